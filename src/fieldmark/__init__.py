@@ -1,0 +1,1 @@
+"""fieldmark measures how well any vision model does real biology."""

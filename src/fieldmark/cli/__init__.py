@@ -1,0 +1,110 @@
+"""Which command was asked for, and how does its end become an exit code?
+
+A file here without a leading underscore is a command (`data_make.py` is `fieldmark data make`): its docstring
+is the help, its `Args` the flags, its `run(args)` the work. Only the command asked for is imported, and
+nothing heavy before it needs it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+ORDER = ("demo", "run", "plan", "table", "tasks", "models", "datasets", "check", "data", "cache")
+"""what a newcomer needs first comes first; the rest follows by name"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command; returns what the shell sees. 130 = interrupted."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    from fieldmark.errors import FieldmarkError
+
+    try:
+        return _dispatch(words)
+    except FieldmarkError as error:
+        if debug:
+            raise
+        print(f"fieldmark: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("fieldmark: interrupted; what was finished is kept, the same command goes on.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+
+
+def commands() -> dict[str, Path]:
+    """`data make` → its file, in the order shown."""
+    names = {
+        path.stem.replace("_", " "): path
+        for path in FOLDER.glob("*.py")
+        if not path.name.startswith("_")
+    }
+
+    def place(name: str) -> tuple[int, str]:
+        first = name.split()[0]
+        return (ORDER.index(first) if first in ORDER else len(ORDER), name)
+
+    return {name: names[name] for name in sorted(names, key=place)}
+
+
+def _dispatch(words: list[str]) -> int:
+    from fieldmark.cli._parse import parse
+
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if words[0] in ("-V", "--version", "version"):
+        from importlib.metadata import version
+
+        print(f"fieldmark {version('fieldmark')}")
+        return 0
+    known = commands()
+    for length in (2, 1):
+        name = " ".join(words[:length])
+        if name in known:
+            return parse(name, known[name], words[length:])
+    return _unknown(words, known)
+
+
+def _unknown(words: list[str], known: dict[str, Path]) -> int:
+    from fieldmark.errors import UnknownName
+
+    inner = [name for name in known if name.startswith(f"{words[0]} ")]
+    if inner and (len(words) == 1 or words[1] in ("-h", "--help")):
+        print(_overview(inner))
+        return 0 if len(words) > 1 else 2
+    if inner:
+        raise UnknownName("command", " ".join(words[:2]), inner, f"fieldmark {words[0]} --help")
+    firsts = dict.fromkeys(name.split()[0] for name in known)
+    raise UnknownName("command", words[0], firsts, "fieldmark --help")
+
+
+def _overview(only: Sequence[str] = ()) -> str:
+    import ast
+
+    rows = []
+    for name, path in commands().items():
+        if not only or name in only:
+            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            rows.append(f"  {name:<14}{text.splitlines()[0]}")
+    if only:
+        return "\n".join(["usage: fieldmark COMMAND [flags]", "", *rows])
+    return "\n".join(
+        [
+            "fieldmark measures how well any vision model does real biology, and says which one to use.",
+            "",
+            "  fieldmark demo                                        one minute, no download",
+            "  fieldmark run --model classical/colour --task newt    one run; `plan` shows it first",
+            "  fieldmark table                                       what is known so far",
+            "",
+            "commands:",
+            *rows,
+            "",
+            "`fieldmark COMMAND --help` shows the flags of each; --debug shows tracebacks.",
+        ]
+    )

@@ -1,0 +1,66 @@
+"""Which flags do several commands share?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import UseAppendAction, arg
+
+from fieldmark.errors import UsageError
+from fieldmark.settings import Settings, check_setting, load_settings
+
+_Folder = Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")]
+_Word = Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")]
+_Count = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """Where things are and how to compute; `fieldmark doctor` shows what is in force, and why."""
+
+    results: _Folder = None
+    """folder of the results file [FIELDMARK_RESULTS, else results/]"""
+    cache: _Folder = None
+    """folder of the feature cache [FIELDMARK_CACHE, else the user's cache folder]"""
+    data: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=FOLDER")] = ()
+    """where a dataset lives [FIELDMARK_DATA_NAME, else a folder of its name under --data-root]"""
+    data_root: _Folder = None
+    """folder with one folder per dataset [FIELDMARK_DATA_ROOT, else data/]"""
+    device: _Word = None
+    """auto, cpu, cuda, cuda:1 or mps [FIELDMARK_DEVICE, else auto]"""
+    precision: _Word = None
+    """auto, float32, bfloat16 or float16 [FIELDMARK_PRECISION, else auto]"""
+    jobs: _Count = None
+    """threads that read images [FIELDMARK_JOBS, else one per core]"""
+    batch_size: _Count = None
+    """images per forward pass [FIELDMARK_BATCH_SIZE, else found automatically]"""
+    bad_images: _Word = None
+    """fail or skip, when images cannot be read [FIELDMARK_BAD_IMAGES, else fail]"""
+    offline: bool = False
+    """never fetch weights [FIELDMARK_OFFLINE]"""
+    quiet: bool = False
+    """no progress, no talk"""
+    debug: bool = False
+    """tracebacks instead of one-line errors"""
+
+    def settings(self) -> Settings:
+        """All layers merged, these flags on top."""
+        names = [each.name for each in fields(Common) if each.name not in ("quiet", "debug", "data")]
+        flags = {name: self._flag(name) for name in names if getattr(self, name) not in (None, False)}
+        return load_settings(flags | {"data": dict(map(_folder, self.data))})
+
+    def _flag(self, name: str) -> Any:
+        value = getattr(self, name)
+        try:
+            return check_setting(name, value)
+        except ValueError as error:
+            raise UsageError(f"--{name.replace('_', '-')} {value}: {error}.") from None
+
+
+def _folder(text: str) -> tuple[str, Path]:
+    name, equals, folder = text.partition("=")
+    if not (name and equals and folder):
+        raise UsageError(f"--data {text}: expected NAME=FOLDER, such as --data newt=/data/newt.")
+    return name, Path(folder).expanduser()

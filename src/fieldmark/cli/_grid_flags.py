@@ -1,0 +1,72 @@
+"""Which runs do the arguments of `run` and `plan` ask for?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from fieldmark.cli._flags import Common
+from fieldmark.errors import UsageError
+
+_Ints = Annotated[tuple[int, ...], arg(metavar="N …", help_behavior_hint="")]
+
+
+@dataclass(frozen=True, slots=True)
+class GridFlags(Common):
+    experiment: Annotated[Positional[Path | None], arg(metavar="EXP.toml", help_behavior_hint="")] = None
+    """an experiment file; or name models and tasks by flags"""
+    model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
+    """family/checkpoint?option=value, or file.py:Class"""
+    task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
+    """a name, NAME@VARIANT, NAME/PARTS or a .yaml file"""
+    probe: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
+    """another classifier than the task's: ridge, svm, simpleshot, neighbours or file.py:Class"""
+    n_train: _Ints = ()
+    """training images per part, -1 = all; several numbers are several runs"""
+    n_test: _Ints = ()
+    """test images per part, -1 = all"""
+    sampling: Annotated[Literal["balanced", "uniform"] | None, arg(help_behavior_hint="")] = None
+    """how training images are drawn"""
+    seed: _Ints = ()
+    """of the draws"""
+    repeats: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """draws per run"""
+    force: bool = False
+    """do finished runs again"""
+
+
+def read_jobs(args: GridFlags):  # type: ignore[no-untyped-def]
+    """The grid and the settings the arguments ask for."""
+    from fieldmark.experiments import Axes, Grid, make_jobs, read_grid, replace_data
+
+    settings = args.settings()
+    if args.experiment is not None:
+        _refuse_mixing(args)
+        grid = read_grid(args.experiment)
+        return grid, replace_data(settings, grid.data)
+    if not args.model or not args.task:
+        raise UsageError(
+            "name an experiment file, or at least one --model and one --task "
+            "(`fieldmark models` and `fieldmark tasks` list them)."
+        )
+    axes = Axes(
+        n_train=args.n_train or (None,),
+        n_test=args.n_test or (None,),
+        sampling=(args.sampling,),
+        seed=args.seed or (0,),
+        repeats=(args.repeats,),
+        probe=({"classifier": args.probe} if args.probe else {},),
+    )
+    jobs = make_jobs([(each, "", "") for each in args.model], [(each, "") for each in args.task], axes)
+    return Grid(jobs), settings
+
+
+def _refuse_mixing(args: GridFlags) -> None:
+    names = ("model", "task", "probe", "n_train", "n_test", "sampling", "seed", "repeats")
+    given = [name for name in names if getattr(args, name)]
+    if given:
+        flag = given[0].replace("_", "-")
+        raise UsageError(f"--{flag} and {args.experiment}: name runs by a file or by flags, not both.")

@@ -1,0 +1,53 @@
+"""How are lists printed, for people and for programs?
+
+Data go to standard output, talk to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, right: Sequence[str] = ()) -> None:
+    """A table with a heading, or a JSON list; `right` names the columns of numbers."""
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        return
+    from fieldmark.report.columns import align
+
+    names = list(rows[0])
+    body = [[_text(row[name]) for name in names] for row in rows]
+    for line in align(names, body, right):
+        print(line)
+
+
+def print_json(value: Any) -> None:
+    json.dump(value, sys.stdout, indent=1, ensure_ascii=False, default=str)
+    print()
+
+
+def talk(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def size(n_bytes: float) -> str:
+    """
+    >>> size(950), size(3_400_000), size(7.2e9)
+    ('950 B', '3.4 MB', '7.2 GB')
+    """
+    for unit in ("B", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit in ("B", "kB") else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} GB"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -1,0 +1,39 @@
+"""Delete cached features; they are computed again when needed.
+
+examples:
+  fieldmark cache clean timm/resnet18
+  fieldmark cache clean --all
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tyro.conf import Positional
+
+from fieldmark.cli._flags import Common
+from fieldmark.cli._show import size, talk
+from fieldmark.errors import UnknownName, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Args(Common):
+    model: Positional[str] = ""
+    """the models whose name contains this"""
+    all: bool = False
+    """every model"""
+
+
+def run(args: Args) -> int:
+    from fieldmark.embed import cached_models, clean_cache
+
+    if bool(args.model) == args.all:
+        raise UsageError("say which: `fieldmark cache clean MODEL`, or --all for everything.")
+    settings = args.settings()
+    gone = clean_cache(settings.cache, args.model)
+    if args.model and not gone:
+        names = {each.model for each in cached_models(settings.cache)}
+        raise UnknownName("cached model", args.model, names, "fieldmark cache ls")
+    total = sum(each.n_bytes for each in gone)
+    talk(f"{len(gone)} models deleted, {size(total)} freed.")
+    return 0

@@ -1,0 +1,46 @@
+"""Say precisely what is missing or odd in a dataset's folder.
+
+examples:
+  fieldmark data check newt
+  fieldmark data check beluga --data beluga=/data/beluga --json
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tyro.conf import Positional
+
+from fieldmark.cli._flags import Common
+from fieldmark.cli._show import print_json, talk
+from fieldmark.errors import DataError
+
+
+@dataclass(frozen=True, slots=True)
+class Args(Common):
+    name: Positional[str]
+    """a dataset"""
+    json: bool = False
+    """print JSON"""
+
+
+def run(args: Args) -> int:
+    from fieldmark.data import load_dataset
+
+    root = args.settings().root_of(args.name)
+    dataset = load_dataset(args.name)
+    if not root.exists():
+        raise DataError(
+            f"{root}  does not exist: `fieldmark datasets {args.name}` shows how to get the data, "
+            f"--data {args.name}=FOLDER says where they are."
+        )
+    findings = dataset.check(root)
+    is_broken = any(each.level == "error" for each in findings)
+    if args.json:
+        rows = [{"level": each.level, "text": each.text} for each in findings]
+        print_json({"dataset": args.name, "root": str(root), "ok": not is_broken, "findings": rows})
+    else:
+        for each in findings:
+            print(f"{each.level}  {each.text}")
+        talk(f"{root}  {len(findings)} findings." if findings else f"{root}  is complete.")
+    return 3 if is_broken else 0

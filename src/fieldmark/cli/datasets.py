@@ -1,0 +1,80 @@
+"""List the datasets, or show one: layout, licence, citation, where to get it.
+
+examples:
+  fieldmark datasets
+  fieldmark datasets newt
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from tyro.conf import Positional
+
+from fieldmark.cli._flags import Common
+from fieldmark.cli._show import print_json, show_rows, size, talk
+
+
+@dataclass(frozen=True, slots=True)
+class Args(Common):
+    name: Positional[str] = ""
+    """a dataset, or words to look for"""
+    json: bool = False
+    """print JSON"""
+
+
+def run(args: Args) -> int:
+    from fieldmark.data import DATASETS
+    from fieldmark.errors import UnknownName
+
+    settings = args.settings()
+    if args.name in DATASETS.names():
+        _show_one(args, str(settings.root_of(args.name)))
+        return 0
+    rows = []
+    for name in DATASETS.names():
+        info = DATASETS.get(name).INFO
+        root = settings.root_of(name)
+        row = {"dataset": name, "title": info.title, "licence": info.licence}
+        if args.name.lower() in " ".join(row.values()).lower():
+            rows.append({**row, "here": str(root) if root.exists() else "-"})
+    if not rows:
+        raise UnknownName("dataset", args.name, DATASETS.names(), "fieldmark datasets")
+    show_rows(rows, args.json)
+    if not args.json:
+        talk("`fieldmark datasets NAME` shows layout, licence and sources.")
+    return 0
+
+
+def _show_one(args: Args, root: str) -> None:
+    from fieldmark.data import DATASETS
+
+    info = DATASETS.get(args.name).INFO
+    if args.json:
+        print_json({"dataset": args.name, "root": root, **dataclasses.asdict(info)})
+        return
+    print(f"{args.name}  {info.title}\n\nlicence   {info.licence}\nfolder    {root}")
+    if info.homepage:
+        print(f"home      {info.homepage}")
+    print("\nlayout:\n" + _indent(info.layout))
+    if info.sources:
+        print("\nwhere to get it:")
+        for source in info.sources:
+            print(_indent(_source(source)))
+    print(f"\ncite:\n{_indent(info.citation)}")
+
+
+def _source(source: Any) -> str:
+    facts = [source.url or source.filename]
+    if source.n_bytes:
+        facts.append(size(source.n_bytes))
+    if source.md5:
+        facts.append(f"md5 {source.md5}")
+    lines = ["  ".join(fact for fact in facts if fact), *source.mirrors, source.steps]
+    return "\n".join(line for line in lines if line)
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.strip().splitlines())

@@ -1,0 +1,132 @@
+"""Show versions, devices, places, settings and what is missing.
+
+examples:
+  fieldmark doctor
+  fieldmark doctor --json
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import dataclass, fields
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+from fieldmark.cli._flags import Common
+from fieldmark.cli._show import print_json, show_rows, size
+from fieldmark.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Args(Common):
+    json: bool = False
+    """print JSON"""
+
+
+def run(args: Args) -> int:
+    settings = args.settings()
+    report = {
+        "versions": _versions(),
+        "devices": _devices(),
+        "places": _places(settings),
+        "settings": _settings(settings),
+        "extras": _extras(),
+    }
+    if args.json:
+        print_json(report)
+        return 0
+    for title, rows in report.items():
+        print(f"{title}:")
+        show_rows(rows, False)
+        print()
+    for extra in report["extras"]:
+        if extra["missing"] != "nothing":
+            print(f"install `{extra['extra']}`:  {extra['install']}")
+    return 0
+
+
+def _versions() -> list[dict[str, Any]]:
+    import sqlite3
+
+    rows = [
+        {"what": "fieldmark", "version": version("fieldmark")},
+        {"what": "python", "version": platform.python_version()},
+        {"what": "platform", "version": platform.platform()},
+        {"what": "sqlite", "version": sqlite3.sqlite_version},
+    ]
+    for package in ("numpy", "scikit-learn", "polars", "pillow", "torch", "timm", "transformers"):
+        rows.append({"what": package, "version": _version(package) or "not installed"})
+    return rows
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _devices() -> list[dict[str, Any]]:
+    rows = [{"device": "cpu", "what": f"{os.cpu_count()} cores, {platform.machine()}"}]
+    if _version("torch") is None:
+        return rows
+    import torch
+
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        what = f"{properties.name}, {size(properties.total_memory)}"
+        rows.append({"device": f"cuda:{index}", "what": what})
+    if torch.backends.mps.is_available():
+        rows.append({"device": "mps", "what": "Apple GPU"})
+    return rows
+
+
+def _places(settings: Settings) -> list[dict[str, Any]]:
+    hub = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
+    places = {
+        "results": settings.results,
+        "feature cache": settings.cache,
+        "datasets": settings.data_root,
+        "weights (hub)": Path(hub),
+    }
+    return [
+        {"place": name, "folder": str(path), "size": size(_size(path)) if path.exists() else "-"}
+        for name, path in places.items()
+    ]
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _settings(settings: Settings) -> list[dict[str, Any]]:
+    rows = []
+    for each in fields(settings):
+        if each.name not in ("origin", "data"):
+            origin = settings.origin.get(each.name, "default")
+            rows.append({"setting": each.name, "value": str(getattr(settings, each.name)), "from": origin})
+    for name, folder in settings.data.items():
+        rows.append({"setting": f"data.{name}", "value": str(folder), "from": settings.origin[f"data.{name}"]})
+    return rows
+
+
+def _extras() -> list[dict[str, Any]]:
+    """Every optional extra, the packages of it that are missing, and the line that installs them."""
+    wanted: dict[str, list[str]] = {}
+    for line in requires("fieldmark") or []:
+        requirement, _, marker = line.partition(";")
+        if "extra ==" in marker:
+            extra = marker.partition("extra ==")[2].strip().strip("\"'")
+            name = requirement.replace("(", " ").split()[0]
+            wanted.setdefault(extra, []).append(name.partition(">")[0].partition("=")[0].partition("[")[0])
+    return [
+        {
+            "extra": extra,
+            "missing": ", ".join(name for name in names if _version(name) is None) or "nothing",
+            "install": f"{Path(sys.executable).name} -m pip install 'fieldmark[{extra}]'",
+        }
+        for extra, names in sorted(wanted.items())
+    ]

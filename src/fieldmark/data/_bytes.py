@@ -1,0 +1,248 @@
+"""Where do the bytes of an image come from?
+
+An image is named relative to its dataset's root, in one of three ways:
+
+    photos/a.jpg                 a file
+    shard.tar::folder/a.jpg      a member of a tar file (.tar, .tar.gz, .tgz)
+    train.parquet::17            a row of a parquet file, column `image`: bytes, or the
+                                 {bytes, path} pair that image datasets use
+    train.parquet::17::photo     the same, another column
+
+Safe to call from many threads. No file stays open between calls, and what is kept in memory is
+bounded: tar indexes, and the blocks of parquet rows and of unpacked gzip used last. A file that
+changes on disk is read anew.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, Protocol
+
+from fieldmark.data._gzip import Gunzip
+from fieldmark.data._shelf import Shelf
+from fieldmark.errors import DataError, closest
+
+if TYPE_CHECKING:
+    import polars as pl
+    from _typeshed import WriteableBuffer
+
+TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
+PARQUET_SUFFIX = ".parquet"
+PARQUET_BLOCK_BYTES = 32 << 20
+
+Key = tuple[str, int, int]
+
+
+def read_bytes(root: Path, image: str) -> bytes:
+    """The bytes of one image; `root` is the dataset's folder, or the table file in it."""
+    name, inner = split_reference(image)
+    path = locate(root, name)
+    try:
+        if not inner:
+            return path.read_bytes()
+        if name.lower().endswith(PARQUET_SUFFIX):
+            return _read_row(path, inner)
+        return _read_member(path, inner)
+    except FileNotFoundError as error:
+        raise DataError(f"{path}  is missing.") from error
+    except IsADirectoryError as error:
+        raise DataError(f"{path}  is a folder: an image file was expected.") from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}  cannot be read: {_reason(error)}.") from error
+
+
+def split_reference(image: str) -> tuple[str, str]:
+    """The file and what is in it: `a.tar::b/c.jpg` → `a.tar`, `b/c.jpg`; nothing → ""."""
+    name, mark, inner = image.partition("::")
+    is_container = name.lower().endswith((*TAR_SUFFIXES, PARQUET_SUFFIX))
+    return (name, inner) if mark and is_container else (image, "")
+
+
+def locate(root: Path, name: str) -> Path:
+    """The path of a file under root; refuses names that lead out (links may point anywhere)."""
+    base = base_folder(root)
+    readings = (PurePosixPath(name), PureWindowsPath(name))
+    if not name or any(each.is_absolute() or ".." in each.parts for each in readings):
+        raise DataError(
+            f"{base}  image {name!r} leads out of the dataset: expected a path inside it."
+        )
+    return base / name
+
+
+def base_folder(root: Path) -> Path:
+    """The folder image paths start at: root, or the one that holds the table file root is."""
+    return root.parent if root.is_file() else root
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).strip().rstrip(".")
+
+
+def _key(path: Path) -> Key:
+    state = path.stat()
+    return str(path), state.st_mtime_ns, state.st_size
+
+
+# --- tar ---
+
+
+class _Content(Protocol):
+    def read_at(self, offset: int, size: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """An unpacked file; opened for each read, so nothing is left open."""
+
+    path: Path
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(offset)
+            return file.read(size)
+
+
+class _Cursor(io.RawIOBase):
+    """Content as the forward-reading file that `tarfile` wants."""
+
+    def __init__(self, content: _Content) -> None:
+        self._content, self._at = content, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset if whence == io.SEEK_SET else self._at + offset
+        return self._at
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._content.read_at(self._at, len(view))
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Archive:
+    content: _Content
+    members: dict[str, tuple[int, int]]
+    """name → offset, size"""
+    is_whole: bool
+
+
+_ARCHIVES: Shelf[_Archive] = Shelf(most=64)
+
+
+def _read_member(path: Path, member: str) -> bytes:
+    key = _key(path)
+    archive = _ARCHIVES.get(key, lambda: _index_tar(path, key))
+    place = archive.members.get(member.removeprefix("./"))
+    if place is None:
+        tail = "" if archive.is_whole else " The archive is cut off: fetch it again."
+        near = closest(member, archive.members, most=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise DataError(f"{path}  has no member {member!r}.{hint}{tail}")
+    data = archive.content.read_at(*place)
+    if len(data) < place[1]:
+        raise DataError(f"{path}  is cut off inside member {member!r}: fetch it again.")
+    return data
+
+
+def _index_tar(path: Path, key: Hashable) -> _Archive:
+    is_packed = not path.name.lower().endswith(".tar")
+    content: _Content = Gunzip(path, key) if is_packed else _Plain(path)
+    members: dict[str, tuple[int, int]] = {}
+    try:
+        with tarfile.open(fileobj=_Cursor(content), mode="r:") as archive:
+            for each in archive:
+                if each.isreg():
+                    members[each.name.removeprefix("./")] = (each.offset_data, each.size)
+    except tarfile.TarError as error:
+        if not members:
+            raise DataError(
+                f"{path}  is not a tar file that can be read: {_reason(error)}."
+            ) from error
+        return _Archive(content, members, is_whole=False)
+    return _Archive(content, members, is_whole=True)
+
+
+# --- parquet ---
+
+
+@dataclass(frozen=True, slots=True)
+class _ParquetFacts:
+    n_rows: int
+    block_rows: int
+    columns: dict[str, bool]
+    """name → does it hold {bytes, path} pairs? Only columns that can hold images."""
+
+
+_FACTS: Shelf[_ParquetFacts] = Shelf(most=256)
+_BLOCKS: Shelf[pl.Series] = Shelf(most=6)
+
+
+def _read_row(path: Path, inner: str) -> bytes:
+    row_text, _, column = inner.partition("::")
+    column = column or "image"
+    key = _key(path)
+    facts = _FACTS.get(key, lambda: _parquet_facts(path))
+    if not row_text.isdecimal() or int(row_text) >= facts.n_rows:
+        raise DataError(f"{path}  has no row {row_text!r}: its rows are 0 to {facts.n_rows - 1}.")
+    if column not in facts.columns:
+        known = ", ".join(map(repr, facts.columns)) or "none"
+        raise DataError(
+            f"{path}  has no image column {column!r}: columns that hold images: {known}."
+        )
+    index, place = divmod(int(row_text), facts.block_rows)
+    block = _BLOCKS.get((key, column, index), lambda: _read_block(path, column, facts, index))
+    data = block[place]
+    if data is None:
+        raise DataError(f"{path}  row {row_text} holds no image in column {column!r}.")
+    return bytes(data)
+
+
+def _parquet_facts(path: Path) -> _ParquetFacts:
+    import polars as pl
+
+    try:
+        rows = pl.scan_parquet(path, glob=False)
+        schema, n_rows = rows.collect_schema(), rows.select(pl.len()).collect().item()
+    except pl.exceptions.PolarsError as error:
+        raise DataError(
+            f"{path}  is not a parquet file that can be read: {_first_line(error)}"
+        ) from error
+    columns: dict[str, bool] = {}
+    for name, dtype in schema.items():
+        if isinstance(dtype, pl.Struct) and dict(dtype).get("bytes") == pl.Binary:
+            columns[name] = True
+        elif dtype == pl.Binary:
+            columns[name] = False
+    row_bytes = max(1, path.stat().st_size // max(1, n_rows))
+    return _ParquetFacts(n_rows, max(1, PARQUET_BLOCK_BYTES // row_bytes), columns)
+
+
+def _read_block(path: Path, column: str, facts: _ParquetFacts, index: int) -> pl.Series:
+    import polars as pl
+
+    data = pl.col(column).struct.field("bytes") if facts.columns[column] else pl.col(column)
+    rows = pl.scan_parquet(path, glob=False).select(data.alias("data"))
+    try:
+        block = rows.slice(index * facts.block_rows, facts.block_rows).collect()
+    except pl.exceptions.PolarsError as error:
+        raise DataError(f"{path}  is damaged: {_first_line(error)}") from error
+    return block.get_column("data")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

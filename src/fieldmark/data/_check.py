@@ -1,0 +1,98 @@
+"""What do the checks of all datasets have in common?
+
+Lines about images and classes for `fieldmark data check`. Every image's bytes are read once; none
+is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import polars as pl
+
+from fieldmark.data._bytes import locate, read_bytes, split_reference
+from fieldmark.data._dataset import Finding
+from fieldmark.data._image import quick_check
+from fieldmark.errors import DataError
+
+
+def name_some(names: Sequence[str], most: int = 3) -> str:
+    """The first few in quotes and how many more: `'a', 'b', 'c' and 9 more`."""
+    shown = ", ".join(repr(each) for each in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """`1 class`, `2 classes`."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def image_findings(root: Path, images: Iterable[str]) -> list[Finding]:
+    """Images that are missing, or whose bytes cannot be a whole image."""
+    distinct = sorted(set(images))
+    missing = [each for each in distinct if not _is_there(root, each)]
+    gone = set(missing)
+    present = [each for each in distinct if each not in gone]
+    with ThreadPoolExecutor(8) as pool:
+        reasons = list(pool.map(lambda each: _reason(root, each), present))
+    broken = [f"{each} ({why})" for each, why in zip(present, reasons, strict=True) if why]
+    n = counted(len(distinct), "image")
+    findings = []
+    if missing:
+        findings.append(
+            Finding("error", f"{len(missing)} of {n} are missing: {name_some(missing)}.")
+        )
+    if broken:
+        findings.append(
+            Finding("error", f"{len(broken)} of {n} cannot be read: {name_some(broken)}.")
+        )
+    return findings
+
+
+def class_findings(table: pl.DataFrame) -> list[Finding]:
+    """Labels that no classifier could learn from, or be scored on."""
+    findings = []
+    n_without = table.get_column("label").null_count()
+    if n_without:
+        findings.append(Finding("warning", f"{counted(n_without, 'row')} have no label."))
+    counts = table.drop_nulls("label").group_by("label").len().sort("label")
+    if len(counts) < 2:
+        names = name_some(counts.get_column("label").to_list()) or "none"
+        findings.append(Finding("error", f"at least two classes are needed, found: {names}."))
+    single = counts.filter(pl.col("len") == 1).get_column("label").to_list()
+    if single:
+        findings.append(
+            Finding(
+                "warning",
+                f"{counted(len(single), 'class', 'classes')} of {len(counts)} with one image only: "
+                f"{name_some(single)}.",
+            )
+        )
+    return findings + _split_findings(table)
+
+
+def _split_findings(table: pl.DataFrame) -> list[Finding]:
+    by_split = {
+        str(split): set(rows.get_column("label").drop_nulls())
+        for (split,), rows in table.drop_nulls("split").group_by("split", maintain_order=True)
+    }
+    unseen = sorted(
+        by_split.get("test", set()) - by_split.get("train", by_split.get("test", set()))
+    )
+    if not unseen:
+        return []
+    n = counted(len(unseen), "class", "classes")
+    return [Finding("warning", f"{n} of test without a training image: {name_some(unseen)}.")]
+
+
+def _is_there(root: Path, image: str) -> bool:
+    return locate(root, split_reference(image)[0]).is_file()
+
+
+def _reason(root: Path, image: str) -> str | None:
+    try:
+        return quick_check(read_bytes(root, image))
+    except DataError as error:
+        return str(error).partition("  ")[2].rstrip(".")

@@ -1,0 +1,112 @@
+"""What must a dataset module offer?
+
+A module `data/NAME.py` is the dataset NAME. It holds `INFO` and three functions:
+
+    table(root)              files on disk → one row per item (columns below)
+    check(root)              what is missing or odd in a user's folder
+    make(root, world, size)  a synthetic copy in the exact layout, about `size` images
+
+Reading a table never opens an image. `label` is a *name*; integer ids are made from the union of all splits,
+in one place (`label_ids`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import polars as pl
+
+from fieldmark.errors import DataError
+
+if TYPE_CHECKING:
+    from fieldmark.data.world import World
+
+COLUMNS: dict[str, Any] = {
+    "id": pl.String,  # unique, stable; stored with each prediction
+    "image": pl.String,  # relative to root; `archive.tar::member`, `file.parquet::row`
+    "crop": pl.List(pl.Float64),  # x, y, w, h in pixels of the upright image, or null
+    "split": pl.String,
+    "label": pl.String,
+    "unit": pl.String,  # what is independent for statistics; null = the row itself
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file to fetch, or the steps a person must take."""
+
+    url: str = ""
+    filename: str = ""
+    n_bytes: int | None = None
+    md5: str = ""
+    mirrors: tuple[str, ...] = ()
+    steps: str = ""
+    """what to do by hand where nothing can be fetched"""
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What a person must know before using a dataset."""
+
+    title: str
+    licence: str
+    citation: str
+    homepage: str = ""
+    layout: str = ""
+    """one line per file or folder a user must have"""
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of `check`."""
+
+    level: str
+    """"error": tasks cannot run; "warning": they can, with this in mind; "note" """
+    text: str
+
+
+class Dataset(Protocol):
+    """The shape of a dataset module."""
+
+    INFO: Info
+
+    def table(self, root: Path) -> pl.DataFrame: ...
+
+    def check(self, root: Path) -> list[Finding]: ...
+
+    def make(self, root: Path, world: World, size: int) -> None: ...
+
+
+def finish_table(frame: pl.DataFrame, origin: Path | str) -> pl.DataFrame:
+    """Adds the absent contract columns as nulls, casts, puts them first; refuses empty tables and twin ids."""
+    for name, dtype in COLUMNS.items():
+        if name in frame.columns and name == "image" and frame.schema[name] == pl.List(pl.String):
+            continue  # a clip: several images an item
+        column = pl.col(name) if name in frame.columns else pl.lit(None)
+        frame = frame.with_columns(column.cast(dtype).alias(name))
+    if frame.is_empty():
+        raise DataError(f"{origin}  holds no items: an empty dataset cannot be used.")
+    twins = frame.filter(pl.col("id").is_duplicated()).get_column("id").unique(maintain_order=True)
+    if len(twins):
+        shown = ", ".join(repr(each) for each in twins.head(3))
+        raise DataError(
+            f"{origin}  {len(twins)} ids stand on more than one row ({shown}): ids must be unique."
+        )
+    return frame.select(*COLUMNS, *[name for name in frame.columns if name not in COLUMNS])
+
+
+def label_ids(labels: pl.Series) -> dict[str, int]:
+    """Name → integer for all labels of all splits, in name order: the only place ids are made."""
+    return {name: index for index, name in enumerate(sorted(labels.drop_nulls().unique()))}
+
+
+def need(path: Path, what: str, name: str) -> Path:
+    """The path, or an error that says what should be there."""
+    if not path.exists():
+        raise DataError(
+            f"{path}  is missing: {what}. `fieldmark datasets {name}` shows the layout and where to get it."
+        )
+    return path

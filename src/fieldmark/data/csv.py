@@ -1,0 +1,239 @@
+"""What is in a table that names images and their labels?
+
+`root` is the table itself (.csv, .tsv, .parquet) or a folder that holds exactly one. Image paths
+start at the table's folder, or at `images/` in it. Which columns are meant is guessed from common
+names and can be said: `table(root, image="photo", label="species")`. Parquet files may hold the
+images themselves.
+
+Labels and ids stay exactly as written ("007" is not 7). All other columns are kept under their
+names; one that has a name of the contract but another meaning becomes `file_NAME`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from fieldmark.data._check import class_findings, image_findings, name_some
+from fieldmark.data._dataset import COLUMNS, Finding, Info, Source, finish_table
+from fieldmark.data._read_table import find_table, image_columns, read_columns, read_table
+from fieldmark.data._splits import split_name
+from fieldmark.errors import DataError, at, closest
+
+if TYPE_CHECKING:
+    from fieldmark.data.world import World
+
+INFO = Info(
+    title="Your own photos, listed in a table",
+    licence="yours",
+    citation="none: these are your own photos",
+    layout="ROOT/*.csv  (or .tsv, .parquet) with an image and a label column\nROOT/…  the images",
+    sources=(Source(steps="Write a table with one row per photo: its path and its label."),),
+)
+
+# fmt: off
+KNOWN_NAMES = {
+    "image": (
+        "image", "image_path", "img_path", "img", "path", "filepath", "file_path", "file_name",
+        "filename", "file", "image_file", "image_name", "photo", "relative_path",
+    ),
+    "label": (
+        "label", "class", "class_name", "category", "category_name", "target", "scientific_name",
+        "scientificname", "sci_name", "sciname", "species", "taxon", "taxon_name", "identity",
+        "individual", "individual_id", "common_name",
+    ),
+    "unit": (
+        "unit", "camera", "camera_id", "location_id", "location", "site", "deployment_id",
+        "individual", "individual_id", "identity", "encounter", "encounter_id", "observation_id",
+        "observationid", "sequence_id", "seq_id", "sequence", "burst", "event_id",
+    ),
+    "split": ("split", "subset", "partition"),
+    "id": ("id", "uuid", "image_id"),
+}
+# fmt: on
+IMAGE_FOLDERS = ("", "images/", "image/", "imgs/", "img/", "photos/")
+LEAST_UNITS = 5
+"""A unit column with fewer different values is not guessed: no interval could rest on it."""
+
+
+def table(
+    root: Path,
+    image: str | None = None,
+    label: str | None = None,
+    unit: str | None = None,
+    split: str | None = None,
+    id: str | None = None,
+) -> pl.DataFrame:
+    """One row per row of the table, in its order; columns that are not named are guessed."""
+    path = find_table(root)
+    names = read_columns(path)
+    asked = {"image": image, "label": label, "unit": unit, "split": split, "id": id}
+    for role, name in asked.items():
+        if name is not None and name not in names:
+            raise DataError(_no_such_column(path, role, name, names))
+    guessable = {each for known in KNOWN_NAMES.values() for each in known}
+    text_columns = [each for each in names if each in asked.values() or _fold(each) in guessable]
+    stored = image_columns(path)
+    frame = read_table(path, as_text=text_columns)
+    frame = frame.with_columns(_clean(pl.col(pl.String)))
+    label = label or _needed(path, "label", frame.columns)
+    chosen = {
+        "image": image or next(iter(stored), None) or _needed(path, "image", frame.columns),
+        "label": label,
+        "split": split or _first(frame.columns, "split"),
+        "unit": unit or _guess_unit(frame, label),
+        "id": id or _guess_id(frame),
+    }
+    return finish_table(_arranged(frame, path, chosen, is_stored=chosen["image"] in stored), path)
+
+
+def check(
+    root: Path, image: str | None = None, label: str | None = None, split: str | None = None
+) -> list[Finding]:
+    """Rows without labels, classes too small to use, images that are missing or cannot be read."""
+    rows = table(root, image=image, label=label, split=split)
+    return [*class_findings(rows), *image_findings(root, rows.get_column("image"))]
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """A table of species and cameras, `labels.csv`, and its `images/`."""
+    raise DataError("placeholder")
+
+
+# --- which column is meant ---
+
+
+def _fold(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _first(names: Sequence[str], role: str) -> str | None:
+    """The first known name for the role that the table has."""
+    by_fold = {_fold(each): each for each in reversed(names)}
+    known = [each for each in KNOWN_NAMES[role] if each in by_fold]
+    if role == "label" and {"phylum", "order"} <= by_fold.keys() and "cls" not in by_fold:
+        known = [each for each in known if each != "class"]  # there it is the rank
+    return by_fold[known[0]] if known else None
+
+
+def _needed(path: Path, role: str, names: Sequence[str]) -> str:
+    found = _first(names, role)
+    if found is None:
+        expected = ", ".join(KNOWN_NAMES[role][:5])
+        raise DataError(
+            f"{path}  has no {role} column: found {name_some(names, 8) or 'no columns'}, expected "
+            f"one like {expected}. Say which it is: {role}=NAME."
+        )
+    return found
+
+
+def _no_such_column(path: Path, role: str, name: str, names: Sequence[str]) -> str:
+    near = closest(name, names, most=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"found {name_some(names, 8)}."
+    return f"{path}  has no column {name!r} for {role}: {hint}"
+
+
+def _guess_unit(frame: pl.DataFrame, label: str) -> str | None:
+    by_fold = {_fold(each): each for each in reversed(frame.columns)}
+    for known in KNOWN_NAMES["unit"]:
+        name = by_fold.get(known)
+        if name and name != label and frame.get_column(name).n_unique() >= LEAST_UNITS:
+            return name
+    return None
+
+
+def _guess_id(frame: pl.DataFrame) -> str | None:
+    by_fold = {_fold(each): each for each in reversed(frame.columns)}
+    for known in KNOWN_NAMES["id"]:
+        column = frame.get_column(by_fold[known]) if known in by_fold else None
+        if column is not None and column.null_count() == 0 and column.is_unique().all():
+            return column.name
+    return None
+
+
+# --- values ---
+
+
+def _clean(text: pl.Expr) -> pl.Expr:
+    stripped = text.str.strip_chars()
+    return pl.when(stripped != "").then(stripped).name.keep()
+
+
+def _column(frame: pl.DataFrame, name: str | None) -> pl.Series:
+    return frame.get_column(name) if name else pl.Series([None] * len(frame), dtype=pl.String)
+
+
+def _splits(frame: pl.DataFrame, name: str | None) -> pl.Series:
+    column = _column(frame, name).cast(pl.String)
+    words = {each: split_name(each) for each in column.unique().drop_nulls()}
+    return column.replace(words)
+
+
+def _stored_images(frame: pl.DataFrame, path: Path, column: str) -> pl.Series:
+    tail = "" if column == "image" else f"::{column}"
+    return pl.Series([f"{path.name}::{row}{tail}" for row in range(len(frame))], dtype=pl.String)
+
+
+def _paths(frame: pl.DataFrame, path: Path, column: str) -> pl.Series:
+    """Image paths relative to the table's folder, with forward slashes."""
+    values = frame.get_column(column).cast(pl.String)
+    if values.null_count():
+        line = values.is_null().arg_max()
+        raise DataError(at(path, (line or 0) + 2, f"no image in column {column!r}."))
+    if values.str.contains("\\", literal=True).any() and not values.str.contains("/").any():
+        values = values.str.replace_all("\\", "/", literal=True)
+    base = path.resolve().parent.as_posix().rstrip("/") + "/"
+    values = values.str.strip_prefix(base).str.strip_prefix("./")
+    outside = values.filter(values.str.contains(r"^(/|[A-Za-z]:/|[a-z]+://)"))
+    if len(outside):
+        raise DataError(
+            f"{path}  image {outside[0]!r} does not lie in the table's folder: fetch the images, "
+            "put the table above them and name them from there."
+        )
+    return _image_folder(path.parent, values) + values
+
+
+def _image_folder(base: Path, values: pl.Series) -> str:
+    """The folder in which the first images are found; none if they are nowhere."""
+    for folder in IMAGE_FOLDERS:
+        if any((base / f"{folder}{each}").is_file() for each in values.head(5)):
+            return folder
+    return ""
+
+
+def _numbered(images: pl.Series) -> pl.Series:
+    """Ids made of paths: a path's second and later rows get a number."""
+    turn = pl.int_range(pl.len()).over("image")
+    numbered = pl.format("{}#{}", "image", turn + 1)
+    whole = pl.DataFrame({"image": images})
+    return whole.select(pl.when(turn == 0).then("image").otherwise(numbered)).to_series()
+
+
+def _arranged(
+    frame: pl.DataFrame, path: Path, chosen: dict[str, str | None], is_stored: bool
+) -> pl.DataFrame:
+    """The table's own columns and the contract's beside them; a clash of names keeps both."""
+    image = chosen["image"] or ""
+    images = _stored_images(frame, path, image) if is_stored else _paths(frame, path, image)
+    roles = {
+        "image": images,
+        "label": _column(frame, chosen["label"]),
+        "split": _splits(frame, chosen["split"]),
+        "unit": _column(frame, chosen["unit"]),
+        "id": _column(frame, chosen["id"]) if chosen["id"] else _numbered(images),
+    }
+    clashes = {
+        name: _free_name(name, frame.columns)
+        for name in frame.columns
+        if name in COLUMNS and chosen.get(name) != name
+    }
+    renamed = frame.rename(clashes)
+    return renamed.with_columns(column.alias(name) for name, column in roles.items())
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    name = f"file_{name}"
+    return _free_name(name, taken) if name in taken else name

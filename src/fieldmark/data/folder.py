@@ -1,0 +1,142 @@
+"""What is in a folder of photos with one folder per class?
+
+    ROOT/class/*.jpg                    no splits: `split` is null
+    ROOT/{train,val,test}/class/*.jpg   `valid` and `validation` mean val; not all three are needed
+
+The class is the first folder below ROOT, or below the split; folders inside it (years, cameras) do
+not matter. Class names are the union over all splits. Hidden files are skipped; files that are no
+images, and images outside any class folder, are ignored and reported by `check`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from fieldmark.data._check import class_findings, counted, image_findings, name_some
+from fieldmark.data._dataset import Finding, Info, Source, finish_table
+from fieldmark.data._splits import SPLITS, split_name
+from fieldmark.errors import DataError
+
+if TYPE_CHECKING:
+    from fieldmark.data.world import World
+
+INFO = Info(
+    title="Your own photos, a folder per class",
+    licence="yours",
+    citation="none: these are your own photos",
+    layout="ROOT/class/*.jpg\nROOT/{train,val,test}/class/*.jpg",
+    sources=(Source(steps="Sort your photos into one folder per class."),),
+)
+
+IMAGE_SUFFIXES = {
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".ppm",
+    ".pgm", ".jp2", ".avif", ".heic",
+}  # fmt: skip
+
+
+def table(root: Path) -> pl.DataFrame:
+    """One row per image, in the order of their paths."""
+    found = _scan(root)
+    if not found.items:
+        raise DataError(_no_items(root))
+    return finish_table(pl.DataFrame(found.items, orient="row", schema=_SCHEMA), root)
+
+
+def check(root: Path) -> list[Finding]:
+    """Stray files, classes too small to use, and images that cannot be read."""
+    found = _scan(root)
+    findings = []
+    if found.outside:
+        text = f"{counted(len(found.outside), 'image')} outside any class folder, ignored: "
+        findings.append(Finding("warning", f"{text}{name_some(found.outside)}."))
+    if found.strays:
+        text = f"{counted(len(found.strays), 'file')} that are no images, ignored: "
+        findings.append(Finding("note", f"{text}{name_some(found.strays)}."))
+    if not found.items:
+        return [*findings, Finding("error", _no_items(root))]
+    rows = table(root)
+    return [*findings, *class_findings(rows), *image_findings(root, rows.get_column("image"))]
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Train and test folders of species; two thirds of the images are for training."""
+    from fieldmark.data._make import write_species_folders
+
+    write_species_folders(root, world, size)
+
+
+_SCHEMA = {"id": pl.String, "image": pl.String, "split": pl.String, "label": pl.String}
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    items: list[tuple[str, str, str | None, str]]
+    outside: list[str]
+    """images that lie in no class folder"""
+    strays: list[str]
+
+
+def _no_items(root: Path) -> str:
+    return (
+        f"{root}  holds no images in class folders: expected ROOT/class/*.jpg or "
+        "ROOT/{train,val,test}/class/*.jpg."
+    )
+
+
+def _scan(root: Path) -> _Scan:
+    if not root.is_dir():
+        raise DataError(f"{root}  is not a folder: expected one with a folder per class in it.")
+    paths = list_files(root)
+    images = [each for each in paths if is_image(each)]
+    strays = [each for each in paths if not is_image(each)]
+    depth = 2 if any(_is_split_path(each) for each in images) else 1
+    items: list[tuple[str, str, str | None, str]] = []
+    outside: list[str] = []
+    for each in images:
+        parts = each.split("/")
+        if len(parts) <= depth or (depth == 2 and parts[0].lower() not in SPLITS):
+            outside.append(each)
+        else:
+            items.append(
+                (each, each, split_name(parts[0]) if depth == 2 else None, parts[depth - 1])
+            )
+    return _Scan(items, outside, strays)
+
+
+def _is_split_path(path: str) -> bool:
+    parts = path.split("/")
+    return len(parts) >= 3 and parts[0].lower() in SPLITS
+
+
+def is_image(path: str) -> bool:
+    return "." + path.rpartition(".")[2].lower() in IMAGE_SUFFIXES
+
+
+def list_files(root: Path) -> list[str]:
+    """Paths of all files below root that are not hidden, sorted; links are followed, once."""
+    found: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    for folder, folders, files in os.walk(root, followlinks=True):
+        state = Path(folder).stat()
+        if (state.st_dev, state.st_ino) in seen:
+            folders.clear()
+            continue
+        seen.add((state.st_dev, state.st_ino))
+        folders[:] = sorted(each for each in folders if not each.startswith("."))
+        inner = Path(folder).relative_to(root).as_posix()
+        prefix = "" if inner == "." else f"{inner}/"
+        found += [f"{prefix}{each}" for each in files if not each.startswith(".")]
+    return sorted(_readable_name(root, each) for each in found)
+
+
+def _readable_name(root: Path, name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{root}  file name {name!r} is not UTF-8: rename it.") from error
+    return name

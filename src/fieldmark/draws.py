@@ -1,0 +1,52 @@
+"""Where does every random choice come from?
+
+From a hash of (seed, task, item, purpose): the same under any order, worker count or concurrency. Nothing
+in fieldmark may use a global random state, or a generator that several places share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def digest(*parts: object) -> bytes:
+    """Sixteen bytes that stand for the parts; ("ab", "c") and ("a", "bc") differ."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = str(part).encode()
+        hasher.update(len(data).to_bytes(8, "little"))
+        hasher.update(data)
+    return hasher.digest()
+
+
+def number(*parts: object) -> int:
+    """A whole number in [0, 2^64) that stands for the parts."""
+    return int.from_bytes(digest(*parts)[:8], "little")
+
+
+def generator(*parts: object) -> np.random.Generator:
+    """A generator of its own for the parts."""
+    import numpy as np
+
+    return np.random.Generator(np.random.PCG64(int.from_bytes(digest(*parts), "little")))
+
+
+def shuffled(ids: Iterable[str], *parts: object) -> list[str]:
+    """The ids in an order that depends on their names and the parts only, not on how they came.
+
+    A prefix of it is a sample without replacement, and the sample of 3 is part of the sample of 10.
+    """
+    return sorted(ids, key=lambda each: (digest(*parts, each), each))
+
+
+def sample(ids: Sequence[str], n: int, *parts: object) -> list[str]:
+    """`n` of the ids (all of them when `n` is negative or too large), kept in the order they came."""
+    if n < 0 or n >= len(ids):
+        return list(ids)
+    chosen = set(shuffled(ids, *parts)[:n])
+    return [each for each in ids if each in chosen]

@@ -1,0 +1,106 @@
+"""Which bytes does an image reference stand for?
+
+The cache is keyed by content, so every file must be hashed; reading all of them anew on each run would cost as
+much as the work it saves. What was hashed is remembered with the file's device, inode, size, mtime and ctime. A change of
+content moves ctime, which no ordinary tool can set back. As git does, a file touched in the last moments
+before it was hashed is not remembered: a second change could hide in the clock's resolution.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+RACY_NS = 2_000_000_000
+
+
+def content_key(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def item_key(content: bytes, crop: tuple[float, ...] | None) -> bytes:
+    """Same bytes and same crop → same key."""
+    if crop is None:
+        return content
+    return hashlib.blake2b(content + repr(tuple(map(float, crop))).encode(), digest_size=16).digest()
+
+
+def stamp(path: Path) -> str | None:
+    """What changes when the file changes; None when it changed too recently to tell."""
+    stat = path.stat()
+    if time.time_ns() - max(stat.st_ctime_ns, stat.st_mtime_ns) < RACY_NS:
+        return None
+    return f"{stat.st_dev}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}:{stat.st_ctime_ns}"
+
+
+def file_of(root: Path, image: str) -> Path:
+    """The file on disk behind a reference (the archive, for a member of one)."""
+    return root / image.partition("::")[0]
+
+
+class ContentMemory:
+    """Remembers content keys; a plain cache, safe to delete at any time."""
+
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        """A missing file is made, or, for reading only, taken as empty; a damaged one is made anew."""
+        self._stamps: dict[Path, str | None] = {}
+        if read_only:
+            self._db = _connect(path if path.exists() else None)
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._db = _connect(path)
+        except sqlite3.DatabaseError:
+            path.unlink(missing_ok=True)
+            self._db = _connect(path)
+
+    def recall(self, root: Path, images: Iterable[str]) -> dict[str, bytes]:
+        """The keys of the images whose files have not changed since they were hashed."""
+        found: dict[str, bytes] = {}
+        for image in images:
+            row = self._db.execute(
+                "SELECT stamp, key FROM content WHERE name = ?", (self._name(root, image),)
+            ).fetchone()
+            if row is not None and row[0] == self._stamp(root, image):
+                found[image] = row[1]
+        return found
+
+    def remember(self, root: Path, keys: dict[str, bytes]) -> None:
+        rows = [
+            (self._name(root, image), mark, key)
+            for image, key in keys.items()
+            if (mark := self._stamp(root, image)) is not None
+        ]
+        try:
+            with self._db:
+                self._db.executemany("INSERT OR REPLACE INTO content VALUES (?, ?, ?)", rows)
+        except sqlite3.OperationalError:
+            return  # another process holds it, or the disk is full: hashing again is only slower
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _name(self, root: Path, image: str) -> str:
+        return os.path.abspath(root / image)  # noqa: PTH100 - resolve() would follow links
+
+    def _stamp(self, root: Path, image: str) -> str | None:
+        path = file_of(root, image)
+        if path not in self._stamps:
+            try:
+                self._stamps[path] = stamp(path)
+            except OSError:
+                self._stamps[path] = None
+        return self._stamps[path]
+
+
+def _connect(path: Path | None) -> sqlite3.Connection:
+    db = sqlite3.connect(path or ":memory:", timeout=5)
+    db.execute(
+        "CREATE TABLE IF NOT EXISTS content"
+        " (name TEXT PRIMARY KEY, stamp TEXT NOT NULL, key BLOB NOT NULL) STRICT, WITHOUT ROWID"
+    )
+    return db

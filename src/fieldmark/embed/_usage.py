@@ -1,0 +1,79 @@
+"""What is in the feature cache, how large is it, and how is it emptied?"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fieldmark.data import ImageRef
+from fieldmark.embed._content import ContentMemory, item_key
+from fieldmark.embed._rows import count_rows, read_about, read_keys
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCache:
+    """The features of one model fingerprint."""
+
+    model: str
+    fingerprint: str
+    n_features: int
+    n_bytes: int
+    dim: int
+    images_per_s: float | None
+    """how fast they were computed the last time"""
+    folder: Path
+
+
+def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
+    """Every model with features in the cache (those whose name contains `model`), largest first."""
+    found = []
+    for folder in sorted((cache / "features").glob("*")):
+        about = read_about(folder) or {}
+        name = str(about.get("model", "unknown"))
+        if folder.is_dir() and model in name:
+            n_bytes = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+            found.append(
+                ModelCache(
+                    name,
+                    folder.name,
+                    count_rows(folder),
+                    n_bytes,
+                    int(about.get("dim", 0)),
+                    about.get("images_per_s"),
+                    folder,
+                )
+            )
+    return sorted(found, key=lambda each: (-each.n_bytes, each.model))
+
+
+def count_missing(
+    cache: Path, known: ModelCache | None, root: Path, items: Sequence[ImageRef]
+) -> int:
+    """How many features would have to be computed; reads no image and writes nothing.
+
+    A file whose content is not remembered counts as missing.
+    """
+    if known is None:
+        return len(set(items))
+    memory = ContentMemory(cache / "content.db", read_only=True)
+    try:
+        contents = memory.recall(root, {ref.image for ref in items})
+    finally:
+        memory.close()
+    have = read_keys(known.folder)
+    return sum(
+        ref.image not in contents or item_key(contents[ref.image], ref.crop) not in have
+        for ref in set(items)
+    )
+
+
+def clean_cache(cache: Path, model: str = "") -> list[ModelCache]:
+    """Deletes the features of the models whose name contains `model` ("" = all); returns them."""
+    gone = cached_models(cache, model)
+    for each in gone:
+        shutil.rmtree(each.folder)
+    if not model:
+        (cache / "content.db").unlink(missing_ok=True)
+    return gone

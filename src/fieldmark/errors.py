@@ -1,0 +1,108 @@
+"""Which exit code does a mistake get, and how is it told to a person?
+
+One tree, drawn once. Every error a user can cause is a `FieldmarkError` whose text is one line (or one
+line per problem): what was found, what was expected, what to do. Anything else is a bug in fieldmark and
+keeps its traceback. This module imports nothing heavy: the command line loads it first.
+
+    FieldmarkError        1
+    ├── UsageError        2   a flag, a name, a configuration, task or experiment file is wrong
+    │   └── UnknownName   2   a name nobody registered; carries the closest ones
+    ├── DataError         3   a dataset, a table, an image or the store cannot be used as it is
+    │   └── StoreError    3   the results file is locked, read-only, damaged or from a newer version
+    ├── ModelError        4   weights, model code or the network failed
+    │   ├── MissingExtra  4   the packages of an optional extra are not installed
+    │   └── OutOfMemory   4   the device has too little memory even for the smallest batch
+    └── RunsFailed        5   some runs failed, the others were kept
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+
+class FieldmarkError(Exception):
+    """A problem the user can mend. `str(error)` is what is printed, one line per problem."""
+
+    exit_code = 1
+
+
+class UsageError(FieldmarkError):
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """A name that is not registered: names the closest ones and the command that lists all."""
+
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], listing: str = "", where: str = ""
+    ) -> None:
+        self.kind, self.name = kind, name
+        self.closest = closest(name, known)
+        text = f"{kind} {name!r} is not known."
+        if self.closest:
+            text += f" Did you mean {' or '.join(repr(each) for each in self.closest)}?"
+        if listing:
+            text += f" `{listing}` lists all."
+        super().__init__(f"{where}  {text}" if where else text)
+
+
+class DataError(FieldmarkError):
+    exit_code = 3
+
+
+class StoreError(DataError):
+    pass
+
+
+class ModelError(FieldmarkError):
+    exit_code = 4
+
+
+class MissingExtra(ModelError):
+    """An optional dependency is absent: says what wants it and the line that installs it."""
+
+    def __init__(self, wanted_by: str, extra: str, package: str) -> None:
+        super().__init__(
+            f"{wanted_by} needs the package {package!r}, which is not installed: "
+            f"`pip install 'fieldmark[{extra}]'` (in a clone: `uv sync --extra {extra}`)."
+        )
+
+
+class OutOfMemory(ModelError):
+    pass
+
+
+class RunsFailed(FieldmarkError):
+    exit_code = 5
+
+
+def closest(name: str, known: Iterable[str], most: int = 2) -> list[str]:
+    """The known names most like `name`, best first; case and the kind of dash do not count.
+
+    >>> closest("Macro-Acuracy", ["accuracy", "macro_accuracy", "macro_f1"])
+    ['macro_accuracy', 'accuracy']
+    """
+    import difflib
+
+    by_fold: dict[str, str] = {}
+    for each in known:
+        by_fold.setdefault(_fold(each), each)
+    found = difflib.get_close_matches(_fold(name), by_fold, n=most, cutoff=0.6)
+    return [by_fold[each] for each in found]
+
+
+def _fold(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+def at(path: Path | str, line: int | None, text: str) -> str:
+    """`file:line  text`, the form every message about a file has."""
+    return f"{path}:{line}  {text}" if line else f"{path}  {text}"
+
+
+def join_problems(problems: Sequence[str], ending: str = "nothing was started") -> str:
+    """One line per problem and, from two on, a closing count."""
+    if len(problems) == 1:
+        return problems[0]
+    return "\n".join([*problems, f"{len(problems)} problems, {ending}."])

@@ -1,0 +1,22 @@
+"""Experiments: TOML or flags to a grid of runs, a plan, and its execution."""
+
+from fieldmark.experiments._grid import Axes, Grid, Job, make_jobs, read_grid
+from fieldmark.experiments._prepare import replace_data
+from fieldmark.experiments.execute import Failure, Outcome, execute
+from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan
+
+__all__ = [
+    "Axes",
+    "Failure",
+    "Grid",
+    "Job",
+    "Outcome",
+    "Plan",
+    "Planned",
+    "disk_left",
+    "execute",
+    "make_jobs",
+    "make_plan",
+    "read_grid",
+    "replace_data",
+]

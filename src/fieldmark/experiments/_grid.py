@@ -1,0 +1,224 @@
+"""Which runs does a grid hold?
+
+Turns an experiment file, or the flags of `fieldmark run`, into jobs: one model × one task × one protocol × its
+settings. Names are checked here, all of them at once, before anything starts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import FieldmarkError, UsageError, join_problems
+from fieldmark.experiments._schema import NO_EFFECT, Experiment, ModelTable, NewtFilters
+from fieldmark.locate import Located, read_toml, validate
+from fieldmark.protocols import Draw, Selection
+from fieldmark.tasks import Task, load_task, parse_name
+
+NATURAL_LISTS = ("normalise", "alphas", "kernels")
+"""probe parameters that are lists themselves: only a list of lists is an axis"""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One cell of the grid."""
+
+    model: str
+    task_name: str
+    task: Task
+    protocol: str
+    draw: Draw
+    selection: Selection = Selection()
+    ask: tuple[tuple[str, Any], ...] = ()
+    """settings of the `ask` protocol"""
+
+    @property
+    def title(self) -> str:
+        shots = "" if self.draw.n_train < 0 else f" n_train={self.draw.n_train}"
+        return f"{self.model} · {self.task_name}{shots} · seed {self.draw.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Jobs, where their data are, and what the user should know about the file."""
+
+    jobs: tuple[Job, ...]
+    data: dict[str, Path] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """The values of every axis; None = the task's own value."""
+
+    n_train: Sequence[int | None] = (None,)
+    n_test: Sequence[int | None] = (None,)
+    sampling: Sequence[str | None] = (None,)
+    seed: Sequence[int] = (0,)
+    repeats: Sequence[int | None] = (None,)
+    probe: Sequence[dict[str, Any]] = ({},)
+    ask: Sequence[tuple[tuple[str, Any], ...]] = ((),)
+
+
+def read_grid(path: Path) -> Grid:
+    """The jobs of an experiment file; every problem in it is told at once."""
+    located = read_toml(path)
+    if "models" not in located.data:
+        raise UsageError(f"{path}  names no models: add `models = [...]` or `[[models]]` tables.")
+    experiment = validate(Experiment, located)
+    names = experiment.tasks or _implied_tasks(experiment, path)
+    axes = Axes(
+        n_train=experiment.n_train or (None,),
+        n_test=experiment.n_test or (None,),
+        sampling=experiment.sampling or (None,),
+        seed=experiment.seed or (0,),
+        repeats=experiment.repeats or (None,),
+        probe=_probe_axis(experiment.probe),
+        ask=_ask_axis(experiment),
+    )
+    models = [
+        (entry.model, entry.protocol, located.where(("models", index)))
+        if isinstance(entry, ModelTable)
+        else (entry, "", located.where(("models", index)))
+        for index, entry in enumerate(experiment.models)
+    ]
+    tasks = [(name, located.where(("tasks", index))) for index, name in enumerate(names)]
+    jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt})
+    return Grid(jobs, _data_folders(experiment, path), _notes(located))
+
+
+def make_jobs(
+    models: Sequence[tuple[str, str, str]],
+    tasks: Sequence[tuple[str, str]],
+    axes: Axes,
+    filters: dict[str, NewtFilters | None] | None = None,
+) -> tuple[Job, ...]:
+    """Every combination, model by model. `models` are (name, protocol or "", where), `tasks` (name, where)."""
+    from fieldmark.models import model_identity
+
+    problems: list[str] = []
+    loaded: list[tuple[str, Task]] = []
+    for name, where in tasks:
+        try:
+            loaded.append((name, load_task(name, where)))
+        except FieldmarkError as error:
+            problems.append(str(error))
+    for name, protocol, where in models:
+        try:
+            if protocol != "ask":
+                model_identity(name)
+        except FieldmarkError as error:
+            problems.append(f"{where}  {error}" if where else str(error))
+    if problems:
+        raise UsageError(join_problems(list(dict.fromkeys(problems))))
+    jobs = []
+    for model, protocol, _ in models:
+        for name, task in loaded:
+            wanted = select(name, (filters or {}).get(task.task))
+            for each in _protocols(protocol, task):
+                jobs.extend(_cells(model, name, task, each, axes, wanted))
+    return tuple({repr(job): job for job in jobs}.values())
+
+
+def select(task_name: str, filters: NewtFilters | None = None) -> Selection:
+    """What `NAME/SELECTION` and a `[newt]` table keep."""
+    text = parse_name(task_name).selection
+    any_of = tuple(part.strip() for part in text.split(",") if part.strip())
+    if filters is None:
+        return Selection(any_of=any_of)
+
+    def groups(clusters: list[str] | None, sub: list[str] | None) -> tuple[Any, ...]:
+        pairs = (("cluster", clusters), ("sub_cluster", sub))
+        return tuple((column, tuple(values)) for column, values in pairs if values is not None)
+
+    return Selection(
+        parts=tuple(filters.tasks or ()),
+        groups=groups(filters.include_clusters, filters.include_subclusters),
+        any_of=any_of,
+        without_parts=tuple(filters.exclude_tasks or ()),
+        without_groups=groups(filters.exclude_clusters, filters.exclude_subclusters),
+    )
+
+
+def _protocols(protocol: str, task: Task) -> tuple[str, ...]:
+    return (protocol,) if protocol else (task.protocols or ("probe",))
+
+
+def _cells(
+    model: str, name: str, task: Task, protocol: str, axes: Axes, selection: Selection
+) -> Iterable[Job]:
+    ask = axes.ask if protocol == "ask" else ((),)
+    probes = axes.probe if protocol == "probe" else ({},)
+    for n_train, n_test, sampling, seed, repeats, probe, settings in itertools.product(
+        axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats, probes, ask
+    ):
+        draw = Draw(
+            n_train=task.n_train if n_train is None else n_train,
+            n_test=task.n_test if n_test is None else n_test,
+            sampling=sampling or task.sampling,  # type: ignore[arg-type]
+            seed=seed,
+            repeats=repeats or task.repeats,
+        )
+        yield Job(model, name, with_probe(task, probe), protocol, draw, selection, settings)
+
+
+def with_probe(task: Task, changes: dict[str, Any]) -> Task:
+    """The task with another classifier, or the same one with other parameters."""
+    if not changes or task.probe is None:
+        return task
+    old = task.probe.model_dump()
+    if changes.get("classifier", old["classifier"]) != old["classifier"]:
+        keep = ("normalise", "leave_one_out")
+        old = {key: old[key] for key in keep}
+    return task.model_copy(update={"probe": type(task.probe).model_validate(old | changes)})
+
+
+def _probe_axis(block: dict[str, Any] | list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    tables = block if isinstance(block, list) else [block or {}]
+    combined = []
+    for table in tables:
+        values = [_axis_values(key, value) for key, value in table.items()]
+        combined.extend(
+            dict(zip(table, combination, strict=True)) for combination in itertools.product(*values)
+        )
+    return combined
+
+
+def _axis_values(key: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        return [value]
+    if key in NATURAL_LISTS and not any(isinstance(each, list) for each in value):
+        return [value]
+    return value
+
+
+def _ask_axis(experiment: Experiment) -> list[tuple[tuple[str, Any], ...]]:
+    names = ("temp", "prompting", "cot_enabled")
+    chosen = [(name, getattr(experiment, name)) for name in names if getattr(experiment, name)]
+    values = [[(name, each) for each in options] for name, options in chosen]
+    return [tuple(each) for each in itertools.product(*values)]
+
+
+def _implied_tasks(experiment: Experiment, path: Path) -> list[str]:
+    if experiment.newt is not None or experiment.newt_data or experiment.newt_root:
+        return ["newt"]
+    raise UsageError(f"{path}  names no tasks: add `tasks = [...]`; `fieldmark tasks` lists all.")
+
+
+def _data_folders(experiment: Experiment, path: Path) -> dict[str, Path]:
+    folders = dict(experiment.data)
+    newt = experiment.newt_root or experiment.newt_data
+    if newt:
+        folders.setdefault("newt", newt)
+    return {name: path.parent / Path(folder).expanduser() for name, folder in folders.items()}
+
+
+def _notes(located: Located) -> tuple[str, ...]:
+    keys = [key for key in located.data if key in NO_EFFECT]
+    return tuple(
+        f"{located.where((key,))}  {key} has no effect here (it says how, not what: use flags)."
+        for key in keys
+    )

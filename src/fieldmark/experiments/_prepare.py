@@ -1,0 +1,132 @@
+"""What must be known about a job before it can be planned or run?
+
+Its rows, its parts and its key: the hash of everything that can change its answers. Tables are read once per
+dataset folder. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fieldmark.data import load_dataset
+from fieldmark.errors import DataError, UsageError
+from fieldmark.experiments._grid import Job
+from fieldmark.models import model_identity
+from fieldmark.protocols import PartItems, split_parts
+from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.settings import Settings
+from fieldmark.store import RunSpec
+from fieldmark.tasks import parse_name
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A job with its data at hand."""
+
+    job: Job
+    root: Path
+    parts: list[PartItems]
+    spec: RunSpec
+
+
+@dataclass(slots=True)
+class Tables:
+    """Tables by dataset folder, each read once."""
+
+    settings: Settings
+    seen: dict[tuple[str, Path, str], pl.DataFrame] = field(default_factory=dict)
+
+    def root(self, job: Job) -> Path:
+        return self.settings.root_of(job.task.dataset)
+
+    def table(self, job: Job) -> pl.DataFrame:
+        dataset, root, options = job.task.dataset, self.root(job), job.task.options
+        key = (dataset, root, repr(options))
+        if key not in self.seen:
+            module = load_dataset(dataset)
+            if not root.exists():
+                raise MissingData(
+                    f"{root}  does not exist: `fieldmark datasets {dataset}` shows how to get the data, "
+                    f"--data {dataset}=FOLDER says where they are."
+                )
+            try:
+                self.seen[key] = module.table(root, **options)
+            except TypeError as error:
+                raise UsageError(
+                    f"task {job.task.task!r}, key 'options': the reader of {dataset!r} says {error}."
+                ) from error
+        return self.seen[key]
+
+
+class MissingData(DataError):
+    """The dataset's folder is not there."""
+
+
+def prepare(job: Job, tables: Tables) -> Prepared:
+    parts = split_parts(job.task, tables.table(job), job.selection)
+    return Prepared(job, tables.root(job), parts, _spec(job, parts))
+
+
+def _spec(job: Job, parts: list[PartItems]) -> RunSpec:
+    """Titles and notes do not matter; rows, labels, recipe and model do."""
+    draw = job.draw
+    settings: dict[str, Any] = {
+        "parts": [part.name for part in parts],
+        "metric": [job.task.metric, *job.task.also],
+        "score": job.task.primary or job.task.score,
+    }
+    method = job.protocol
+    if job.protocol == "probe" and job.task.probe is not None:
+        block = job.task.probe.model_dump(mode="json")
+        settings["probe"] = block | {"code": _code(job.task.probe.classifier)}
+        method = f"probe/{Path(job.task.probe.classifier).stem}"
+    if draw.n_train >= 0:
+        settings["sampling"] = draw.sampling
+    settings |= dict(job.ask)
+    return RunSpec(
+        model=job.model,
+        model_version=model_identity(job.model),
+        task=job.task.task,
+        task_variant=parse_name(job.task_name).variant,
+        task_version=str(job.task.version),
+        protocol=method,
+        settings=settings,
+        n_train=None if draw.n_train < 0 else draw.n_train,
+        n_test=None if draw.n_test < 0 else draw.n_test,
+        seed=draw.seed,
+        repeats=draw.repeats,
+        data=_signature(parts),
+    )
+
+
+def _signature(parts: list[PartItems]) -> str:
+    """Changes when an item, a label, a split or a unit of the selected parts changes."""
+    hasher = hashlib.blake2b(digest_size=8)
+    columns = ("id", "image", "target", "unit")
+    for part in parts:
+        for rows in (part.train, part.test):
+            text = rows.select(
+                *(pl.col(name) for name in columns if rows.schema[name] == pl.String),
+                pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(","),
+            )
+            hasher.update(part.name.encode() + text.sort("id").write_csv().encode())
+    return hasher.hexdigest()
+
+
+def _code(classifier: str) -> str:
+    """The content of a user's own probe file: an edited probe is another probe."""
+    if not is_file_reference(classifier):
+        return ""
+    path, _ = resolve_reference(classifier)
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+
+
+def replace_data(settings: Settings, data: dict[str, Path]) -> Settings:
+    """The folders an experiment file names, under those that flags name."""
+    return dataclasses.replace(settings, data={**data, **settings.data})

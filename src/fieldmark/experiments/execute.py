@@ -1,0 +1,197 @@
+"""How is a plan carried out so that nothing is lost and nothing is done twice?
+
+Model by model, job by job. Each part is written as it comes; a killed run goes on with the parts that are missing.
+One failed job does not stop the others: its traceback goes to the store, its line to the table of failures.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from fieldmark.embed import EmbedOptions
+from fieldmark.errors import FieldmarkError, RunsFailed, StoreError
+from fieldmark.experiments.plan import Plan, Planned
+from fieldmark.models import Backbone, load_model
+from fieldmark.progress import Progress
+from fieldmark.protocols import PROTOCOLS, PartPredictions, score_run
+from fieldmark.settings import Settings
+from fieldmark.store import PartResult, Predictions, Store, reproduction_record
+
+HEARTBEAT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A job that did not finish."""
+
+    title: str
+    error: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    n_done: int
+    failures: tuple[Failure, ...]
+
+    def raise_if_failed(self) -> None:
+        """RunsFailed when some jobs failed; with nothing kept, the code of what went wrong."""
+        if not self.failures:
+            return
+        error = RunsFailed(f"{len(self.failures)} of {self.n_done + len(self.failures)} runs failed.")
+        codes = {each.exit_code for each in self.failures}
+        if self.n_done == 0 and len(codes) == 1:
+            error.exit_code = codes.pop()
+        raise error
+
+
+def execute(
+    plan: Plan,
+    settings: Settings,
+    progress: Progress,
+    command: Sequence[str] = (),
+    force: bool = False,
+) -> Outcome:
+    """Runs what the plan says is to run. A store that cannot be written stops everything."""
+    n_done = 0
+    failures: list[Failure] = []
+    with Store.open(settings.store) as store:
+        for model_name, jobs in _by_model(plan.to_run):
+            loaded: Backbone | None = None
+            for planned in jobs:
+                number = n_done + len(failures) + 1
+                progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
+                try:
+                    loaded = loaded or load_model(
+                        model_name,
+                        device=settings.device,
+                        precision=settings.precision,
+                        offline=settings.offline,
+                    )
+                    ran = run_one(planned, loaded, store, settings, progress, command, force)
+                    n_done += ran
+                except StoreError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
+                    failures.append(_keep_failure(planned, error, loaded, store, command))
+                    progress.say(f"    failed: {failures[-1].error}")
+    return Outcome(n_done, tuple(failures))
+
+
+def run_one(
+    planned: Planned,
+    model: Backbone,
+    store: Store,
+    settings: Settings,
+    progress: Progress,
+    command: Sequence[str] = (),
+    force: bool = False,
+) -> bool:
+    """One run from where it stands to its scores; False when another process is on it."""
+    prepared = planned.prepared
+    assert prepared is not None
+    spec, job = prepared.spec, prepared.job
+    with _claimed(store, spec.key) as is_mine:
+        if not is_mine:
+            progress.say("    another process is on it: left to that one")
+            return False
+        if force:
+            store.drop_run(spec.key)
+        record = reproduction_record(command, config={"task": job.task.model_dump(mode="json")})
+        run = store.begin_run(spec, record, fingerprint=model.fingerprint)
+        have = store.finished_parts(run)
+        missing = [
+            part
+            for part in prepared.parts
+            if any((part.name, repeat) not in have for repeat in range(job.draw.repeats))
+        ]
+        options = EmbedOptions(
+            settings.cache, settings.threads, settings.batch_size, settings.bad_images
+        )
+        protocol = PROTOCOLS.get(job.protocol)
+        if missing:
+            for answers in protocol.run(
+                job.task, missing, model, prepared.root, job.draw, options, progress
+            ):
+                _write(store, run, answers, have)
+        store.finish_run(run, score_run(job.task, prepared.parts, store.predictions(run)))
+    return True
+
+
+def _write(
+    store: Store, run: int, answers: PartPredictions, have: set[tuple[str, int]]
+) -> None:
+    for repeat, frame in answers.by_repeat():
+        if (answers.part, repeat) in have:
+            continue
+        store.write_part(
+            run,
+            PartResult(
+                Predictions(
+                    ids=frame["id"].to_list(),
+                    targets=frame["target"].to_list(),
+                    predictions=frame["prediction"].to_list(),
+                    scores=frame["score"].to_list(),
+                    units=frame["unit"].to_list(),
+                ),
+                part=answers.part,
+                repeat=repeat,
+                n_train=answers.n_train,
+                seconds=answers.seconds,
+                info=answers.notes | {"groups": dict(answers.groups)},
+            ),
+        )
+
+
+def _by_model(jobs: Sequence[Planned]) -> Iterator[tuple[str, list[Planned]]]:
+    """Each model once, so that it is loaded once; in the order the grid names them."""
+    grouped: dict[str, list[Planned]] = {}
+    for planned in jobs:
+        grouped.setdefault(planned.job.model, []).append(planned)
+    yield from grouped.items()
+
+
+@contextmanager
+def _claimed(store: Store, key: str) -> Iterator[bool]:
+    """Holds the claim, and its heartbeat, while the run goes on."""
+    if not store.claim(key):
+        yield False
+        return
+    stop = threading.Event()
+
+    def beat() -> None:
+        with Store.open(store.path) as own:
+            while not stop.wait(HEARTBEAT_S):
+                own.heartbeat(key)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield True
+    finally:
+        stop.set()
+        thread.join()
+        store.release(key)
+
+
+def _keep_failure(
+    planned: Planned,
+    error: Exception,
+    model: Backbone | None,
+    store: Store,
+    command: Sequence[str],
+) -> Failure:
+    """The traceback goes to the store, unless a model that did not even load would shadow finished parts."""
+    assert planned.prepared is not None
+    spec = planned.prepared.spec
+    if model is not None or store.run(spec.key) is None:
+        fingerprint = model.fingerprint if model is not None else ""
+        run = store.begin_run(spec, reproduction_record(command), fingerprint)
+        store.fail_run(run, "".join(traceback.format_exception(error)))
+    if isinstance(error, FieldmarkError):
+        return Failure(planned.job.title, str(error).splitlines()[0], error.exit_code)
+    return Failure(planned.job.title, f"{type(error).__name__}: {error}".splitlines()[0], 1)

@@ -1,0 +1,162 @@
+"""Why is this job skipped, and what would running the others cost?
+
+Looks, and touches nothing: no folder is made, no store written, no model loaded.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from fieldmark.data import ImageRef
+from fieldmark.embed import ModelCache, cached_models, count_missing
+from fieldmark.errors import FieldmarkError
+from fieldmark.experiments._grid import Job
+from fieldmark.experiments._prepare import MissingData, Prepared, Tables, prepare
+from fieldmark.protocols import PROTOCOLS, items_of
+from fieldmark.settings import Settings
+from fieldmark.store import Run, RunFilter, Store
+
+Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A job, whether it will run, and what that takes."""
+
+    job: Job
+    status: Status
+    why: str = ""
+    prepared: Prepared | None = None
+    n_images: int = 0
+    """distinct images it needs"""
+    n_missing: int = 0
+    """of these, the ones whose features must be computed (jobs before it counted in)"""
+    n_parts: int = 0
+    seconds: float | None = None
+    """None: nothing measured yet to judge by"""
+    n_bytes: int | None = None
+    """features to be written; None: the model's size is not known before it is loaded"""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    jobs: tuple[Planned, ...]
+
+    @property
+    def to_run(self) -> tuple[Planned, ...]:
+        return tuple(each for each in self.jobs if each.status == "run")
+
+    @property
+    def seconds(self) -> float | None:
+        known = [each.seconds for each in self.to_run if each.seconds is not None]
+        return sum(known) if known and len(known) == len(self.to_run) else None
+
+    @property
+    def n_bytes(self) -> int | None:
+        known = [each.n_bytes for each in self.to_run if each.n_bytes is not None]
+        return sum(known) if len(known) == len(self.to_run) else None
+
+
+def make_plan(jobs: Sequence[Job], settings: Settings, force: bool = False) -> Plan:
+    """What would happen. Reads tables and the store; never an image, never a weight."""
+    tables = Tables(settings)
+    caches: dict[str, ModelCache] = {each.model: each for each in cached_models(settings.cache)}
+    counted: set[tuple[str, Path, ImageRef]] = set()
+    with Store.open(settings.store, read_only=True) as store:
+        history = store.runs(RunFilter(states=("done",)))
+        claims = store.claims()
+        done = store.done_keys()
+        planned = []
+        for job in jobs:
+            first = _judge(job, tables)
+            if first.prepared is not None and first.status == "run":
+                key = first.prepared.spec.key
+                if key in done and not force:
+                    first = Planned(job, "done", "in the store already", first.prepared)
+                elif key in claims:
+                    holder = claims[key]
+                    first = Planned(job, "claimed", f"by process {holder.pid} on {holder.host}")
+                else:
+                    first = _measure(first, settings, caches, history, counted)
+            planned.append(first)
+    return Plan(tuple(planned))
+
+
+def disk_left(settings: Settings) -> int:
+    folder = settings.cache
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def _judge(job: Job, tables: Tables) -> Planned:
+    if job.protocol not in PROTOCOLS:
+        return Planned(job, "no code", f"this version has no `{job.protocol}` protocol")
+    why = PROTOCOLS.get(job.protocol).why_not(job.task, job.draw)
+    if why:
+        return Planned(job, "refused", why)
+    try:
+        return Planned(job, "run", prepared=prepare(job, tables))
+    except MissingData as error:
+        return Planned(job, "no data", str(error))
+    except FieldmarkError as error:
+        return Planned(job, "refused", str(error))
+
+
+def _measure(
+    planned: Planned,
+    settings: Settings,
+    caches: dict[str, ModelCache],
+    history: Sequence[Run],
+    counted: set[tuple[str, Path, ImageRef]],
+) -> Planned:
+    prepared, job = planned.prepared, planned.job
+    assert prepared is not None
+    refs = items_of(job.task, prepared.parts, job.draw)
+    fresh = [ref for ref in refs if (job.model, prepared.root, ref) not in counted]
+    counted.update((job.model, prepared.root, ref) for ref in refs)
+    cache = caches.get(job.model)
+    n_missing = count_missing(settings.cache, cache, prepared.root, fresh)
+    n_bytes = n_missing * (cache.dim * 4 + 24) if cache else (None if fresh else 0)
+    return Planned(
+        job,
+        "run",
+        _note(prepared),
+        prepared,
+        n_images=len(refs),
+        n_missing=n_missing,
+        n_parts=len(prepared.parts),
+        seconds=_seconds(prepared, n_missing, cache, history),
+        n_bytes=n_bytes,
+    )
+
+
+def _note(prepared: Prepared) -> str:
+    wanted = prepared.job.draw.n_train
+    short = [len(part.train) for part in prepared.parts if len(part.train) < wanted]
+    if not short:
+        return ""
+    where = f" in {len(short)} of {len(prepared.parts)} parts" if len(prepared.parts) > 1 else ""
+    return f"fewer than {wanted} training images{where} (fewest: {min(short)}): all are used"
+
+
+def _seconds(
+    prepared: Prepared, n_missing: int, cache: ModelCache | None, history: Sequence[Run]
+) -> float | None:
+    """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
+    alike = [
+        run.seconds
+        for run in history
+        if run.spec.task == prepared.spec.task
+        and run.spec.protocol == prepared.spec.protocol
+        and run.spec.n_train == prepared.spec.n_train
+        and run.seconds is not None
+    ]
+    speed = cache.images_per_s if cache else None
+    if not alike or (n_missing and not speed):
+        return None
+    return sorted(alike)[len(alike) // 2] + (n_missing / speed if speed else 0.0)

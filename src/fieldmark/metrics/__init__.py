@@ -1,0 +1,25 @@
+"""Which number says how good the predictions are?
+
+A metric is a plain function `f(target, prediction, weight=None) -> float` over whole numbers, one
+per item. `weight` says how often each item counts (resampling counts): weight 2 is the item twice,
+weight 0 is the item left out. A prediction of -1 stands for "no answer" and equals no target; who
+reports unanswered items as a rate of their own leaves them out before. Without any item the value
+is NaN.
+
+Each metric carries `title`, `direction` ("up": more is better, or "down"), `bounds` (the least and
+the most it can be) and `kind`: "mean" when it is the weighted mean of one value per item, which has
+exact shortcuts, else "other". Users add theirs by `my_metrics.py:my_metric`, an entry point in the
+group `fieldmark.metrics`, or `register_metric`.
+"""
+
+from __future__ import annotations
+
+from fieldmark.metrics._registry import (
+    Metric,
+    known_metrics,
+    load_metric,
+    metric,
+    register_metric,
+)
+
+__all__ = ["Metric", "known_metrics", "load_metric", "metric", "register_metric"]

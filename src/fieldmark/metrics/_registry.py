@@ -1,0 +1,110 @@
+"""How is a metric found by its name?"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from fieldmark.errors import UsageError
+from fieldmark.registry import Registry, is_file_reference, load_reference
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Direction = Literal["up", "down"]
+Kind = Literal["mean", "other"]
+
+_ADDED = Registry(kind="metric", package="fieldmark.metrics", listing="")
+
+
+class Metric(Protocol):
+    """A function of targets and predictions, and what a reader must know of it."""
+
+    title: str
+    direction: Direction
+    kind: Kind
+    bounds: tuple[float, float]
+
+    def __call__(
+        self, target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
+    ) -> float: ...
+
+
+def metric(
+    title: str,
+    *,
+    direction: Direction = "up",
+    kind: Kind = "other",
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Callable[[Callable[..., float]], Metric]:
+    """Says of a function what a reader must know of it.
+
+    >>> @metric("error rate", direction="down", kind="mean", bounds=(0, 1))
+    ... def error_rate(target, prediction, weight=None):
+    ...     return float(np.average(target != prediction, weights=weight))
+    >>> error_rate.direction
+    'down'
+    """
+
+    def describe(function: Callable[..., float]) -> Metric:
+        described = cast(Metric, function)
+        described.title, described.direction = title, direction
+        described.kind, described.bounds = kind, bounds
+        return described
+
+    return describe
+
+
+def known_metrics() -> list[str]:
+    """All names, sorted."""
+    return sorted({*_built_in(), *_ADDED.names()})
+
+
+def load_metric(name: str, base: Path | None = None) -> Metric:
+    """The metric of that name, or of `path/to/file.py:function` (relative to `base`)."""
+    if is_file_reference(name):
+        return _described(name, load_reference(name, base))
+    built_in = _built_in()
+    if name in built_in:
+        return built_in[name]
+    return _described(name, _ADDED.get(name))
+
+
+def register_metric(name: str, function: Callable[..., float]) -> None:
+    """Makes a function known under a name, for this process."""
+    if name in _built_in():
+        raise UsageError(f"metric {name!r} exists already: choose another name.")
+    _ADDED.register(name, _described(name, function))
+
+
+def _built_in() -> dict[str, Metric]:
+    # Imported here: numpy is not needed to list commands.
+    from fieldmark.metrics import _classification
+
+    return {
+        name: cast(Metric, each)
+        for name, each in vars(_classification).items()
+        if hasattr(each, "direction") and not name.startswith("_")
+    }
+
+
+def _described(name: str, function: Any) -> Metric:
+    """The function as a metric; what it does not say of itself gets the careful default."""
+    if not callable(function) or not _takes_weights(function):
+        raise UsageError(
+            f"metric {name!r} is not a function f(target, prediction, weight=None) -> float."
+        )
+    if not hasattr(function, "direction"):
+        return metric(name.rpartition(":")[2])(function)
+    return cast(Metric, function)
+
+
+def _takes_weights(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None, None, weight=None)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -1,0 +1,52 @@
+"""What can see, and how is it loaded? The one door to every model.
+
+    load_model("timm/resnet50.a1_in1k")            family/checkpoint
+    load_model("timm/resnet18?pretrained=false")   options after a question mark
+    load_model("my_model.py:MyBackbone?width=64")  a class of your own
+    known_models("clip")                           what the tables hold, without importing anything heavy
+
+Each file of this folder without a leading underscore is a family. A class of your own needs `transform`,
+`embed_images` and `dim` (see `Backbone`); where a torch module does the work, subclass `TorchBackbone`, which
+brings the rest. Importing this package loads neither numpy nor torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.models._backbone import Backbone, Checkpoint, DualEncoder, Features
+from fieldmark.models._load import (
+    families,
+    known_models,
+    load_model,
+    model_identity,
+    register_model,
+)
+
+if TYPE_CHECKING:
+    from fieldmark.models._torch import TorchBackbone
+
+__all__ = [
+    "Backbone",
+    "Checkpoint",
+    "DualEncoder",
+    "Features",
+    "TorchBackbone",
+    "families",
+    "known_models",
+    "load_model",
+    "model_identity",
+    "register_model",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TorchBackbone":
+        try:
+            from fieldmark.models._torch import TorchBackbone
+        except ImportError as error:
+            from fieldmark.errors import MissingExtra
+
+            raise MissingExtra("fieldmark.models.TorchBackbone", "vision", "torch") from error
+        return TorchBackbone
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,114 @@
+"""Where does a network run, in which arithmetic, and how many images at once?
+
+TF32 is never used: whoever asks for float32 on a GPU compares with a CPU, and whoever wants speed has bf16.
+cuDNN chooses among its reproducible algorithms only, without timing them: a timed choice differs from run to run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from fieldmark.errors import ModelError, UsageError
+
+PRECISIONS = ("auto", "float32", "bf16", "fp16")
+DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+LARGEST_BATCH = 1024
+CPU_BATCH = 16
+
+
+def choose_device(wanted: str) -> Any:
+    """The torch device for auto, cpu, cuda, cuda:1 or mps; refuses one that is not there."""
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
+    try:
+        device = torch.device(wanted)
+    except RuntimeError as error:
+        raise UsageError(
+            f"device {wanted!r} is not known: expected auto, cpu, cuda, cuda:0 or mps."
+        ) from error
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    is_there = {"cpu": True, "cuda": (device.index or 0) < count, "mps": _has_mps()}
+    if not is_there.get(device.type, False):
+        others = [f"cuda:{index}" for index in range(count)] + ["mps"] * _has_mps()
+        raise ModelError(
+            f"device {wanted!r} is not there: torch sees {', '.join(['cpu', *others])}. "
+            "Use one of these, or auto."
+        )
+    return device
+
+
+def _has_mps() -> bool:
+    return bool(torch.backends.mps.is_available())
+
+
+def choose_precision(wanted: str, device: Any) -> str:
+    """float32, bf16 or fp16 for a device."""
+    if wanted not in PRECISIONS:
+        raise UsageError(f"precision {wanted!r} is not known: expected {', '.join(PRECISIONS)}.")
+    if wanted != "auto":
+        return wanted
+    if device.type != "cuda":
+        return "float32"
+    return "bf16" if torch.cuda.is_bf16_supported() else "fp16"
+
+
+@contextlib.contextmanager
+def arithmetic(device: Any, precision: str) -> Iterator[None]:
+    """No gradients, the model's own device's autocast, and no TF32."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.inference_mode())
+        if device.type == "cuda":
+            flags = torch.backends.cudnn.flags(
+                enabled=True, benchmark=False, deterministic=True, allow_tf32=False
+            )
+            stack.enter_context(flags)
+        if precision != "float32":
+            stack.enter_context(torch.autocast(device.type, dtype=DTYPES[precision]))
+        yield
+
+
+def cast_for_autocast(module: Any, precision: str) -> None:
+    """Stores the weights that autocast would convert for every batch in the type it converts them to.
+
+    The results are the same to the bit, at half the memory. Exact types only: a subclass may compute with its
+    weights before they reach the multiplication.
+    """
+    if precision == "float32":
+        return
+    plain = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+    for part in module.modules():
+        if type(part) in plain:
+            part.to(DTYPES[precision])
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Would a smaller batch have succeeded? Only CUDA has an exception of its own for it."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate" in text)
+
+
+def fitting_batch(device: Any, embed: Callable[[int], object]) -> int:
+    """How many images fit, from what 2 and 8 of them took; a power of two. `embed(n)` embeds n blank ones."""
+    if device.type != "cuda":
+        return CPU_BATCH
+    embed(2)  # the libraries' own workspaces are allocated once, on first use
+    small, large = (_peak_bytes(device, embed, n) for n in (2, 8))
+    per_image = max((large - small) / 6, 1.0)
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info(device)
+    # A fifth stays free: peaks vary with the kernels a batch size selects, and others use the device too.
+    fitting = max(1, min(LARGEST_BATCH, int(0.8 * free / per_image)))
+    return int(2 ** (fitting.bit_length() - 1))
+
+
+def _peak_bytes(device: Any, embed: Callable[[int], object], n_images: int) -> int:
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    embed(n_images)
+    return int(torch.cuda.max_memory_allocated(device))

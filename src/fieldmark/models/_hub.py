@@ -1,0 +1,112 @@
+"""Are the weights here, and if not, can they be fetched?
+
+The hub's own cache is looked at first, and what is found there is used without asking anyone. Only what is missing
+is fetched, after one short question with a time limit: the libraries below would retry for a minute
+before saying that there is no network. Certificates and global settings are never touched.
+"""
+
+from __future__ import annotations
+
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from fieldmark.errors import ModelError
+from fieldmark.models._name import Request
+
+PATIENCE_S = 10.0
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+INSTEAD = "give local weights with ?weights=PATH, or random ones with ?pretrained=false"
+
+
+def hub_folder(request: Request, repo: str, need: Sequence[Sequence[str]]) -> Path:
+    """The local folder with one file of each group, the first of a group that exists; fetched if missing.
+
+    `repo` is `org/name` or `org/name@revision`.
+    """
+    import huggingface_hub
+
+    repo_id, _, revision = repo.partition("@")
+    cached = [_first_cached(repo_id, group, revision) for group in need]
+    if all(path is not None and path.parent == cached[0].parent for path in cached if cached[0]):
+        if cached[0] is not None and None not in cached:
+            return cached[0].parent
+    host = huggingface_hub.constants.ENDPOINT.partition("://")[2]
+    if request.offline or huggingface_hub.constants.HF_HUB_OFFLINE:
+        refuse_offline(request, f"{host}/{repo}")
+    try:
+        return _fetch_folder(repo_id, revision, need)
+    except ModelError:
+        raise
+    except Exception as error:  # noqa: BLE001 - which HTTP library raises differs between hub versions
+        _explain(request, f"{host}/{repo}", error)
+
+
+def _first_cached(repo_id: str, group: Sequence[str], revision: str) -> Path | None:
+    from huggingface_hub import try_to_load_from_cache
+
+    for name in group:
+        found = try_to_load_from_cache(repo_id, name, revision=revision or None)
+        if isinstance(found, str):
+            return Path(found)
+    return None
+
+
+def _fetch_folder(repo_id: str, revision: str, need: Sequence[Sequence[str]]) -> Path:
+    from huggingface_hub import HfApi, hf_hub_download
+
+    info = HfApi().model_info(repo_id, revision=revision or None, timeout=PATIENCE_S)
+    present = {each.rfilename for each in info.siblings or ()}
+    chosen = []
+    for group in need:
+        names = [name for name in group if name in present]
+        if not names:
+            raise ModelError(f"{repo_id} on the hub holds no {' or '.join(group)}: it cannot be loaded.")
+        chosen.append(names[0])
+    paths = [hf_hub_download(repo_id, name, revision=revision or None) for name in chosen]
+    return Path(paths[0]).parent
+
+
+def url_file(request: Request, url: str) -> Path:
+    """A file that torch's own cache holds, or that is put there from `url`."""
+    import torch
+
+    path = Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
+    place = url.partition("://")[2]
+    if path.is_file():
+        return path
+    if request.offline:
+        refuse_offline(request, place)
+    try:
+        question = urllib.request.Request(url, method="HEAD")  # noqa: S310 - from the library's own table
+        urllib.request.urlopen(question, timeout=PATIENCE_S).close()  # noqa: S310
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.hub.download_url_to_file(url, str(path), progress=True)
+    except OSError as error:
+        _explain(request, place, error)
+    return path
+
+
+def refuse_offline(request: Request, place: str) -> NoReturn:
+    raise ModelError(
+        f"model {request.name.text!r}: its files from {place} are not in the local cache and fetching is "
+        f"switched off: load it once with a connection, {INSTEAD}."
+    )
+
+
+def _explain(request: Request, place: str, error: Exception) -> NoReturn:
+    kind = type(error).__name__
+    start = f"model {request.name.text!r}: "
+    if kind == "GatedRepoError":
+        text = f"{place} is open only to those who asked: accept its terms there, then `hf auth login`"
+    elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
+        text = f"{place} does not exist or is private: check the name, or `hf auth login`"
+    else:
+        text = f"its files could not be fetched from {place} ({_reason(error)}): connect, {INSTEAD}"
+    raise ModelError(start + text + ".") from error
+
+
+def _reason(error: BaseException) -> str:
+    lines = str(getattr(error, "reason", "") or error).strip().splitlines()
+    return lines[0][:120].rstrip(".") if lines else type(error).__name__

@@ -1,0 +1,144 @@
+"""Which code answers to a model's name?
+
+Looked up in this order: a file of the user's, a registered factory, a family file of this package, an entry
+point. Listing and `model_identity` read the families' tables only: no numpy, no torch, no network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import UnknownName, UsageError, closest
+from fieldmark.models._backbone import Backbone, Checkpoint
+from fieldmark.models._files import hash_path, option_files
+from fieldmark.models._name import ModelName, Request, check_options, parse_name
+from fieldmark.registry import Registry, resolve_reference
+
+REGISTRY = Registry("model", "fieldmark.models", "fieldmark models")
+
+
+def families() -> list[str]:
+    """The names that can stand before the slash. Imports nothing."""
+    return [name for name in REGISTRY.names() if name not in REGISTRY.added]
+
+
+def known_models(query: str = "") -> list[Checkpoint]:
+    """Rows with full names for everything in the families' tables and everything registered.
+
+    Families such as timm load far more than their tables list. Every word of `query` must occur in the
+    name, title, licence or date; case does not count.
+    """
+    rows = [row for family in families() for row in _rows(family)]
+    rows += [Checkpoint(name, source="registered") for name in sorted(REGISTRY.added)]
+    words = query.lower().split()
+    return [row for row in rows if all(word in _searchable(row) for word in words)]
+
+
+def _rows(family: str) -> list[Checkpoint]:
+    if not _is_ours(family):
+        return [Checkpoint(family, source="entry point")]
+    table: Iterable[Checkpoint] = getattr(REGISTRY.get(family), "CHECKPOINTS", ())
+    return [dataclasses.replace(row, name=f"{family}/{row.name}") for row in table]
+
+
+def _is_ours(family: str) -> bool:
+    return importlib.util.find_spec(f"{REGISTRY.package}.{family.replace('-', '_')}") is not None
+
+
+def _searchable(row: Checkpoint) -> str:
+    return f"{row.name} {row.title} {row.licence} {row.released}".lower()
+
+
+def register_model(name: str, factory: Callable[..., Any]) -> None:
+    """From now on `load_model(name)` calls `factory(**options)`, which returns a backbone."""
+    if "?" in name or not name.strip():
+        raise UsageError(f"model name {name!r} cannot be registered: it must not be empty or hold '?'.")
+    REGISTRY.register(name, factory)
+
+
+def load_model(
+    name: str, *, device: str = "auto", precision: str = "auto", offline: bool = False
+) -> Backbone:
+    """The backbone of that name, in eval mode, on its device, checked against the contract.
+
+    `device`: auto (cuda, else mps, else cpu), cpu, cuda, cuda:1, mps. `precision`: auto (bf16 on cuda, float32
+    elsewhere), float32, bf16, fp16. `offline` forbids fetching weights; weights that are here still load.
+
+    >>> load_model("classical/colour").dim
+    246
+    """
+    request = Request(parse_name(name), device, precision, offline)
+    backbone = _build(request)
+    backbone.name = name
+    return backbone
+
+
+def _build(request: Request) -> Backbone:
+    from fieldmark.models import _user
+
+    name = request.name
+    if name.is_file:
+        return _user.load_file(request)
+    if name.base in REGISTRY.added:
+        return _user.adopt(REGISTRY.added[name.base], request)
+    entry = _family(name)
+    if not hasattr(entry, "load"):
+        return _user.adopt(entry, request)
+    backbone: Backbone = entry.load(request)
+    return backbone
+
+
+def _family(name: ModelName) -> Any:
+    """The family's module (or what an entry point gave), its options checked."""
+    if name.family not in families():
+        raise _unknown(name)
+    entry = REGISTRY.get(name.family)
+    if not hasattr(entry, "load"):
+        return entry
+    if not name.checkpoint:
+        table = getattr(entry, "CHECKPOINTS", ())
+        example = f", for example {name.family}/{table[0].name}" if table else ""
+        raise UsageError(
+            f"model {name.text!r} names a family only: expected {name.family}/CHECKPOINT{example}. "
+            f"`fieldmark models {name.family}` lists those known."
+        )
+    check_options(name, getattr(entry, "OPTIONS", ()))
+    return entry
+
+
+def _unknown(name: ModelName) -> UnknownName:
+    """Most often the family was left out or mistyped: suggest whole names, then a search that finds some."""
+    names = [row.name for row in known_models()]
+    corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]
+    known = corrected if name.checkpoint and corrected else [*families(), *names]
+    tails = {each.rpartition("/")[2]: each for each in names}
+    found = closest(name.base.rpartition("/")[2], tails, most=1)
+    listing = f"{REGISTRY.listing} {found[0]}" if found and not corrected else REGISTRY.listing
+    return UnknownName("model", name.base, known, listing)
+
+
+def model_identity(name: str) -> str:
+    """A cheap stand-in for the fingerprint, for planning: nothing is loaded.
+
+    The name with its options in order, and a hash of each of the user's own files it rests on, so that an edited
+    file is another model. Weights from a hub are taken at their name.
+    """
+    parsed = parse_name(name)
+    hashes = [hash_path(path) for path in _own_files(parsed)]
+    return "#".join([parsed.canonical, *hashes])
+
+
+def _own_files(name: ModelName) -> list[Path]:
+    if name.is_file:
+        return [resolve_reference(name.base)[0], *option_files(name)]
+    if name.base in REGISTRY.added:
+        return option_files(name)
+    entry = _family(name)
+    local_files = getattr(entry, "local_files", None)
+    weights = Request(name).path("weights") if "weights" in name.options else None
+    own = list(local_files(name.checkpoint)) if local_files else []
+    return [*own, *([weights] if weights else [])]

@@ -1,0 +1,124 @@
+"""What does a model's name ask for?
+
+`family/checkpoint?option=value&option=value`, or `path/to/file.py:Class?option=value`. Names are text on the
+command line, in TOML files and in the store, so everything that makes one model differ from another is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fieldmark.errors import UnknownName, UsageError
+from fieldmark.registry import is_file_reference
+
+YES = ("true", "yes", "1", "on")
+NO = ("false", "no", "0", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A name taken apart."""
+
+    text: str
+    """as the user wrote it"""
+    base: str
+    """without the options"""
+    options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_file(self) -> bool:
+        return is_file_reference(self.base)
+
+    @property
+    def family(self) -> str:
+        return self.base.partition("/")[0]
+
+    @property
+    def checkpoint(self) -> str:
+        return self.base.partition("/")[2]
+
+    @property
+    def canonical(self) -> str:
+        """The same for names that differ in the order of their options only."""
+        options = "&".join(f"{key}={self.options[key]}" for key in sorted(self.options))
+        return f"{self.base}?{options}" if options else self.base
+
+
+def parse_name(text: str) -> ModelName:
+    """Takes a name apart; says which part of it cannot be read."""
+    base, mark, tail = text.partition("?")
+    if not base.strip() or (mark and not tail):
+        raise UsageError(
+            f"model {text!r} cannot be read: expected family/checkpoint?option=value, "
+            "for example timm/resnet18?pretrained=false."
+        )
+    options: dict[str, str] = {}
+    for part in tail.split("&") if tail else []:
+        key, equals, value = part.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"model {text!r}: option {part!r} cannot be read, expected key=value.")
+        if key in options:
+            raise UsageError(f"model {text!r}: option {key!r} stands twice, keep one.")
+        options[key] = value
+    return ModelName(text, base, options)
+
+
+def check_options(name: ModelName, known: Iterable[str]) -> None:
+    """Refuses an option nobody reads: a silent typo would be another model than the one meant."""
+    known = sorted(known)
+    for key in name.options:
+        if key not in known:
+            listed = ", ".join(known) or "none"
+            where = f"model {name.text!r}: it takes {listed}."
+            raise UnknownName("option", key, known, where=where)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a family is asked to load."""
+
+    name: ModelName
+    device: str = "auto"
+    precision: str = "auto"
+    offline: bool = False
+
+    @property
+    def checkpoint(self) -> str:
+        return self.name.checkpoint
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.name.options.get(key)
+        if value is None:
+            return default
+        if value.lower() not in YES + NO:
+            raise self.wrong(key, "true or false")
+        return value.lower() in YES
+
+    def pixels(self, key: str = "size") -> int | None:
+        value = self.name.options.get(key)
+        if value is None:
+            return None
+        if not value.isascii() or not value.isdigit() or not 8 <= int(value) <= 8192:
+            raise self.wrong(key, "a whole number of pixels from 8 to 8192")
+        return int(value)
+
+    def choice(self, key: str, allowed: Sequence[str]) -> str | None:
+        value = self.name.options.get(key)
+        if value is not None and value not in allowed:
+            raise self.wrong(key, f"one of {', '.join(allowed)}")
+        return value
+
+    def path(self, key: str) -> Path | None:
+        value = self.name.options.get(key)
+        if value is None:
+            return None
+        path = Path(value).expanduser()
+        if not path.exists():
+            raise UsageError(f"model {self.name.text!r}: {key}={value} does not exist.")
+        return path.resolve()
+
+    def wrong(self, key: str, expected: str) -> UsageError:
+        found = self.name.options[key]
+        return UsageError(f"model {self.name.text!r}: {key}={found}, expected {expected}.")

@@ -1,0 +1,186 @@
+"""How does a torch network keep the contract?
+
+`TorchBackbone` is what every torch family returns and what users subclass. It sees to eval mode, device, precision,
+the fingerprint, memory, and arrays on both sides; the network only has to map images to vectors.
+
+    class Mine(TorchBackbone):
+        def __init__(self, width: int = 64, device: str = "auto", precision: str = "auto") -> None:
+            net = torch.nn.Sequential(torch.nn.Conv2d(3, width, 8, 8), torch.nn.AdaptiveAvgPool2d(1),
+                                      torch.nn.Flatten())
+            super().__init__(net, Recipe((224, 224)), device=device, precision=precision)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from fieldmark import draws
+from fieldmark.errors import FieldmarkError, ModelError, OutOfMemory
+from fieldmark.models import _device, _weights
+from fieldmark.models._backbone import Features
+from fieldmark.models._transform import Recipe
+from fieldmark.models._user import first_line, source_hash
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+Encode = Callable[[Any, Any, bool], tuple[Any, Any]]
+"""(module, images n×3×h×w, are patches wanted) → (pooled n×d, patches n×p×w or None), all torch"""
+
+TEXT_BATCH = 256
+
+
+class TorchBackbone:
+    """A torch module behind the contract of `Backbone`.
+
+    `preprocess` maps an RGB PIL image to an array or tensor: a `Recipe` (its 8-bit pixels are scaled on the
+    device) or any callable that gives what the module takes. `options` is whatever else makes this model
+    differ from another with the same weights; it enters the fingerprint. To pool by yourself override `encode`.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        preprocess: Callable[[Image.Image], Any],
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        options: Mapping[str, object] | None = None,
+        encode: Encode | None = None,
+    ) -> None:
+        self.name = type(self).__name__
+        self.device = _device.choose_device(device)
+        self.precision = _device.choose_precision(precision, self.device)
+        self.preprocess = preprocess
+        self.options = dict(options or {})
+        self._encode = encode
+        self._code = "" if type(self).__module__.startswith("fieldmark.") else source_hash(self)
+        self.module = module.eval().requires_grad_(False)
+        _device.cast_for_autocast(self.module, self.precision)
+        self.module.to(self.device)
+
+    def encode(self, images: Any, patches: bool) -> tuple[Any, Any]:
+        """Images on the device → pooled features and, where they were asked for, patches."""
+        if self._encode is not None:
+            return self._encode(self.module, images, patches)
+        result = self.module(images)
+        pooled, tokens = result if isinstance(result, tuple) else (result, None)
+        return pooled, tokens
+
+    def transform(self, image: Image.Image) -> np.ndarray:
+        pixels = self.preprocess(image)
+        return pixels.numpy() if torch.is_tensor(pixels) else np.asarray(pixels)
+
+    def embed_images(self, batch: np.ndarray, *, patches: bool = False) -> Features:
+        if len(batch) == 0:
+            return Features(np.zeros((0, self.dim), np.float32))
+        pooled, tokens = self._guarded(lambda: self.encode(self._to_device(batch), patches), len(batch))
+        return Features(_to_array(pooled), _to_array(tokens) if tokens is not None else None)
+
+    def _to_device(self, batch: np.ndarray) -> Any:
+        images = torch.from_numpy(np.ascontiguousarray(batch)).to(self.device)
+        if not isinstance(self.preprocess, Recipe):
+            return images
+        mean, std = (
+            torch.tensor(each, device=self.device).reshape(1, -1, 1, 1)
+            for each in (self.preprocess.mean, self.preprocess.std)
+        )
+        return images.permute(0, 3, 1, 2).float().div_(255).sub_(mean).div_(std).contiguous()
+
+    def _guarded(self, compute: Callable[[], Any], n_items: int) -> Any:
+        self.module.eval()  # whoever holds the module may have changed it
+        try:
+            with _device.arithmetic(self.device, self.precision):
+                return compute()
+        except (RuntimeError, MemoryError) as error:
+            if not (isinstance(error, MemoryError) or _device.is_out_of_memory(error)):
+                raise
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        raise OutOfMemory(
+            f"model {self.name!r}: {self.device} has too little memory for {n_items} at once: "
+            "use a smaller batch, a smaller model or another device."
+        )
+
+    @cached_property
+    def dim(self) -> int:
+        """Measured with one blank image, so that a network that cannot see fails when it is loaded."""
+        try:
+            shape = self.embed_images(self._blank(1)).pooled.shape
+        except FieldmarkError:
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"model {self.name!r} cannot embed an image of its input size: {first_line(error)}."
+            ) from error
+        if len(shape) != 2:
+            raise ModelError(
+                f"model {self.name!r} gives features of shape {shape} for one image, expected (1, d)."
+            )
+        return int(shape[1])
+
+    def _blank(self, n_images: int) -> np.ndarray:
+        from PIL import Image as pil
+
+        pixels = self.transform(pil.new("RGB", (256, 256), (128, 128, 128)))
+        return np.stack([pixels] * n_images)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Weights, transform, options, precision and code; not the device, nor the libraries' versions."""
+        recipe = self.preprocess
+        seen = recipe.describe() if isinstance(recipe, Recipe) else f"{source_hash(recipe)} {recipe!r}"
+        parts = (sorted(self.options.items()), self.precision, self._code)
+        return draws.digest("torch 1", _weights.hash_weights(self.module), seen, *parts).hex()
+
+    @cached_property
+    def batch_size(self) -> int:
+        """How many images to embed at once here; measured on cuda, 16 elsewhere."""
+        return _device.fitting_batch(self.device, lambda n: self.embed_images(self._blank(n)))
+
+
+class TorchDual(TorchBackbone):
+    """A `TorchBackbone` that also embeds texts; `tokenise` is made on first use, it may need files."""
+
+    def __init__(
+        self,
+        module: Any,
+        preprocess: Callable[[Image.Image], Any],
+        *,
+        make_tokeniser: Callable[[], Callable[[list[str]], Any]],
+        encode_text: Callable[[Any, Any], Any],
+        **rest: Any,
+    ) -> None:
+        super().__init__(module, preprocess, **rest)
+        self._make_tokeniser, self._encode_text = make_tokeniser, encode_text
+
+    @cached_property
+    def tokenise(self) -> Callable[[list[str]], Any]:
+        return self._make_tokeniser()
+
+    @property
+    def logit_scale(self) -> float:
+        return float(self.module.logit_scale.exp())
+
+    @property
+    def logit_bias(self) -> float | None:
+        """Added to the scaled cosine by sigmoid-trained models."""
+        bias = getattr(self.module, "logit_bias", None)
+        return None if bias is None else float(bias)
+
+    def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
+        parts = [np.zeros((0, self.dim), np.float32)]
+        for start in range(0, len(texts), TEXT_BATCH):
+            tokens = self.tokenise(list(texts[start : start + TEXT_BATCH])).to(self.device)
+            encoded = self._guarded(lambda: self._encode_text(self.module, tokens), len(tokens))  # noqa: B023
+            parts.append(_to_array(encoded))
+        return np.concatenate(parts)
+
+
+def _to_array(value: Any) -> np.ndarray:
+    return np.ascontiguousarray(value.float().cpu().numpy())

@@ -1,0 +1,92 @@
+"""Which light classifier turns features into predictions?
+
+A probe follows scikit-learn's conventions: `fit(X, y)`, `predict(X)`, `get_params`, `classes_`.
+Arrays in, arrays out; labels may be strings or any whole numbers, and predictions are always
+labels. Each file here without a leading underscore is one probe: it has `Probe` (the class) and
+`SUMMARY`. Users add theirs by `my_probe.py:MyProbe`, an entry point in the group
+`fieldmark.probes`, or `register_probe`.
+
+Naming probes must stay cheap, so numpy and scikit-learn are imported only when a probe is loaded.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import UsageError, closest
+from fieldmark.registry import Registry, is_file_reference, load_reference
+
+if TYPE_CHECKING:
+    from fieldmark.probes._inputs import ProbeDataError
+    from fieldmark.probes._normalise import Normaliser
+
+__all__ = ["PROBES", "Normaliser", "ProbeDataError", "load_probe", "register_probe"]
+
+PROBES = Registry(kind="probe", package="fieldmark.probes", listing="fieldmark tasks --help")
+
+
+def load_probe(name: str, params: Mapping[str, Any] | None = None, base: Path | None = None) -> Any:
+    """The unfitted probe of that name, or of `path/to/file.py:Class` (relative to `base`).
+
+    >>> load_probe("neighbours", {"k": 5}).get_params()["k"]
+    5
+    """
+    cls = load_reference(name, base) if is_file_reference(name) else PROBES.get(name)
+    if isinstance(cls, ModuleType):
+        cls = getattr(cls, "Probe", None)
+    _check_class(name, cls)
+    given = dict(params or {})
+    _check_names(name, cls, given)
+    try:
+        probe = cls(**given)
+    except TypeError as error:
+        raise UsageError(f"probe {name!r} cannot be made: {error}") from error
+    if hasattr(probe, "check_parameters"):
+        probe.check_parameters()
+    return probe
+
+
+def register_probe(name: str, cls: type) -> None:
+    """Makes a class known under a name, for this process."""
+    _check_class(name, cls)
+    PROBES.register(name, cls)
+
+
+def _check_class(name: str, cls: object) -> None:
+    missing = [each for each in ("fit", "predict") if not callable(getattr(cls, each, None))]
+    if not isinstance(cls, type) or missing:
+        lacks = f" without {' and '.join(missing)}" if isinstance(cls, type) else ""
+        raise UsageError(
+            f"probe {name!r} is a {type(cls).__name__}{lacks}: "
+            "expected a class with fit(X, y) and predict(X)."
+        )
+
+
+def _check_names(name: str, cls: type, given: Mapping[str, Any]) -> None:
+    accepted = inspect.signature(cls).parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in accepted):
+        return
+    known = [each.name for each in accepted if each.kind is not each.VAR_POSITIONAL]
+    for unknown in (each for each in given if each not in known):
+        near = closest(unknown, known, most=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise UsageError(
+            f"probe {name!r} has no parameter {unknown!r}.{hint} "
+            f"It has {', '.join(known) or 'none'}."
+        )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Normaliser":
+        from fieldmark.probes._normalise import Normaliser
+
+        return Normaliser
+    if name == "ProbeDataError":
+        from fieldmark.probes._inputs import ProbeDataError
+
+        return ProbeDataError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,152 @@
+"""How does long work tell how far it is?
+
+One live region on a terminal; one log line every 30 s where there is none. All of it goes to standard error,
+so that data on standard output stays clean.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import TracebackType
+from typing import Any, Protocol
+
+LINE_EVERY_S = 30.0
+
+
+class Progress(Protocol):
+    """What long work calls; the caller decides what a person sees."""
+
+    def start(self, label: str, total: int) -> None:
+        """A new stretch of work of `total` steps."""
+        ...
+
+    def advance(self, n: int = 1) -> None: ...
+
+    def say(self, text: str) -> None:
+        """One line worth keeping."""
+        ...
+
+
+class Silent:
+    """Shows nothing; what the Python API uses unless told otherwise."""
+
+    def start(self, label: str, total: int) -> None:
+        pass
+
+    def advance(self, n: int = 1) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        pass
+
+
+class Lines:
+    """A line on standard error now and then: for logs, Slurm and pipes."""
+
+    def __init__(self, every_s: float = LINE_EVERY_S) -> None:
+        self.every_s = every_s
+        self.label, self.total, self.done = "", 0, 0
+        self.began = self.told = time.monotonic()
+
+    def start(self, label: str, total: int) -> None:
+        self.label, self.total, self.done = label, total, 0
+        self.began = self.told = time.monotonic()
+
+    def advance(self, n: int = 1) -> None:
+        self.done += n
+        now = time.monotonic()
+        if now - self.told >= self.every_s:
+            self.told = now
+            rate = self.done / max(now - self.began, 1e-9)
+            left_s = (self.total - self.done) / rate
+            self.say(f"{self.label}  {self.done}/{self.total}  {rate:.1f}/s  {duration(left_s)} left")
+
+    def say(self, text: str) -> None:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Live:
+    """A region that repaints itself: steps done, rate, time left."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            ProgressColumn,
+            Task,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+        from rich.text import Text
+
+        class Rate(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                return Text(f"{task.speed:.1f}/s" if task.speed else "")
+
+        self._region: Any = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            Rate(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task: Any = None
+
+    def start(self, label: str, total: int) -> None:
+        if self._task is not None:
+            self._region.remove_task(self._task)
+        self._task = self._region.add_task(label, total=total)
+
+    def advance(self, n: int = 1) -> None:
+        self._region.advance(self._task, n)
+
+    def say(self, text: str) -> None:
+        self._region.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def __enter__(self) -> Live:
+        self._region.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self._region.stop()
+
+
+def for_people(quiet: bool = False) -> Lines | Live:
+    """The progress that fits where standard error goes."""
+    if quiet:
+        return _Quiet()
+    is_plain = os.environ.get("TERM") == "dumb" or "CI" in os.environ
+    return Lines() if is_plain or not sys.stderr.isatty() else Live()
+
+
+class _Quiet(Lines):
+    def say(self, text: str) -> None:
+        pass
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(42), duration(150), duration(8000)
+    ('42 s', '2 min 30 s', '2 h 13 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,19 @@
+"""Protocols: how a model is asked a task. One file each."""
+
+from fieldmark.protocols._items import Draw, PartItems, Selection, items_of, split_parts
+from fieldmark.protocols._predictions import PartPredictions
+from fieldmark.protocols._score import score_run
+from fieldmark.registry import Registry
+
+PROTOCOLS = Registry("protocol", "fieldmark.protocols", "fieldmark tasks --help")
+
+__all__ = [
+    "PROTOCOLS",
+    "Draw",
+    "PartItems",
+    "PartPredictions",
+    "Selection",
+    "items_of",
+    "score_run",
+    "split_parts",
+]

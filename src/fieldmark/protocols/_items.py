@@ -1,0 +1,230 @@
+"""Which images does a task train and test on?
+
+A task and a dataset's table become parts (one, or one per NeWT question, or one per named setting), and a part
+becomes the training draw of one repeat. Every draw is a hash of (seed, task, part, repeat, id).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import polars as pl
+
+from fieldmark import draws
+from fieldmark.data import ImageRef
+from fieldmark.errors import DataError, UnknownName, UsageError, closest
+from fieldmark.tasks import Filter, Task, is_match
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """How many images, and which."""
+
+    n_train: int = -1
+    """training images in all; -1 = every one"""
+    n_test: int = -1
+    sampling: Literal["balanced", "uniform"] = "balanced"
+    """balanced: as even over the classes as they allow"""
+    seed: int = 0
+    repeats: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which parts of a task to run; empty means all. Names and patterns."""
+
+    parts: tuple[str, ...] = ()
+    groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """(column, allowed values); every column named must allow the part"""
+    any_of: tuple[str, ...] = ()
+    """part names or group values, as in `newt/behavior`"""
+    without_parts: tuple[str, ...] = ()
+    without_groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartItems:
+    """One part: rows with id, image, crop, target, unit."""
+
+    name: str
+    train: pl.DataFrame
+    test: pl.DataFrame
+    groups: tuple[tuple[str, str], ...] = ()
+
+
+def split_parts(
+    task: Task, table: pl.DataFrame, selection: Selection | None = None
+) -> list[PartItems]:
+    """The parts of the task that the selection keeps, in name order (named settings: in file order)."""
+    rows = _targets(task, _keep(task, table, task.where, "where"))
+    if rows.is_empty():
+        raise DataError(f"task {task.task!r}: no row of dataset {task.dataset!r} fits its `where`.")
+    if isinstance(task.parts, dict):
+        parts = [
+            PartItems(
+                name, _keep(task, rows, part.train, name), _keep(task, rows, part.test, name)
+            )
+            for name, part in task.parts.items()
+        ]
+    elif isinstance(task.parts, str):
+        _need_column(task, rows, task.parts, "parts")
+        parts = [_part(task, str(key[0]), each) for key, each in rows.group_by([task.parts])]
+        parts.sort(key=lambda part: part.name)
+    else:
+        parts = [_part(task, "", rows)]
+    kept = [part for part in parts if _is_selected(part, selection or Selection())]
+    if not kept:
+        raise _nothing_selected(task, parts, selection or Selection())
+    return kept
+
+
+def check_part(task: Task, part: PartItems) -> None:
+    """Refuses a part that cannot be asked, in one line."""
+    name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
+    for which, rows in (("training", part.train), ("test", part.test)):
+        if rows.is_empty():
+            raise DataError(f"{name}: no {which} images. The dataset's splits: {_splits(part)}.")
+    labels = part.train.get_column("target").unique()
+    if len(labels) < 2:
+        raise DataError(
+            f"{name}: all {len(part.train)} training images have the label {labels[0]!r}: "
+            "at least two classes are needed."
+        )
+
+
+def draw_train(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataFrame:
+    """The training rows of one repeat, in table order; the draw of 3 is part of the draw of 10."""
+    if draw.n_train < 0 or draw.n_train >= len(part.train):
+        return part.train
+    seed = (draw.seed, task.task, part.name, repeat, "train")
+    if draw.sampling == "uniform":
+        chosen = draws.shuffled(part.train.get_column("id"), *seed)[: draw.n_train]
+    else:
+        chosen = _balanced(part.train, draw.n_train, seed)
+    return part.train.filter(pl.col("id").is_in(chosen))
+
+
+def draw_test(task: Task, part: PartItems, draw: Draw) -> pl.DataFrame:
+    """The test rows: the same for every repeat and every model, so that models can be compared."""
+    if draw.n_test < 0:
+        return part.test
+    ids = part.test.get_column("id").to_list()
+    return part.test.filter(
+        pl.col("id").is_in(draws.sample(ids, draw.n_test, draw.seed, task.task, part.name, "test"))
+    )
+
+
+def rows_of(task: Task, parts: Sequence[PartItems], draw: Draw) -> pl.DataFrame:
+    """Every row that any part and repeat needs, once: id, image, crop."""
+    frames = []
+    for part in parts:
+        frames.append(draw_test(task, part, draw))
+        frames.extend(draw_train(task, part, draw, repeat) for repeat in range(draw.repeats))
+    rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
+    return rows.unique("id", maintain_order=True)
+
+
+def refs_of(task: Task, rows: pl.DataFrame) -> list[ImageRef]:
+    """The images of the rows, in their order."""
+    if rows.schema["image"] != pl.String:
+        raise UsageError(f"task {task.task!r}: its items are clips; a probe takes single images.")
+    return [
+        ImageRef(image, tuple(crop) if crop is not None else None)
+        for image, crop in rows.select("image", "crop").iter_rows()
+    ]
+
+
+def items_of(task: Task, parts: Sequence[PartItems], draw: Draw) -> list[ImageRef]:
+    """Every distinct image the job needs."""
+    return list(dict.fromkeys(refs_of(task, rows_of(task, parts, draw))))
+
+
+def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:
+    """Takes turns over the classes (their order drawn too) until n are chosen or all are used up."""
+    ids: dict[str, list[str]] = {}
+    for each, target in rows.select("id", "target").iter_rows():
+        ids.setdefault(target, []).append(each)
+    queues = [draws.shuffled(ids[name], *seed, name) for name in draws.shuffled(ids, *seed)]
+    turns = (
+        queue[turn]
+        for turn in range(max(map(len, queues)))
+        for queue in queues
+        if turn < len(queue)
+    )
+    return [each for each, _ in zip(turns, range(n), strict=False)]
+
+
+def _part(task: Task, name: str, rows: pl.DataFrame) -> PartItems:
+    groups = []
+    for column in task.groups:
+        _need_column(task, rows, column, "groups")
+        values = rows.get_column(column).drop_nulls()
+        if len(values):
+            groups.append((column, str(values[0])))
+    if task.probe is not None and task.probe.leave_one_out:
+        return PartItems(name, rows, rows, tuple(groups))
+    train = _keep(task, rows, task.train, "train")
+    return PartItems(name, train, _keep(task, rows, task.test, "test"), tuple(groups))
+
+
+def _targets(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
+    """Adds `target` (a name) and a full `unit`; rows without a target cannot be asked about."""
+    _need_column(task, rows, task.label, "label")
+    _need_column(task, rows, task.unit, "unit")
+    return rows.with_columns(
+        pl.col(task.label).cast(pl.String).alias("target"),
+        pl.col(task.unit).cast(pl.String).fill_null(pl.col("id")).alias("unit"),
+    ).filter(pl.col("target").is_not_null())
+
+
+def _keep(task: Task, rows: pl.DataFrame, wanted: Filter, key: str) -> pl.DataFrame:
+    for column, patterns in wanted.items():
+        _need_column(task, rows, column, key)
+        values = rows.get_column(column).unique().to_list()
+        allowed = [str(value) for value in values if is_match(value, patterns)]
+        rows = rows.filter(pl.col(column).cast(pl.String).is_in(allowed))
+    return rows
+
+
+def _need_column(task: Task, rows: pl.DataFrame, column: str, key: str) -> None:
+    if column in rows.columns:
+        return
+    hint = closest(column, rows.columns)
+    mean = f" Did you mean {hint[0]!r}?" if hint else ""
+    raise UsageError(
+        f"task {task.task!r}, key {key!r}: dataset {task.dataset!r} has no column {column!r}.{mean} "
+        f"It has {', '.join(rows.columns)}."
+    )
+
+
+def _is_selected(part: PartItems, wanted: Selection) -> bool:
+    groups = dict(part.groups)
+    values = (part.name, *groups.values())
+
+    def in_groups(rules: Sequence[tuple[str, tuple[str, ...]]]) -> list[bool]:
+        return [is_match(groups.get(column), patterns) for column, patterns in rules]
+
+    return (
+        (not wanted.parts or is_match(part.name, wanted.parts))
+        and (not wanted.any_of or any(is_match(value, wanted.any_of) for value in values))
+        and all(in_groups(wanted.groups))
+        and not is_match(part.name, wanted.without_parts)
+        and not any(in_groups(wanted.without_groups))
+    )
+
+
+def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> UsageError:
+    names = {part.name for part in parts} | {value for part in parts for _, value in part.groups}
+    asked = (*wanted.parts, *wanted.any_of, *(v for _, values in wanted.groups for v in values))
+    for each in asked:
+        if not any(fnmatchcase(name, each) for name in names):
+            return UnknownName(f"part or group of task {task.task!r}", each, names)
+    return UsageError(f"task {task.task!r}: the filters leave none of its {len(parts)} parts.")
+
+
+def _splits(part: PartItems) -> str:
+    values = pl.concat([part.train, part.test]).get_column("split").drop_nulls().unique()
+    return ", ".join(sorted(values)) or "none"

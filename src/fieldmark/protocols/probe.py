@@ -1,0 +1,169 @@
+"""How is a frozen backbone with a light probe asked a task?
+
+Features of the training images fit the normalisation and the probe, features of the test images are predicted; one
+probe per part and repeat. Nothing of a test image ever reaches a fit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from fieldmark.embed import Embedded, EmbedOptions, embed
+from fieldmark.errors import DataError, FieldmarkError, UsageError
+from fieldmark.probes import Normaliser, load_probe
+from fieldmark.progress import Progress
+from fieldmark.protocols._items import (
+    Draw,
+    PartItems,
+    check_part,
+    draw_test,
+    draw_train,
+    refs_of,
+    rows_of,
+)
+from fieldmark.protocols._predictions import PartPredictions
+from fieldmark.tasks import ProbeBlock, Task
+
+if TYPE_CHECKING:
+    from fieldmark.models import Backbone
+
+SUMMARY = "a frozen backbone's features, a light classifier on top"
+
+
+def why_not(task: Task, draw: Draw) -> str | None:
+    """Why this task cannot be asked like this, or None."""
+    if task.probe is None:
+        return f"task {task.task!r} has no `probe` block"
+    if draw.n_train == 0:
+        return "a probe cannot learn from 0 training images"
+    return None
+
+
+def run(
+    task: Task,
+    parts: Sequence[PartItems],
+    model: Backbone,
+    root: Path,
+    draw: Draw,
+    options: EmbedOptions,
+    progress: Progress,
+) -> Iterator[PartPredictions]:
+    """The predictions of each part, as they come."""
+    if task.probe is None:
+        raise UsageError(f"task {task.task!r} has no `probe` block.")
+    for part in parts:
+        check_part(task, part)
+    items, embedded = _features(task, parts, model, root, draw, options, progress)
+    place = {each: row for row, each in enumerate(items)}
+    progress.start(f"{task.task} with {model.name}", len(parts))
+    for part in parts:
+        began = time.monotonic()
+        predictions = _ask_part(task, task.probe, part, draw, embedded, place)
+        progress.advance()
+        yield predictions.timed(time.monotonic() - began)
+
+
+def _features(
+    task: Task,
+    parts: Sequence[PartItems],
+    model: Backbone,
+    root: Path,
+    draw: Draw,
+    options: EmbedOptions,
+    progress: Progress,
+) -> tuple[list[str], Embedded]:
+    """Features of every image that any part needs, and nothing else."""
+    rows = rows_of(task, parts, draw)
+    refs = refs_of(task, rows)
+    return rows.get_column("id").to_list(), embed(model, root, refs, options, progress)
+
+
+def _ask_part(
+    task: Task,
+    block: ProbeBlock,
+    part: PartItems,
+    draw: Draw,
+    embedded: Embedded,
+    place: dict[str, int],
+) -> PartPredictions:
+    test = _readable(draw_test(task, part, draw), embedded, place)
+    columns: list[pl.DataFrame] = []
+    n_train, notes = [], dict[str, Any]()
+    for repeat in range(draw.repeats):
+        if block.leave_one_out:
+            train = test
+            answer, sure, asked = _leave_one_out(task, block, test, embedded, place)
+            notes["coverage"] = len(asked) / len(test)
+        else:
+            train, asked = _readable(draw_train(task, part, draw, repeat), embedded, place), test
+            answer, sure = _fit_predict(task, block, train, test, embedded, place)
+            unseen = ~test.get_column("target").is_in(train.get_column("target").unique())
+            notes["n_test_of_unseen_classes"] = int(unseen.sum())
+        n_train.append(len(train))
+        columns.append(
+            asked.select("id", "target", "unit").with_columns(
+                pl.Series("prediction", answer, pl.String),
+                pl.Series("score", sure, pl.Float64),
+                pl.lit(repeat).alias("repeat"),
+            )
+        )
+    n_bad = int((~embedded.is_ok).sum())
+    if n_bad:
+        notes["n_bad_images"] = n_bad
+    return PartPredictions(part.name, pl.concat(columns), min(n_train), notes, groups=part.groups)
+
+
+def _readable(rows: pl.DataFrame, embedded: Embedded, place: dict[str, int]) -> pl.DataFrame:
+    kept = rows.filter(pl.Series([bool(embedded.is_ok[place[each]]) for each in rows["id"]], dtype=pl.Boolean))
+    if kept.is_empty():
+        raise DataError(f"none of the {len(rows)} images can be read.")
+    return kept
+
+
+def _matrix(rows: pl.DataFrame, embedded: Embedded, place: dict[str, int]) -> np.ndarray:
+    return embedded.features[[place[each] for each in rows["id"]]]
+
+
+def _fit_predict(
+    task: Task,
+    block: ProbeBlock,
+    train: pl.DataFrame,
+    test: pl.DataFrame,
+    embedded: Embedded,
+    place: dict[str, int],
+) -> tuple[np.ndarray, np.ndarray]:
+    x_train, x_test = _matrix(train, embedded, place), _matrix(test, embedded, place)
+    normaliser = Normaliser(block.normalise).fit(x_train)
+    probe = _probe(task, block).fit(normaliser.transform(x_train), train["target"].to_numpy())
+    x_test = normaliser.transform(x_test)
+    return probe.predict(x_test), probe.predict_score(x_test)
+
+
+def _leave_one_out(
+    task: Task, block: ProbeBlock, rows: pl.DataFrame, embedded: Embedded, place: dict[str, int]
+) -> tuple[np.ndarray, np.ndarray, pl.DataFrame]:
+    """Answers for every row whose label occurs again; the others stay in the gallery."""
+    x = _matrix(rows, embedded, place)
+    probe = _probe(task, block)
+    if not hasattr(probe, "predict_leave_one_out"):
+        raise UsageError(f"task {task.task!r}: probe {block.classifier!r} cannot leave one out.")
+    probe.fit(Normaliser(block.normalise).fit(x).transform(x), rows["target"].to_numpy())
+    answer, sure = probe.predict_leave_one_out()
+    has_mate = rows.get_column("target").is_duplicated()
+    if not has_mate.any():
+        raise DataError(f"task {task.task!r}: no label occurs twice, so nothing can be found again.")
+    mask = has_mate.to_numpy()
+    return answer[mask], sure[mask], rows.filter(has_mate)
+
+
+def _probe(task: Task, block: ProbeBlock) -> Any:
+    try:
+        return load_probe(block.classifier, block.params)
+    except FieldmarkError as error:
+        raise UsageError(f"task {task.task!r}, key 'probe': {error}") from error

@@ -1,0 +1,136 @@
+"""How is an extension found?
+
+The file's name is its registration: every module of a package whose name has no leading underscore is one
+entry (`models/open_clip.py` is the family `open-clip`). Users add theirs without touching the package:
+an entry point in the group of the same name (`fieldmark.models`), a `register_*` call, or the path of a
+file with the object's name (`my_model.py:MyBackbone`). Listing names imports nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import FieldmarkError, UnknownName, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """The entries of one package, by name."""
+
+    kind: str
+    """what one entry is called in messages: "model family" """
+    package: str
+    """the package whose files are entries, and the entry-point group"""
+    listing: str
+    """the command that lists all"""
+    added: dict[str, Any] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        return sorted({*self._files(), *self._entry_points(), *self.added})
+
+    def get(self, name: str, where: str = "") -> Any:
+        """The entry: a module for files, whatever was registered otherwise."""
+        if name in self.added:
+            return self.added[name]
+        files = self._files()
+        if name in files:
+            return importlib.import_module(f"{self.package}.{files[name]}")
+        points = self._entry_points()
+        if name in points:
+            try:
+                return points[name].load()
+            except Exception as error:  # noqa: BLE001 - someone else's package failed to import
+                raise UsageError(
+                    f"{self.kind} {name!r} from {points[name].value!r} cannot be loaded: {error}"
+                ) from error
+        raise UnknownName(self.kind, name, self.names(), self.listing, where)
+
+    def register(self, name: str, entry: Any) -> None:
+        if name in self.names():
+            raise UsageError(f"{self.kind} {name!r} exists already: choose another name.")
+        self.added[name] = entry
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def _files(self) -> dict[str, str]:
+        spec = importlib.util.find_spec(self.package)
+        assert spec is not None and spec.submodule_search_locations is not None
+        found: dict[str, str] = {}
+        for folder in spec.submodule_search_locations:
+            for path in Path(folder).iterdir():
+                is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
+                if is_module and not path.name.startswith(("_", ".")):
+                    found[path.stem.replace("_", "-")] = path.stem
+        return found
+
+    def _entry_points(self) -> dict[str, Any]:
+        from importlib.metadata import entry_points
+
+        return {point.name: point for point in entry_points(group=self.package)}
+
+
+def is_file_reference(name: str) -> bool:
+    """Is this `path/to/file.py:Name`?"""
+    path, _, attribute = name.rpartition(":")
+    return path.endswith(".py") and attribute.isidentifier()
+
+
+def resolve_reference(name: str, base: Path | None = None) -> tuple[Path, str]:
+    """The file and the object's name of `path/to/file.py:Name`; relative paths start at `base`."""
+    text, _, attribute = name.rpartition(":")
+    path = Path(text).expanduser()
+    if not path.is_absolute():
+        path = (base or Path.cwd()) / path
+    if not path.is_file():
+        raise UsageError(f"{text} does not exist (looked for {path}).")
+    return path.resolve(), attribute
+
+
+def load_reference(name: str, base: Path | None = None) -> Any:
+    """The object that `path/to/file.py:Name` names. Runs the file, once per content."""
+    path, attribute = resolve_reference(name, base)
+    content = path.read_bytes()
+    module_name = f"fieldmark_user_{hashlib.blake2b(bytes(path) + content, digest_size=8).hexdigest()}"
+    module = sys.modules.get(module_name)
+    if module is None:
+        spec = importlib.util.spec_from_file_location(module_name, path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module
+        try:
+            spec.loader.exec_module(module)
+        except FieldmarkError:
+            del sys.modules[module_name]
+            raise
+        except Exception as error:
+            del sys.modules[module_name]
+            line = _last_line_in(path, error)
+            raise UsageError(f"{path}:{line}  cannot be run: {_one_line(error)}") from error
+    if not hasattr(module, attribute):
+        known = [each for each in vars(module) if not each.startswith("_")]
+        raise UnknownName("object", attribute, known, where=str(path))
+    return getattr(module, attribute)
+
+
+def _last_line_in(path: Path, error: BaseException) -> int:
+    if isinstance(error, SyntaxError):
+        return error.lineno or 1
+    line, trace = 1, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _one_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__

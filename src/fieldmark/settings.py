@@ -1,0 +1,179 @@
+"""Where do results, cache and datasets live, and which layer said so?
+
+Precedence: flag > `FIELDMARK_*` > project `fieldmark.toml` (this folder or one above) > user configuration >
+default. Each value remembers its origin, so that `fieldmark doctor` can show it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import UsageError, at, closest
+
+BAD_IMAGES = ("fail", "skip")
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+
+
+def default_cache() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("fieldmark"))
+
+
+def user_config() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir("fieldmark")) / "config.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that says where and how, never what is measured."""
+
+    results: Path = Path("results")
+    """folder of the store and of what is reported"""
+    cache: Path = field(default_factory=default_cache)
+    """features, and what is remembered about files"""
+    data_root: Path = Path("data")
+    """folder with one folder per dataset, named as the dataset"""
+    data: Mapping[str, Path] = field(default_factory=dict)
+    """datasets that live elsewhere: name → folder"""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps"""
+    precision: str = "auto"
+    """auto is bfloat16 on a GPU and float32 elsewhere"""
+    jobs: int = 0
+    """threads that read and prepare images; 0 = one per core, at most 16"""
+    batch_size: int = 0
+    """images per forward pass; 0 = found automatically"""
+    bad_images: str = "fail"
+    """what to do about unreadable images: fail (before hours are spent) or skip (and count them)"""
+    offline: bool = False
+    """never fetch weights"""
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def store(self) -> Path:
+        return self.results / "fieldmark.db"
+
+    @property
+    def threads(self) -> int:
+        return self.jobs or min(os.cpu_count() or 1, 16)
+
+    def root_of(self, dataset: str) -> Path:
+        return Path(self.data.get(dataset, self.data_root / dataset))
+
+
+def load_settings(flags: Mapping[str, Any] | None = None, start: Path | None = None) -> Settings:
+    """All layers merged; `flags` hold what the user typed (None = not typed)."""
+    values: dict[str, Any] = {"data": {}}
+    origin: dict[str, str] = {}
+    for name, layer in _layers(start or Path.cwd()):
+        _merge(values, origin, layer, name)
+    typed = {key: value for key, value in (flags or {}).items() if value not in (None, (), {})}
+    _merge(values, origin, typed, "flag")
+    return Settings(**values, origin=origin)
+
+
+def project_config(start: Path) -> Path | None:
+    for folder in (start, *start.parents):
+        if (folder / "fieldmark.toml").is_file():
+            return folder / "fieldmark.toml"
+    return None
+
+
+def _layers(start: Path) -> list[tuple[str, dict[str, Any]]]:
+    layers = []
+    for path in (user_config(), project_config(start)):
+        if path is not None and path.is_file():
+            layers.append((str(path), _read(path)))
+    layers.append(("environment", _environment()))
+    return layers
+
+
+def _read(path: Path) -> dict[str, Any]:
+    from fieldmark.locate import read_toml
+
+    located = read_toml(path)
+    result: dict[str, Any] = {}
+    for key, value in located.data.items():
+        where = located.where((key,))
+        if key == "data" and isinstance(value, dict):
+            result["data"] = {
+                name: path.parent / Path(str(folder)).expanduser() for name, folder in value.items()
+            }
+        else:
+            result[key] = _typed(key, value, where, path.parent)
+    return result
+
+
+def _environment() -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    data: dict[str, Path] = {}
+    names = {f"FIELDMARK_{name.upper()}": name for name in _names() if name != "data"}
+    for variable, value in sorted(os.environ.items()):
+        if variable.startswith("FIELDMARK_DATA_") and variable != "FIELDMARK_DATA_ROOT":
+            data[variable.removeprefix("FIELDMARK_DATA_").lower()] = Path(value).expanduser()
+        elif variable in names:
+            result[names[variable]] = _typed(names[variable], value, variable, Path())
+        elif variable.startswith("FIELDMARK_"):
+            hint = closest(variable, names)
+            mean = f" Did you mean {hint[0]}?" if hint else ""
+            raise UsageError(f"{variable}  is not a setting of fieldmark.{mean}")
+    if data:
+        result["data"] = data
+    return result
+
+
+def _names() -> list[str]:
+    return [each.name for each in fields(Settings) if each.name != "origin"]
+
+
+def _typed(key: str, value: Any, where: str, base: Path) -> Any:
+    if key not in _names():
+        hint = closest(key, _names())
+        raise UsageError(
+            at(where, None, f"setting {key!r} is not known.")
+            + (f" Did you mean {hint[0]!r}?" if hint else "")
+        )
+    try:
+        return check_setting(key, value, base)
+    except ValueError as error:
+        raise UsageError(at(where, None, f"{key} = {value!r}: {error}.")) from None
+
+
+def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
+    """The value in its right type; ValueError says what was expected."""
+    if key in ("results", "cache", "data_root"):
+        return base / Path(str(value)).expanduser()
+    if key in ("jobs", "batch_size"):
+        if isinstance(value, bool) or not str(value).isdigit():
+            raise ValueError("expected a whole number, 0 or more")
+        return int(value)
+    if key == "offline":
+        words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+        if str(value).lower() not in words:
+            raise ValueError("expected true or false")
+        return words[str(value).lower()]
+    allowed = {"bad_images": BAD_IMAGES, "precision": PRECISIONS}.get(key)
+    if allowed and value not in allowed:
+        raise ValueError(f"expected {' or '.join(allowed)}")
+    if not isinstance(value, str):
+        raise ValueError("expected text")
+    return value
+
+
+def _merge(
+    values: dict[str, Any], origin: dict[str, str], layer: Mapping[str, Any], name: str
+) -> None:
+    for key, value in layer.items():
+        if key == "data":
+            values["data"] = {**values["data"], **value}
+            origin.update({f"data.{dataset}": name for dataset in value})
+        else:
+            values[key] = value
+            origin[key] = name

@@ -1,0 +1,132 @@
+"""Between which values does the true score lie, 19 times out of 20?
+
+A share without clusters: Wilson's interval (normal theory covers 81 % of n=30, p=.9 where it
+claims 95). Everything else: a percentile bootstrap over units, moved onto the estimate because
+resamples lose rare classes and sit below it, and widened for few units as Student's t widens a
+mean's. The interval always contains its estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from scipy.special import ndtr, stdtrit
+
+from fieldmark.stats._items import Items, Metric, estimate, item_values, weighted_score
+from fieldmark.stats._resample import Resampling, cell_kinds, mean_kinds
+
+_DEFAULT = Resampling()
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Limits of a score, and what they rest on."""
+
+    low: float
+    high: float
+    method: str
+    """"wilson" or "bootstrap" """
+    n: int
+    n_units: int
+    """independent units among the n items"""
+
+    @property
+    def half_width(self) -> float:
+        """What stands after ± in a table."""
+        return (self.high - self.low) / 2
+
+
+def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
+    """Wilson's score interval for a share; without any item, all of [0, 1].
+
+    >>> round(wilson(9, 10).low, 3)
+    0.596
+    """
+    if not 0 <= hits <= n:
+        raise ValueError(f"{hits} hits of {n}: expected 0 <= hits <= n.")
+    if n == 0:
+        return Interval(0.0, 1.0, "wilson", 0, 0)
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    share, shrink = hits / n, 1 + z * z / n
+    centre = (share + z * z / (2 * n)) / shrink
+    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / shrink
+    low = 0.0 if hits == 0 else min(centre - half, share)
+    high = 1.0 if hits == n else max(centre + half, share)
+    return Interval(low, high, "wilson", n, n)
+
+
+def interval(
+    items: Items, prediction: np.ndarray, metric: Metric, resampling: Resampling = _DEFAULT
+) -> Interval:
+    """The interval of a score by the method that fits it."""
+    n = len(items.target)
+    value_n = item_values(metric, items.target, prediction)
+    is_simple = items.score == "pooled" and n == count_units(items)
+    if is_simple and value_n is not None and np.isin(value_n, (0, 1)).all():
+        return wilson(int(value_n.sum()), n, resampling.level)
+    return bootstrap(items, prediction, metric, resampling)
+
+
+def bootstrap(
+    items: Items, prediction: np.ndarray, metric: Metric, resampling: Resampling = _DEFAULT
+) -> Interval:
+    """The bootstrap interval of any score, resampling units within parts."""
+    bounds = getattr(metric, "bounds", (-math.inf, math.inf))
+    if not len(items.target):
+        return Interval(bounds[0], bounds[1], "bootstrap", 0, 0)
+    value_n = item_values(metric, items.target, prediction)
+    if value_n is not None:
+        replicate_r = replicate_mean(items, value_n, resampling)
+    else:
+        cells = cell_kinds(items, prediction)
+        statistic = weighted_score(items, metric, cells.part, *cells.columns.T)
+        replicate_r = cells.values(cells.kinds.resampled(resampling, "interval"), statistic)
+    value = estimate(items, prediction, metric)
+    low, high = percentile_limits(value, replicate_r, items, resampling, bounds)
+    return Interval(low, high, "bootstrap", len(items.target), count_units(items))
+
+
+def replicate_mean(items: Items, value_n: np.ndarray, resampling: Resampling) -> np.ndarray:
+    """Resampled scores where the score is a mean of item values."""
+    kinds = mean_kinds(items, value_n)
+    blocks = kinds.kinds.resampled(resampling, "interval")
+    return np.concatenate([kinds.means(block) for block in blocks])
+
+
+def percentile_limits(
+    value: float,
+    replicate_r: np.ndarray,
+    items: Items,
+    resampling: Resampling,
+    bounds: tuple[float, float],
+) -> tuple[float, float]:
+    """Percentiles of the replicates, moved so that their mean is the value, within the bounds.
+
+    When every resample gives the same, nothing was learned about the spread: the limits are then
+    as far away as a surprise that never came in that many units may still be (rule of three).
+    """
+    n_units = count_units(items)
+    low, high = np.quantile(replicate_r, _tails(items, n_units, resampling.level))
+    shift = value - replicate_r.mean()
+    low, high = min(low + shift, value), max(high + shift, value)
+    if np.ptp(replicate_r) <= 1e-12:
+        unseen = wilson(0, n_units, resampling.level).high
+        low, high = value - unseen, value + unseen
+    return max(float(low), bounds[0]), min(float(high), bounds[1])
+
+
+def count_units(items: Items) -> int:
+    """Independent units among the items."""
+    return int(items.unit_codes().max(initial=-1)) + 1
+
+
+def _tails(items: Items, n_units: int, level: float) -> tuple[float, float]:
+    """Which percentiles to take: beyond (1 - level) / 2 when units are few (Hesterberg 2015)."""
+    freedom = n_units - (int(items.part_codes().max()) + 1)
+    if freedom < 1:
+        return 0.0, 1.0
+    tail = float(ndtr(stdtrit(freedom, (1 - level) / 2) * math.sqrt(n_units / freedom)))
+    return tail, 1 - tail

@@ -1,0 +1,98 @@
+"""What was asked, which items belong together, and how do parts make one score?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Metric = Callable[..., float]
+"""f(target, prediction, weight) -> float"""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The items of one score; every array has one entry per item."""
+
+    target: np.ndarray
+    """whole numbers from 0 up"""
+    unit: np.ndarray | None = None
+    """what is independent; None, or None for an item, means the item itself"""
+    part: np.ndarray | None = None
+    """parts are fixed (NeWT's questions): units are drawn anew within each. A unit that occurs in
+    two parts counts as one in each."""
+    score: Literal["pooled", "mean"] = "pooled"
+    """one score over all items, or the mean of the parts' scores"""
+
+    def __post_init__(self) -> None:
+        for name in ("unit", "part"):
+            given = getattr(self, name)
+            if given is not None and np.shape(given) != np.shape(self.target):
+                raise ValueError(
+                    f"{name} has the shape {np.shape(given)}, target {np.shape(self.target)}: "
+                    "expected one entry per item in each."
+                )
+        if self.score not in ("pooled", "mean"):
+            raise ValueError(f"score is {self.score!r}: expected 'pooled' or 'mean'.")
+
+    def part_codes(self) -> np.ndarray:
+        """A number per item, 0 up, in the order the parts sort."""
+        if self.part is None:
+            return np.zeros(len(self.target), np.intp)
+        return np.unique(np.asarray(self.part), return_inverse=True)[1]
+
+    def unit_codes(self) -> np.ndarray:
+        """A number per item, 0 up, equal for items of one unit and part."""
+        pairs = np.stack([self.part_codes(), _number_units(self.unit, len(self.target))])
+        return np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
+
+
+def estimate(items: Items, prediction: np.ndarray, metric: Metric) -> float:
+    """The score itself: over all items, or the mean over parts."""
+    target, prediction = np.asarray(items.target), np.asarray(prediction)
+    statistic = weighted_score(items, metric, items.part_codes(), target, prediction)
+    return statistic(np.ones(len(target)))
+
+
+def weighted_score(
+    items: Items, metric: Metric, part: np.ndarray, target: np.ndarray, prediction: np.ndarray
+) -> Callable[[np.ndarray], float]:
+    """The score as a function of weights; the arrays may be cells that stand for many items."""
+    if items.score == "pooled":
+        return lambda weight: float(metric(target, prediction, weight))
+    order = np.argsort(part, kind="stable")
+    edges = np.flatnonzero(np.diff(part[order])) + 1
+    members = np.split(order, edges) if len(order) else []
+
+    def mean_over_parts(weight: np.ndarray) -> float:
+        values = [metric(target[each], prediction[each], weight[each]) for each in members]
+        return float(np.mean(values)) if values else float("nan")
+
+    return mean_over_parts
+
+
+def item_values(metric: Metric, target: np.ndarray, prediction: np.ndarray) -> np.ndarray | None:
+    """What each item adds to a metric that is a mean over items; None for any other metric."""
+    if getattr(metric, "kind", "other") != "mean":
+        return None
+    pairs = np.stack([np.asarray(target), np.asarray(prediction)])
+    distinct, cell = np.unique(pairs, axis=1, return_inverse=True)
+    value_c = [metric(each[:1], each[1:], np.ones(1)) for each in distinct.T]
+    return np.array(value_c, np.float64)[cell.ravel()]
+
+
+def _number_units(unit: np.ndarray | None, n: int) -> np.ndarray:
+    if unit is None:
+        return np.arange(n)
+    unit = np.asarray(unit)
+    is_missing = np.asarray(unit != unit)  # NaN
+    if unit.dtype == object:
+        is_missing = np.array([each is None or each != each for each in unit], dtype=bool)
+    code = np.empty(n, np.intp)
+    code[is_missing] = np.arange(is_missing.sum())
+    known = unit[~is_missing]
+    known = known.astype(str) if unit.dtype == object else known
+    code[~is_missing] = np.unique(known, return_inverse=True)[1] + is_missing.sum()
+    return code

@@ -1,0 +1,134 @@
+"""Which runs, scores and predictions does the store hold?
+
+Reading only. Whatever is read comes in an order that depends on names and numbers, never on which
+process wrote first.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.store.database import Database
+from fieldmark.store.names import Names
+from fieldmark.store.records import PartRecord, Run, RunFilter, RunSpec, Score
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_SPEC = (
+    "model, task, protocol, settings, n_train, n_test, seed, repeats, task_variant, task_version, "
+    "data, model_version"
+)
+_RUN = (
+    f"id, {_SPEC}, key, state, error, created, started, finished, seconds, n_items, n_ok, "
+    "fingerprint, app"
+)
+_SCORE = (
+    "metric, value, part, low, high, level, n, n_units, method, is_primary, higher_is_better, "
+    "is_fraction"
+)
+
+
+def select_runs(database: Database, where: RunFilter) -> list[Run]:
+    """The runs asked for, in the order of task, variant, protocol, shots, seed, model."""
+    condition, values = _condition(where)
+    order = "task, task_variant, protocol, n_train, seed, model, id"
+    rows = database.rows(f"SELECT {_RUN} FROM run WHERE {condition} ORDER BY {order}", values)
+    return [_run(row) for row in rows]
+
+
+def run_by_key(database: Database, key: str) -> Run | None:
+    rows = database.rows(f"SELECT {_RUN} FROM run WHERE key = ?", [key])
+    return _run(rows[0]) if rows else None
+
+
+def _run(row: Sequence[Any]) -> Run:
+    model, task, protocol, settings, *rest = row[1:13]
+    spec = RunSpec(model, task, protocol, json.loads(settings), *rest)
+    return Run(row[0], spec, *row[13:])
+
+
+def _condition(where: RunFilter) -> tuple[str, list[Any]]:
+    clauses, values = ["1"], list[Any]()
+    asked = [
+        ("model GLOB ?", where.models),
+        ("task GLOB ?", where.tasks),
+        ("task_variant GLOB ?", where.variants),
+        ("(protocol || '/') GLOB (? || '/*')", where.protocols),
+        ("n_train IS ?", where.n_train),
+        ("seed = ?", where.seeds),
+        ("state = ?", where.states),
+    ]
+    for clause, wanted in asked:
+        if wanted:
+            clauses.append("(" + " OR ".join([clause] * len(wanted)) + ")")
+            values += wanted
+    return " AND ".join(clauses), values
+
+
+def select_scores(database: Database, where: RunFilter) -> dict[int, list[Score]]:
+    """All scores of the runs asked for, by run id; the whole run first, then the parts by name."""
+    condition, values = _condition(where)
+    rows = database.rows(
+        f"SELECT score.run, {_SCORE} FROM score JOIN run ON run.id = score.run WHERE {condition} "
+        "ORDER BY score.run, part, is_primary DESC, metric",
+        values,
+    )
+    found: dict[int, list[Score]] = {}
+    for run, metric, value, *rest in rows:
+        flags = [bool(each) for each in rest[-3:]]
+        score = Score(metric, math.nan if value is None else value, *rest[:-3], *flags)
+        found.setdefault(run, []).append(score)
+    return found
+
+
+def select_parts(database: Database, run: int) -> list[PartRecord]:
+    """The finished parts of a run, by name and repeat."""
+    rows = database.rows(
+        "SELECT value, repeat, finished, n_train, n_items, n_ok, seconds, info FROM part "
+        "JOIN text ON text.id = part.part WHERE run = ? ORDER BY value, repeat",
+        [run],
+    )
+    return [PartRecord(*[*facts, info and json.loads(info)]) for *facts, info in rows]
+
+
+def count_outcomes(database: Database, run: int) -> dict[str, int]:
+    sql = "SELECT outcome, count(*) FROM prediction WHERE run = ? GROUP BY outcome ORDER BY outcome"
+    return dict(database.rows(sql, [run]))
+
+
+def select_predictions(
+    database: Database, names: Names, run: int, part: str | None = None
+) -> pl.DataFrame:
+    """One row per prediction, by part, repeat and id."""
+    import polars as pl
+
+    wanted = [] if part is None else [names.find([part]).get(part)]
+    rows = database.rows(
+        "SELECT part, repeat, item, target, prediction, score, unit, outcome, info FROM prediction "
+        f"WHERE run = ?{' AND part = ?' if wanted else ''}",
+        [run, *wanted],
+    )
+    columns = list(zip(*rows, strict=True)) or [()] * 9
+    used = set().union(*(columns[at] for at in (0, 2, 3, 4, 6))) - {None}
+    texts = names.texts(used)
+
+    def named(name: str, at: int) -> pl.Series:
+        return pl.Series(name, map(texts.get, columns[at]), pl.String)
+
+    return pl.DataFrame(
+        [
+            named("part", 0),
+            pl.Series("repeat", columns[1], pl.Int64),
+            named("id", 2),
+            named("target", 3),
+            named("prediction", 4),
+            pl.Series("score", columns[5], pl.Float64),
+            named("unit", 6),
+            pl.Series("outcome", columns[7], pl.String),
+            pl.Series("info", columns[8], pl.String),
+        ]
+    ).sort("part", "repeat", "id")

@@ -1,0 +1,172 @@
+"""What goes into the store and comes out of it?
+
+Plain frozen records and the canonical JSON that their hashes stand on. No database here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from fieldmark import draws
+
+OK = "ok"
+"""the outcome of an item that was answered; any other word is the reason why not"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """All that defines a run: two runs are the same exactly when these fields are."""
+
+    model: str
+    task: str
+    protocol: str
+    """how the model is asked, with its method: "probe/neighbours" """
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """whatever else changes the answers; JSON values only"""
+    n_train: int | None = None
+    """asked for, not what a small class could give; None: all"""
+    n_test: int | None = None
+    seed: int = 0
+    repeats: int = 1
+    task_variant: str = ""
+    task_version: str = ""
+    data: str = ""
+    """signature of the items and labels"""
+    model_version: str = ""
+    """what is known of the model before it is loaded, such as a hash of the user's file"""
+
+    @property
+    def key(self) -> str:
+        """Thirty-two hex digits that stand for all fields."""
+        return draws.digest(
+            canonical_json({each.name: getattr(self, each.name) for each in fields(self)})
+        ).hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as the store knows it."""
+
+    id: int
+    spec: RunSpec
+    key: str
+    state: str
+    """"running" (or killed), "done" or "failed" """
+    error: str | None
+    created: str
+    started: str
+    finished: str | None
+    seconds: float | None
+    n_items: int | None
+    n_ok: int | None
+    fingerprint: str
+    app: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs; empty: all. Names may hold * and ?; "probe" takes "probe/ridge" too."""
+
+    models: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    n_train: tuple[int | None, ...] = ()
+    seeds: tuple[int, ...] = ()
+    states: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Columns of equal length. Labels are names, not numbers."""
+
+    ids: Sequence[str]
+    targets: Sequence[str | None]
+    predictions: Sequence[str | None]
+    """None where there is no answer"""
+    scores: Sequence[float | None] | None = None
+    """how sure the model was; NaN and None both mean not known, and read back as null"""
+    units: Sequence[str | None] | None = None
+    outcomes: Sequence[str] | None = None
+    """None: all "ok" """
+    infos: Sequence[str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """One piece of a run: a part (such as one NeWT task) in one repeat."""
+
+    predictions: Predictions
+    part: str = ""
+    repeat: int = 0
+    n_train: int | None = None
+    """examples really used"""
+    seconds: float = 0.0
+    info: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartRecord:
+    """A finished part as the store knows it."""
+
+    part: str
+    repeat: int
+    finished: str
+    n_train: int | None
+    n_items: int
+    n_ok: int
+    seconds: float
+    info: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One number with its interval."""
+
+    metric: str
+    value: float
+    """NaN: not defined for these predictions"""
+    part: str = ""
+    """"" is the whole run; else a part, or a group of them"""
+    low: float | None = None
+    high: float | None = None
+    level: float = 0.95
+    n: int = 0
+    n_units: int | None = None
+    method: str = ""
+    is_primary: bool = False
+    higher_is_better: bool = True
+    is_fraction: bool = True
+    """lies in [0, 1] and is shown as percent"""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A process that is on a run."""
+
+    key: str
+    host: str
+    place: str
+    pid: int
+    born: str
+    started: str
+    heartbeat: str
+
+
+def canonical_json(value: Any) -> str:
+    """One text per value: keys sorted, no spaces, whole floats kept apart from integers."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def known(value: float | None) -> float | None:
+    """None for NaN: SQLite has no NaN, and JSON neither."""
+    return None if value is None or math.isnan(value) else float(value)

@@ -1,0 +1,188 @@
+"""Where do runs, predictions and scores live?
+
+In one SQLite file. A part is there whole or not at all, a finished run is never done twice, and
+two processes on the same file do not do the same run. A `Store` belongs to the thread that opened
+it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import StoreError, at
+from fieldmark.store import claims, queries, writing
+from fieldmark.store.database import Database, open_database
+from fieldmark.store.names import Names
+from fieldmark.store.records import (
+    Claim,
+    PartRecord,
+    PartResult,
+    Run,
+    RunFilter,
+    RunSpec,
+    Score,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+EVERYTHING = RunFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An open results file; use it in a `with` statement."""
+
+    path: Path
+    read_only: bool
+    _database: Database
+    _names: Names
+
+    @classmethod
+    def open(cls, path: Path | str, read_only: bool = False, timeout_s: float = 30.0) -> Store:
+        """Opens the file and brings it up to date, making it and its folders where needed.
+
+        With `read_only` nothing on disk changes, and a missing file is answered as an empty store.
+        """
+        database = open_database(Path(path), read_only, timeout_s)
+        return cls(Path(path), read_only, database, Names(database))
+
+    def close(self) -> None:
+        self._database.connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- doing a run ------------------------------------------------------------------------------
+
+    def begin_run(
+        self, spec: RunSpec, record: Mapping[str, Any] | None = None, fingerprint: str = ""
+    ) -> int:
+        """The number of the run, new or taken up again where it stopped.
+
+        A done run stays done (`drop_run` first to do it again). The finished parts of an
+        unfinished one are kept, unless the model's fingerprint is another now: then they are
+        another model's and go.
+        """
+        with self._database.writing() as connection:
+            found = connection.execute(
+                "SELECT id, state, fingerprint, record FROM run WHERE key = ?", [spec.key]
+            ).fetchone()
+            if found is None:
+                return writing.insert_run(connection, spec, record or {}, fingerprint)
+            run, state, former, record_before = found
+            if state != "done":
+                kept = writing.with_history(record or {}, json.loads(record_before))
+                writing.reopen_run(connection, run, kept, fingerprint or former)
+                if former and fingerprint and former != fingerprint:
+                    connection.execute("DELETE FROM part WHERE run = ?", [run])
+            return int(run)
+
+    def finished_parts(self, run: int) -> list[PartRecord]:
+        """The parts that need not be done again, by name and repeat."""
+        return queries.select_parts(self._database, run)
+
+    def write_part(self, run: int, result: PartResult) -> None:
+        """Writes one part in one transaction. A part that is there already is replaced."""
+        try:
+            with self._database.writing() as connection:
+                self._check_there(run)
+                writing.insert_part(connection, self._names, run, result)
+        except BaseException:
+            self._names.forget()  # names made in a transaction that was rolled back are not there
+            raise
+
+    def finish_run(self, run: int, scores: Sequence[Score]) -> None:
+        with self._database.writing() as connection:
+            self._check_there(run)
+            writing.replace_scores(connection, run, scores)
+            writing.close_run(connection, run, "done", None)
+
+    def fail_run(self, run: int, error: str) -> None:
+        """Keeps the error with its traceback, and the finished parts; a done run stays done."""
+        with self._database.writing() as connection:
+            self._check_there(run)
+            writing.close_run(connection, run, "failed", error)
+
+    def rescore_run(self, run: int, scores: Sequence[Score]) -> None:
+        """Replaces the scores of a run; its predictions stay."""
+        with self._database.writing() as connection:
+            self._check_there(run)
+            writing.replace_scores(connection, run, scores)
+
+    def drop_run(self, key: str) -> bool:
+        """Forgets a run with its predictions and scores; False when there is none."""
+        with self._database.writing() as connection:
+            return connection.execute("DELETE FROM run WHERE key = ?", [key]).rowcount == 1
+
+    def _check_there(self, run: int) -> None:
+        if not self._database.rows("SELECT 1 FROM run WHERE id = ?", [run]):
+            text = f"run {run} is not there (any more): another process dropped it."
+            raise StoreError(at(self.path, None, text))
+
+    # -- who is on it -----------------------------------------------------------------------------
+
+    def claim(self, key: str) -> bool:
+        """Makes a run this process's own; False while another living process has it."""
+        return claims.take(self._database, key)
+
+    def heartbeat(self, key: str) -> bool:
+        """To be called every minute or so; False when another process took the run over."""
+        return claims.beat(self._database, key)
+
+    def release(self, key: str) -> None:
+        claims.give_back(self._database, key)
+
+    def claims(self) -> dict[str, Claim]:
+        """The claims that hold now, by run key."""
+        return claims.living(self._database)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def is_done(self, key: str) -> bool:
+        return bool(
+            self._database.rows("SELECT 1 FROM run WHERE key = ? AND state = 'done'", [key])
+        )
+
+    def done_keys(self) -> set[str]:
+        return {key for (key,) in self._database.rows("SELECT key FROM run WHERE state = 'done'")}
+
+    def run(self, key: str) -> Run | None:
+        return queries.run_by_key(self._database, key)
+
+    def runs(self, where: RunFilter = EVERYTHING) -> list[Run]:
+        """The runs asked for, in the order of task, variant, protocol, shots, seed, model."""
+        return queries.select_runs(self._database, where)
+
+    def scores(self, where: RunFilter = EVERYTHING) -> dict[int, list[Score]]:
+        """All scores of the runs asked for, by run id; the whole run first, then parts by name."""
+        return queries.select_scores(self._database, where)
+
+    def predictions(self, run: int, part: str | None = None) -> pl.DataFrame:
+        """Columns part, repeat, id, target, prediction, score, unit, outcome, info.
+
+        In the order of the first three, whoever wrote first.
+        """
+        return queries.select_predictions(self._database, self._names, run, part)
+
+    def outcomes(self, run: int) -> dict[str, int]:
+        """How many predictions of a run had which outcome."""
+        return queries.count_outcomes(self._database, run)
+
+    def record(self, run: int) -> dict[str, Any]:
+        """All that is needed to do the run again; {} for an unknown run."""
+        rows = self._database.rows("SELECT record FROM run WHERE id = ?", [run])
+        return dict(json.loads(rows[0][0])) if rows else {}

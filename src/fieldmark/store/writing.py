@@ -1,0 +1,197 @@
+"""How do predictions get into the store, fast and all or nothing?
+
+Rows are sorted by their key before they go in: the table is one tree in that order, and appending
+to a tree is several times faster than jumping about in it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+from fieldmark.errors import DataError
+from fieldmark.store.names import Names
+from fieldmark.store.records import (
+    OK,
+    PartResult,
+    Predictions,
+    RunSpec,
+    Score,
+    canonical_json,
+    known,
+    utc_now,
+)
+
+_COLUMNS = ("item", "target", "prediction", "score", "unit", "outcome", "info")
+_FIRST = itemgetter(0)
+
+
+def insert_part(connection: sqlite3.Connection, names: Names, run: int, result: PartResult) -> None:
+    """Writes a part and its predictions, in place of what stood there."""
+    columns = plain_columns(result.predictions)
+    check_columns(columns, f"part {result.part!r}, repeat {result.repeat}")
+    named = [columns[each] for each in ("item", "target", "prediction", "unit")]
+    numbers = names.intern(chain([result.part], *named))
+    where = (run, numbers[result.part], int(result.repeat))
+    connection.execute("DELETE FROM part WHERE run = ? AND part = ? AND repeat = ?", where)
+    connection.execute(
+        "INSERT INTO part (run, part, repeat, finished, n_train, n_items, n_ok, seconds, info) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [*where, utc_now(), *_part_facts(result, columns)],
+    )
+    # what is the same in all rows is not bound again and again: a fifth of the time
+    constant = ", ".join(map(str, where))
+    connection.executemany(
+        f"INSERT INTO prediction (run, part, repeat, {', '.join(_COLUMNS)}) "
+        f"VALUES ({constant}, ?, ?, ?, ?, ?, ?, ?)",
+        _rows(columns, numbers),
+    )
+
+
+def _part_facts(result: PartResult, columns: Mapping[str, list[Any]]) -> list[Any]:
+    info = None if result.info is None else canonical_json(result.info)
+    n_ok = columns["outcome"].count(OK)
+    return [result.n_train, len(columns["item"]), n_ok, float(result.seconds), info]
+
+
+def _rows(
+    columns: Mapping[str, list[Any]], numbers: Mapping[str, int]
+) -> Iterable[tuple[Any, ...]]:
+    number = numbers.get  # None stays None, as it is no name
+    items = [numbers[each] for each in columns["item"]]
+    rows = zip(
+        items,
+        map(number, columns["target"]),
+        map(number, columns["prediction"]),
+        columns["score"],
+        map(number, columns["unit"]),
+        columns["outcome"],
+        columns["info"],
+        strict=True,
+    )
+    return rows if items == sorted(items) else sorted(rows, key=_FIRST)
+
+
+def plain_columns(predictions: Predictions) -> dict[str, list[Any]]:
+    """Python lists of equal length, from lists, arrays or series; gaps are filled in."""
+    ids = _plain(predictions.ids)
+    columns = {
+        "item": ids,
+        "target": _plain(predictions.targets),
+        "prediction": _plain(predictions.predictions),
+        "score": _plain(predictions.scores, len(ids)),
+        "unit": _plain(predictions.units, len(ids)),
+        "outcome": _plain(predictions.outcomes, len(ids), OK),
+        "info": _plain(predictions.infos, len(ids)),
+    }
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"the columns of predictions differ in length: {lengths}")
+    return columns
+
+
+def _plain(column: Sequence[Any] | None, n: int = 0, default: Any = None) -> list[Any]:
+    if column is None:
+        return [default] * n
+    for way in ("tolist", "to_list"):  # numpy's own numbers are foreign to SQLite
+        if hasattr(column, way):
+            return list(getattr(column, way)())
+    return list(column)
+
+
+def check_columns(columns: Mapping[str, list[Any]], where: str) -> None:
+    ids, outcomes = columns["item"], columns["outcome"]
+    if len(set(ids)) < len(ids):
+        twins = [each for each, count in Counter(ids).items() if count > 1]
+        shown = ", ".join(repr(each) for each in twins[:3])
+        raise DataError(
+            f"{where}: {len(twins)} ids have more than one prediction ({shown}): ids must be "
+            "unique; nothing of this part was stored."
+        )
+    if None in ids:
+        raise TypeError(f"{where}: a prediction has no id")
+    if outcomes.count(OK) == len(outcomes):
+        return
+    pairs = zip(columns["prediction"], outcomes, strict=True)
+    if any(answer is not None and outcome != OK for answer, outcome in pairs):
+        raise ValueError(f"{where}: only the outcome {OK!r} may have a prediction")
+
+
+def replace_scores(connection: sqlite3.Connection, run: int, scores: Sequence[Score]) -> None:
+    connection.execute("DELETE FROM score WHERE run = ?", [run])
+    connection.executemany(
+        "INSERT INTO score (run, part, metric, value, low, high, level, n, n_units, method, "
+        "is_primary, higher_is_better, is_fraction) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [_score_row(run, score) for score in scores],
+    )
+
+
+def _score_row(run: int, score: Score) -> tuple[Any, ...]:
+    numbers = (known(score.value), known(score.low), known(score.high))
+    flags = (int(score.is_primary), int(score.higher_is_better), int(score.is_fraction))
+    counts = (int(score.n), None if score.n_units is None else int(score.n_units))
+    where = (run, score.part, score.metric)
+    return (*where, *numbers, float(score.level), *counts, score.method, *flags)
+
+
+def insert_run(
+    connection: sqlite3.Connection, spec: RunSpec, record: Mapping[str, Any], fingerprint: str
+) -> int:
+    now = utc_now()
+    row = {each.name: getattr(spec, each.name) for each in fields(spec)} | {
+        "settings": canonical_json(spec.settings),
+        "key": spec.key,
+        "state": "running",
+        "created": now,
+        "started": now,
+        "fingerprint": fingerprint,
+        "app": app_version(),
+        "record": canonical_json(record),
+    }
+    marks = ",".join("?" * len(row))
+    done = connection.execute(
+        f"INSERT INTO run ({','.join(row)}) VALUES ({marks})", list(row.values())
+    )
+    assert done.lastrowid is not None
+    return done.lastrowid
+
+
+def reopen_run(
+    connection: sqlite3.Connection, run: int, record: Mapping[str, Any], fingerprint: str
+) -> None:
+    connection.execute(
+        "UPDATE run SET state = 'running', error = NULL, started = ?, finished = NULL, "
+        "fingerprint = ?, app = ?, record = ? WHERE id = ?",
+        [utc_now(), fingerprint, app_version(), canonical_json(record), run],
+    )
+
+
+def close_run(connection: sqlite3.Connection, run: int, state: str, error: str | None) -> None:
+    connection.execute(
+        "UPDATE run SET state = ?, error = ?, finished = ?, (seconds, n_items, n_ok) = "
+        "(SELECT total(seconds), coalesce(sum(n_items), 0), coalesce(sum(n_ok), 0) FROM part "
+        "WHERE part.run = run.id) WHERE id = ? AND NOT (state = 'done' AND ? = 'failed')",
+        [state, error, utc_now(), run, state],
+    )
+
+
+def with_history(record: Mapping[str, Any], former: dict[str, Any]) -> dict[str, Any]:
+    """The record of a run that is taken up again, with those of the attempts before it."""
+    earlier = former.pop("earlier", [])
+    if former and former != json.loads(canonical_json(record)):
+        earlier = [*earlier, former]
+    return {**record, "earlier": earlier} if earlier else dict(record)
+
+
+def app_version() -> str:
+    try:
+        return version("fieldmark")
+    except PackageNotFoundError:
+        return "unknown"

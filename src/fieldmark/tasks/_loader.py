@@ -1,0 +1,137 @@
+"""Where is a task found, and what do the parts of its name mean?
+
+    newt                    the file tasks/newt.yaml
+    beluga@biobench2026     its variant of that name
+    newt/behavior           only the parts of that name or group (commas and * work)
+    my/task.yaml            a file of the user's
+
+Listing tasks reads only the first lines of each file and no YAML library.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import UnknownName, UsageError
+from fieldmark.registry import is_file_reference, resolve_reference
+
+
+if TYPE_CHECKING:
+    from fieldmark.tasks._schema import Task
+
+FOLDER = Path(__file__).parent
+_added: dict[str, Path] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskName:
+    """The parts of `NAME[@VARIANT][/SELECTION]`."""
+
+    base: str
+    variant: str = ""
+    selection: str = ""
+
+    def __str__(self) -> str:
+        variant = f"@{self.variant}" if self.variant else ""
+        return f"{self.base}{variant}" + (f"/{self.selection}" if self.selection else "")
+
+
+def parse_name(text: str) -> TaskName:
+    """
+    >>> parse_name("beluga@closed"), parse_name("newt/behavior,ml_age_*").selection
+    (TaskName(base='beluga', variant='closed', selection=''), 'behavior,ml_age_*')
+    """
+    for ending in (".yaml", ".yml"):
+        if ending in text:
+            head, _, tail = text.partition(ending)
+            rest = parse_name(f"x{tail}")
+            return TaskName(head + ending, rest.variant, rest.selection)
+    head, _, selection = text.partition("/")
+    base, _, variant = head.partition("@")
+    return TaskName(base, variant, selection)
+
+
+def task_files() -> dict[str, Path]:
+    """Every known task's file by name: the package's, entry points', registered ones."""
+    from importlib.metadata import entry_points
+
+    files = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
+    for point in entry_points(group="fieldmark.tasks"):
+        files[point.name] = Path(str(point.load()))
+    return files | _added
+
+
+def register_task(path: Path | str) -> str:
+    """Makes the task in the file known by its name, which is returned."""
+    task = load_task(str(path))
+    _added[task.task] = Path(path)
+    return task.task
+
+
+def find_file(base: str, where: str = "") -> Path:
+    if base.endswith((".yaml", ".yml")):
+        return Path(base).expanduser()
+    files = task_files()
+    if base not in files:
+        raise UnknownName("task", base, files, "fieldmark tasks", where)
+    return files[base]
+
+
+def load_task(name: str, where: str = "") -> Task:
+    """The task, checked, with its variant's keys in place (the selection does not matter here)."""
+    from fieldmark.locate import read_yaml, validate
+    from fieldmark.tasks._schema import Task
+
+    parsed = parse_name(name)
+    located = read_yaml(find_file(parsed.base, where))
+    task = validate(Task, located)
+    for variant, keys in task.variants.items():
+        merged = validate(Task, located, _merged(located.data, keys))
+        if variant == parsed.variant:
+            task = merged
+    if parsed.variant and parsed.variant not in task.variants:
+        raise UnknownName(f"variant of task {task.task!r}", parsed.variant, task.variants, where=where)
+    if located.path.parent == FOLDER and task.task != located.path.stem:
+        raise UsageError(f"{located.where(('task',))}  task {task.task!r} must be named as its file.")
+    return _with_whole_paths(task, located.path)
+
+
+def _with_whole_paths(task: Task, path: Path) -> Task:
+    """A probe beside the task file is found from any folder."""
+    if task.probe is None or not is_file_reference(task.probe.classifier):
+        return task
+    file, name = resolve_reference(task.probe.classifier, path.resolve().parent)
+    probe = task.probe.model_copy(update={"classifier": f"{file}:{name}"})
+    return task.model_copy(update={"probe": probe})
+
+
+def _merged(data: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
+    """The file with a variant's keys; a `probe` block without a classifier changes the old one."""
+    result = data | keys
+    old, new = data.get("probe"), keys.get("probe")
+    if isinstance(old, dict) and isinstance(new, dict) and "classifier" not in new:
+        result["probe"] = old | new
+    return result
+
+
+def list_tasks(query: str = "") -> list[dict[str, str]]:
+    """Name, title, dataset and metric of the tasks that match, without loading any."""
+    rows = []
+    for name, path in sorted(task_files().items()):
+        head = {"task": name, **_top_scalars(path)}
+        row = {key: head.get(key, "") for key in ("task", "title", "dataset", "metric")}
+        if query.lower() in " ".join(row.values()).lower():
+            rows.append(row)
+    return rows
+
+
+def _top_scalars(path: Path) -> dict[str, str]:
+    """`key: text` lines without indentation; a fast stand-in for a YAML parser, for lists only."""
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        key, colon, value = line.partition(":")
+        if colon and key and not key[0].isspace() and not line.startswith("#"):
+            found[key] = value.strip().strip("\"'")
+    return found

@@ -1,0 +1,107 @@
+"""What may stand in a task file?
+
+The one schema of fieldmark's own task files. A task asks a question of a dataset, names its metric, and says
+how each kind of model is asked. Unknown keys are errors.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+
+def _as_list(value: Any) -> Any:
+    if isinstance(value, (str, int, float, bool)):
+        value = [value]
+    return [str(each) for each in value] if isinstance(value, list) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+Filter = dict[str, Names]
+"""column → allowed values; `*` and `?` match as in file names"""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ProbeBlock(BaseModel):
+    """How a backbone with a light probe is asked; further keys are the classifier's own parameters."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    classifier: str
+    """a probe's name, or `my_probe.py:MyProbe` beside the task file"""
+    normalise: tuple[Literal["l2", "centre", "standardise"], ...] = ()
+    """steps in order, fitted on the training images only"""
+    leave_one_out: bool = False
+    """every image is asked about with all the others as the training set"""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class Part(_Strict):
+    """One setting of a task: which images train, which test."""
+
+    train: Filter = {}
+    test: Filter = {}
+
+
+class Task(_Strict):
+    """A question asked of a dataset."""
+
+    task: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    title: str
+    about: str = ""
+    version: int = 1
+    """raised whenever a change of the file changes scores"""
+    dataset: str
+    options: dict[str, Any] = {}
+    """keyword arguments of the dataset's reader"""
+    label: str = "label"
+    """the column that is to be predicted"""
+    where: Filter = {}
+    """which rows belong to the task at all"""
+    train: Filter = {"split": ("train",)}
+    test: Filter = {"split": ("test",)}
+    parts: str | dict[str, Part] | None = None
+    """a column (one part per value, each with a probe of its own) or named settings"""
+    groups: Names = ()
+    """columns whose values name groups of parts (NeWT's clusters)"""
+    primary: str = ""
+    """the part whose score is the task's; without it `score` decides"""
+    score: Literal["mean", "pooled"] = "mean"
+    """with parts: mean over parts, or all images pooled; the other one is reported beside it"""
+    metric: str
+    also: Names = ()
+    """further metrics, reported beside the first"""
+    unit: str = "unit"
+    """the column that says what is independent for statistics"""
+    n_train: int = -1
+    n_test: int = -1
+    sampling: Literal["balanced", "uniform"] = "balanced"
+    repeats: int = Field(default=1, ge=1)
+    probe: ProbeBlock | None = None
+    variants: dict[str, dict[str, Any]] = {}
+    """name → keys that differ: another suite's recipe for the same question"""
+
+    @model_validator(mode="after")
+    def _primary_is_a_part(self) -> Task:
+        if self.primary and not (isinstance(self.parts, dict) and self.primary in self.parts):
+            known = ", ".join(self.parts) if isinstance(self.parts, dict) else "none"
+            raise ValueError(f"primary {self.primary!r} names no part (parts: {known})")
+        return self
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """How models can be asked this task."""
+        return ("probe",) if self.probe is not None else ()
+
+
+def is_match(value: object, patterns: Names) -> bool:
+    """Does the value equal, or match, one of the patterns? Null matches nothing."""
+    return value is not None and any(fnmatchcase(str(value), pattern) for pattern in patterns)

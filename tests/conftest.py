@@ -1,0 +1,55 @@
+"""What every test gets: no network but loopback, and settings that touch nothing of the user's."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+_connect = socket.socket.connect
+
+
+def _loopback_only(self: socket.socket, address):  # type: ignore[no-untyped-def]
+    host = address[0] if isinstance(address, tuple) else ""
+    if self.family != socket.AF_UNIX and host not in ("127.0.0.1", "::1", "localhost"):
+        raise OSError(f"tests must not reach {host!r}: only loopback is allowed")
+    return _connect(self, address)
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "connect", _loopback_only)
+
+
+@pytest.fixture(autouse=True)
+def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Cache and configuration go to a fresh folder; variables of the user's shell do not reach tests."""
+    for name in [each for each in os.environ if each.startswith("FIELDMARK_")]:
+        monkeypatch.delenv(name)
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("FIELDMARK_CACHE", str(home / "cache"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Real annotation tables and photos beside the checkout; the product stands without them."""
+    folder = Path(__file__).parents[2] / "shared"
+    if not folder.is_dir():
+        pytest.skip("the folder with real tables is not here")
+    return folder
+
+
+def write_image(path: Path, seed: int, size: tuple[int, int] = (24, 20)) -> Path:
+    """A small picture whose colour follows the seed; other seeds, other bytes."""
+    rng = np.random.default_rng(seed)
+    base = np.array([60 * (seed % 4), 200 - 50 * (seed % 3), 40 + 30 * (seed % 5)])
+    pixels = np.clip(base + rng.integers(0, 30, (*size[::-1], 3)), 0, 255).astype(np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+    return path

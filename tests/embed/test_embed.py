@@ -1,0 +1,263 @@
+"""Same model, same bytes, same crop: never computed twice, and never a stale feature."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import write_image
+
+from fieldmark.data import ImageRef
+from fieldmark.embed import EmbedOptions, cached_models, clean_cache, count_missing, embed
+from fieldmark.embed import _content as content
+from fieldmark.errors import DataError, OutOfMemory
+from fieldmark.models import Features
+
+
+class Mean:
+    """The mean colour; counts what it is asked."""
+
+    name = "test/mean"
+    dim = 3
+    fingerprint = "mean-1"
+
+    def __init__(self, most: int = 10**9) -> None:
+        self.n_images, self.most, self.batches = 0, most, []
+
+    def transform(self, image):  # type: ignore[no-untyped-def]
+        return np.asarray(image.resize((4, 4)), np.float32)
+
+    def embed_images(self, batch):  # type: ignore[no-untyped-def]
+        if len(batch) > self.most:
+            raise OutOfMemory("too many")
+        self.n_images += len(batch)
+        self.batches.append(len(batch))
+        return Features(batch.mean(axis=(1, 2)))
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for number in range(20):
+        write_image(tmp_path / "photos" / f"{number:02d}.png", number)
+    return tmp_path / "photos"
+
+
+def refs(photos: Path) -> list[ImageRef]:
+    return [ImageRef(path.name) for path in sorted(photos.glob("*.png"))]
+
+
+def options(tmp_path: Path, **changes) -> EmbedOptions:  # type: ignore[no-untyped-def]
+    return EmbedOptions(tmp_path / "cache", **changes)
+
+
+def test_second_time_computes_nothing_and_gives_the_same(photos: Path, tmp_path: Path) -> None:
+    model = Mean()
+    first = embed(model, photos, refs(photos), options(tmp_path))
+    second = embed(model, photos, refs(photos)[::-1], options(tmp_path))
+    assert model.n_images == first.n_computed == 20
+    assert second.n_computed == 0
+    assert np.array_equal(first.features, second.features[::-1])
+
+
+def test_order_threads_and_batch_size_do_not_matter(photos: Path, tmp_path: Path) -> None:
+    items = refs(photos)
+    plain = embed(Mean(), photos, items, options(tmp_path / "a")).features
+    other = embed(
+        Mean(), photos, items[::-1], options(tmp_path / "b", threads=5, batch_size=3)
+    ).features
+    assert np.array_equal(plain, other[::-1])
+
+
+def test_same_bytes_under_another_name_and_in_another_folder_are_known(photos: Path, tmp_path: Path) -> None:
+    model = Mean()
+    embed(model, photos, refs(photos), options(tmp_path))
+    copy = tmp_path / "elsewhere"
+    copy.mkdir()
+    (copy / "copy.png").write_bytes((photos / "03.png").read_bytes())
+    assert embed(model, copy, [ImageRef("copy.png")], options(tmp_path)).n_computed == 0
+
+
+def test_crop_is_part_of_the_key(photos: Path, tmp_path: Path) -> None:
+    model = Mean()
+    whole, part, same = (
+        embed(model, photos, [ImageRef("00.png", crop)], options(tmp_path))
+        for crop in (None, (0.0, 0.0, 5.0, 5.0), (0.0, 0.0, 5.0, 5.0))
+    )
+    assert (whole.n_computed, part.n_computed, same.n_computed) == (1, 1, 0)
+    assert not np.array_equal(whole.features, part.features)
+
+
+def test_changed_file_never_meets_a_stale_feature(photos: Path, tmp_path: Path) -> None:
+    """Same name, same size, even the same modification time: the content decides."""
+    model = Mean()
+    target = photos / "00.png"
+    old_time = time.time() - 3600
+    os.utime(target, (old_time, old_time))
+    before = embed(model, photos, [ImageRef("00.png")], options(tmp_path))
+    write_image(target, seed=17)
+    os.utime(target, (old_time, old_time))
+    after = embed(model, photos, [ImageRef("00.png")], options(tmp_path))
+    assert after.n_computed == 1
+    assert not np.array_equal(before.features, after.features)
+
+
+def test_files_changed_a_moment_ago_are_not_remembered(photos: Path, tmp_path: Path) -> None:
+    memory = content.ContentMemory(tmp_path / "content.db")
+    memory.remember(photos, {"00.png": b"x" * 16})
+    assert memory.recall(photos, ["00.png"]) == {}
+
+
+def test_another_fingerprint_is_another_model(photos: Path, tmp_path: Path) -> None:
+    one, two = Mean(), Mean()
+    two.fingerprint = "mean-2"
+    embed(one, photos, refs(photos), options(tmp_path))
+    assert embed(two, photos, refs(photos), options(tmp_path)).n_computed == 20
+
+
+def test_batches_are_halved_until_they_fit(photos: Path, tmp_path: Path) -> None:
+    model = Mean(most=3)
+    result = embed(model, photos, refs(photos), options(tmp_path, batch_size=16))
+    assert result.is_ok.all() and max(model.batches) <= 3
+    assert np.array_equal(
+        result.features, embed(Mean(), photos, refs(photos), options(tmp_path / "b")).features
+    )
+
+
+def test_too_little_memory_for_one_image_is_an_error(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(OutOfMemory):
+        embed(Mean(most=0), photos, refs(photos), options(tmp_path))
+
+
+def test_bad_images_are_named_before_anything_is_embedded(photos: Path, tmp_path: Path) -> None:
+    """Defect: one unreadable image killed the run, after hours."""
+    (photos / "05.png").write_bytes((photos / "05.png").read_bytes()[:100])
+    (photos / "06.png").unlink()
+    items = [ImageRef(f"{number:02d}.png") for number in range(20)]
+    model = Mean()
+    with pytest.raises(DataError, match=r"2 of 20 images cannot be read: .*05\.png.*06\.png"):
+        embed(model, photos, items, options(tmp_path))
+    assert model.n_images == 0
+    kept = embed(model, photos, items, options(tmp_path, bad_images="skip"))
+    assert kept.is_ok.sum() == 18 and set(kept.bad) == {"05.png", "06.png"}
+    assert np.isnan(kept.features[5]).all()
+
+
+@pytest.mark.parametrize("where", ["values", "keys"])
+def test_damaged_rows_are_computed_again(photos: Path, tmp_path: Path, where: str) -> None:
+    clean = embed(Mean(), photos, refs(photos), options(tmp_path)).features
+    (path,) = (tmp_path / "cache" / "features").rglob(f"rows-000.{where}")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 255
+    path.write_bytes(data)
+    again = embed(Mean(), photos, refs(photos), options(tmp_path))
+    assert again.n_computed == 1
+    assert np.array_equal(again.features, clean)
+    assert embed(Mean(), photos, refs(photos), options(tmp_path)).n_computed == 0
+
+
+@pytest.mark.parametrize("cut", [1, 11, 23, 24, 25])
+def test_cut_off_tail_is_forgotten_and_overwritten(photos: Path, tmp_path: Path, cut: int) -> None:
+    clean = embed(Mean(), photos, refs(photos), options(tmp_path)).features
+    for path in (tmp_path / "cache" / "features").rglob("rows-000.*"):
+        path.write_bytes(path.read_bytes()[:-cut])
+    again = embed(Mean(), photos, refs(photos), options(tmp_path))
+    assert 1 <= again.n_computed <= 3
+    assert np.array_equal(again.features, clean)
+
+
+def test_damaged_memory_of_contents_is_made_anew(photos: Path, tmp_path: Path) -> None:
+    embed(Mean(), photos, refs(photos), options(tmp_path))
+    (tmp_path / "cache" / "content.db").write_bytes(b"not a database, at all" * 100)
+    assert embed(Mean(), photos, refs(photos), options(tmp_path)).n_computed == 0
+
+
+def test_full_disk_says_so_and_keeps_what_is_there(photos: Path, tmp_path: Path) -> None:
+    script = f"""
+        import resource
+        from pathlib import Path
+        import sys; sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[1])!r}]
+        from test_embed import Mean, refs, options
+        from fieldmark.embed import embed
+        resource.setrlimit(resource.RLIMIT_FSIZE, (130, 130))
+        import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        embed(Mean(), Path({str(photos)!r}), refs(Path({str(photos)!r})), options(Path({str(tmp_path)!r}), batch_size=4))
+    """
+    embed(Mean(), photos, refs(photos)[:1], options(tmp_path))  # content.db exists already
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True
+    )
+    assert "cannot be written" in done.stderr and "File too large" in done.stderr
+    assert embed(Mean(), photos, refs(photos), options(tmp_path)).is_ok.all()
+
+
+def test_two_writers_at_once_lose_nothing(photos: Path, tmp_path: Path) -> None:
+    script = f"""
+        import sys; sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[1])!r}]
+        from pathlib import Path
+        from test_embed import Mean, refs, options
+        from fieldmark.embed import embed
+        print(embed(Mean(), Path({str(photos)!r}), refs(Path({str(photos)!r})), options(Path({str(tmp_path)!r}), batch_size=1)).is_ok.all())
+    """
+    both = [
+        subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    assert [each.communicate()[0].strip() for each in both] == [b"True", b"True"]
+    assert embed(Mean(), photos, refs(photos), options(tmp_path)).n_computed == 0
+
+
+def test_killed_while_embedding_goes_on_where_it_stopped(photos: Path, tmp_path: Path) -> None:
+    script = f"""
+        import sys, time; sys.path[:0] = [{str(Path(__file__).parent)!r}, {str(Path(__file__).parents[1])!r}]
+        from pathlib import Path
+        from test_embed import Mean, refs, options
+        from fieldmark.embed import embed
+        class Slow(Mean):
+            def embed_images(self, batch):
+                time.sleep(0.05)
+                print("x", flush=True)
+                return super().embed_images(batch)
+        embed(Slow(), Path({str(photos)!r}), refs(Path({str(photos)!r})), options(Path({str(tmp_path)!r}), batch_size=1))
+    """
+    victim = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
+    )
+    assert victim.stdout is not None
+    for _ in range(7):
+        victim.stdout.readline()
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    again = embed(Mean(), photos, refs(photos), options(tmp_path))
+    assert again.n_computed <= 20 - 6
+    assert np.array_equal(
+        again.features, embed(Mean(), photos, refs(photos), options(tmp_path / "b")).features
+    )
+
+
+def test_usage_and_cleaning(photos: Path, tmp_path: Path) -> None:
+    model = Mean()
+    embed(model, photos, refs(photos), options(tmp_path))
+    (known,) = cached_models(tmp_path / "cache")
+    assert (known.model, known.n_features, known.dim) == ("test/mean", 20, 3)
+    assert clean_cache(tmp_path / "cache", "nothing") == []
+    assert len(clean_cache(tmp_path / "cache", "mean")) == 1
+    assert embed(model, photos, refs(photos), options(tmp_path)).n_computed == 20
+
+
+def test_missing_features_are_counted_without_side_effects(photos: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert count_missing(cache, None, photos, refs(photos)) == 20
+    assert not cache.exists()
+    for path in photos.iterdir():
+        os.utime(path, (1, 1))
+    embed(Mean(), photos, refs(photos)[:12], EmbedOptions(cache))
+    (known,) = cached_models(cache)
+    # Files made a moment ago are not remembered, so all may count as missing; never fewer than are.
+    assert count_missing(cache, known, photos, refs(photos)) in (8, 20)
