@@ -27,7 +27,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_places(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Cache and configuration go to a fresh folder; variables of the user's shell do not reach tests."""
+    """Cache and configuration in a fresh folder; nothing of the user's shell reaches a test."""
     for name in [each for each in os.environ if each.startswith("FIELDMARK_")]:
         monkeypatch.delenv(name)
     home = tmp_path_factory.mktemp("home")

@@ -10,7 +10,9 @@ from fieldmark.errors import UnknownName, UsageError, closest
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 
-def test_files_without_underscore_are_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_without_underscore_are_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "zoo"
     package.mkdir()
     for name in ("__init__.py", "_private.py", "red_fox.py", "owl.py"):

@@ -15,10 +15,14 @@ def layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("FIELDMARK_CACHE")
     user_config().parent.mkdir(parents=True)
-    user_config().write_text('device = "user"\nprecision = "float32"\njobs = 3\n[data]\nnewt = "/u/newt"\n')
+    user_config().write_text(
+        'device = "user"\nprecision = "float32"\njobs = 3\n[data]\nnewt = "/u/newt"\n'
+    )
     project = tmp_path / "project"
     (project / "deep").mkdir(parents=True)
-    (project / "fieldmark.toml").write_text('device = "project"\njobs = 4\nresults = "out"\n[data]\nages = "a"\n')
+    (project / "fieldmark.toml").write_text(
+        'device = "project"\njobs = 4\nresults = "out"\n[data]\nages = "a"\n'
+    )
     monkeypatch.setenv("FIELDMARK_JOBS", "5")
     monkeypatch.setenv("FIELDMARK_DATA_BELUGA", "/env/beluga")
     return project
@@ -59,5 +63,7 @@ def test_faults_in_the_project_file(tmp_path: Path, text: str, line: str) -> Non
 
 def test_unknown_variable_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIELDMARK_DEVISE", "cpu")
-    with pytest.raises(UsageError, match=r"FIELDMARK_DEVISE  is not a setting.* Did you mean FIELDMARK_DEVICE\?"):
+    with pytest.raises(
+        UsageError, match=r"FIELDMARK_DEVISE  is not a setting.* Did you mean FIELDMARK_DEVICE\?"
+    ):
         load_settings()

@@ -1,1 +1,62 @@
-"""fieldmark measures how well any vision model does real biology."""
+"""fieldmark measures how well any vision model does real biology, and says which one to use.
+
+    import fieldmark
+    result = fieldmark.evaluate("classical/colour", "beluga")
+    print(result.score.value, result.score.low, result.score.high)
+
+The names below are the public API; they are loaded when first used, so `import fieldmark` is free.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fieldmark.data import load_dataset, register_dataset
+    from fieldmark.experiments import Evaluation, evaluate
+    from fieldmark.metrics import load_metric, register_metric
+    from fieldmark.models import load_model, register_model
+    from fieldmark.probes import load_probe, register_probe
+    from fieldmark.tasks import load_task, register_task
+
+_HOMES = {
+    "Evaluation": "experiments",
+    "evaluate": "experiments",
+    "load_dataset": "data",
+    "load_metric": "metrics",
+    "load_model": "models",
+    "load_probe": "probes",
+    "load_task": "tasks",
+    "register_dataset": "data",
+    "register_metric": "metrics",
+    "register_model": "models",
+    "register_probe": "probes",
+    "register_task": "tasks",
+}
+
+__all__ = [
+    "Evaluation",
+    "evaluate",
+    "load_dataset",
+    "load_metric",
+    "load_model",
+    "load_probe",
+    "load_task",
+    "register_dataset",
+    "register_metric",
+    "register_model",
+    "register_probe",
+    "register_task",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fieldmark' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"fieldmark.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

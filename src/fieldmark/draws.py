@@ -1,7 +1,7 @@
 """Where does every random choice come from?
 
-From a hash of (seed, task, item, purpose): the same under any order, worker count or concurrency. Nothing
-in fieldmark may use a global random state, or a generator that several places share.
+From a hash of (seed, task, item, purpose): the same under any order, worker count or concurrency.
+Nothing in fieldmark may use a global random state, or a generator that several places share.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def shuffled(ids: Iterable[str], *parts: object) -> list[str]:
 
 
 def sample(ids: Sequence[str], n: int, *parts: object) -> list[str]:
-    """`n` of the ids (all of them when `n` is negative or too large), kept in the order they came."""
+    """`n` of the ids (all when `n` is negative or too large), kept in the order they came."""
     if n < 0 or n >= len(ids):
         return list(ids)
     chosen = set(shuffled(ids, *parts)[:n])

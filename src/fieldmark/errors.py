@@ -1,8 +1,9 @@
 """Which exit code does a mistake get, and how is it told to a person?
 
-One tree, drawn once. Every error a user can cause is a `FieldmarkError` whose text is one line (or one
-line per problem): what was found, what was expected, what to do. Anything else is a bug in fieldmark and
-keeps its traceback. This module imports nothing heavy: the command line loads it first.
+One tree, drawn once. Every error a user can cause is a `FieldmarkError` whose text is one line (or
+one line per problem): what was found, what was expected, what to do. Anything else is a bug in
+fieldmark and keeps its traceback. This module imports nothing heavy: the command line loads it
+first.
 
     FieldmarkError        1
     ├── UsageError        2   a flag, a name, a configuration, task or experiment file is wrong

@@ -1,7 +1,7 @@
 """On which line of a TOML or YAML file does a value stand?
 
-Files people write are read here, with the line of every key, so that each mistake in them can be told as
-`file:line`. Nothing here knows what the files mean.
+Files people write are read here, with the line of every key, so that each mistake in them can be
+told as `file:line`. Nothing here knows what the files mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 Key = tuple[str | int, ...]
 
 _TOML_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
-_TOML_KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*=""")
+_TOML_KEY = re.compile(
+    r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*="""
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +117,9 @@ def _real_key(loc: Sequence[str | int], located: Located) -> Key:
     key: list[str | int] = []
     here: Any = located.data
     for step in loc:
-        if isinstance(here, dict) and step in here or (
-            isinstance(here, list) and isinstance(step, int) and step < len(here)
-        ):
+        is_key = isinstance(here, dict) and step in here
+        is_index = isinstance(here, list) and isinstance(step, int) and step < len(here)
+        if is_key or is_index:
             key.append(step)
             here = here[step]
     return tuple(key)
@@ -146,11 +148,15 @@ def _fields_near(model: type[BaseModel], loc: Sequence[str | int]) -> list[str]:
     here: type[BaseModel] = model
     for step in loc[:-1]:
         field = here.model_fields.get(str(step))
-        inner = [
-            each
-            for each in (getattr(field.annotation, "__args__", None) or [field.annotation])
-            if isinstance(each, type) and issubclass(each, BaseModel)
-        ] if field else []
+        inner = (
+            [
+                each
+                for each in (getattr(field.annotation, "__args__", None) or [field.annotation])
+                if isinstance(each, type) and issubclass(each, BaseModel)
+            ]
+            if field
+            else []
+        )
         if inner:
             here = inner[0]
     return list(here.model_fields)

@@ -1,7 +1,7 @@
 """How does long work tell how far it is?
 
-One live region on a terminal; one log line every 30 s where there is none. All of it goes to standard error,
-so that data on standard output stays clean.
+One live region on a terminal; one log line every 30 s where there is none. All of it goes to
+standard error, so that data on standard output stays clean.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class Lines:
             self.told = now
             rate = self.done / max(now - self.began, 1e-9)
             left_s = (self.total - self.done) / rate
-            self.say(f"{self.label}  {self.done}/{self.total}  {rate:.1f}/s  {duration(left_s)} left")
+            self.say(
+                f"{self.label}  {self.done}/{self.total}  {rate:.1f}/s  {duration(left_s)} left"
+            )
 
     def say(self, text: str) -> None:
         sys.stderr.write(text + "\n")

@@ -1,9 +1,10 @@
 """How is an extension found?
 
-The file's name is its registration: every module of a package whose name has no leading underscore is one
-entry (`models/open_clip.py` is the family `open-clip`). Users add theirs without touching the package:
-an entry point in the group of the same name (`fieldmark.models`), a `register_*` call, or the path of a
-file with the object's name (`my_model.py:MyBackbone`). Listing names imports nothing.
+The file's name is its registration: every module of a package whose name has no leading underscore
+is one entry (`models/open_clip.py` is the family `open-clip`). Users add theirs without touching
+the package: an entry point in the group of the same name (`fieldmark.models`), a `register_*` call,
+or the path of a file with the object's name (`my_model.py:MyBackbone`). Listing names imports
+nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Registry:
         if name in points:
             try:
                 return points[name].load()
-            except Exception as error:  # noqa: BLE001 - someone else's package failed to import
+            except Exception as error:
                 raise UsageError(
                     f"{self.kind} {name!r} from {points[name].value!r} cannot be loaded: {error}"
                 ) from error
@@ -98,7 +99,9 @@ def load_reference(name: str, base: Path | None = None) -> Any:
     """The object that `path/to/file.py:Name` names. Runs the file, once per content."""
     path, attribute = resolve_reference(name, base)
     content = path.read_bytes()
-    module_name = f"fieldmark_user_{hashlib.blake2b(bytes(path) + content, digest_size=8).hexdigest()}"
+    module_name = (
+        f"fieldmark_user_{hashlib.blake2b(bytes(path) + content, digest_size=8).hexdigest()}"
+    )
     module = sys.modules.get(module_name)
     if module is None:
         spec = importlib.util.spec_from_file_location(module_name, path)

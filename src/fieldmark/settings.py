@@ -1,7 +1,7 @@
 """Where do results, cache and datasets live, and which layer said so?
 
-Precedence: flag > `FIELDMARK_*` > project `fieldmark.toml` (this folder or one above) > user configuration >
-default. Each value remembers its origin, so that `fieldmark doctor` can show it.
+Precedence: flag > `FIELDMARK_*` > project `fieldmark.toml` (this folder or one above) > user
+configuration > default. Each value remembers its origin, so that `fieldmark doctor` can show it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from fieldmark.errors import UsageError, at, closest
 
 BAD_IMAGES = ("fail", "skip")
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+PRECISIONS = ("auto", "float32", "bf16", "fp16")
 
 
 def default_cache() -> Path:
@@ -45,7 +45,7 @@ class Settings:
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps"""
     precision: str = "auto"
-    """auto is bfloat16 on a GPU and float32 elsewhere"""
+    """auto is bf16 on a GPU and float32 elsewhere"""
     jobs: int = 0
     """threads that read and prepare images; 0 = one per core, at most 16"""
     batch_size: int = 0

@@ -89,6 +89,15 @@ def test_members_written_with_a_leading_dot(tmp_path: Path):
     )
 
 
+def test_a_forgotten_archive_is_indexed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(_gzip, "SPAN", 5000)
+    write_tar(tmp_path / "a.tar.gz", contents(), "w:gz")
+    for _ in range(3):
+        monkeypatch.setattr(_bytes, "_ARCHIVES", Shelf(most=1))
+        for name, data in contents().items():
+            assert read_bytes(tmp_path, f"a.tar.gz::{name}") == data
+
+
 def test_gzip_of_several_parts_with_padding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_gzip, "SPAN", 700)
     plain = write_tar(tmp_path / "a.tar", {"x": b"x" * 3000, "y": b"y" * 100_000}).read_bytes()

@@ -1,8 +1,8 @@
 """Which command was asked for, and how does its end become an exit code?
 
-A file here without a leading underscore is a command (`data_make.py` is `fieldmark data make`): its docstring
-is the help, its `Args` the flags, its `run(args)` the work. Only the command asked for is imported, and
-nothing heavy before it needs it.
+A file here without a leading underscore is a command (`data_make.py` is `fieldmark data make`): its
+docstring is the help, its `Args` the flags, its `run(args)` the work. Only the command asked for is
+imported, and nothing heavy before it needs it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fieldmark: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("fieldmark: interrupted; what was finished is kept, the same command goes on.", file=sys.stderr)
+        print(
+            "fieldmark: interrupted; what was finished is kept, the same command goes on.",
+            file=sys.stderr,
+        )
         return 130
     except BrokenPipeError:
         sys.stderr.close()
@@ -96,10 +99,10 @@ def _overview(only: Sequence[str] = ()) -> str:
         return "\n".join(["usage: fieldmark COMMAND [flags]", "", *rows])
     return "\n".join(
         [
-            "fieldmark measures how well any vision model does real biology, and says which one to use.",
+            "fieldmark measures how well any vision model does real biology and says which to use.",
             "",
             "  fieldmark demo                                        one minute, no download",
-            "  fieldmark run --model classical/colour --task newt    one run; `plan` shows it first",
+            "  fieldmark run --model classical/colour --task newt    one run (`plan` looks first)",
             "  fieldmark table                                       what is known so far",
             "",
             "commands:",

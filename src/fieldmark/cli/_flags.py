@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import UseAppendAction, arg
+from tyro.conf import OmitArgPrefixes, UseAppendAction, arg
 
 from fieldmark.errors import UsageError
 from fieldmark.settings import Settings, check_setting, load_settings
@@ -18,7 +18,7 @@ _Count = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """Where things are and how to compute; `fieldmark doctor` shows what is in force, and why."""
+    """where things are and how to compute; `fieldmark doctor` shows what is in force, and why"""
 
     results: _Folder = None
     """folder of the results file [FIELDMARK_RESULTS, else results/]"""
@@ -31,7 +31,7 @@ class Common:
     device: _Word = None
     """auto, cpu, cuda, cuda:1 or mps [FIELDMARK_DEVICE, else auto]"""
     precision: _Word = None
-    """auto, float32, bfloat16 or float16 [FIELDMARK_PRECISION, else auto]"""
+    """auto, float32, bf16 or fp16 [FIELDMARK_PRECISION, else auto]"""
     jobs: _Count = None
     """threads that read images [FIELDMARK_JOBS, else one per core]"""
     batch_size: _Count = None
@@ -47,8 +47,12 @@ class Common:
 
     def settings(self) -> Settings:
         """All layers merged, these flags on top."""
-        names = [each.name for each in fields(Common) if each.name not in ("quiet", "debug", "data")]
-        flags = {name: self._flag(name) for name in names if getattr(self, name) not in (None, False)}
+        names = [
+            each.name for each in fields(Common) if each.name not in ("quiet", "debug", "data")
+        ]
+        flags = {
+            name: self._flag(name) for name in names if getattr(self, name) not in (None, False)
+        }
         return load_settings(flags | {"data": dict(map(_folder, self.data))})
 
     def _flag(self, name: str) -> Any:
@@ -57,6 +61,10 @@ class Common:
             return check_setting(name, value)
         except ValueError as error:
             raise UsageError(f"--{name.replace('_', '-')} {value}: {error}.") from None
+
+
+CommonFlags = OmitArgPrefixes[Common]
+"""how a command takes them in: as a group of flags of its own"""
 
 
 def _folder(text: str) -> tuple[str, Path]:

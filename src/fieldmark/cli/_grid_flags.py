@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from fieldmark.cli._flags import Common
+from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.experiments import Grid
+    from fieldmark.settings import Settings
 
 _Ints = Annotated[tuple[int, ...], arg(metavar="N …", help_behavior_hint="")]
 
 
 @dataclass(frozen=True, slots=True)
-class GridFlags(Common):
-    experiment: Annotated[Positional[Path | None], arg(metavar="EXP.toml", help_behavior_hint="")] = None
+class GridFlags:
+    """which runs"""
+
+    experiment: Annotated[
+        Positional[Path | None], arg(metavar="EXP.toml", help_behavior_hint="")
+    ] = None
     """an experiment file; or name models and tasks by flags"""
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
     """family/checkpoint?option=value, or file.py:Class"""
@@ -28,21 +36,22 @@ class GridFlags(Common):
     """training images per part, -1 = all; several numbers are several runs"""
     n_test: _Ints = ()
     """test images per part, -1 = all"""
-    sampling: Annotated[Literal["balanced", "uniform"] | None, arg(help_behavior_hint="")] = None
-    """how training images are drawn"""
+    sampling: Literal["task", "balanced", "uniform"] = "task"
+    """how training images are drawn; task = as its file says"""
     seed: _Ints = ()
     """of the draws"""
     repeats: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
     """draws per run"""
     force: bool = False
     """do finished runs again"""
+    common: CommonFlags = Common()
 
 
-def read_jobs(args: GridFlags):  # type: ignore[no-untyped-def]
+def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     """The grid and the settings the arguments ask for."""
     from fieldmark.experiments import Axes, Grid, make_jobs, read_grid, replace_data
 
-    settings = args.settings()
+    settings = args.common.settings()
     if args.experiment is not None:
         _refuse_mixing(args)
         grid = read_grid(args.experiment)
@@ -55,18 +64,23 @@ def read_jobs(args: GridFlags):  # type: ignore[no-untyped-def]
     axes = Axes(
         n_train=args.n_train or (None,),
         n_test=args.n_test or (None,),
-        sampling=(args.sampling,),
+        sampling=(None if args.sampling == "task" else args.sampling,),
         seed=args.seed or (0,),
         repeats=(args.repeats,),
         probe=({"classifier": args.probe} if args.probe else {},),
     )
-    jobs = make_jobs([(each, "", "") for each in args.model], [(each, "") for each in args.task], axes)
+    jobs = make_jobs(
+        [(each, "", "") for each in args.model], [(each, "") for each in args.task], axes
+    )
     return Grid(jobs), settings
 
 
 def _refuse_mixing(args: GridFlags) -> None:
-    names = ("model", "task", "probe", "n_train", "n_test", "sampling", "seed", "repeats")
+    names = ("model", "task", "probe", "n_train", "n_test", "seed", "repeats")
     given = [name for name in names if getattr(args, name)]
+    given += ["sampling"] if args.sampling != "task" else []
     if given:
         flag = given[0].replace("_", "-")
-        raise UsageError(f"--{flag} and {args.experiment}: name runs by a file or by flags, not both.")
+        raise UsageError(
+            f"--{flag} and {args.experiment}: name runs by a file or by flags, not both."
+        )

@@ -33,13 +33,15 @@ def parse(name: str, path: Path, words: list[str]) -> int:
     except SystemExit as stop:
         if not stop.code:
             return 0
-        raise UsageError(f"{_first_line(told.getvalue())} `fieldmark {name} --help` shows all flags.") from None
+        raise UsageError(
+            f"{_first_line(told.getvalue())} `fieldmark {name} --help` shows all flags."
+        ) from None
     return int(module.run(args) or 0)
 
 
 def _check_flags(name: str, args: type, words: list[str]) -> None:
     """Refuses flags that do not exist; nothing is ever taken for the beginning of another flag."""
-    known = {f"--{each.name.replace('_', '-')}" for each in dataclasses.fields(args)}
+    known = {f"--{name.replace('_', '-')}" for name in _names(args)}
     for word in words:
         if word == "--":
             return
@@ -50,6 +52,15 @@ def _check_flags(name: str, args: type, words: list[str]) -> None:
             raise UsageError(
                 f"`fieldmark {name}` has no flag {flag}.{mean} `fieldmark {name} --help` shows all."
             )
+
+
+def _names(args: type) -> list[str]:
+    """The flags of a command; a field that is a dataclass itself is a group of them."""
+    names = []
+    for each in dataclasses.fields(args):
+        inner = type(each.default) if dataclasses.is_dataclass(each.default) else None
+        names.extend(_names(inner) if inner else [each.name])
+    return names
 
 
 def _first_line(box: str) -> str:

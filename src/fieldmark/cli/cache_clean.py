@@ -11,17 +11,18 @@ from dataclasses import dataclass
 
 from tyro.conf import Positional
 
-from fieldmark.cli._flags import Common
+from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import size, talk
 from fieldmark.errors import UnknownName, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Args(Common):
+class Args:
     model: Positional[str] = ""
     """the models whose name contains this"""
     all: bool = False
     """every model"""
+    common: CommonFlags = Common()
 
 
 def run(args: Args) -> int:
@@ -29,7 +30,7 @@ def run(args: Args) -> int:
 
     if bool(args.model) == args.all:
         raise UsageError("say which: `fieldmark cache clean MODEL`, or --all for everything.")
-    settings = args.settings()
+    settings = args.common.settings()
     gone = clean_cache(settings.cache, args.model)
     if args.model and not gone:
         names = {each.model for each in cached_models(settings.cache)}

@@ -11,22 +11,23 @@ from dataclasses import dataclass
 
 from tyro.conf import Positional
 
-from fieldmark.cli._flags import Common
+from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import show_rows, size, talk
 
 
 @dataclass(frozen=True, slots=True)
-class Args(Common):
+class Args:
     model: Positional[str] = ""
     """only models whose name contains this"""
     json: bool = False
     """print JSON"""
+    common: CommonFlags = Common()
 
 
 def run(args: Args) -> int:
     from fieldmark.embed import cached_models
 
-    settings = args.settings()
+    settings = args.common.settings()
     found = cached_models(settings.cache, args.model)
     rows = [
         {
@@ -41,5 +42,7 @@ def run(args: Args) -> int:
     show_rows(rows, args.json, right=("features", "dim", "size"))
     if not args.json:
         total = sum(each.n_bytes for each in found)
-        talk(f"{len(found)} models, {size(total)} in {settings.cache}. `fieldmark cache clean` empties it.")
+        talk(
+            f"{len(found)} models, {size(total)} in {settings.cache}. `cache clean` deletes."
+        )
     return 0

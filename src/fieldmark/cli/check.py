@@ -43,7 +43,9 @@ def run(args: Args) -> int:
     else:
         code = 3 if any(level == "error" for level, _ in problems) else 0
     if args.json:
-        print_json({"path": str(args.path), "ok": code == 0, "problems": [list(p) for p in problems]})
+        print_json(
+            {"path": str(args.path), "ok": code == 0, "problems": [list(p) for p in problems]}
+        )
         return code
     for level, text in problems:
         print(f"{level}  {text}")

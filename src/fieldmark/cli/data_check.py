@@ -11,27 +11,28 @@ from dataclasses import dataclass
 
 from tyro.conf import Positional
 
-from fieldmark.cli._flags import Common
+from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import print_json, talk
 from fieldmark.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Args(Common):
+class Args:
     name: Positional[str]
     """a dataset"""
     json: bool = False
     """print JSON"""
+    common: CommonFlags = Common()
 
 
 def run(args: Args) -> int:
     from fieldmark.data import load_dataset
 
-    root = args.settings().root_of(args.name)
+    root = args.common.settings().root_of(args.name)
     dataset = load_dataset(args.name)
     if not root.exists():
         raise DataError(
-            f"{root}  does not exist: `fieldmark datasets {args.name}` shows how to get the data, "
+            f"{root}  does not exist: `fieldmark datasets {args.name}` says how to get it, "
             f"--data {args.name}=FOLDER says where they are."
         )
     findings = dataset.check(root)

@@ -13,13 +13,13 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import Common
+from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import talk
 from fieldmark.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Args(Common):
+class Args:
     name: Positional[str]
     """a dataset"""
     size: int = 1000
@@ -30,6 +30,7 @@ class Args(Common):
     """0 = easy, 1 = hard"""
     out: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
     """where to write [the dataset's folder under --data-root]"""
+    common: CommonFlags = Common()
 
 
 def run(args: Args) -> int:
@@ -37,14 +38,19 @@ def run(args: Args) -> int:
     from fieldmark.data.world import World
 
     dataset = load_dataset(args.name)
-    root = args.out or args.settings().root_of(args.name)
+    root = args.out or args.common.settings().root_of(args.name)
     if root.exists() and any(root.iterdir()) and not (root / "SYNTHETIC.txt").exists():
-        raise DataError(f"{root}  holds files that were not made here: choose an empty folder with --out.")
+        raise DataError(
+            f"{root}  holds files that were not made here: choose an empty folder with --out."
+        )
     root.mkdir(parents=True, exist_ok=True)
     (root / "SYNTHETIC.txt").write_text(
-        f"Drawn by fieldmark (seed {args.seed}, difficulty {args.difficulty}); no real photo is in here.\n"
+        f"Drawn by fieldmark, seed {args.seed}, difficulty {args.difficulty}: no real photos.\n"
     )
     dataset.make(root, World(seed=args.seed, difficulty=args.difficulty), args.size)
     talk(f"{root}  holds a synthetic `{args.name}` of about {args.size} images.")
-    talk(f"next: fieldmark data check {args.name}" + (f" --data {args.name}={root}" if args.out else ""))
+    talk(
+        f"next: fieldmark data check {args.name}"
+        + (f" --data {args.name}={root}" if args.out else "")
+    )
     return 0

@@ -13,23 +13,24 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from fieldmark.cli._flags import Common
+from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import print_json, show_rows, size, talk
 
 
 @dataclass(frozen=True, slots=True)
-class Args(Common):
+class Args:
     name: Positional[str] = ""
     """a dataset, or words to look for"""
     json: bool = False
     """print JSON"""
+    common: CommonFlags = Common()
 
 
 def run(args: Args) -> int:
     from fieldmark.data import DATASETS
     from fieldmark.errors import UnknownName
 
-    settings = args.settings()
+    settings = args.common.settings()
     if args.name in DATASETS.names():
         _show_one(args, str(settings.root_of(args.name)))
         return 0

@@ -15,19 +15,20 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from fieldmark.cli._flags import Common
+from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import print_json, show_rows, size
 from fieldmark.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Args(Common):
+class Args:
     json: bool = False
     """print JSON"""
+    common: CommonFlags = Common()
 
 
 def run(args: Args) -> int:
-    settings = args.settings()
+    settings = args.common.settings()
     report = {
         "versions": _versions(),
         "devices": _devices(),
@@ -107,21 +108,31 @@ def _settings(settings: Settings) -> list[dict[str, Any]]:
     for each in fields(settings):
         if each.name not in ("origin", "data"):
             origin = settings.origin.get(each.name, "default")
-            rows.append({"setting": each.name, "value": str(getattr(settings, each.name)), "from": origin})
+            rows.append(
+                {"setting": each.name, "value": str(getattr(settings, each.name)), "from": origin}
+            )
     for name, folder in settings.data.items():
-        rows.append({"setting": f"data.{name}", "value": str(folder), "from": settings.origin[f"data.{name}"]})
+        rows.append(
+            {
+                "setting": f"data.{name}",
+                "value": str(folder),
+                "from": settings.origin[f"data.{name}"],
+            }
+        )
     return rows
 
 
 def _extras() -> list[dict[str, Any]]:
-    """Every optional extra, the packages of it that are missing, and the line that installs them."""
+    """Every optional extra, which of its packages are missing, and the line that installs it."""
     wanted: dict[str, list[str]] = {}
     for line in requires("fieldmark") or []:
         requirement, _, marker = line.partition(";")
         if "extra ==" in marker:
             extra = marker.partition("extra ==")[2].strip().strip("\"'")
             name = requirement.replace("(", " ").split()[0]
-            wanted.setdefault(extra, []).append(name.partition(">")[0].partition("=")[0].partition("[")[0])
+            wanted.setdefault(extra, []).append(
+                name.partition(">")[0].partition("=")[0].partition("[")[0]
+            )
     return [
         {
             "extra": extra,

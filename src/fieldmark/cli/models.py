@@ -5,17 +5,19 @@ examples:
   fieldmark models bioclip
   fieldmark models classical/ --json
 
-Any other checkpoint of a family works too (timm/NAME, open-clip/ARCH/TAG, hf/ORG/NAME, torchvision/NAME), and so
-does your own class: path/to/file.py:Class.
+Any other checkpoint of a family works too (timm/NAME, open-clip/ARCH/TAG, hf/ORG/NAME,
+torchvision/NAME), and so does your own class: path/to/file.py:Class.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from tyro.conf import Positional
 
 from fieldmark.cli._show import show_rows, talk
+
+SHOWN = ("name", "title", "params", "input_px", "licence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +31,18 @@ class Args:
 
 
 def run(args: Args) -> int:
-    from fieldmark.models import known_models
+    from fieldmark.models import Checkpoint, known_models
 
-    rows = known_models(args.query)
-    if args.json:
-        show_rows(rows, True)
-        return 0
-    if not rows:
+    found = known_models(args.query)
+    if not found:
         from fieldmark.errors import UnknownName
 
-        names = [row["name"] for row in known_models()]
+        names = [each.name for each in known_models()]
         raise UnknownName("model", args.query, names, "fieldmark models")
-    keys = ("name", "title", "params", "input_px", "licence")
-    show_rows([{key: row[key] for key in keys} for row in rows], False, right=("params", "input_px"))
-    talk(f"{len(rows)} models. Any other checkpoint of a family, and your own file.py:Class, work too.")
+    keys = [each.name for each in fields(Checkpoint)] if args.json else SHOWN
+    rows = [{key: getattr(each, key) for key in keys} for each in found]
+    show_rows(rows, args.json, right=("params", "input_px"))
+    if args.json:
+        return 0
+    talk(f"{len(found)} models. Other checkpoints of a family and your own file.py:Class work too.")
     return 0

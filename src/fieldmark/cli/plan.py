@@ -41,16 +41,30 @@ def run(args: Args) -> int:
     ]
     if args.json:
         print_json(
-            {"jobs": rows, "seconds": plan.seconds, "bytes": plan.n_bytes, "notes": list(grid.notes)}
+            {
+                "jobs": rows,
+                "seconds": plan.seconds,
+                "bytes": plan.n_bytes,
+                "notes": list(grid.notes),
+            }
         )
         return 0
     show_rows(rows, False, right=("n_train", "seed", "images", "to embed"))
     for note in grid.notes:
         talk(note)
     counts = Counter(each.status for each in plan.jobs)
-    talk(f"{len(plan.jobs)} jobs: " + " · ".join(f"{n} {'to run' if s == 'run' else s}" for s, n in counts.items()))
+    talk(
+        f"{len(plan.jobs)} jobs: "
+        + " · ".join(f"{n} {'to run' if s == 'run' else s}" for s, n in counts.items())
+    )
     if plan.to_run:
-        took = f"about {duration(plan.seconds)}" if plan.seconds is not None else "time not known yet"
-        disk = size(plan.n_bytes) if plan.n_bytes is not None else "size not known before a model is loaded"
-        talk(f"{took} (from finished runs); features to write: {disk}; {size(disk_left(settings))} free.")
+        took = "not known before a run like it is finished"
+        if plan.seconds is not None:
+            took = f"about {duration(plan.seconds)}, judged by finished runs"
+        disk = (
+            "not known before the models are loaded once"
+            if plan.n_bytes is None
+            else size(plan.n_bytes)
+        )
+        talk(f"time: {took}. features to write: {disk} ({size(disk_left(settings))} free).")
     return 0

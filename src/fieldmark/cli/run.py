@@ -9,15 +9,16 @@ examples:
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from fieldmark.cli._grid_flags import GridFlags, read_jobs
 from fieldmark.cli._show import show_rows, talk
 
+if TYPE_CHECKING:
+    from fieldmark.experiments import Plan, Planned
 
-@dataclass(frozen=True, slots=True)
-class Args(GridFlags):
-    pass
+
+Args = GridFlags
 
 
 def run(args: Args) -> int:
@@ -26,16 +27,16 @@ def run(args: Args) -> int:
 
     grid, settings = read_jobs(args)
     plan = make_plan(grid.jobs, settings, args.force)
-    if not args.quiet:
+    if not args.common.quiet:
         for note in (*grid.notes, *_skips(plan)):
             talk(note)
-    with for_people(args.quiet) as progress:
+    with for_people(args.common.quiet) as progress:
         outcome = execute(plan, settings, progress, ["fieldmark", *sys.argv[1:]], args.force)
     if outcome.failures:
         rows = [{"run": each.title, "error": each.error} for each in outcome.failures]
         show_rows(rows, False)
     skipped = [each for each in plan.jobs if each.status in ("no data", "refused")]
-    if not args.quiet:
+    if not args.common.quiet:
         done = sum(each.status == "done" for each in plan.jobs)
         talk(f"{outcome.n_done} runs finished, {done} were done before. Results: {settings.store}")
         talk(f"next: fieldmark table --results {settings.results}")
@@ -44,16 +45,17 @@ def run(args: Args) -> int:
     return 0
 
 
-def _skips(plan) -> list[str]:  # type: ignore[no-untyped-def]
+def _skips(plan: Plan) -> list[str]:
     return [
-        f"skipped ({each.status}): {each.job.title}: {each.why}" if each.status != "run" else
-        f"{each.job.title}: {each.why}"
+        f"skipped ({each.status}): {each.job.title}: {each.why}"
+        if each.status != "run"
+        else f"{each.job.title}: {each.why}"
         for each in plan.jobs
         if each.why and each.status != "done"
     ]
 
 
-def _raise_if_nothing(plan, skipped) -> None:  # type: ignore[no-untyped-def]
+def _raise_if_nothing(plan: Plan, skipped: list[Planned]) -> None:
     """A command that could do none of what was asked must not end as a success."""
     from fieldmark.errors import DataError, RunsFailed, UsageError
 

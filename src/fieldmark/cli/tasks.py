@@ -39,7 +39,7 @@ def run(args: Args) -> int:
 
         raise UnknownName("task", args.query, task_files(), "fieldmark tasks")
     if not args.json:
-        talk(f"{len(rows)} tasks. `fieldmark tasks NAME` shows one; `fieldmark run --task NAME` runs it.")
+        talk(f"{len(rows)} tasks. `fieldmark tasks NAME` shows one, `fieldmark run` runs it.")
     return 0
 
 

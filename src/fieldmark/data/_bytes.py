@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Protocol
@@ -146,7 +145,7 @@ _ARCHIVES: Shelf[_Archive] = Shelf(most=64)
 
 def _read_member(path: Path, member: str) -> bytes:
     key = _key(path)
-    archive = _ARCHIVES.get(key, lambda: _index_tar(path, key))
+    archive = _ARCHIVES.get(key, lambda: _index_tar(path))
     place = archive.members.get(member.removeprefix("./"))
     if place is None:
         tail = "" if archive.is_whole else " The archive is cut off: fetch it again."
@@ -159,9 +158,9 @@ def _read_member(path: Path, member: str) -> bytes:
     return data
 
 
-def _index_tar(path: Path, key: Hashable) -> _Archive:
+def _index_tar(path: Path) -> _Archive:
     is_packed = not path.name.lower().endswith(".tar")
-    content: _Content = Gunzip(path, key) if is_packed else _Plain(path)
+    content: _Content = Gunzip(path) if is_packed else _Plain(path)
     members: dict[str, tuple[int, int]] = {}
     try:
         with tarfile.open(fileobj=_Cursor(content), mode="r:") as archive:

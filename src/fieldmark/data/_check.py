@@ -56,7 +56,8 @@ def class_findings(table: pl.DataFrame) -> list[Finding]:
     findings = []
     n_without = table.get_column("label").null_count()
     if n_without:
-        findings.append(Finding("warning", f"{counted(n_without, 'row')} have no label."))
+        verb = "has" if n_without == 1 else "have"
+        findings.append(Finding("warning", f"{counted(n_without, 'row')} {verb} no label."))
     counts = table.drop_nulls("label").group_by("label").len().sort("label")
     if len(counts) < 2:
         names = name_some(counts.get_column("label").to_list()) or "none"

@@ -6,8 +6,8 @@ A module `data/NAME.py` is the dataset NAME. It holds `INFO` and three functions
     check(root)              what is missing or odd in a user's folder
     make(root, world, size)  a synthetic copy in the exact layout, about `size` images
 
-Reading a table never opens an image. `label` is a *name*; integer ids are made from the union of all splits,
-in one place (`label_ids`).
+Reading a table never opens an image. `label` is a *name*; integer ids are made from the union of
+all splits, in one place (`label_ids`).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Dataset(Protocol):
 
 
 def finish_table(frame: pl.DataFrame, origin: Path | str) -> pl.DataFrame:
-    """Adds the absent contract columns as nulls, casts, puts them first; refuses empty tables and twin ids."""
+    """The table with all contract columns, typed and first; no empty table, no twin ids."""
     for name, dtype in COLUMNS.items():
         if name in frame.columns and name == "image" and frame.schema[name] == pl.List(pl.String):
             continue  # a clip: several images an item
@@ -107,6 +107,6 @@ def need(path: Path, what: str, name: str) -> Path:
     """The path, or an error that says what should be there."""
     if not path.exists():
         raise DataError(
-            f"{path}  is missing: {what}. `fieldmark datasets {name}` shows the layout and where to get it."
+            f"{path}  is missing: {what}. `fieldmark datasets {name}` shows layout and sources."
         )
     return path

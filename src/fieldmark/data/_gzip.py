@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -37,8 +36,8 @@ class _Mark:
 class Gunzip:
     """The unpacked content of one gzip file, for reading anywhere, from any thread."""
 
-    def __init__(self, path: Path, key: Hashable) -> None:
-        self._path, self._key = path, key
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._marks = [_Mark(0, _new_inflate(), is_fresh=True)]
         self._n_spans: int | None = None
         self._lock = threading.Lock()
@@ -63,7 +62,8 @@ class Gunzip:
         return self._kept_span(index)
 
     def _kept_span(self, index: int) -> bytes:
-        return _SPANS.get((self._key, index), lambda: self._unpack_span(index))
+        # Under this object, not under the path: another one has not passed the marks before it.
+        return _SPANS.get((self, index), lambda: self._unpack_span(index))
 
     def _unpack_span(self, index: int) -> bytes:
         with self._path.open("rb") as file:

@@ -1,8 +1,8 @@
 """What are the 164 NeWT tasks called, and what do their labels mean in words?
 
-`newt_tasks.csv` has two rows a task: the class without the sign first (regular, not_adult, …), then the
-one with it; for two species, by name. `text_label` is what the labels file says and is unique only within
-its task; `class_name` is what a person or a language model is shown.
+`newt_tasks.csv` has two rows a task: the class without the sign first (regular, not_adult, …), then
+the one with it; for two species, by name. `text_label` is what the labels file says and is unique
+only within its task; `class_name` is what a person or a language model is shown.
 """
 
 from __future__ import annotations

@@ -71,12 +71,13 @@ def table(
     path = find_table(root)
     names = read_columns(path)
     asked = {"image": image, "label": label, "unit": unit, "split": split, "id": id}
+    stored = image_columns(path)
     for role, name in asked.items():
-        if name is not None and name not in names:
-            raise DataError(_no_such_column(path, role, name, names))
+        allowed = [each for each in names if role == "image" or each not in stored]
+        if name is not None and name not in allowed:
+            raise DataError(_no_such_column(path, role, name, allowed))
     guessable = {each for known in KNOWN_NAMES.values() for each in known}
     text_columns = [each for each in names if each in asked.values() or _fold(each) in guessable]
-    stored = image_columns(path)
     frame = read_table(path, as_text=text_columns)
     frame = frame.with_columns(_clean(pl.col(pl.String)))
     label = label or _needed(path, "label", frame.columns)
@@ -94,13 +95,18 @@ def check(
     root: Path, image: str | None = None, label: str | None = None, split: str | None = None
 ) -> list[Finding]:
     """Rows without labels, classes too small to use, images that are missing or cannot be read."""
-    rows = table(root, image=image, label=label, split=split)
+    try:
+        rows = table(root, image=image, label=label, split=split)
+    except DataError as error:
+        return [Finding("error", str(error))]
     return [*class_findings(rows), *image_findings(root, rows.get_column("image"))]
 
 
 def make(root: Path, world: World, size: int) -> None:
     """A table of species and cameras, `labels.csv`, and its `images/`."""
-    raise DataError("placeholder")
+    from fieldmark.data._make import write_listed
+
+    write_listed(root, world, size)
 
 
 # --- which column is meant ---

@@ -65,9 +65,9 @@ def check(root: Path) -> list[Finding]:
 
 def make(root: Path, world: World, size: int) -> None:
     """Train and test folders of species; two thirds of the images are for training."""
-    from fieldmark.data._make import write_species_folders
+    from fieldmark.data._make import write_folders
 
-    write_species_folders(root, world, size)
+    write_folders(root, world, size)
 
 
 _SCHEMA = {"id": pl.String, "image": pl.String, "split": pl.String, "label": pl.String}

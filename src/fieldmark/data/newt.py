@@ -7,7 +7,7 @@ Each row of `newt2021_labels.csv` is an image of exactly one task with two class
     newt_label  the file's 0 or 1
     species, stage   of the twelve ml_age tasks: "Cooper's hawk", adult or not_adult
 
-Van Horn et al., Benchmarking Representation Learning for Natural World Image Collections, CVPR 2021.
+Van Horn et al., Benchmarking Representation Learning for Natural World Image Collections, 2021.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ __all__ = ["INFO", "check", "make", "newt_tasks", "table", "task_name"]
 LABELS_FILE = "newt2021_labels.csv"
 IMAGE_FOLDER = "newt2021_images"
 FILE_COLUMNS = (
-    "id", "task_cluster", "task_subcluster", "task", "label", "text_label", "split", "height", "width",
+    "id", "task_cluster", "task_subcluster", "task", "label", "text_label", "split", "height",
+    "width",
 )  # fmt: skip
 _ADDRESS = "https://ml-inat-competition-datasets.s3.amazonaws.com/newt"
 
 INFO = Info(
     title="NeWT: Natural World Tasks",
-    licence="images under the licences their photographers chose on iNaturalist, the Macaulay "
-    "Library and the FGVC contests; for research, not to be redistributed",
+    licence="none stated; photos keep the terms of their sources (iNaturalist, Macaulay Library, "
+    "NABirds, FGVC contests)",
     citation="Van Horn, Cole, Beery, Wilber, Belongie, Mac Aodha. Benchmarking Representation "
     "Learning for Natural World Image Collections. CVPR 2021. arXiv:2103.16483",
     homepage="https://github.com/visipedia/newt",
@@ -168,9 +169,13 @@ def _archive_findings(root: Path) -> list[Finding]:
     """Only the labels archive: the other has four gigabytes."""
     source = INFO.sources[1]
     path = root / source.filename
-    if not path.is_file() or hashlib.md5(path.read_bytes()).hexdigest() == source.md5:
+    if not path.is_file() or _md5(path) == source.md5:
         return []
     return [Finding("note", f"{source.filename} is not the published file (md5 {source.md5}).")]
+
+
+def _md5(path: Path) -> str:
+    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
 
 
 def _task_findings(rows: pl.DataFrame) -> list[Finding]:

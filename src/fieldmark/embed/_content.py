@@ -1,9 +1,10 @@
 """Which bytes does an image reference stand for?
 
-The cache is keyed by content, so every file must be hashed; reading all of them anew on each run would cost as
-much as the work it saves. What was hashed is remembered with the file's device, inode, size, mtime and ctime. A change of
-content moves ctime, which no ordinary tool can set back. As git does, a file touched in the last moments
-before it was hashed is not remembered: a second change could hide in the clock's resolution.
+The cache is keyed by content, so every file must be hashed; reading all of them anew on each run
+would cost as much as the work it saves. What was hashed is remembered with the file's device,
+inode, size, mtime and ctime. A change of content moves ctime, which no ordinary tool can set back.
+As git does, a file touched in the last moments before it was hashed is not remembered: a second
+change could hide in the clock's resolution.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def item_key(content: bytes, crop: tuple[float, ...] | None) -> bytes:
     """Same bytes and same crop → same key."""
     if crop is None:
         return content
-    return hashlib.blake2b(content + repr(tuple(map(float, crop))).encode(), digest_size=16).digest()
+    return hashlib.blake2b(
+        content + repr(tuple(map(float, crop))).encode(), digest_size=16
+    ).digest()
 
 
 def stamp(path: Path) -> str | None:
@@ -46,7 +49,7 @@ class ContentMemory:
     """Remembers content keys; a plain cache, safe to delete at any time."""
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
-        """A missing file is made, or, for reading only, taken as empty; a damaged one is made anew."""
+        """A missing file is made (for reading only: taken as empty), a damaged one made anew."""
         self._stamps: dict[Path, str | None] = {}
         if read_only:
             self._db = _connect(path if path.exists() else None)

@@ -1,8 +1,9 @@
 """How do images become features, once, and never again?
 
-A first pass finds the content of every image (and names the broken ones, before hours are spent), a second computes
-what the cache lacks: threads read and transform, the model's device embeds, each batch is kept as soon as it is
-ready. The order of work is the order of the items; nothing depends on how many threads there are.
+A first pass finds the content of every image (and names the broken ones, before hours are spent), a
+second computes what the cache lacks: threads read and transform, the model's device embeds, each
+batch is kept as soon as it is ready. The order of work is the order of the items; nothing depends
+on how many threads there are.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ def embed(
         todo = _first_of_each(keys, items, rows)
         began = time.monotonic()
         if todo:
-            write_about(folder, {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint})
+            write_about(
+                folder, {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint}
+            )
             if rows.n_damaged:
                 progress.say(f"{folder}  {rows.n_damaged} damaged features are computed again.")
             _compute(model, root, todo, rows, options, bad, progress)

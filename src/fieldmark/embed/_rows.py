@@ -5,9 +5,9 @@ One folder per model fingerprint: `model.json`, and pairs of append-only files
     rows-000.keys     24 bytes a row: key (16), CRC-32 of key and values (4), zero (4)
     rows-000.values   dim × float32 a row
 
-Values are written before their keys, so a key that is there has its values; a cut-off tail is not counted
-and is overwritten by the next writer. Each writing process holds a lock on the pair it appends to. A row whose
-checksum fails counts as absent and is computed again.
+Values are written before their keys, so a key that is there has its values; a cut-off tail is not
+counted and is overwritten by the next writer. Each writing process holds a lock on the pair it
+appends to. A row whose checksum fails counts as absent and is computed again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Experiments: TOML or flags to a grid of runs, a plan, and its execution."""
 
+from fieldmark.experiments._evaluate import Evaluation, evaluate
 from fieldmark.experiments._grid import Axes, Grid, Job, make_jobs, read_grid
 from fieldmark.experiments._prepare import replace_data
 from fieldmark.experiments.execute import Failure, Outcome, execute
@@ -7,6 +8,7 @@ from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan
 
 __all__ = [
     "Axes",
+    "Evaluation",
     "Failure",
     "Grid",
     "Job",
@@ -14,6 +16,7 @@ __all__ = [
     "Plan",
     "Planned",
     "disk_left",
+    "evaluate",
     "execute",
     "make_jobs",
     "make_plan",

@@ -1,7 +1,7 @@
 """Which runs does a grid hold?
 
-Turns an experiment file, or the flags of `fieldmark run`, into jobs: one model × one task × one protocol × its
-settings. Names are checked here, all of them at once, before anything starts.
+Turns an experiment file, or the flags of `fieldmark run`, into jobs: one model × one task × one
+protocol × its settings. Names are checked here, all of them at once, before anything starts.
 """
 
 from __future__ import annotations
@@ -96,7 +96,10 @@ def make_jobs(
     axes: Axes,
     filters: dict[str, NewtFilters | None] | None = None,
 ) -> tuple[Job, ...]:
-    """Every combination, model by model. `models` are (name, protocol or "", where), `tasks` (name, where)."""
+    """Every combination, model by model.
+
+    `models` are (name, protocol or "", where), `tasks` are (name, where).
+    """
     from fieldmark.models import model_identity
 
     problems: list[str] = []
@@ -114,7 +117,7 @@ def make_jobs(
             problems.append(f"{where}  {error}" if where else str(error))
     if problems:
         raise UsageError(join_problems(list(dict.fromkeys(problems))))
-    jobs = []
+    jobs: list[Job] = []
     for model, protocol, _ in models:
         for name, task in loaded:
             wanted = select(name, (filters or {}).get(task.task))
@@ -158,7 +161,7 @@ def _cells(
         draw = Draw(
             n_train=task.n_train if n_train is None else n_train,
             n_test=task.n_test if n_test is None else n_test,
-            sampling=sampling or task.sampling,  # type: ignore[arg-type]
+            sampling=sampling or task.sampling,
             seed=seed,
             repeats=repeats or task.repeats,
         )
@@ -178,7 +181,7 @@ def with_probe(task: Task, changes: dict[str, Any]) -> Task:
 
 def _probe_axis(block: dict[str, Any] | list[dict[str, Any]] | None) -> list[dict[str, Any]]:
     tables = block if isinstance(block, list) else [block or {}]
-    combined = []
+    combined: list[dict[str, Any]] = []
     for table in tables:
         values = [_axis_values(key, value) for key, value in table.items()]
         combined.extend(

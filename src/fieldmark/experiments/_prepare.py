@@ -1,7 +1,7 @@
 """What must be known about a job before it can be planned or run?
 
-Its rows, its parts and its key: the hash of everything that can change its answers. Tables are read once per
-dataset folder. Nothing here writes.
+Its rows, its parts and its key: the hash of everything that can change its answers. Tables are read
+once per dataset folder. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Tables:
             module = load_dataset(dataset)
             if not root.exists():
                 raise MissingData(
-                    f"{root}  does not exist: `fieldmark datasets {dataset}` shows how to get the data, "
+                    f"{root}  does not exist: `fieldmark datasets {dataset}` says how to get it, "
                     f"--data {dataset}=FOLDER says where they are."
                 )
             try:
                 self.seen[key] = module.table(root, **options)
             except TypeError as error:
                 raise UsageError(
-                    f"task {job.task.task!r}, key 'options': the reader of {dataset!r} says {error}."
+                    f"task {job.task.task!r}, key 'options': dataset {dataset!r} says {error}."
                 ) from error
         return self.seen[key]
 

@@ -1,7 +1,7 @@
 """What may stand in an experiment file?
 
-fieldmark's own grids, and the files of small-data-metrics as they are: `[[models]]` with method, org and ckpt,
-`newt_data`, `[newt]` filters. Any list is an axis of the grid.
+fieldmark's own grids, and the files of small-data-metrics as they are: `[[models]]` with method,
+org and ckpt, `newt_data`, `[newt]` filters. Any list is an axis of the grid.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class Experiment(_Strict):
     n_test: Counts | None = None
     sampling: Annotated[list[Sampling], BeforeValidator(_as_list)] | None = None
     seed: Ints | None = None
-    repeats: Annotated[list[Annotated[StrictInt, Field(ge=1)]], BeforeValidator(_as_list)] | None = (
-        None
-    )
+    repeats: (
+        Annotated[list[Annotated[StrictInt, Field(ge=1)]], BeforeValidator(_as_list)] | None
+    ) = None
     probe: dict[str, Any] | list[dict[str, Any]] | None = None
     """changes to the tasks' probe blocks; several tables, or lists inside one, are axes"""
     data: dict[str, str] = {}

@@ -1,7 +1,8 @@
 """How is a plan carried out so that nothing is lost and nothing is done twice?
 
-Model by model, job by job. Each part is written as it comes; a killed run goes on with the parts that are missing.
-One failed job does not stop the others: its traceback goes to the store, its line to the table of failures.
+Model by model, job by job. Each part is written as it comes; a killed run goes on with the parts
+that are missing. One failed job does not stop the others: its traceback goes to the store, its line
+to the table of failures.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Outcome:
         """RunsFailed when some jobs failed; with nothing kept, the code of what went wrong."""
         if not self.failures:
             return
-        error = RunsFailed(f"{len(self.failures)} of {self.n_done + len(self.failures)} runs failed.")
+        error = RunsFailed(
+            f"{len(self.failures)} of {self.n_done + len(self.failures)} runs failed."
+        )
         codes = {each.exit_code for each in self.failures}
         if self.n_done == 0 and len(codes) == 1:
             error.exit_code = codes.pop()
@@ -103,7 +106,7 @@ def run_one(
             store.drop_run(spec.key)
         record = reproduction_record(command, config={"task": job.task.model_dump(mode="json")})
         run = store.begin_run(spec, record, fingerprint=model.fingerprint)
-        have = store.finished_parts(run)
+        have = {(each.part, each.repeat) for each in store.finished_parts(run)}
         missing = [
             part
             for part in prepared.parts
@@ -122,9 +125,7 @@ def run_one(
     return True
 
 
-def _write(
-    store: Store, run: int, answers: PartPredictions, have: set[tuple[str, int]]
-) -> None:
+def _write(store: Store, run: int, answers: PartPredictions, have: set[tuple[str, int]]) -> None:
     for repeat, frame in answers.by_repeat():
         if (answers.part, repeat) in have:
             continue
@@ -185,7 +186,7 @@ def _keep_failure(
     store: Store,
     command: Sequence[str],
 ) -> Failure:
-    """The traceback goes to the store, unless a model that did not even load would shadow finished parts."""
+    """Keeps the traceback, unless a model that did not even load would shadow finished parts."""
     assert planned.prepared is not None
     spec = planned.prepared.spec
     if model is not None or store.run(spec.key) is None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
-from fieldmark.errors import UsageError
+from fieldmark.errors import UnknownName, UsageError
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Direction = Literal["up", "down"]
 Kind = Literal["mean", "other"]
 
-_ADDED = Registry(kind="metric", package="fieldmark.metrics", listing="")
+_ADDED = Registry(kind="metric", package="fieldmark.metrics", listing="fieldmark tasks --help")
 
 
 class Metric(Protocol):
@@ -70,6 +70,8 @@ def load_metric(name: str, base: Path | None = None) -> Metric:
     built_in = _built_in()
     if name in built_in:
         return built_in[name]
+    if name not in _ADDED.names():
+        raise UnknownName("metric", name, known_metrics(), _ADDED.listing)
     return _described(name, _ADDED.get(name))
 
 

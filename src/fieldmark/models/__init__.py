@@ -3,11 +3,12 @@
     load_model("timm/resnet50.a1_in1k")            family/checkpoint
     load_model("timm/resnet18?pretrained=false")   options after a question mark
     load_model("my_model.py:MyBackbone?width=64")  a class of your own
-    known_models("clip")                           what the tables hold, without importing anything heavy
+    known_models("clip")                           what the tables hold; imports nothing heavy
 
-Each file of this folder without a leading underscore is a family. A class of your own needs `transform`,
-`embed_images` and `dim` (see `Backbone`); where a torch module does the work, subclass `TorchBackbone`, which
-brings the rest. Importing this package loads neither numpy nor torch.
+Each file of this folder without a leading underscore is a family. A class of your own needs
+`transform`, `embed_images` and `dim` (see `Backbone`); where a torch module does the work,
+subclass `TorchBackbone`, which brings the rest. Importing this package loads neither numpy nor
+torch.
 """
 
 from __future__ import annotations

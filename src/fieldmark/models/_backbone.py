@@ -1,7 +1,7 @@
 """What must anything that sees offer?
 
-The contract of DESIGN section 3, kept by every family and by users' own classes: always eval mode, no
-gradients, RGB in, and features that never depend on what else is in the batch.
+The contract of DESIGN section 3, kept by every family and by users' own classes: always eval mode,
+no gradients, RGB in, and features that never depend on what else is in the batch.
 """
 
 from __future__ import annotations
@@ -43,6 +43,34 @@ class Checkpoint:
     """where weights and licence are published"""
 
 
+def checkpoint_table(
+    text: str, source: str, *, licence: str = "unknown", released: str = ""
+) -> tuple[Checkpoint, ...]:
+    """Rows from `name | params | input px | licence | released | title`, one a line.
+
+    Empty cells take what the table says for all. `{name}` in `source` becomes the row's name,
+    `{repo}` the same without a leading `hf-hub:`.
+    """
+    rows = []
+    for line in text.strip().splitlines():
+        name, params, input_px, own_licence, own_date, title = (
+            part.strip() for part in line.split("|")
+        )
+        page = source.format(name=name, repo=name.removeprefix("hf-hub:"))
+        rows.append(
+            Checkpoint(
+                name=name,
+                params=int(params) if params else None,
+                input_px=int(input_px) if input_px else None,
+                licence=own_licence or licence,
+                title=title,
+                released=own_date or released,
+                source=page,
+            )
+        )
+    return tuple(rows)
+
+
 @runtime_checkable
 class Backbone(Protocol):
     """A frozen image encoder."""
@@ -57,7 +85,7 @@ class Backbone(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Changes when a weight, the transform or the arithmetic changes; nothing else changes it."""
+        """Changes when a weight, the transform or the arithmetic changes, and only then."""
         ...
 
     def transform(self, image: Image.Image) -> np.ndarray:
@@ -74,7 +102,9 @@ class Backbone(Protocol):
 
 @runtime_checkable
 class DualEncoder(Backbone, Protocol):
-    """A backbone whose images and texts live in one space; features come as they are, not normalised."""
+    """A backbone whose images and texts live in one space; features come as they are, not
+    normalised.
+    """
 
     @property
     def logit_scale(self) -> float:

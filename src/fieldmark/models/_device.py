@@ -1,7 +1,8 @@
 """Where does a network run, in which arithmetic, and how many images at once?
 
-TF32 is never used: whoever asks for float32 on a GPU compares with a CPU, and whoever wants speed has bf16.
-cuDNN chooses among its reproducible algorithms only, without timing them: a timed choice differs from run to run.
+TF32 is never used: whoever asks for float32 on a GPU compares with a CPU, and whoever wants speed
+has bf16. cuDNN chooses among its reproducible algorithms only, without timing them: a timed choice
+differs from run to run.
 """
 
 from __future__ import annotations
@@ -72,10 +73,11 @@ def arithmetic(device: Any, precision: str) -> Iterator[None]:
 
 
 def cast_for_autocast(module: Any, precision: str) -> None:
-    """Stores the weights that autocast would convert for every batch in the type it converts them to.
+    """Stores the weights that autocast would convert for every batch in the type it converts them
+    to.
 
-    The results are the same to the bit, at half the memory. Exact types only: a subclass may compute with its
-    weights before they reach the multiplication.
+    The results are the same to the bit, at half the memory. Exact types only: a subclass may
+    compute with its weights before they reach the multiplication.
     """
     if precision == "float32":
         return
@@ -94,7 +96,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def fitting_batch(device: Any, embed: Callable[[int], object]) -> int:
-    """How many images fit, from what 2 and 8 of them took; a power of two. `embed(n)` embeds n blank ones."""
+    """How many images fit, from what 2 and 8 of them took; a power of two. `embed(n)` embeds n
+    blank ones.
+    """
     if device.type != "cuda":
         return CPU_BATCH
     embed(2)  # the libraries' own workspaces are allocated once, on first use
@@ -102,7 +106,8 @@ def fitting_batch(device: Any, embed: Callable[[int], object]) -> int:
     per_image = max((large - small) / 6, 1.0)
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info(device)
-    # A fifth stays free: peaks vary with the kernels a batch size selects, and others use the device too.
+    # A fifth stays free: peaks vary with the kernels a batch size selects, and others use the
+    # device too.
     fitting = max(1, min(LARGEST_BATCH, int(0.8 * free / per_image)))
     return int(2 ** (fitting.bit_length() - 1))
 

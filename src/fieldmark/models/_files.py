@@ -1,6 +1,7 @@
 """Which of the user's own files is a model made of, and have they changed?
 
-A model's code or weights may be files that someone edits; their bytes then belong to the model's identity.
+A model's code or weights may be files that someone edits; their bytes then belong to the model's
+identity.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ def option_files(name: ModelName) -> list[Path]:
 
 
 def hash_path(path: Path) -> str:
-    """A hash of a file's bytes, or of the files directly in a folder; read again only when they change."""
+    """A hash of a file's bytes, or of the files directly in a folder; read again only when they
+    change.
+    """
     files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
     stamps = tuple((str(each), each.stat().st_mtime_ns, each.stat().st_size) for each in files)
     return _hash_files(stamps)

@@ -1,12 +1,14 @@
 """Are the weights here, and if not, can they be fetched?
 
-The hub's own cache is looked at first, and what is found there is used without asking anyone. Only what is missing
-is fetched, after one short question with a time limit: the libraries below would retry for a minute
-before saying that there is no network. Certificates and global settings are never touched.
+The hub's own cache is looked at first, and what is found there is used without asking anyone. Only
+what is missing is fetched, after one short question with a time limit: the libraries below would
+retry for a minute before saying that there is no network. Certificates and global settings are
+never touched.
 """
 
 from __future__ import annotations
 
+import re
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,17 +23,17 @@ INSTEAD = "give local weights with ?weights=PATH, or random ones with ?pretraine
 
 
 def hub_folder(request: Request, repo: str, need: Sequence[Sequence[str]]) -> Path:
-    """The local folder with one file of each group, the first of a group that exists; fetched if missing.
+    """The local folder with one file of each group, the first of a group that exists; fetched if
+    missing.
 
     `repo` is `org/name` or `org/name@revision`.
     """
     import huggingface_hub
 
     repo_id, _, revision = repo.partition("@")
-    cached = [_first_cached(repo_id, group, revision) for group in need]
-    if all(path is not None and path.parent == cached[0].parent for path in cached if cached[0]):
-        if cached[0] is not None and None not in cached:
-            return cached[0].parent
+    folders = {_cached_in(repo_id, group, revision) for group in need}
+    if len(folders) == 1 and (folder := folders.pop()):
+        return folder
     host = huggingface_hub.constants.ENDPOINT.partition("://")[2]
     if request.offline or huggingface_hub.constants.HF_HUB_OFFLINE:
         refuse_offline(request, f"{host}/{repo}")
@@ -43,13 +45,13 @@ def hub_folder(request: Request, repo: str, need: Sequence[Sequence[str]]) -> Pa
         _explain(request, f"{host}/{repo}", error)
 
 
-def _first_cached(repo_id: str, group: Sequence[str], revision: str) -> Path | None:
+def _cached_in(repo_id: str, group: Sequence[str], revision: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     for name in group:
         found = try_to_load_from_cache(repo_id, name, revision=revision or None)
         if isinstance(found, str):
-            return Path(found)
+            return Path(found).parent
     return None
 
 
@@ -62,7 +64,9 @@ def _fetch_folder(repo_id: str, revision: str, need: Sequence[Sequence[str]]) ->
     for group in need:
         names = [name for name in group if name in present]
         if not names:
-            raise ModelError(f"{repo_id} on the hub holds no {' or '.join(group)}: it cannot be loaded.")
+            raise ModelError(
+                f"{repo_id} on the hub holds no {' or '.join(group)}: it cannot be loaded."
+            )
         chosen.append(names[0])
     paths = [hf_hub_download(repo_id, name, revision=revision or None) for name in chosen]
     return Path(paths[0]).parent
@@ -79,10 +83,11 @@ def url_file(request: Request, url: str) -> Path:
     if request.offline:
         refuse_offline(request, place)
     try:
-        question = urllib.request.Request(url, method="HEAD")  # noqa: S310 - from the library's own table
-        urllib.request.urlopen(question, timeout=PATIENCE_S).close()  # noqa: S310
+        question = urllib.request.Request(url, method="HEAD")
+        urllib.request.urlopen(question, timeout=PATIENCE_S).close()
         path.parent.mkdir(parents=True, exist_ok=True)
-        torch.hub.download_url_to_file(url, str(path), progress=True)
+        stamp = re.search(r"-([0-9a-f]{8,})\.", path.name)
+        torch.hub.download_url_to_file(url, str(path), stamp.group(1) if stamp else None)
     except OSError as error:
         _explain(request, place, error)
     return path
@@ -90,8 +95,8 @@ def url_file(request: Request, url: str) -> Path:
 
 def refuse_offline(request: Request, place: str) -> NoReturn:
     raise ModelError(
-        f"model {request.name.text!r}: its files from {place} are not in the local cache and fetching is "
-        f"switched off: load it once with a connection, {INSTEAD}."
+        f"model {request.name.text!r}: its files from {place} are not in the local cache and "
+        f"fetching is switched off: load it once with a connection, {INSTEAD}."
     )
 
 
@@ -99,7 +104,9 @@ def _explain(request: Request, place: str, error: Exception) -> NoReturn:
     kind = type(error).__name__
     start = f"model {request.name.text!r}: "
     if kind == "GatedRepoError":
-        text = f"{place} is open only to those who asked: accept its terms there, then `hf auth login`"
+        text = (
+            f"{place} is open only to those who asked: accept its terms there, then `hf auth login`"
+        )
     elif kind in ("RepositoryNotFoundError", "RevisionNotFoundError"):
         text = f"{place} does not exist or is private: check the name, or `hf auth login`"
     else:

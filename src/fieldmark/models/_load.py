@@ -1,7 +1,8 @@
 """Which code answers to a model's name?
 
-Looked up in this order: a file of the user's, a registered factory, a family file of this package, an entry
-point. Listing and `model_identity` read the families' tables only: no numpy, no torch, no network.
+Looked up in this order: a file of the user's, a registered factory, a family file of this package,
+an entry point. Listing and `model_identity` read the families' tables only: no numpy, no torch, no
+network.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def families() -> list[str]:
 def known_models(query: str = "") -> list[Checkpoint]:
     """Rows with full names for everything in the families' tables and everything registered.
 
-    Families such as timm load far more than their tables list. Every word of `query` must occur in the
-    name, title, licence or date; case does not count.
+    Families such as timm load far more than their tables list. Every word of `query` must occur in
+    the name, title, licence or date; case does not count.
     """
     rows = [row for family in families() for row in _rows(family)]
     rows += [Checkpoint(name, source="registered") for name in sorted(REGISTRY.added)]
@@ -56,7 +57,9 @@ def _searchable(row: Checkpoint) -> str:
 def register_model(name: str, factory: Callable[..., Any]) -> None:
     """From now on `load_model(name)` calls `factory(**options)`, which returns a backbone."""
     if "?" in name or not name.strip():
-        raise UsageError(f"model name {name!r} cannot be registered: it must not be empty or hold '?'.")
+        raise UsageError(
+            f"model name {name!r} cannot be registered: it must not be empty or hold '?'."
+        )
     REGISTRY.register(name, factory)
 
 
@@ -65,8 +68,9 @@ def load_model(
 ) -> Backbone:
     """The backbone of that name, in eval mode, on its device, checked against the contract.
 
-    `device`: auto (cuda, else mps, else cpu), cpu, cuda, cuda:1, mps. `precision`: auto (bf16 on cuda, float32
-    elsewhere), float32, bf16, fp16. `offline` forbids fetching weights; weights that are here still load.
+    `device`: auto (cuda, else mps, else cpu), cpu, cuda, cuda:1, mps. `precision`: auto (bf16 on
+    cuda, float32 elsewhere), float32, bf16, fp16. `offline` forbids fetching weights; weights that
+    are here still load.
 
     >>> load_model("classical/colour").dim
     246
@@ -74,6 +78,7 @@ def load_model(
     request = Request(parse_name(name), device, precision, offline)
     backbone = _build(request)
     backbone.name = name
+    _ = backbone.dim  # one blank image goes through: a network that cannot see fails here
     return backbone
 
 
@@ -111,7 +116,9 @@ def _family(name: ModelName) -> Any:
 
 
 def _unknown(name: ModelName) -> UnknownName:
-    """Most often the family was left out or mistyped: suggest whole names, then a search that finds some."""
+    """Most often the family was left out or mistyped: suggest whole names, then a search that
+    finds some.
+    """
     names = [row.name for row in known_models()]
     corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]
     known = corrected if name.checkpoint and corrected else [*families(), *names]
@@ -124,8 +131,8 @@ def _unknown(name: ModelName) -> UnknownName:
 def model_identity(name: str) -> str:
     """A cheap stand-in for the fingerprint, for planning: nothing is loaded.
 
-    The name with its options in order, and a hash of each of the user's own files it rests on, so that an edited
-    file is another model. Weights from a hub are taken at their name.
+    The name with its options in order, and a hash of each of the user's own files it rests on, so
+    that an edited file is another model. Weights from a hub are taken at their name.
     """
     parsed = parse_name(name)
     hashes = [hash_path(path) for path in _own_files(parsed)]

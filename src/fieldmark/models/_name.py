@@ -1,7 +1,8 @@
 """What does a model's name ask for?
 
-`family/checkpoint?option=value&option=value`, or `path/to/file.py:Class?option=value`. Names are text on the
-command line, in TOML files and in the store, so everything that makes one model differ from another is in them.
+`family/checkpoint?option=value&option=value`, or `path/to/file.py:Class?option=value`. Names are
+text on the command line, in TOML files and in the store, so everything that makes one model differ
+from another is in them.
 """
 
 from __future__ import annotations

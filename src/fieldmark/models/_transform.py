@@ -1,9 +1,9 @@
 """How does a photo become the pixels a network was trained on?
 
-Resize, crop and colour scaling as a value that can be compared, hashed and shown. Resizing is Pillow's, antialiased,
-on 8-bit pixels, which is what the checkpoints' own evaluation code does; only the part that survives the crop is
-computed, so a panorama costs no more than a square. Arrays stay 8-bit: scaling happens on the model's device,
-with a quarter of the traffic.
+Resize, crop and colour scaling as a value that can be compared, hashed and shown. Resizing is
+Pillow's, antialiased, on 8-bit pixels, which is what the checkpoints' own evaluation code does;
+only the part that survives the crop is computed, so a panorama costs no more than a square. Arrays
+stay 8-bit: scaling happens on the model's device, with a quarter of the traffic.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ class Recipe:
     resize: tuple[int, int] | None = None
     """height and width of the resized image before the crop; `size` when None"""
     fit: str = "shortest"
-    """shortest: the short edge gets its length, the rest is cropped; squash: proportions change, nothing is lost;
-    longest: the long edge gets its length, the rest is filled"""
+    """shortest: the short edge gets its length, the rest is cropped; squash: proportions change,
+    nothing is lost; longest: the long edge gets its length, the rest is filled
+    """
     interpolation: str = "bicubic"
     mean: tuple[float, ...] = IMAGENET_MEAN
     std: tuple[float, ...] = IMAGENET_STD
@@ -38,7 +39,7 @@ class Recipe:
 
     def __call__(self, image: Image.Image) -> np.ndarray:
         import numpy as np
-        from PIL import Image as pil
+        import PIL.Image
 
         height, width = self.size
         scaled_h, scaled_w = self._scaled(image.height, image.width)
@@ -51,11 +52,11 @@ class Recipe:
             min((left + out_w) * x_ratio, image.width),
             min((top + out_h) * y_ratio, image.height),
         )
-        kind = pil.Resampling[self.interpolation.upper()]
+        kind = PIL.Image.Resampling[self.interpolation.upper()]
         upright = image if image.mode == "RGB" else image.convert("RGB")
         part = upright.resize((out_w, out_h), kind, box=box)
         if (out_h, out_w) != (height, width):
-            canvas = pil.new("RGB", (width, height), self.fill)
+            canvas = PIL.Image.new("RGB", (width, height), self.fill)
             canvas.paste(part, ((width - out_w) // 2, (height - out_h) // 2))
             part = canvas
         return np.asarray(part)
@@ -77,14 +78,24 @@ class Recipe:
 
     def describe(self) -> str:
         """Everything that changes the pixels, for the fingerprint."""
-        fields = (self.size, self.resize, self.fit, self.interpolation, self.mean, self.std, self.fill)
+        fields = (
+            self.size,
+            self.resize,
+            self.fit,
+            self.interpolation,
+            self.mean,
+            self.std,
+            self.fill,
+        )
         return "recipe 1 " + " ".join(repr(each) for each in fields)
 
 
 def shortest_edge(
     size: int, resize: int | None = None, *, crop_share: float | None = None
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """`size` and `resize` of a Recipe for square input; `crop_share` is the side that survives the crop."""
+    """`size` and `resize` of a Recipe for square input; `crop_share` is the side that survives the
+    crop.
+    """
     if resize is None:
         resize = math.floor(size / crop_share) if crop_share else size
     return (size, size), (resize, resize)

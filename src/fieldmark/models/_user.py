@@ -1,7 +1,8 @@
 """How does a class that somebody else wrote become a backbone?
 
-Anything with `transform`, `embed_images` and `dim` will do. What it lacks is supplied (a name, a fingerprint made
-of its file and options), what it gets wrong is said in one line when it is loaded, not hours later.
+Anything with `transform`, `embed_images` and `dim` will do. What it lacks is supplied (a name, a
+fingerprint made of its file and options), what it gets wrong is said in one line when it is
+loaded, not hours later.
 """
 
 from __future__ import annotations
@@ -108,8 +109,8 @@ def _check(built: Any, name: str) -> None:
     fingerprint = getattr(built, "fingerprint", "none")
     if not isinstance(fingerprint, str) or not fingerprint:
         raise ModelError(
-            f"model {name!r}: `fingerprint` is {fingerprint!r}, expected text that changes with the weights "
-            "(or none at all: then one is made from the file and the options)."
+            f"model {name!r}: `fingerprint` is {fingerprint!r}, expected text that changes with "
+            "the weights (or none at all: then one is made from the file and the options)."
         )
 
 
@@ -121,12 +122,14 @@ def _is_dim(value: Any) -> bool:
 
 
 class UserBackbone:
-    """Someone's object, with what the contract wants around it; other attributes are the object's own."""
+    """Someone's object, with what the contract wants around it; other attributes are the object's
+    own.
+    """
 
     def __init__(self, inner: Any, request: Request) -> None:
         self.inner = inner
         self.name = request.name.text
-        self._fingerprint = getattr(inner, "fingerprint", None) or _derived(inner, request)
+        self._fingerprint = inner.fingerprint if _brings_own(inner) else _derived(inner, request)
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute == "inner":
@@ -160,23 +163,34 @@ class UserBackbone:
         pooled = np.ascontiguousarray(pooled, dtype=np.float32)
         if pooled.shape != (len(batch), self.dim):
             raise ModelError(
-                f"model {self.name!r}: embed_images gave shape {pooled.shape} for {len(batch)} images, "
-                f"expected {(len(batch), self.dim)} (`dim` is {self.dim})."
+                f"model {self.name!r}: embed_images gave shape {pooled.shape} for {len(batch)} "
+                f"images, expected {(len(batch), self.dim)} (`dim` is {self.dim})."
             )
         return Features(pooled, None if patches is None else np.asarray(patches, np.float32))
 
 
+def _brings_own(inner: Any) -> bool:
+    """Did its author write a fingerprint? One inherited from us does not know the options of the
+    name.
+    """
+    theirs = [kind for kind in type(inner).__mro__ if not kind.__module__.startswith("fieldmark.")]
+    return "fingerprint" in vars(inner) or any("fingerprint" in vars(kind) for kind in theirs)
+
+
 def _derived(inner: Any, request: Request) -> str:
-    """From the code's bytes, the options, and the bytes of files the options name."""
-    code = source_hash(inner)
-    if not code:
+    """From the code's bytes, the options, the bytes of files the options name, and weights where
+    we know them.
+    """
+    code, inherited = source_hash(inner), getattr(inner, "fingerprint", "")
+    if not code and not inherited:
         raise UsageError(
             f"model {request.name.text!r}: the source of {type(inner).__name__} cannot be read, "
             "so it must bring its own `fingerprint`."
         )
     files = [hash_path(path) for path in option_files(request.name)]
     options = sorted(request.name.options.items())
-    return draws.digest("user", type(inner).__qualname__, code, options, files).hex()
+    kind = type(inner).__qualname__
+    return draws.digest("user", kind, code, inherited, options, files).hex()
 
 
 def source_hash(thing: object) -> str:

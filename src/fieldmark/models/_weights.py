@@ -1,6 +1,7 @@
 """Whose numbers are in the network?
 
-Random ones that a name always gives alike, those of a local file, and a hash that tells any two sets apart.
+Random ones that a name always gives alike, those of a local file, and a hash that tells any two
+sets apart.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ PREFIXES = ("module.", "_orig_mod.")
 def seeded(*parts: str) -> Iterator[None]:
     """Whatever torch draws inside depends on the parts only; the global generator stays as it was.
 
-    Networks are always built inside, since building one draws its first weights even where others follow.
+    Networks are always built inside, since building one draws its first weights even where others
+    follow.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(draws.number("weights", *parts))
@@ -45,9 +47,10 @@ def read_weights(path: Path) -> dict[str, Any]:
             f"{path}  holds more than tensors and would have to run code to load: "
             "save its state_dict() alone, best as safetensors."
         ) from error
-    except Exception as error:  # noqa: BLE001 - the two readers raise whatever a damaged file provokes
+    except Exception as error:
         raise ModelError(
-            f"{path}  cannot be read as weights (safetensors or a torch file): {type(error).__name__}."
+            f"{path}  cannot be read as weights, expected a safetensors or torch file "
+            f"({type(error).__name__})."
         ) from error
     for key in WRAPPINGS:
         if isinstance(found, dict) and isinstance(found.get(key), dict):
@@ -63,8 +66,11 @@ def _plain(key: str) -> str:
     return key
 
 
-def fit_weights(module: Any, weights: dict[str, Any], path: Path, head: tuple[str, ...] = ()) -> None:
-    """Puts a file's tensors into a network: all of them, in their shapes. Only the classifier may be left over.
+def fit_weights(
+    module: Any, weights: dict[str, Any], path: Path, head: tuple[str, ...] = ()
+) -> None:
+    """Puts a file's tensors into a network: all of them, in their shapes. Only the classifier may
+    be left over.
 
     Strict on purpose: a layer that silently kept its random start would still give numbers.
     """
@@ -87,7 +93,9 @@ def fit_weights(module: Any, weights: dict[str, Any], path: Path, head: tuple[st
 
 
 def hash_weights(module: Any) -> str:
-    """Over name, type, shape and bytes of every parameter and stored buffer, one tensor in memory at a time."""
+    """Over name, type, shape and bytes of every parameter and stored buffer, one tensor in memory
+    at a time.
+    """
     hasher = hashlib.blake2b(digest_size=16)
     for name, value in sorted(module.state_dict().items()):
         if not torch.is_tensor(value):

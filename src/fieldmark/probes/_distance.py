@@ -1,10 +1,10 @@
 """Which rows are nearest, exactly?
 
 One matrix product per block of queries gives all distances up to rounding; the rows that rounding
-cannot tell from the k nearest are then measured again from plain differences in float64. So the
-answer does not depend on the block, the batch or the precision of the product, and no queries ×
-rows × dimensions array is ever made. Data are centred first: |a - b|² = |a|² - 2ab + |b|² loses its
-digits far from the origin.
+cannot tell from the k nearest are then measured again, pair by pair in float64. So the answer does
+not depend on the block, the batch or the precision of the product, and no queries × rows ×
+dimensions array is ever made. Euclidean data are centred first: |a - b|² = |a|² - 2ab + |b|² loses
+its digits far from the origin.
 """
 
 from __future__ import annotations
@@ -20,48 +20,40 @@ def nearest(
     row_nd: np.ndarray,
     k: int,
     rank_n: np.ndarray,
+    metric: str = "euclidean",
     is_self: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Indices (q × k) of the k nearest rows and their euclidean distances, nearest first.
+    """Indices (q × k) of the k nearest rows and their distances, nearest first.
 
+    The metric is "euclidean" or "cosine": one minus the cosine, which is 0 for a row of zeros.
     Equal distances go to the lower `rank_n`, then to the lower row. With `is_self` query i is row i
     and is never its own neighbour. Needs 1 <= k <= rows (one less with `is_self`).
     """
     kept_m = _without_spare_copies(row_nd, k + is_self, rank_n)
     kept_md, rank_m = row_nd[kept_m], rank_n[kept_m]
-    offset_d = kept_md.mean(axis=0, dtype=np.float64)
     dtype = np.result_type(query_qd.dtype, row_nd.dtype, np.float32)
-    centred_md = (kept_md - offset_d).astype(dtype, copy=False)
-    norm_m = _squared_norms(centred_md)
+    offset_d = kept_md.mean(axis=0, dtype=np.float64) if metric == "euclidean" else None
+    ready_md = _ready(kept_md, offset_d).astype(dtype, copy=False)
+    norm_m = _squared_norms(ready_md)
+    half_m = norm_m / 2 if metric == "euclidean" else np.zeros(len(kept_m))
     n_block = max(1, _BLOCK_ENTRIES // len(kept_m))
     index_qk = np.empty((len(query_qd), k), np.intp)
     distance_qk = np.empty((len(query_qd), k))
     for start in range(0, len(query_qd), n_block):
         part = slice(start, start + n_block)
-        centred_bd = (query_qd[part] - offset_d).astype(dtype, copy=False)
-        rough_bm = norm_m.astype(dtype) - 2 * (centred_bd @ centred_md.T)
+        ready_bd = _ready(query_qd[part], offset_d).astype(dtype, copy=False)
+        rough_bm = half_m.astype(dtype) - ready_bd @ ready_md.T
         if is_self:
-            own, at = np.nonzero(kept_m == np.arange(start, start + len(centred_bd))[:, None])
+            own, at = np.nonzero(kept_m == np.arange(start, start + len(ready_bd))[:, None])
             rough_bm[own, at] = np.inf
-        slack_b = _rounding(_squared_norms(centred_bd), norm_m, centred_md)
-        near = _within(rough_bm, k, slack_b)
-        index_qk[part], distance_qk[part] = _measure(query_qd[part], kept_md, k, rank_m, near)
-    return kept_m[index_qk], distance_qk
-
-
-def unit_rows(x_nd: np.ndarray, zero_axis: int) -> np.ndarray:
-    """Rows of length one, so that |a - b|² / 2 is the cosine distance; two spare dimensions follow.
-
-    A zero row has the cosine 0 with everything, also with another zero row. It becomes a unit
-    vector along spare dimension `zero_axis`: 0 for training rows, 1 for queries.
-    """
-    long_nd = x_nd.astype(np.float64)
-    length_n = np.sqrt(_squared_norms(long_nd))
-    is_zero_n = length_n == 0
-    unit_nd = np.zeros((x_nd.shape[0], x_nd.shape[1] + 2), x_nd.dtype)
-    unit_nd[:, :-2] = long_nd / np.where(is_zero_n, 1, length_n)[:, None]
-    unit_nd[is_zero_n, x_nd.shape[1] + zero_axis] = 1
-    return unit_nd
+        slack_b = _rounding(_squared_norms(ready_bd), norm_m, ready_md)
+        query_p, row_p = _within(rough_bm, k, slack_b)
+        distance_p = _measure(query_qd[part], kept_md, (query_p, row_p), metric)
+        order = np.lexsort((row_p, rank_m[row_p], distance_p, query_p))
+        first_b = np.searchsorted(query_p, np.arange(len(ready_bd)))
+        chosen = order[first_b[:, None] + np.arange(k)]
+        index_qk[part], distance_qk[part] = kept_m[row_p[chosen]], distance_p[chosen]
+    return index_qk, distance_qk
 
 
 def _without_spare_copies(row_nd: np.ndarray, most: int, rank_n: np.ndarray) -> np.ndarray:
@@ -73,40 +65,46 @@ def _without_spare_copies(row_nd: np.ndarray, most: int, rank_n: np.ndarray) -> 
     return np.sort(order[np.arange(len(order)) - first < most])
 
 
+def _ready(x_nd: np.ndarray, offset_d: np.ndarray | None) -> np.ndarray:
+    """Centred rows, or without an offset rows of length one (zeros stay zeros)."""
+    if offset_d is not None:
+        return np.asarray(x_nd - offset_d)
+    length_n = np.sqrt(_squared_norms(x_nd))
+    return np.asarray(x_nd / np.where(length_n > 0, length_n, 1)[:, None])
+
+
 def _squared_norms(x_nd: np.ndarray) -> np.ndarray:
     return np.asarray(np.einsum("nd,nd->n", x_nd, x_nd, dtype=np.float64))
 
 
-def _rounding(norm_b: np.ndarray, norm_m: np.ndarray, centred_md: np.ndarray) -> np.ndarray:
-    """Twice the most that rounding can move a rough distance: d + 8 steps of machine precision."""
+def _rounding(norm_b: np.ndarray, norm_m: np.ndarray, ready_md: np.ndarray) -> np.ndarray:
+    """Twice the most that rounding can move a rough value: d + 8 steps of machine precision."""
     most = norm_m.max()
-    steps = (centred_md.shape[1] + 8) * np.finfo(centred_md.dtype).eps
-    return np.asarray(2 * steps * (2 * np.sqrt(norm_b * most) + most))
+    steps = (ready_md.shape[1] + 8) * np.finfo(ready_md.dtype).eps
+    return np.asarray(2 * steps * (np.sqrt(norm_b * most) + most / 2))
 
 
 def _within(rough_bm: np.ndarray, k: int, slack_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(query, row) pairs that may be among the k nearest, by query."""
     kth_b = np.partition(rough_bm, k - 1, axis=1)[:, k - 1]
-    queries, rows = np.nonzero(rough_bm <= (kth_b + slack_b)[:, None])
-    return queries, rows
+    query_p, row_p = np.nonzero(rough_bm <= (kth_b + slack_b)[:, None])
+    return query_p, row_p
 
 
 def _measure(
-    query_qd: np.ndarray,
-    row_nd: np.ndarray,
-    k: int,
-    rank_n: np.ndarray,
-    near: tuple[np.ndarray, np.ndarray],
-) -> tuple[np.ndarray, np.ndarray]:
-    queries, rows = near
-    squared = np.empty(len(queries))
-    n_pairs = max(1, _BLOCK_ENTRIES // max(1, row_nd.shape[1]))
-    for start in range(0, len(queries), n_pairs):
+    query_bd: np.ndarray, row_md: np.ndarray, pairs: tuple[np.ndarray, np.ndarray], metric: str
+) -> np.ndarray:
+    """Distances of the pairs in float64."""
+    query_p, row_p = pairs
+    distance_p = np.empty(len(query_p))
+    n_pairs = max(1, _BLOCK_ENTRIES // row_md.shape[1])
+    for start in range(0, len(query_p), n_pairs):
         part = slice(start, start + n_pairs)
-        squared[part] = _squared_norms(
-            query_qd[queries[part]].astype(np.float64) - row_nd[rows[part]]
-        )
-    order = np.lexsort((rows, rank_n[rows], squared, queries))
-    first = np.searchsorted(queries, np.arange(len(query_qd)))
-    chosen = order[first[:, None] + np.arange(k)]
-    return rows[chosen], np.sqrt(squared[chosen])
+        ours, theirs = query_bd[query_p[part]].astype(np.float64), row_md[row_p[part]]
+        if metric == "euclidean":
+            distance_p[part] = np.sqrt(_squared_norms(ours - theirs))
+            continue
+        length = np.sqrt(_squared_norms(ours) * _squared_norms(theirs))
+        product = np.einsum("nd,nd->n", ours, theirs, dtype=np.float64)
+        distance_p[part] = 1 - product / np.where(length > 0, length, 1)
+    return distance_p

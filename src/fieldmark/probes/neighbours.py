@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fieldmark.probes._distance import nearest, unit_rows
+from fieldmark.probes._distance import nearest
 from fieldmark.probes._inputs import (
     ProbeDataError,
     check_choice,
@@ -66,16 +66,12 @@ class Neighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._answer(self.x_, is_self=True)
 
     def _answer(self, x_qd: np.ndarray, is_self: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        row_nd, is_cosine = self.x_, self.metric == "cosine"
-        if is_cosine:
-            row_nd, x_qd = unit_rows(row_nd, zero_axis=0), unit_rows(x_qd, zero_axis=1)
-        k = min(self.k, len(row_nd) - is_self)
-        index_qk, distance_qk = nearest(x_qd, row_nd, k, self.code_, is_self)
+        k = min(self.k, len(self.x_) - is_self)
+        index_qk, distance_qk = nearest(x_qd, self.x_, k, self.code_, self.metric, is_self)
         code_qk = self.code_[index_qk]
         first_q = _winners(code_qk)
         own = np.arange(len(code_qk))
-        score_q = -distance_qk[own, first_q]
-        return self.classes_[code_qk[own, first_q]], -(score_q**2) / 2 if is_cosine else score_q
+        return self.classes_[code_qk[own, first_q]], -distance_qk[own, first_q]
 
 
 def _winners(code_qk: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Which images does a task train and test on?
 
-A task and a dataset's table become parts (one, or one per NeWT question, or one per named setting), and a part
-becomes the training draw of one repeat. Every draw is a hash of (seed, task, part, repeat, id).
+A task and a dataset's table become parts (one, or one per NeWT question, or one per named setting),
+and a part becomes the training draw of one repeat. Every draw is a hash of (seed, task, part,
+repeat, id).
 """
 
 from __future__ import annotations
@@ -58,15 +59,13 @@ class PartItems:
 def split_parts(
     task: Task, table: pl.DataFrame, selection: Selection | None = None
 ) -> list[PartItems]:
-    """The parts of the task that the selection keeps, in name order (named settings: in file order)."""
+    """The parts that the selection keeps, in name order (named settings: in file order)."""
     rows = _targets(task, _keep(task, table, task.where, "where"))
     if rows.is_empty():
         raise DataError(f"task {task.task!r}: no row of dataset {task.dataset!r} fits its `where`.")
     if isinstance(task.parts, dict):
         parts = [
-            PartItems(
-                name, _keep(task, rows, part.train, name), _keep(task, rows, part.test, name)
-            )
+            PartItems(name, _keep(task, rows, part.train, name), _keep(task, rows, part.test, name))
             for name, part in task.parts.items()
         ]
     elif isinstance(task.parts, str):
@@ -143,7 +142,7 @@ def items_of(task: Task, parts: Sequence[PartItems], draw: Draw) -> list[ImageRe
 
 
 def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:
-    """Takes turns over the classes (their order drawn too) until n are chosen or all are used up."""
+    """Takes turns over the classes, in a drawn order, until n are chosen or none is left."""
     ids: dict[str, list[str]] = {}
     for each, target in rows.select("id", "target").iter_rows():
         ids.setdefault(target, []).append(each)
@@ -195,7 +194,7 @@ def _need_column(task: Task, rows: pl.DataFrame, column: str, key: str) -> None:
     hint = closest(column, rows.columns)
     mean = f" Did you mean {hint[0]!r}?" if hint else ""
     raise UsageError(
-        f"task {task.task!r}, key {key!r}: dataset {task.dataset!r} has no column {column!r}.{mean} "
+        f"task {task.task!r}, {key!r}: dataset {task.dataset!r} has no column {column!r}.{mean} "
         f"It has {', '.join(rows.columns)}."
     )
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import polars as pl
 
-COLUMNS = ("repeat", "id", "target", "prediction", "score", "unit")
-
 
 @dataclass(frozen=True, slots=True)
 class PartPredictions:
@@ -17,7 +15,7 @@ class PartPredictions:
 
     part: str
     frame: pl.DataFrame
-    """repeat, id, target, prediction (null = not answered), score, unit; optionally outcome, info"""
+    """repeat, id, target, prediction (null = not answered), score, unit"""
     n_train: int
     """training images really used (the fewest of all repeats)"""
     notes: dict[str, Any] = field(default_factory=dict)

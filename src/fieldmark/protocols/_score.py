@@ -1,7 +1,8 @@
 """How do the predictions of a run become its scores?
 
-Scores need nothing but stored predictions and the task: a new metric never needs a new run. Every score has an
-interval over independent units; an item that was not answered is left out here and reported as its own rate.
+Scores need nothing but stored predictions and the task: a new metric never needs a new run. Every
+score has an interval over independent units; an item that was not answered is left out here and
+reported as its own rate.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def score_run(task: Task, parts: Sequence[PartItems], predictions: pl.DataFrame)
             metric = load_metric(name)
             if is_part and len(parts) > MANY_PARTS and metric.kind != "mean":
                 continue
-            scores.append(_score(view, name, metric, is_primary=not view.name and name == task.metric))
+            scores.append(
+                _score(view, name, metric, is_primary=not view.name and name == task.metric)
+            )
     return scores
 
 

@@ -21,7 +21,20 @@ from fieldmark.store import problems
 from fieldmark.store.place import is_on_network
 
 _CACHE_KIB = 65_536
+_RIGHTS = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
 APPLICATION_ID = 0x464D524B  # "FMRK", as in sql/0001_runs.sql
+
+
+@contextmanager
+def explained(path: Path, timeout_s: float) -> Iterator[None]:
+    """Tells faults of the file in one line."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        told = problems.explain(error, path, timeout_s)
+        if told is None:
+            raise
+        raise told from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +45,14 @@ class Database:
     path: Path
     timeout_s: float
 
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            told = problems.explain(error, self.path, self.timeout_s)
-            if told is None:
-                raise
-            raise told from error
-
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self.explained():
+        with explained(self.path, self.timeout_s):
             return self.connection.execute(sql, values).fetchall()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction: all of it is written, or nothing."""
-        with self.explained():
+        with explained(self.path, self.timeout_s):
             # IMMEDIATE: a transaction that reads first and then writes could not wait for its turn.
             self.connection.execute("BEGIN IMMEDIATE")
             try:
@@ -64,7 +67,8 @@ def open_database(path: Path, read_only: bool, timeout_s: float) -> Database:
     problems.check_sqlite()
     if path.is_dir():
         raise problems.is_folder(path)
-    return _open_to_read(path, timeout_s) if read_only else _open_to_write(path, timeout_s)
+    with explained(path, timeout_s):
+        return _open_to_read(path, timeout_s) if read_only else _open_to_write(path, timeout_s)
 
 
 def _open_to_write(path: Path, timeout_s: float) -> Database:
@@ -73,15 +77,10 @@ def _open_to_write(path: Path, timeout_s: float) -> Database:
     except OSError as error:
         raise problems.no_folder(path.parent, error) from error
     database = _connect(path, "mode=rwc", timeout_s)
-    try:
-        with database.explained():
-            version = _checked_version(database)
-            _set_journal(database)
-            if version < len(migrations()):
-                _migrate(database)
-    except BaseException:
-        database.connection.close()
-        raise
+    with _closed_on_error(database):
+        _checked_version(database)
+        _set_journal(database)
+        _migrate(database)
     return database
 
 
@@ -89,16 +88,13 @@ def _open_to_read(path: Path, timeout_s: float) -> Database:
     if not path.exists() or path.stat().st_size == 0:
         return _empty(path, timeout_s)
     database = _connect_to_read(path, timeout_s)
-    try:
-        with database.explained():
-            version = _checked_version(database)
-        if version == 0:
-            return _empty(path, timeout_s)
-        if version < len(migrations()):
+    with _closed_on_error(database):
+        version = _checked_version(database)
+        if 0 < version < len(migrations()):
             raise problems.older(path, version, len(migrations()))
-    except BaseException:
+    if version == 0:
         database.connection.close()
-        raise
+        return _empty(path, timeout_s)
     return database
 
 
@@ -106,24 +102,18 @@ def _connect_to_read(path: Path, timeout_s: float) -> Database:
     """A connection that writes nothing and leaves no -wal and -shm file behind.
 
     SQLite needs these two to read a file in WAL mode, and only a connection opened for writing
-    clears them away when it closes. Where the folder is read-only they cannot be made: then
-    nobody writes here either, and the file can be read as one that does not change.
+    clears them away when it closes. Where the folder is read-only they cannot be made: then nobody
+    writes here either, and the file can be read as one that does not change.
     """
-    with_wal = path.with_name(f"{path.name}-wal").exists()
-    ways = ["mode=rw", "mode=ro"] + ([] if with_wal else ["mode=ro&immutable=1"])
-    for way in ways:
-        database = _connect(path, way, timeout_s)
+    has_wal = path.with_name(f"{path.name}-wal").exists()
+    for way in ["mode=rw", "mode=ro"] if has_wal else ["mode=rw", "mode=ro&immutable=1"]:
         try:
-            database.connection.execute("PRAGMA query_only = ON")
-            database.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            return _connect(path, way, timeout_s, "PRAGMA query_only = ON")
         except sqlite3.Error as error:
-            database.connection.close()
-            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-            if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN) and way != ways[-1]:
-                continue
-            raise problems.explain(error, path, timeout_s) or error from error
-        break
-    return database
+            is_about_rights = error.sqlite_errorcode & 0xFF in _RIGHTS
+            if not is_about_rights or way != "mode=rw":
+                raise
+    raise AssertionError("the last way returns or raises")
 
 
 def _empty(path: Path, timeout_s: float) -> Database:
@@ -134,19 +124,28 @@ def _empty(path: Path, timeout_s: float) -> Database:
     return database
 
 
-def _connect(path: Path, options: str, timeout_s: float) -> Database:
+def _connect(path: Path, options: str, timeout_s: float, *pragmas: str) -> Database:
+    connection = sqlite3.connect(
+        f"file:{quote(str(path.absolute()))}?{options}",
+        uri=True,
+        timeout=timeout_s,
+        isolation_level=None,  # transactions are begun by hand; autocommit= came with 3.12
+    )
+    database = Database(connection, path, timeout_s)
+    with _closed_on_error(database):
+        for pragma in (*pragmas, "PRAGMA foreign_keys = ON", f"PRAGMA cache_size = -{_CACHE_KIB}"):
+            connection.execute(pragma)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return database
+
+
+@contextmanager
+def _closed_on_error(database: Database) -> Iterator[None]:
     try:
-        connection = sqlite3.connect(
-            f"file:{quote(str(path.absolute()))}?{options}",
-            uri=True,
-            timeout=timeout_s,
-            isolation_level=None,  # transactions are begun by hand; autocommit= came with 3.12
-        )
-    except sqlite3.Error as error:
-        raise problems.explain(error, path, timeout_s) or error from error
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    return Database(connection, path, timeout_s)
+        yield
+    except BaseException:
+        database.connection.close()
+        raise
 
 
 def _checked_version(database: Database) -> int:
@@ -181,15 +180,18 @@ def _set_journal(database: Database) -> None:
 
 
 def _migrate(database: Database) -> None:
-    """Applies what is missing, one transaction each; another process may have done it meanwhile."""
-    for number, sql in enumerate(migrations(), start=1):
+    """Applies what is missing, one transaction each; another process may do the same at once."""
+    known = migrations()
+    while True:
         with database.writing() as connection:
             ((version,),) = connection.execute("PRAGMA user_version").fetchall()
-            if version >= number:
-                continue
-            for statement in statements(sql):
+            if version >= len(known):
+                # A change of nothing: better told now than later that the file is read-only.
+                connection.execute("DELETE FROM claim WHERE false")
+                return
+            for statement in statements(known[version]):
                 connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute(f"PRAGMA user_version = {version + 1}")
 
 
 def migrations() -> list[str]:

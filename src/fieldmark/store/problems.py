@@ -14,7 +14,7 @@ from fieldmark.errors import StoreError, at
 OLDEST_SQLITE = (3, 37, 0)
 """the first with STRICT tables"""
 
-_ELSEWHERE = "or choose another place with --out"
+_ELSEWHERE = "or choose another folder with --results"
 _TEXTS = {
     sqlite3.SQLITE_BUSY: "is locked by another process (waited {waited:g} s): wait for it "
     "or stop it, then run the same command again.",

@@ -35,7 +35,7 @@ _SCORE = (
 def select_runs(database: Database, where: RunFilter) -> list[Run]:
     """The runs asked for, in the order of task, variant, protocol, shots, seed, model."""
     condition, values = _condition(where)
-    order = "task, task_variant, protocol, n_train, seed, model, id"
+    order = "task, task_variant, protocol, n_train IS NULL, n_train, seed, model, id"
     rows = database.rows(f"SELECT {_RUN} FROM run WHERE {condition} ORDER BY {order}", values)
     return [_run(row) for row in rows]
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +48,8 @@ def reproduction_record(
 
 
 def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
     wanted = [*_ALWAYS, *(name for module, name in _IF_LOADED.items() if module in sys.modules)]
     found = {"python": platform.python_version()}
     for name in wanted:
@@ -77,6 +77,8 @@ def git_state(folder: Path) -> dict[str, Any] | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
+    import subprocess
+
     try:
         done = subprocess.run(
             ["git", *arguments],

@@ -11,7 +11,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -191,6 +190,8 @@ def with_history(record: Mapping[str, Any], former: dict[str, Any]) -> dict[str,
 
 
 def app_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("fieldmark")
     except PackageNotFoundError:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.registry import is_file_reference, resolve_reference
 
-
 if TYPE_CHECKING:
     from fieldmark.tasks._schema import Task
 
@@ -92,9 +91,13 @@ def load_task(name: str, where: str = "") -> Task:
         if variant == parsed.variant:
             task = merged
     if parsed.variant and parsed.variant not in task.variants:
-        raise UnknownName(f"variant of task {task.task!r}", parsed.variant, task.variants, where=where)
+        raise UnknownName(
+            f"variant of task {task.task!r}", parsed.variant, task.variants, where=where
+        )
     if located.path.parent == FOLDER and task.task != located.path.stem:
-        raise UsageError(f"{located.where(('task',))}  task {task.task!r} must be named as its file.")
+        raise UsageError(
+            f"{located.where(('task',))}  task {task.task!r} must be named as its file."
+        )
     return _with_whole_paths(task, located.path)
 
 

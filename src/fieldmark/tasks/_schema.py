@@ -1,7 +1,7 @@
 """What may stand in a task file?
 
-The one schema of fieldmark's own task files. A task asks a question of a dataset, names its metric, and says
-how each kind of model is asked. Unknown keys are errors.
+The one schema of fieldmark's own task files. A task asks a question of a dataset, names its metric,
+and says how each kind of model is asked. Unknown keys are errors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Strict(BaseModel):
 
 
 class ProbeBlock(BaseModel):
-    """How a backbone with a light probe is asked; further keys are the classifier's own parameters."""
+    """How a backbone with a light probe is asked; further keys are the classifier's own."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 

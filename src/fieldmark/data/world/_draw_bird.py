@@ -10,7 +10,7 @@ from fieldmark.data.world._pose import Anchors, Pose
 from fieldmark.data.world._raster import Point
 from fieldmark.data.world._shape import Facing, Pen, Tube, reach, tube
 
-_PITCH = {"songbird": 0.07, "raptor": 0.13, "waterfowl": 0.015, "wader": 0.045}
+_PITCH = {"songbird": 0.07, "raptor": 0.1, "waterfowl": 0.015, "wader": 0.045}
 _NECK = {"songbird": 13.0, "raptor": 13.0, "waterfowl": 38.0, "wader": 44.0}
 _LEG = {"songbird": 26.0, "raptor": 28.0, "waterfowl": 36.0, "wader": 34.0}
 _HEAD = {"songbird": 15.0, "raptor": 15.0, "waterfowl": 12.5, "wader": 11.5}
@@ -21,8 +21,8 @@ def draw_bird(pen: Pen, look: Look, pose: Pose) -> Anchors:
     kind, form = look.species.kind, look.form
     leg = _LEG[kind] * form["limb"] * (1 - 0.85 * pose.crouch)
     pitch = _PITCH[kind] + pose.lean - 0.04 * pose.crouch - 0.05 * max(0.0, pose.stride - 0.6)
-    if kind == "waterfowl" and pose.neck < -0.7:
-        pitch -= 0.13  # ducks tip up to feed
+    if pose.neck < -0.4:
+        pitch += 0.15 * pose.neck if kind == "waterfowl" else 0.09 * pose.neck  # ducks tip up to feed
     hip = (0.0, -leg - 20 * form["stout"] - pose.bounce)
     body = _body(hip, pitch, form["stout"])
     _tail(pen, look, body, pitch + 0.07 * pose.tail)

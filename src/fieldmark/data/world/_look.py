@@ -10,7 +10,7 @@ from fieldmark.data.world._dice import Dice
 from fieldmark.data.world._raster import Colour
 from fieldmark.data.world._species import Individual, Species
 
-_YOUNG = {"stout": 1.1, "head": 1.36, "limb": 0.78, "tail": 0.62, "snout": 0.6, "ear": 0.85}
+_YOUNG = {"stout": 1.16, "head": 1.5, "limb": 0.72, "tail": 0.55, "snout": 0.55, "ear": 0.85}
 _PALE, _BLACK = (238, 234, 224), (44, 42, 48)
 
 

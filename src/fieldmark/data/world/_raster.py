@@ -32,6 +32,7 @@ _LINE = np.array(
 ).T
 
 
+@lru_cache(maxsize=4096)
 def pack(colour: Colour, alpha: int = 255) -> int:
     """A colour as the canvas holds it: premultiplied, red in the lowest byte."""
     red, green, blue = (max(0, min(255, each)) * alpha // 255 for each in colour)
@@ -44,8 +45,8 @@ class Sprite:
 
     x: int
     y: int
-    pixels: NDArray[np.uint8]
-    """(h, w, 4), premultiplied"""
+    image: Image.Image
+    """RGBA"""
 
 
 def fill(
@@ -90,10 +91,10 @@ def _frame(x: NDArray[np.int32], y: NDArray[np.int32], size_px: int) -> tuple[in
     return (*low, *high)  # type: ignore[return-value]
 
 
-def _flatten(canvas: NDArray[np.uint32], width: int, height: int) -> NDArray[np.uint8]:
+def _flatten(canvas: NDArray[np.uint32], width: int, height: int) -> Image.Image:
     """The mean of each pixel's samples."""
     image = Image.frombuffer("RGBa", (width, height), canvas, "raw", "RGBa", 0, 1)
-    return np.asarray(image.reduce(SAMPLES))
+    return image.reduce(SAMPLES).convert("RGBA")
 
 
 def _outline(

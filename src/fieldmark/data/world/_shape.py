@@ -36,8 +36,10 @@ class Tube:
     def at(self, u: float, v: float) -> Point:
         """The place u of the way along the spine (0..1), v of the way from upper to lower edge."""
         last = len(self.top) - 1
-        along = max(0.0, min(1.0, u)) * last
-        step = min(int(along), last - 1)
+        along = 0.0 if u < 0 else last if u > 1 else u * last
+        step = int(along)
+        if step == last:
+            step -= 1
         t = along - step
         (ax, ay), (bx, by) = self.top[step], self.top[step + 1]
         (cx, cy), (dx, dy) = self.bottom[step], self.bottom[step + 1]

@@ -169,7 +169,7 @@ PLANS: dict[str, Plan] = {
                 _kind("beluga", "white-whale narwhal", 320, 500, snout=0.4, stout=1.1),
                 _kind("dolphin", "dolphin porpoise", 150, 300, stout=0.85, snout=1.4, ear=1.3),
             ),
-            ("white", "slate", "grey", "black", "blue"), ("grey", "white", "cream", "black"),
+            ("white", "slate", "grey", "black"), ("grey", "white", "cream", "black"),
             ("plain", "speckled", "patched"),
             ("has_dorsal_fin", "has_eye_stripe", "has_collar", "has_tail_stripe"),
             ("open_sea",), SWIM,

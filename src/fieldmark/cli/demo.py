@@ -1,0 +1,92 @@
+"""A small synthetic natural world, several models, several tasks, one table. No download, no torch,
+no key.
+
+examples:
+  fieldmark demo
+  fieldmark demo --out somewhere --seed 3
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._show import talk
+from fieldmark.progress import Progress
+
+MODELS = ("classical/chance", "classical/colour", "classical/pixels", "classical/texture")
+TASKS = (
+    "world-species",
+    "world-night",
+    "world-individuals",
+    "world-stage",
+    "world-behaviour",
+    "world-habitat",
+    "newt@simpleshot",
+    "beluga",
+)
+SIZES = {"world": 700, "newt": 1312, "beluga": 120}
+"""images per dataset: NeWT has 164 questions, eight images is the least for each"""
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    out: Path = Path("fieldmark-demo")
+    """folder for the world, the features and the results"""
+    seed: int = 0
+    """another seed is another world"""
+    common: CommonFlags = Common()
+
+
+def run(args: Args) -> int:
+    from fieldmark.experiments import Axes, execute, make_jobs, make_plan
+    from fieldmark.progress import for_people
+
+    began = time.monotonic()
+    settings = dataclasses.replace(
+        args.common.settings(),
+        results=args.out / "results",
+        cache=args.out / "cache",
+        data_root=args.out / "data",
+        data={},
+    )
+    with for_people(args.common.quiet) as progress:
+        _make_world(args.seed, settings.data_root, progress)
+        jobs = make_jobs(
+            [(name, "", "") for name in MODELS], [(name, "") for name in TASKS], Axes()
+        )
+        outcome = execute(make_plan(jobs, settings), settings, progress, ["fieldmark", "demo"])
+    outcome.raise_if_failed()
+    _show(settings.store)
+    if not args.common.quiet:
+        took = time.monotonic() - began
+        talk(
+            f"\n{len(MODELS)} models on {len(TASKS)} tasks in {took:.0f} s. All of it: {args.out}/"
+        )
+        talk(f"next:  fieldmark table --by-part --task newt --results {settings.results}")
+        talk("       fieldmark models        fieldmark tasks        fieldmark run --help")
+    return 0
+
+
+def _make_world(seed: int, root: Path, progress: Progress) -> None:
+    from fieldmark.data import load_dataset
+    from fieldmark.data.world import World
+
+    world = World(seed=seed)
+    progress.start("drawing a natural world", len(SIZES))
+    for name, size in SIZES.items():
+        progress.say(f"drawing about {size:,} photos in the layout of `{name}`")
+        load_dataset(name).make(root / name, world, size)
+        progress.advance()
+
+
+def _show(path: Path) -> None:
+    from fieldmark.report import read_table, wide_table
+    from fieldmark.store import Store
+
+    with Store.open(path, read_only=True) as store:
+        print(wide_table(read_table(store), shutil.get_terminal_size().columns))

@@ -1,0 +1,82 @@
+"""Files on disk → a table: one module per layout, each with where to get it and how to cite it.
+
+A file of this folder without a leading underscore is a dataset (`newt.py` is `newt`). Importing the
+package is cheap: polars, numpy and Pillow are loaded when a dataset or an image is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import UsageError
+from fieldmark.registry import Registry, is_file_reference, load_reference
+
+if TYPE_CHECKING:
+    from fieldmark.data._bytes import read_bytes
+    from fieldmark.data._dataset import (
+        COLUMNS,
+        Dataset,
+        Finding,
+        Info,
+        Source,
+        finish_table,
+        label_ids,
+        need,
+    )
+    from fieldmark.data._image import ImageRef, load_image, open_image, quick_check
+
+__all__ = [
+    "COLUMNS",
+    "DATASETS",
+    "Dataset",
+    "Finding",
+    "ImageRef",
+    "Info",
+    "Source",
+    "finish_table",
+    "label_ids",
+    "load_dataset",
+    "load_image",
+    "need",
+    "open_image",
+    "quick_check",
+    "read_bytes",
+    "register_dataset",
+]
+
+DATASETS = Registry(kind="dataset", package="fieldmark.data", listing="fieldmark datasets")
+
+_HOMES = {
+    "_bytes": ("read_bytes",),
+    "_dataset": (
+        "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
+    ),
+    "_image": ("ImageRef", "load_image", "open_image", "quick_check"),
+}  # fmt: skip
+_PARTS = ("INFO", "table", "check", "make")
+
+
+def load_dataset(name: str, where: str = "") -> Dataset:
+    """The dataset of that name: the package's, a registered one, or `path/to/file.py:NAME`."""
+    found = load_reference(name) if is_file_reference(name) else DATASETS.get(name, where)
+    missing = [each for each in _PARTS if not hasattr(found, each)]
+    if missing:
+        raise UsageError(
+            f"dataset {name!r} lacks {', '.join(missing)}: it needs {', '.join(_PARTS)}."
+        )
+    dataset: Dataset = found
+    return dataset
+
+
+def register_dataset(name: str, dataset: Dataset) -> None:
+    """Adds a dataset under a name of its own: a module or object with INFO, table, check, make."""
+    DATASETS.register(name, dataset)
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"fieldmark.data.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

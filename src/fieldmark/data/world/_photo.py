@@ -1,0 +1,145 @@
+"""What do camera, light and medium make of a scene?
+
+From the background and the layer of things to the final pixels: shading, exposure, noise and the
+condition the picture was taken under. Whole numbers only, and Pillow's operations on bytes that are
+defined as such (paste, point, add, reduce, box blur with a whole radius).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageChops, ImageFilter
+
+from fieldmark.data.world._background import panel
+from fieldmark.data.world._dice import Dice, noise_bytes
+from fieldmark.data.world._raster import Sprite
+from fieldmark.data.world._scene import Scene
+from fieldmark.data.world._stage import SIZE_PX, Burst
+
+_POOL_PX = 400
+_BLUR_PX = 4
+_LIFT_PX = 6
+
+
+def background(seed: int, burst: Burst, condition: str) -> Image.Image:
+    """The 256 × 256 part of the burst's panel."""
+    x, y = burst.crop
+    view = "drop" if condition == "microscope" else burst.view
+    part = panel(seed, burst.habitat, view, burst.panel).crop((x, y, x + SIZE_PX, y + SIZE_PX))
+    if burst.is_mirrored:
+        part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    if condition == "night":
+        return part.point([level * 110 >> 8 for level in range(256)] * 3)
+    if condition == "microscope":
+        return part.point([(level >> 1) + 110 for level in range(256)] * 3)
+    return part
+
+
+def blend(picture: Image.Image, sprite: Sprite, dice: Dice) -> None:
+    """Puts the sprite into the picture, lit from above and with a little texture."""
+    mask = sprite.image.getchannel("A")
+    relief = _relief(mask, dice)
+    paint = sprite.image.convert("RGB")
+    lit = ImageChops.add(paint, Image.merge("RGB", (relief, relief, relief)), 1.0, -128)
+    picture.paste(lit, (sprite.x, sprite.y), mask)
+
+
+def _relief(mask: Image.Image, dice: Dice) -> Image.Image:
+    """Above 128 where the shape begins as seen from above, below it where it ends; plus grain."""
+    width, height = mask.size
+    soft = np.zeros((height + 2 * _LIFT_PX, width + 4), dtype=np.int16)
+    soft[_LIFT_PX : _LIFT_PX + height, 2 : 2 + width] = np.asarray(mask.filter(ImageFilter.BoxBlur(_BLUR_PX)))
+    level = soft[2 * _LIFT_PX :, 4:] - soft[:height, :width]
+    level *= 3
+    level >>= 4
+    x, y = dice.below(_POOL_PX - SIZE_PX), dice.below(_POOL_PX - SIZE_PX)
+    level += _fur()[y : y + height, x : x + width]
+    return Image.fromarray(level.astype(np.uint8))
+
+
+@lru_cache(maxsize=1)
+def _fur() -> NDArray[np.int16]:
+    """Fine grain about 128."""
+    data = np.frombuffer(noise_bytes("fur", _POOL_PX * _POOL_PX), dtype=np.uint8)
+    return (data.reshape(_POOL_PX, _POOL_PX).astype(np.int16) - 128) // 12 + 128
+
+
+@lru_cache(maxsize=8)
+def _sensor(grain: int) -> Image.Image:
+    """Noise between 0 and twice the grain."""
+    data = np.frombuffer(noise_bytes("sensor", _POOL_PX * _POOL_PX * 3), dtype=np.uint8)
+    level = data.astype(np.uint16) * (2 * grain + 1) >> 8
+    return Image.fromarray(level.astype(np.uint8).reshape(_POOL_PX, _POOL_PX, 3))
+
+
+def expose(
+    picture: Image.Image, gains: tuple[int, int, int], grain: int, dice: Dice
+) -> Image.Image:
+    """Light times colour (128 = as it is), plus sensor noise of up to ±grain."""
+    lit = picture.point([min(255, level * gain >> 7) for gain in gains for level in range(256)])
+    x, y = dice.below(_POOL_PX - SIZE_PX), dice.below(_POOL_PX - SIZE_PX)
+    return ImageChops.add(lit, _sensor(grain).crop((x, y, x + SIZE_PX, y + SIZE_PX)), 1.0, -grain)
+
+
+def develop(picture: Image.Image, scene: Scene, burst: Burst, dice: Dice) -> Image.Image:
+    """Exposure and what the condition does to it."""
+    if scene.condition == "night":
+        return _infrared(picture, burst, dice)
+    if scene.condition == "microscope":
+        return _micrograph(picture, dice)
+    if scene.condition == "herbarium":
+        return expose(picture, (128, 126, 120), 2, dice)
+    lit = expose(picture, burst.gains, 12 if scene.rating <= 2 else 4, dice)
+    if scene.condition == "blurred":
+        return _motion(lit, dice) if dice.chance(0.5) else _defocus(lit, 4)
+    return _defocus(lit, 2) if scene.rating <= 2 else lit
+
+
+def grey(picture: Image.Image) -> NDArray[np.int32]:
+    wide = np.asarray(picture).astype(np.int32)
+    return (wide[:, :, 0] * 77 + wide[:, :, 1] * 150 + wide[:, :, 2] * 29) >> 8
+
+
+@lru_cache(maxsize=1)
+def _distance() -> NDArray[np.int32]:
+    """Squared distance from the middle, about 65536 at the corners."""
+    axis = np.arange(SIZE_PX, dtype=np.int32) * 2 - SIZE_PX + 1
+    return (axis[:, None] * axis[:, None] + axis[None, :] * axis[None, :]) >> 1
+
+
+def _infrared(picture: Image.Image, burst: Burst, dice: Dice) -> Image.Image:
+    """The flash lights the middle; the picture is grey, grainy and leaves room for a data strip."""
+    fall = 168 - (_distance() * 110 >> 16)
+    level = (grey(picture) * fall >> 7) * burst.gains[1] >> 7
+    x, y = dice.below(_POOL_PX - SIZE_PX), dice.below(_POOL_PX - SIZE_PX)
+    noise = np.asarray(_sensor(14))[y : y + SIZE_PX, x : x + SIZE_PX, 0]
+    level = np.clip(level + noise - 14, 0, 255)
+    level[-16:] = 12
+    one = Image.fromarray(level.astype(np.uint8))
+    return Image.merge("RGB", (one, one, one))
+
+
+def _micrograph(picture: Image.Image, dice: Dice) -> Image.Image:
+    """Bright field in grey inside a round field of view."""
+    level = Image.fromarray(grey(picture).astype(np.uint8))
+    lit = expose(Image.merge("RGB", (level, level, level)), (126, 128, 120), 5, dice)
+    outside = Image.fromarray(np.where(_distance() > 33000, 255, 0).astype(np.uint8))
+    lit.paste((10, 10, 10), (0, 0), outside)
+    return lit
+
+
+def _defocus(picture: Image.Image, radius: int) -> Image.Image:
+    return picture.filter(ImageFilter.BoxBlur(radius)).filter(ImageFilter.BoxBlur(radius))
+
+
+def _motion(picture: Image.Image, dice: Dice) -> Image.Image:
+    """The mean of sixteen positions along a short way."""
+    dy = (-1, 0, 0, 1)[dice.below(4)]
+    pixels = np.asarray(picture)
+    total = np.zeros(pixels.shape, dtype=np.uint16)
+    for step in range(16):
+        total += np.roll(pixels, (dy * (step - 8) // 2, step - 8), axis=(0, 1))
+    return Image.fromarray((total >> 4).astype(np.uint8))

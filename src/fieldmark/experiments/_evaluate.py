@@ -1,0 +1,72 @@
+"""How is one model asked one task from Python?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.experiments._grid import Axes, make_jobs
+from fieldmark.experiments.execute import execute
+from fieldmark.experiments.plan import make_plan
+from fieldmark.models import Backbone, known_models, register_model
+from fieldmark.progress import Progress, Silent
+from fieldmark.settings import Settings, load_settings
+from fieldmark.store import Run, RunFilter, Score, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a run found."""
+
+    score: Score
+    """the task's own number, with its interval"""
+    scores: list[Score]
+    """all of them: further metrics, parts, groups"""
+    predictions: pl.DataFrame
+    run: Run
+
+
+def evaluate(
+    model: str | Backbone,
+    task: str,
+    *,
+    settings: Settings | None = None,
+    progress: Progress | None = None,
+    **axes: Any,
+) -> Evaluation:
+    """Runs the model on the task, or finds the finished run, and returns what is known.
+
+    `axes` are single values of `n_train`, `n_test`, `sampling`, `seed`, `repeats`, and `probe` (a
+    dict of changes to the task's probe block).
+
+    >>> evaluate("classical/colour", "beluga", n_train=10).score.value  # doctest: +SKIP
+    """
+    name = model if isinstance(model, str) else _register(model)
+    chosen = Axes(**{key: (value,) for key, value in axes.items()})
+    settings = settings or load_settings()
+    plan = make_plan(make_jobs([(name, "", "")], [(task, "")], chosen), settings)
+    (planned,) = plan.jobs
+    if planned.prepared is None:
+        raise FieldmarkError(planned.why)
+    outcome = execute(plan, settings, progress or Silent(), ["fieldmark.evaluate"])
+    for failure in outcome.failures:
+        error = FieldmarkError(failure.error)
+        error.exit_code = failure.exit_code
+        raise error
+    with Store.open(settings.store, read_only=True) as store:
+        run = store.run(planned.prepared.spec.key)
+        assert run is not None
+        scores = store.scores(RunFilter(models=(run.spec.model,), tasks=(run.spec.task,)))[run.id]
+        (main,) = (score for score in scores if score.is_primary)
+        return Evaluation(main, scores, store.predictions(run.id), run)
+
+
+def _register(model: Backbone) -> str:
+    """A model object is known by its name and told apart by its fingerprint."""
+    name = f"{model.name}#{model.fingerprint[:12]}"
+    if name not in {each.name for each in known_models()}:
+        register_model(name, lambda: model)
+    return name

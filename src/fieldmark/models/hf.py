@@ -1,0 +1,301 @@
+"""hf: vision models of Hugging Face transformers. DINOv2 and DINOv3, SigLIP 2, CLIP, V-JEPA 2,
+ViT, ConvNeXt, …
+
+    hf/ORG/NAME[@REVISION]     hf/facebook/dinov2-with-registers-base
+    hf/PATH_TO_FOLDER          what save_pretrained wrote; ?pretrained=false needs its config only
+
+Pooled features, by type: the class token after the last norm (vit, deit, beit, DINOv2), the
+model's own pooling (DINOv3, SigLIP, ConvNeXt, Swin, AIMv2), the projected image features of CLIP,
+the mean of the patches (I-JEPA, V-JEPA 2, which sees the image as a still clip). `?pool=` chooses
+otherwise. Image size and colour scaling come from the model's processor file; a local folder
+without one gets its config's size and ImageNet's scaling. Code that a repository brings is never
+run. https://huggingface.co/docs/transformers
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import ModelError, UsageError
+from fieldmark.models._backbone import Backbone, checkpoint_table
+from fieldmark.models._extra import need_package
+from fieldmark.models._name import Request
+
+VERSION = 1
+
+OPTIONS = {
+    "pretrained": "false: random weights, always the same for a name",
+    "weights": "a file with a state_dict for exactly this architecture (safetensors or torch)",
+    "size": "input pixels, where the network takes another size",
+    "pool": "cls, mean or pooler; else what the type calls for",
+}
+
+CHECKPOINTS = (
+    *checkpoint_table(
+        """
+        facebook/dinov2-small | 22056576 | 224 | apache-2.0 | | DINOv2 ViT-S/14
+        facebook/dinov2-base | 86580480 | 224 | apache-2.0 | | DINOv2 ViT-B/14
+        facebook/dinov2-large | 304368640 | 224 | apache-2.0 | | DINOv2 ViT-L/14
+        facebook/dinov2-giant | 1136480768 | 224 | apache-2.0 | | DINOv2 ViT-g/14
+        google/siglip-base-patch16-224 | 92884224 | 224 | apache-2.0 | 2023-09 | SigLIP ViT-B/16
+        google/siglip-large-patch16-256 | 315956224 | 256 | apache-2.0 | 2023-09 | SigLIP ViT-L/16
+        google/siglip-so400m-patch14-384 | 428225600 | 384 | apache-2.0 | 2023-09 | SigLIP SO400M/14
+        google/vit-base-patch16-224-in21k | 85798656 | 224 | apache-2.0 | | ViT-B/16 IN21K
+        facebook/convnext-tiny-224 | 27820128 | 224 | apache-2.0 | | ConvNeXt-T
+        facebook/vjepa2-vitl-fpc64-256 | 303885312 | 256 | | 2025-06 | V-JEPA 2 ViT-L/16
+        facebook/vjepa2-vith-fpc64-256 | 631648000 | 256 | | 2025-06 | V-JEPA 2 ViT-H/16
+        facebook/vjepa2-vitg-fpc64-256 | 1012173952 | 256 | apache-2.0 | 2025-06 | V-JEPA 2 ViT-g/16
+        """,
+        "https://huggingface.co/{name}",
+    ),
+    *checkpoint_table(
+        """
+        facebook/dinov2-with-registers-small | 22058112 | 224 | | | DINOv2-reg ViT-S/14
+        facebook/dinov2-with-registers-base | 86583552 | 224 | | | DINOv2-reg ViT-B/14
+        facebook/dinov2-with-registers-large | 304372736 | 224 | | | DINOv2-reg ViT-L/14
+        facebook/dinov2-with-registers-giant | 1136486912 | 224 | | | DINOv2-reg ViT-g/14
+        """,
+        "https://huggingface.co/{name}",
+        licence="apache-2.0",
+        released="2024-04",
+    ),
+    *checkpoint_table(
+        """
+        google/siglip2-base-patch16-224 | 92884224 | 224 | | | SigLIP2 ViT-B/16
+        google/siglip2-large-patch16-256 | 315956224 | 256 | | | SigLIP2 ViT-L/16
+        google/siglip2-so400m-patch16-256 | 427888064 | 256 | | | SigLIP2 SO400M/16
+        google/siglip2-giant-opt-patch16-256 | 1163168256 | 256 | | | SigLIP2 ViT-1B/16
+        """,
+        "https://huggingface.co/{name}",
+        licence="apache-2.0",
+        released="2025-02",
+    ),
+    *checkpoint_table(
+        """
+        facebook/dinov3-vits16-pretrain-lvd1689m | 21596544 | 224 | | | DINOv3 ViT-S/16
+        facebook/dinov3-vitb16-pretrain-lvd1689m | 85660416 | 224 | | | DINOv3 ViT-B/16
+        facebook/dinov3-vitl16-pretrain-lvd1689m | 303129600 | 224 | | | DINOv3 ViT-L/16
+        facebook/dinov3-vith16plus-pretrain-lvd1689m | 840592640 | 224 | | | DINOv3 ViT-H+/16
+        """,
+        "https://huggingface.co/{name}",
+        licence="dinov3-license",
+        released="2025-08",
+    ),
+    *checkpoint_table(
+        """
+        openai/clip-vit-base-patch32 | 87849216 | 224 | mit | 2021-01 | CLIP ViT-B/32
+        openai/clip-vit-base-patch16 | 86192640 | 224 | mit | 2021-01 | CLIP ViT-B/16
+        openai/clip-vit-large-patch14 | 303966208 | 224 | mit | 2021-01 | CLIP ViT-L/14
+        """,
+        "https://github.com/openai/CLIP",
+    ),
+)
+
+POOLED_BY = {
+    "beit": "cls",
+    "data2vec-vision": "cls",
+    "deit": "cls",
+    "dinov2": "cls",
+    "dinov2_with_registers": "cls",
+    "ijepa": "mean",
+    "vit": "cls",
+    "vit_msn": "cls",
+    "vjepa2": "mean",
+}
+
+REFUSED = {
+    "vit_mae": "hides patches at random when it embeds; use timm/vit_base_patch16_224.mae",
+    "siglip2": "takes images of any shape; use hf/google/siglip2-base-patch16-224",
+    "siglip2_vision_model": "takes images of any shape; use hf/google/siglip2-base-patch16-224",
+}
+
+PROCESSORS = ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json")
+INDEX = "model.safetensors.index.json"
+WEIGHTS = ("model.safetensors", INDEX, "pytorch_model.bin")
+UNUSED = ("text_model", "text_projection", "predictor")
+
+
+def local_files(checkpoint: str) -> list[Path]:
+    """The user's own folder, if the name is one: its bytes belong to the model's identity."""
+    path = Path(checkpoint).expanduser()
+    return [path] if path.is_dir() else []
+
+
+def load(request: Request) -> Backbone:
+    library = need_package(request, "transformers")
+    from fieldmark.models._torch import TorchBackbone
+
+    pool = request.choice("pool", ("cls", "mean", "pooler"))
+    is_loaded = request.flag("pretrained", True) and "weights" not in request.name.options
+    folder = _folder(request, is_loaded)
+    config = _read(request, library.AutoConfig, folder)
+    if config.model_type in REFUSED:
+        raise ModelError(f"model {request.name.text!r}: {REFUSED[config.model_type]}.")
+    pooled_by = pool or POOLED_BY.get(config.model_type, "auto")
+    recipe = _recipe(library, request, folder, config)
+    return TorchBackbone(
+        _build(library, request, (folder, config), pooled_by),
+        recipe,
+        device=request.device,
+        precision=request.precision,
+        options={"family": "hf", "code": VERSION, "pool": pooled_by},
+        encode=partial(encode, pooled_by=pooled_by),
+    )
+
+
+def encode(model: Any, images: Any, patches: bool, *, pooled_by: str) -> tuple[Any, Any]:
+    output = _forward(model, images)
+    tokens = _tokens(model, images, output.last_hidden_state)
+    pooled = getattr(output, "pooler_output", None)
+    if pooled_by == "cls":
+        pooled = output.last_hidden_state[:, 0]
+    elif pooled_by == "mean" or (pooled_by == "auto" and pooled is None):
+        pooled = tokens.mean(dim=1)
+    if pooled is None:
+        raise ValueError(f"{type(model).__name__} has no pooling of its own: use ?pool=mean")
+    return pooled.flatten(1), tokens if patches else None
+
+
+def _forward(model: Any, images: Any) -> Any:
+    if model.config.model_type == "vjepa2":
+        clip = images.unsqueeze(1).expand(-1, model.config.tubelet_size, -1, -1, -1)
+        return model(pixel_values_videos=clip, skip_predictor=True)
+    call = model.get_image_features if hasattr(model, "get_image_features") else model
+    accepted = inspect.signature(getattr(call, "forward", call)).parameters
+    vision = getattr(model.config, "vision_config", model.config)
+    is_resized = images.shape[-1] != getattr(vision, "image_size", images.shape[-1])
+    if is_resized and "interpolate_pos_encoding" in accepted:
+        return call(pixel_values=images, interpolate_pos_encoding=True)
+    return call(pixel_values=images)
+
+
+def _tokens(model: Any, images: Any, hidden: Any) -> Any:
+    """Patches without class and register tokens, which come first; the cells of a feature map."""
+    if hidden.ndim == 4:
+        return hidden.flatten(2).transpose(1, 2)
+    vision = getattr(model.config, "vision_config", model.config)
+    patch = getattr(vision, "patch_size", None)
+    n_patches = (images.shape[-2] // patch) * (images.shape[-1] // patch) if patch else 0
+    return hidden[:, hidden.shape[1] - n_patches :] if 0 < n_patches <= hidden.shape[1] else hidden
+
+
+def _folder(request: Request, is_loaded: bool) -> Path:
+    from fieldmark.models._hub import hub_folder
+
+    own = local_files(request.checkpoint)
+    if own:
+        if not (own[0] / "config.json").is_file():
+            raise UsageError(
+                f"model {request.name.text!r}: {own[0] / 'config.json'} does not exist."
+            )
+        return own[0].resolve()
+    if request.checkpoint.count("/") > 1:
+        raise UsageError(
+            f"model {request.name.text!r}: {request.checkpoint} is neither a folder here "
+            "nor ORG/NAME on the hub."
+        )
+    need = [("config.json",), PROCESSORS, WEIGHTS][: 3 if is_loaded else 2]
+    folder = hub_folder(request, request.checkpoint, need)
+    if is_loaded and not (folder / WEIGHTS[0]).is_file() and (folder / INDEX).is_file():
+        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+        shards = sorted(set(index["weight_map"].values()))
+        hub_folder(request, request.checkpoint, [(shard,) for shard in shards])
+    return folder
+
+
+def _read(request: Request, kind: Any, folder: Path, **rest: Any) -> Any:
+    """`from_pretrained` on a local folder, its many kinds of failure as one line."""
+    from fieldmark.models._user import first_line
+
+    try:
+        return kind.from_pretrained(str(folder), local_files_only=True, **rest)
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
+        raise ModelError(
+            f"model {request.name.text!r}: transformers says {first_line(error)}."
+        ) from error
+
+
+def _build(library: Any, request: Request, source: tuple[Path, Any], pooled_by: str) -> Any:
+    from fieldmark.models._weights import fit_weights, read_weights, seeded
+
+    folder, config = source
+    weights, missing = request.path("weights"), set()
+    with seeded("hf", request.checkpoint):
+        if weights is not None or not request.flag("pretrained", True):
+            model = library.AutoModel.from_config(config)
+        else:
+            model, about = _read(request, library.AutoModel, folder, output_loading_info=True)
+            missing = {str(key) for key in about["missing_keys"]}
+    unused = [*UNUSED, *(["pooler"] if pooled_by in ("cls", "mean") else [])]
+    dropped = tuple(f"{name}." for name in unused if getattr(model, name, None) is not None)
+    for prefix in dropped:
+        setattr(model, prefix[:-1], None)
+    lost = sorted(key for key in missing if not key.startswith(dropped))
+    if lost:
+        raise ModelError(
+            f"model {request.name.text!r}: its files hold no weights for {lost[0]}"
+            f"{f' and {len(lost) - 1} more' if len(lost) > 1 else ''}, which would stay random."
+        )
+    if weights is not None:
+        fit_weights(model, read_weights(weights), weights, dropped)
+    return model.float()
+
+
+def _recipe(library: Any, request: Request, folder: Path, config: Any) -> Any:
+    from fieldmark.models._transform import Recipe
+
+    vision = getattr(config, "vision_config", config)
+    if not any((folder / name).is_file() for name in PROCESSORS):
+        native = getattr(vision, "image_size", getattr(vision, "crop_size", 224))
+        size = request.pixels() or (native if isinstance(native, int) else native[0])
+        return Recipe((size, size))
+    kind = "AutoVideoProcessor" if config.model_type == "vjepa2" else "AutoImageProcessor"
+    about = _read(request, getattr(library, kind), folder).to_dict()
+    size, resize, fit = _sizes(request, about)
+    if wanted := request.pixels():
+        resize = (round(resize[0] * wanted / size[0]), round(resize[1] * wanted / size[1]))
+        size = (wanted, wanted)
+    mean, std = _scaling(about)
+    return Recipe(size, resize, fit, _interpolation(about), mean, std)
+
+
+def _sizes(request: Request, about: dict[str, Any]) -> tuple[tuple[int, int], tuple[int, int], str]:
+    """Input size, size before the crop, and how the image is fitted, from a processor's settings."""
+    size = about.get("size") or {}
+    if size.get("height") and size.get("width"):
+        resize, fit = (int(size["height"]), int(size["width"])), "squash"
+    elif size.get("shortest_edge"):
+        resize, fit = (int(size["shortest_edge"]),) * 2, "shortest"
+    else:
+        raise ModelError(
+            f"model {request.name.text!r}: its processor has no fixed image size "
+            f"(found {dict(size)!r})."
+        )
+    share, crop = about.get("crop_pct"), about.get("crop_size") or {}
+    if share and fit == "shortest":  # ConvNeXt: cropped when small, squashed from 384 px on
+        if resize[0] < 384:
+            return resize, (int(resize[0] / share),) * 2, fit
+        return resize, resize, "squash"
+    if about.get("do_center_crop") and crop:
+        return (int(crop["height"]), int(crop["width"])), resize, fit
+    return resize, resize, fit
+
+
+def _scaling(about: dict[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and spread for pixels in 0…1, whatever range the processor works in."""
+    factor = about.get("rescale_factor", 1 / 255) if about.get("do_rescale", True) else 1.0
+    top = 1.0 if abs(factor * 255 - 1) < 1e-6 else factor * 255
+    if not about.get("do_normalize", True):
+        return (0.0,) * 3, (1 / top,) * 3
+    mean, std = about["image_mean"], about["image_std"]
+    return tuple(each / top for each in mean), tuple(each / top for each in std)
+
+
+def _interpolation(about: dict[str, Any]) -> str:
+    from PIL import Image
+
+    return Image.Resampling(int(about.get("resample", Image.Resampling.BICUBIC))).name.lower()

@@ -1,0 +1,294 @@
+"""open_clip: images and texts in one space. CLIP, SigLIP, PE-Core, MetaCLIP, and the biological
+BioCLIP family.
+
+    open-clip/ARCHITECTURE/TAG      open-clip/ViT-B-16/openai
+    open-clip/hf-hub:ORG/NAME       open-clip/hf-hub:imageomics/bioclip-2
+    open-clip/ARCHITECTURE/FILE     weights you trained: open-clip/ViT-B-16/runs/epoch_50.pt
+    open-clip/local-dir:PATH        a folder with open_clip_config.json
+
+Features are the image tower's projected output, not normalised, as zero-shot classification uses
+it. The activation follows the weights: ViT-B-16/openai gets QuickGELU, which open_clip itself only
+warns about. https://github.com/mlfoundations/open_clip
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import ModelError, UnknownName, UsageError
+from fieldmark.models._backbone import Backbone, checkpoint_table
+from fieldmark.models._extra import need_package
+from fieldmark.models._name import Request
+
+VERSION = 1
+
+OPTIONS = {
+    "pretrained": "false: random weights, always the same for a name",
+    "weights": "a file with a state_dict for exactly this architecture (safetensors or torch)",
+    "size": "input pixels; position embeddings are resized",
+}
+
+_PAGE = "https://github.com/mlfoundations/open_clip/blob/main/docs/PRETRAINED.md"
+
+CHECKPOINTS = (
+    *checkpoint_table(
+        """
+        hf-hub:imageomics/bioclip | 86192640 | 224 | mit | 2024-05 | BioCLIP ViT-B/16
+        hf-hub:imageomics/bioclip-2 | 303966208 | 224 | mit | 2025-05 | BioCLIP-2 ViT-L/14
+        hf-hub:imageomics/bioclip-2.5-vith14 | 632076800 | 224 | | 2026-02 | BioCLIP-2.5 ViT-H/14
+        hf-hub:imageomics/biocap | 86192640 | 224 | mit | 2025-10 | BioCAP ViT-B/16
+        hf-hub:BGLab/BioTrove-CLIP | 86192640 | 224 | mit | 2025-01 | BioTrove-CLIP ViT-B/16
+        """,
+        "https://huggingface.co/{repo}",
+    ),
+    *checkpoint_table(
+        """
+        hf-hub:UCSC-VLAA/openvision-vit-tiny-patch16-224 | 5561088 | 224 | | | OpenVision T/16
+        hf-hub:UCSC-VLAA/openvision-vit-small-patch16-224 | 21812736 | 224 | | | OpenVision S/16
+        hf-hub:UCSC-VLAA/openvision-vit-base-patch16-224 | 86191104 | 224 | | | OpenVision B/16
+        hf-hub:UCSC-VLAA/openvision-vit-large-patch14-224 | 303964160 | 224 | | | OpenVision L/14
+        hf-hub:UCSC-VLAA/openvision-vit-so400m-patch14-224|413770608|224| | |OpenVision SO400M/14
+        hf-hub:UCSC-VLAA/openvision-vit-so400m-patch14-384|414315504|384| | |OpenVision SO400M/14
+        hf-hub:UCSC-VLAA/openvision-vit-huge-patch14-224 | 632074240 | 224 | | | OpenVision H/14
+        """,
+        "https://huggingface.co/{repo}",
+        licence="apache-2.0",
+        released="2025-05",
+    ),
+    *checkpoint_table(
+        """
+        ViT-B-32/openai | 87849216 | 224 | mit | 2021-01 | CLIP ViT-B/32
+        ViT-B-16/openai | 86192640 | 224 | mit | 2021-01 | CLIP ViT-B/16
+        ViT-L-14/openai | 303966208 | 224 | mit | 2021-01 | CLIP ViT-L/14
+        ViT-L-14-336/openai | 304293888 | 336 | mit | 2021-01 | CLIP ViT-L/14
+        RN50/openai | 38316896 | 224 | mit | 2021-01 | CLIP RN50
+        """,
+        "https://github.com/openai/CLIP",
+    ),
+    *checkpoint_table(
+        """
+        ViT-B-16/laion2b_s34b_b88k | 86192640 | 224 | | | OpenCLIP ViT-B/16 LAION-2B
+        ViT-L-14/laion2b_s32b_b82k | 303966208 | 224 | | | OpenCLIP ViT-L/14 LAION-2B
+        ViT-H-14/laion2b_s32b_b79k | 632076800 | 224 | | | OpenCLIP ViT-H/14 LAION-2B
+        ViT-B-16/dfn2b | 86192640 | 224 | | | CLIP ViT-B/16 DFN-2B
+        ViT-L-14-quickgelu/dfn2b | 303966208 | 224 | | | CLIP ViT-L/14 DFN-2B
+        ViT-H-14-378-quickgelu/dfn5b | 632682240 | 378 | | | CLIP ViT-H/14 DFN-5B
+        ViT-B-16-SigLIP/webli | 92884224 | 224 | apache-2.0 | 2023-09 | SigLIP ViT-B/16
+        ViT-B-16-SigLIP-256/webli | 92930304 | 256 | apache-2.0 | 2023-09 | SigLIP ViT-B/16
+        ViT-B-16-SigLIP-384/webli | 93176064 | 384 | apache-2.0 | 2023-09 | SigLIP ViT-B/16
+        ViT-B-16-SigLIP-512/webli | 93520128 | 512 | apache-2.0 | 2023-09 | SigLIP ViT-B/16
+        ViT-L-16-SigLIP-256/webli | 315956224 | 256 | apache-2.0 | 2023-09 | SigLIP ViT-L/16
+        ViT-L-16-SigLIP-384/webli | 316283904 | 384 | apache-2.0 | 2023-09 | SigLIP ViT-L/16
+        ViT-SO400M-14-SigLIP/webli | 427680704 | 224 | apache-2.0 | 2023-09 | SigLIP SO400M/14
+        ViT-SO400M-14-SigLIP-384/webli | 428225600 | 384 | apache-2.0 | 2023-09 | SigLIP SO400M/14
+        ViT-B-32-SigLIP2-256/webli | 94552320 | 256 | apache-2.0 | 2025-02 | SigLIP2 ViT-B/32
+        ViT-B-16-SigLIP2/webli | 92884224 | 224 | apache-2.0 | 2025-02 | SigLIP2 ViT-B/16
+        ViT-B-16-SigLIP2-256/webli | 92930304 | 256 | apache-2.0 | 2025-02 | SigLIP2 ViT-B/16
+        ViT-B-16-SigLIP2-384/webli | 93176064 | 384 | apache-2.0 | 2025-02 | SigLIP2 ViT-B/16
+        ViT-B-16-SigLIP2-512/webli | 93520128 | 512 | apache-2.0 | 2025-02 | SigLIP2 ViT-B/16
+        ViT-L-16-SigLIP2-256/webli | 315956224 | 256 | apache-2.0 | 2025-02 | SigLIP2 ViT-L/16
+        ViT-L-16-SigLIP2-384/webli | 316283904 | 384 | apache-2.0 | 2025-02 | SigLIP2 ViT-L/16
+        ViT-L-16-SigLIP2-512/webli | 316742656 | 512 | apache-2.0 | 2025-02 | SigLIP2 ViT-L/16
+        ViT-SO400M-16-SigLIP2-256/webli | 427888064 | 256 | apache-2.0 | 2025-02 | SigLIP2 SO400M/16
+        ViT-SO400M-16-SigLIP2-384/webli | 428256704 | 384 | apache-2.0 | 2025-02 | SigLIP2 SO400M/16
+        ViT-SO400M-16-SigLIP2-512/webli | 428772800 | 512 | apache-2.0 | 2025-02 | SigLIP2 SO400M/16
+        ViT-gopt-16-SigLIP2-256/webli | 1163168256 | 256 | apache-2.0 | 2025-02 | SigLIP2 ViT-1B/16
+        ViT-gopt-16-SigLIP2-384/webli | 1163659776 | 384 | apache-2.0 | 2025-02 | SigLIP2 ViT-1B/16
+        PE-Core-T-16-384/meta | 6141056 | 384 | apache-2.0 | 2025-04 | PE-Core ViT-T/16
+        PE-Core-S-16-384/meta | 23783168 | 384 | apache-2.0 | 2025-04 | PE-Core ViT-S/16
+        PE-Core-B-16/meta | 93673984 | 224 | apache-2.0 | 2025-04 | PE-Core ViT-B/16
+        PE-Core-L-14-336/meta | 317152256 | 336 | apache-2.0 | 2025-04 | PE-Core ViT-L/14
+        PE-Core-bigG-14-448/meta | 1882033920 | 448 | apache-2.0 | 2025-04 | PE-Core ViT-G/14
+        """,
+        _PAGE,
+    ),
+    *checkpoint_table(
+        """
+        ViT-H-14-worldwide/metaclip2_worldwide | 632076800 | 224 | | | MetaCLIP 2 ViT-H/14
+        ViT-H-14-worldwide-378/metaclip2_worldwide | 632682240 | 378 | | | MetaCLIP 2 ViT-H/14
+        """,
+        _PAGE,
+        licence="cc-by-nc-4.0",
+        released="2025-08",
+    ),
+)
+
+CONFIG = "open_clip_config.json"
+WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+TOKENISER = (
+    ("tokenizer_config.json",),
+    ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"),
+)
+
+
+def local_files(checkpoint: str) -> list[Path]:
+    """The file or folder of the user's own that a name rests on: its bytes belong to the model's
+    identity.
+    """
+    kind, _, place = checkpoint.partition(":")
+    path = Path(place if kind == "local-dir" else checkpoint.partition("/")[2]).expanduser()
+    return [path] if path.is_file() or (kind == "local-dir" and path.is_dir()) else []
+
+
+def load(request: Request) -> Backbone:
+    library = need_package(request, "open_clip")
+    from fieldmark.models._torch import TorchDual
+    from fieldmark.models._weights import fit_weights, read_weights, seeded
+
+    weights = request.path("weights")
+    is_loaded = request.flag("pretrained", True) and weights is None
+    arguments = _source(library, request, is_loaded)
+    with seeded("open-clip", request.checkpoint):
+        model = _create(library, request, {**arguments, "load_weights": is_loaded})
+    if weights is not None:
+        fit_weights(model, read_weights(weights), weights)
+    return TorchDual(
+        model,
+        _recipe(model.visual.preprocess_cfg),
+        make_tokeniser=partial(_tokeniser, library, request, arguments["model_name"]),
+        encode_text=lambda module, tokens: module.encode_text(tokens),
+        encode=encode,
+        device=request.device,
+        precision=request.precision,
+        options={"family": "open-clip", "code": VERSION},
+    )
+
+
+def encode(model: Any, images: Any, patches: bool) -> tuple[Any, Any]:
+    if not patches:
+        return model.encode_image(images), None
+    visual = model.visual
+    if hasattr(visual, "trunk"):  # a timm network inside
+        features = visual.trunk.forward_features(images)
+        pooled = visual.head(visual.trunk.forward_head(features))
+        is_tokens = getattr(features, "ndim", 0) == 3
+        start = getattr(visual.trunk, "num_prefix_tokens", 0)
+        return pooled, features[:, start:] if is_tokens else None
+    if not hasattr(visual, "output_tokens"):
+        return model.encode_image(images), None
+    before, visual.output_tokens = visual.output_tokens, True
+    try:
+        pooled, tokens = visual(images)
+    finally:
+        visual.output_tokens = before
+    return pooled, tokens
+
+
+def _source(library: Any, request: Request, is_loaded: bool) -> dict[str, Any]:
+    """What `create_model` is given, with every file already local."""
+    from fieldmark.models._hub import hub_folder
+
+    kind, _, place = request.checkpoint.partition(":")
+    if kind == "hf-hub":
+        folder = hub_folder(request, place, [(CONFIG,), WEIGHTS][: 2 if is_loaded else 1])
+        return {"model_name": f"local-dir:{folder}"}
+    if kind == "local-dir":
+        path = Path(place).expanduser()
+        if not (path / CONFIG).is_file():
+            raise UsageError(f"model {request.name.text!r}: {path / CONFIG} does not exist.")
+        return {"model_name": f"local-dir:{path.resolve()}"}
+    architecture, _, tag = request.checkpoint.partition("/")
+    if architecture not in library.list_models():
+        names = [f"open-clip/{each}" for each in library.list_models()]
+        raise UnknownName("model", request.name.base, names, "fieldmark models open-clip")
+    path = Path(tag).expanduser()
+    if tag and path.is_file():
+        return {"model_name": architecture, "pretrained": str(path.resolve())}
+    return {"model_name": architecture, **_tagged(library, request, (architecture, tag), is_loaded)}
+
+
+def _tagged(
+    library: Any, request: Request, name: tuple[str, str], is_loaded: bool
+) -> dict[str, Any]:
+    """Arguments for one of open_clip's own sets of weights: file, activation and colour scaling."""
+    from fieldmark.models._hub import hub_folder
+
+    architecture, tag = name
+    about = library.get_pretrained_cfg(architecture, tag) if tag else {}
+    if not about:
+        tags = [f"open-clip/{architecture}/{each}" for each in _tags(library, architecture)]
+        if tag:
+            raise UnknownName("model", request.name.base, tags, "fieldmark models open-clip")
+        if is_loaded:
+            example = f", for example {tags[0]}" if tags else ""
+            raise UsageError(
+                f"model {request.name.text!r} names no weights: add /TAG or /FILE{example}, "
+                "or ?pretrained=false for random ones."
+            )
+        return {}
+    keys = ("mean", "std", "interpolation", "resize_mode")
+    arguments: dict[str, Any] = {
+        "force_quick_gelu": bool(about.get("quick_gelu")),
+        "force_preprocess_cfg": {key: about[key] for key in keys if key in about},
+    }
+    if is_loaded:
+        repo, _, filename = about["hf_hub"].rpartition("/")
+        names = (filename.rpartition(".")[0] + ".safetensors", filename) if filename else WEIGHTS
+        folder = hub_folder(request, repo, [names])
+        arguments["pretrained"] = str(
+            next(folder / each for each in names if (folder / each).is_file())
+        )
+    return arguments
+
+
+def _tags(library: Any, architecture: str) -> list[str]:
+    return [tag for name, tag in library.list_pretrained() if name == architecture]
+
+
+def _create(library: Any, request: Request, arguments: dict[str, Any]) -> Any:
+    from fieldmark.models._user import first_line
+
+    try:
+        return library.create_model(
+            **arguments,
+            device="cpu",
+            force_image_size=request.pixels(),
+            pretrained_text=False,
+            require_pretrained=arguments["load_weights"],
+        )
+    except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
+        raise ModelError(
+            f"model {request.name.text!r}: open_clip says {first_line(error)}."
+        ) from error
+
+
+def _recipe(about: dict[str, Any]) -> Any:
+    from fieldmark.models._transform import Recipe
+
+    size = about["size"] if not isinstance(about["size"], int) else (about["size"],) * 2
+    return Recipe(
+        size=tuple(size),
+        fit=about["resize_mode"],
+        interpolation=about["interpolation"] if about["interpolation"] != "random" else "bicubic",
+        mean=tuple(about["mean"]),
+        std=tuple(about["std"]),
+        fill=(about["fill_color"],) * 3,
+    )
+
+
+def _tokeniser(library: Any, request: Request, model_name: str) -> Any:
+    """The tokeniser a configuration asks for; its files are fetched only now, when texts are
+    embedded.
+    """
+    from fieldmark.models._hub import hub_folder
+
+    kind, _, place = model_name.partition(":")
+    if kind == "local-dir":
+        about = json.loads((Path(place) / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
+    else:
+        about = library.get_model_config(model_name)
+    text = about.get("text_cfg", {})
+    settings = dict(text.get("tokenizer_kwargs", {}))
+    length = text.get("context_length", 77)
+    repo = text.get("hf_tokenizer_name", "")
+    if not repo:
+        return library.tokenizer.SimpleTokenizer(context_length=length, **settings)
+    has_own = kind == "local-dir" and (Path(place) / TOKENISER[0][0]).is_file()
+    folder = Path(place) if has_own else hub_folder(request, repo, TOKENISER)
+    mode = text.get("tokenizer_mode")
+    return library.tokenizer.HFTokenizer(
+        str(folder), context_length=length, tokenizer_mode=mode, **settings
+    )

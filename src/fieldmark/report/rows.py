@@ -1,0 +1,217 @@
+"""Which scores stand in a table, and under which heading?
+
+Runs of one task that differ in nothing but the model share a column. Where a task was asked in
+several ways, the heading says what differs, so that no two ways are ever mixed in one column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from fieldmark import draws
+from fieldmark.errors import UnknownName
+from fieldmark.report.ties import Judge, by_paired_test, tied_runs
+from fieldmark.store import Run, RunFilter, RunSpec, Score, Store
+
+_ROW_FACTS = ("model", "model_version")
+"""what tells rows apart; all else of a spec tells columns apart"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One score of one run."""
+
+    run: Run
+    score: Score
+    model: str
+    """the model's name; with its version where several are shown"""
+    column: str
+    """the heading: the task and, on lines of their own, what differs between its columns"""
+    is_tied: bool | None = None
+    """not distinguishable from the best of its column; None: not compared"""
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    """how many items had which outcome, where not all were answered"""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a report shows: rows in the order of task and model."""
+
+    rows: tuple[Row, ...]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """runs that are not done, counted by state"""
+
+
+def read_table(
+    store: Store,
+    where: RunFilter | None = None,
+    metric: str = "",
+    by_part: bool = False,
+    judge: Judge | None = by_paired_test,
+) -> Table:
+    """The finished runs asked for with their primary scores, or with those of `metric`.
+
+    `by_part` gives every part and group of parts a row of its own. Without a judge nothing is
+    compared, which saves reading predictions.
+    """
+    where = where or RunFilter()
+    _check_names(store, where)
+    runs = store.runs(where)
+    done = [run for run in runs if run.state == "done"]
+    rows = _rows(done, store.scores(where), metric, by_part)
+    if metric and done and not rows:
+        known = {score.metric for scores in store.scores(where).values() for score in scores}
+        raise UnknownName("metric of these runs", metric, known)
+    rows = [_with_outcomes(store, row) for row in rows]
+    if judge is not None and not by_part:
+        rows = _with_ties(store, rows, judge)
+    states = [run.state for run in runs if run.state != "done"]
+    return Table(tuple(rows), {state: states.count(state) for state in sorted(set(states))})
+
+
+def plain_rows(table: Table) -> list[dict[str, Any]]:
+    """What programs read: one flat mapping of JSON values per score."""
+    return [_plain(row) for row in table.rows]
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    spec, score = row.run.spec, row.score
+    asked = {each.name: getattr(spec, each.name) for each in fields(RunSpec)}
+    found = {each.name: getattr(score, each.name) for each in fields(Score)}
+    for name in ("value", "low", "high"):
+        found[name] = None if found[name] is None or math.isnan(found[name]) else found[name]
+    return {
+        **asked,
+        **found,
+        "is_tied_with_best": row.is_tied,
+        "n_items": row.run.n_items,
+        "n_answered": row.run.n_ok,
+        "seconds": row.run.seconds,
+        "finished": row.run.finished,
+        "run": row.run.id,
+        "key": row.run.key,
+        "app": row.run.app,
+    }
+
+
+def task_name(spec: RunSpec) -> str:
+    """As it is typed: `newt`, `newt@simpleshot`."""
+    return f"{spec.task}@{spec.task_variant}" if spec.task_variant else spec.task
+
+
+def column_facts(spec: RunSpec) -> dict[str, Any]:
+    """All that must be equal within a column, flat."""
+    named = {each.name: getattr(spec, each.name) for each in fields(RunSpec)}
+    facts = {name: value for name, value in named.items() if name not in (*_ROW_FACTS, "settings")}
+    return {**facts, **dict(_flat(spec.settings))}
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _rows(
+    runs: Sequence[Run], scores: Mapping[int, list[Score]], metric: str, by_part: bool
+) -> list[Row]:
+    columns, models = _column_labels(runs), _model_labels(runs)
+    rows = []
+    for run in runs:
+        wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
+        rows += [
+            Row(run, score, models[run.id], columns[run.id])
+            for score in scores.get(run.id, [])
+            if score.metric == wanted and (by_part or not score.part)
+        ]
+    return rows
+
+
+def _model_labels(runs: Sequence[Run]) -> dict[int, str]:
+    versions: dict[str, set[str]] = {}
+    for run in runs:
+        versions.setdefault(run.spec.model, set()).add(run.spec.model_version)
+
+    def label(spec: RunSpec) -> str:
+        is_alone = len(versions[spec.model]) == 1
+        return (
+            spec.model if is_alone else f"{spec.model} ({spec.model_version[:8] or 'no version'})"
+        )
+
+    return {run.id: label(run.spec) for run in runs}
+
+
+def _column_labels(runs: Sequence[Run]) -> dict[int, str]:
+    by_task: dict[str, list[Run]] = {}
+    for run in runs:
+        by_task.setdefault(task_name(run.spec), []).append(run)
+    labels: dict[int, str] = {}
+    for name, mine in by_task.items():
+        facts = {run.id: {k: _short(v) for k, v in column_facts(run.spec).items()} for run in mine}
+        known = list(dict.fromkeys(key for each in facts.values() for key in each))
+        telling = _telling(known, list(facts.values()))
+        for run in mine:
+            lines = [f"{k.rpartition('.')[2]}={facts[run.id].get(k, '-')}" for k in telling]
+            labels[run.id] = "\n".join([name, *lines])
+    return labels
+
+
+def _telling(known: Sequence[str], facts: Sequence[Mapping[str, str]]) -> list[str]:
+    """The first few facts that tell all columns apart; a probe's settings differ with the probe."""
+    chosen: list[str] = []
+    n_told = 1
+    for key in known:
+        n = len({tuple(each.get(k, "-") for k in (*chosen, key)) for each in facts})
+        if n > n_told:
+            chosen, n_told = [*chosen, key], n
+    return chosen
+
+
+def _short(value: Any) -> str:
+    """A value in a heading; what is long is told apart by a hash."""
+    text = "all" if value is None else str(value)
+    return text if len(text) <= 20 else f"#{draws.digest(text).hex()[:6]}"
+
+
+def _with_outcomes(store: Store, row: Row) -> Row:
+    if row.score.part or row.run.n_ok == row.run.n_items:
+        return row
+    return replace(row, outcomes=store.outcomes(row.run.id))
+
+
+def _with_ties(store: Store, rows: Sequence[Row], judge: Judge) -> list[Row]:
+    columns: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        columns.setdefault((row.column, row.score.metric), []).append(row)
+    tied: dict[int, bool] = {}
+    for (_, metric), mine in columns.items():
+        found = tied_runs(store, [row.run for row in mine], metric, judge)
+        if found is not None:
+            best = min(mine, key=_from_best).run.id
+            tied |= {row.run.id: row.run.id in {*found, best} for row in mine}
+    return [replace(row, is_tied=tied.get(row.run.id)) for row in rows]
+
+
+def _from_best(row: Row) -> float:
+    """Smaller is better; what is not defined comes last."""
+    if math.isnan(row.score.value):
+        return math.inf
+    return -row.score.value if row.score.higher_is_better else row.score.value
+
+
+def _check_names(store: Store, where: RunFilter) -> None:
+    """A name that no run has is a slip, not an empty table."""
+    runs = store.runs()
+    for kind, patterns, known in (
+        ("model", where.models, {run.spec.model for run in runs}),
+        ("task", where.tasks, {run.spec.task for run in runs}),
+    ):
+        for pattern in patterns:
+            if runs and not any(fnmatchcase(name, pattern) for name in known):
+                raise UnknownName(f"{kind} in these results", pattern, known, "fieldmark table")

@@ -1,0 +1,176 @@
+"""What does a person read: which model is better at what, how sure is that, and how was it found?
+
+Plain text for a terminal of 80 columns: wide (models × tasks), long (a line per run) and by part
+(parts × models). Under every table stand its legend, what is missing from it, and the lines that
+reproduce it.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from fieldmark.report.cells import MISSING, arrow, column_of_cells, interval_cell, marks, number
+from fieldmark.report.columns import GAP, align, text_width
+from fieldmark.report.ranking import rank_models
+from fieldmark.report.rows import Row, Table, task_name
+from fieldmark.report.signature import signatures
+
+WHOLE = "(the whole task)"
+
+
+def wide_table(table: Table, width: int = 80) -> str:
+    """Models × tasks, best mean first; in blocks of tasks where the screen is too narrow."""
+    if not table.rows:
+        return ""
+    grid = {(row.model, _heading(row)): row for row in table.rows}
+    ranking = rank_models(grid)
+    models = {"model": ranking.models}
+    cells = {
+        column: column_of_cells([grid.get((model, column)) for model in ranking.models])
+        for column in dict.fromkeys(column for _, column in grid)
+    }
+    summary = {ranking.heading: ranking.summaries} if ranking.heading else {}
+    lines = _blocks(models, summary, cells, width)
+    has_gaps = len(grid) < len(ranking.models) * len(cells)
+    return "\n".join([*lines, "", *_footer(table, width, "±", *("–" * has_gaps))])
+
+
+def part_table(table: Table, width: int = 80) -> str:
+    """For each task: its parts and groups of parts × models. Wants `read_table(by_part=True)`."""
+    sections = []
+    for column in dict.fromkeys(_heading(row) for row in table.rows):
+        mine = [row for row in table.rows if _heading(row) == column]
+        wholes = {(row.model, ""): row for row in mine if not row.score.part}
+        ranked = rank_models(wholes).models if wholes else []
+        models = list(dict.fromkeys([*ranked, *(row.model for row in mine)]))
+        parts = list(dict.fromkeys(row.score.part for row in mine))
+        grid = {(row.score.part, row.model): row for row in mine}
+        cells = {
+            model: column_of_cells([grid.get((part, model)) for part in parts]) for model in models
+        }
+        labels = {"part": [part or WHOLE for part in parts]}
+        sections += [column.replace("\n", GAP), *_blocks(labels, {}, cells, width), ""]
+    return "\n".join([*sections, *_footer(table, width, "±")]) if sections else ""
+
+
+def long_table(table: Table, width: int = 80) -> str:
+    """One line per score; what is the same in all of them is said once, above."""
+    if not table.rows:
+        return ""
+    facts = [_facts(row) for row in table.rows]
+    same = {name for name in _CONDENSED if len({each[name] for each in facts}) == 1}
+    shown = [name for name in facts[0] if name not in same]
+    said = [f"{name}={facts[0][name]}" for name in facts[0] if name in same and facts[0][name]]
+    above = textwrap.wrap(f"all: {GAP.join(said)}", width) if said else []
+    body = [[each[name] for name in shown] for each in facts]
+    lines = align(shown, body, right=_NUMBERS)
+    return "\n".join([*above, *lines, "", *_footer(table, width)])
+
+
+_CONDENSED = ("part", "protocol", "n_train", "n_test", "seed", "repeats", "metric", "answered")
+_NUMBERS = ("n_train", "n_test", "seed", "repeats", "score", "n", "units", "answered")
+
+
+def _facts(row: Row) -> dict[str, str]:
+    spec, score = row.run.spec, row.score
+    share = (row.run.n_ok or 0) / row.run.n_items if row.run.n_items else math.nan
+    return {
+        "model": row.model,
+        "task": task_name(spec),
+        "part": score.part,
+        "protocol": spec.protocol,
+        "n_train": "all" if spec.n_train is None else f"{spec.n_train}",
+        "n_test": "all" if spec.n_test is None else f"{spec.n_test}",
+        "seed": f"{spec.seed}",
+        "repeats": f"{spec.repeats}",
+        "metric": f"{score.metric} {arrow(score)}",
+        "score": MISSING if math.isnan(score.value) else number(score.value, score),
+        "interval": interval_cell(score),
+        "n": f"{score.n:,}",
+        "units": MISSING if score.n_units is None else f"{score.n_units:,}",
+        "answered": MISSING if math.isnan(share) else f"{100 * share:.1f} %",
+        "": marks(row),
+    }
+
+
+def _heading(row: Row) -> str:
+    return f"{row.column}\n{row.score.metric} {arrow(row.score)}"
+
+
+def _blocks(
+    labels: dict[str, list[str]],
+    summary: dict[str, list[str]],
+    cells: dict[str, list[str]],
+    width: int,
+) -> Iterator[str]:
+    """The columns side by side; what does not fit goes below, with the labels again."""
+    first, rest = {**labels, **summary}, list(cells)
+    while rest:
+        taken = _fitting(first, rest, cells, width)
+        block = {**first, **{name: cells[name] for name in taken}}
+        body = list(zip(*block.values(), strict=True))
+        yield from align(list(block), body, right=[name for name in block if name not in labels])
+        first, rest = labels, rest[len(taken) :]
+        if rest:
+            yield ""
+
+
+def _fitting(
+    labels: dict[str, list[str]], rest: Sequence[str], cells: dict[str, list[str]], width: int
+) -> list[str]:
+    """As many columns as fit beside the labels, and one at least."""
+    used = sum(_column_width(name, column) + len(GAP) for name, column in labels.items())
+    taken: list[str] = []
+    for name in rest:
+        used += _column_width(name, cells[name])
+        if taken and used > width:
+            break
+        taken.append(name)
+        used += len(GAP)
+    return taken
+
+
+def _column_width(name: str, column: Sequence[str]) -> int:
+    return max(map(text_width, (*name.split("\n"), *column)), default=0)
+
+
+def _footer(table: Table, width: int, *signs: str) -> list[str]:
+    legend = textwrap.wrap(" · ".join(_legend(table.rows, signs)), width)
+    return [*legend, *_unanswered(table.rows), *_left_out(table), *signatures(table.rows)]
+
+
+def _legend(rows: Sequence[Row], signs: Sequence[str]) -> Iterator[str]:
+    directions = {arrow(row.score) for row in rows}
+    if "↑" in directions:
+        yield "↑ higher is better"
+    if "↓" in directions:
+        yield "↓ lower is better"
+    levels = sorted({row.score.level for row in rows if row.score.low is not None})
+    if levels:
+        shown = " or ".join(f"{100 * level:g} %" for level in levels)
+        yield f"± half of the {shown} interval" if "±" in signs else f"intervals of {shown}"
+    yield "n items tested"
+    if MISSING in signs:
+        yield f"{MISSING} not run (models with gaps come last)"
+    if any(row.is_tied for row in rows):
+        yield "* not distinguishable from the best of its column"
+
+
+def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
+    """Both rates stand beside the score: how many failed, how many could not be read."""
+    if any(row.outcomes for row in rows):
+        yield "† items without an answer are left out, not counted as wrong:"
+    for row in {row.run.id: row for row in rows if row.outcomes}.values():
+        total = sum(row.outcomes.values())
+        counts = [f"{n:,} {what}" for what, n in row.outcomes.items() if what != "ok"]
+        where = f"{row.model}, {row.column.replace(chr(10), ' ')}"
+        yield f"  {where}: {', '.join(counts)} of {total:,}"
+
+
+def _left_out(table: Table) -> Iterator[str]:
+    words = {"failed": "failed", "running": "not finished"}
+    if table.left_out:
+        counts = [f"{n:,} {words.get(state, state)}" for state, n in table.left_out.items()]
+        yield f"not shown: {', '.join(counts)} (run the same command again to complete them)"

@@ -1,0 +1,98 @@
+"""Which models cannot be told from the best one, on the same items?
+
+Reads stored predictions and asks `fieldmark.stats`. Only items that every model answered are
+compared: no answer is not a wrong answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.store import OK, Run, Store
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fieldmark.stats import Ties
+
+Judge = Callable[..., "Ties"]
+"""as `fieldmark.stats.ties_with_best`: (items, predictions by name, metric) → ties"""
+
+
+_KEY = ["part", "repeat", "id"]
+
+
+def by_paired_test(items: Any, predictions: Any, metric: Any) -> Ties:
+    """The judge of fieldmark's own tables."""
+    from fieldmark.stats import ties_with_best
+
+    return ties_with_best(items, predictions, metric)
+
+
+def tied_runs(store: Store, runs: Sequence[Run], metric: str, judge: Judge) -> set[int] | None:
+    """The best run and those not distinguishable from it; None where they cannot be compared."""
+    from fieldmark.metrics import load_metric
+
+    if len(runs) < 2:
+        return None
+    try:
+        function = load_metric(metric)
+    except FieldmarkError:  # a user's own metric whose file is not here
+        return None
+    frame = _paired(store, runs)
+    if frame is None or frame.is_empty():
+        return None
+    target, *answers = _coded(frame, len(runs))
+    by_run = {str(run.id): codes for run, codes in zip(runs, answers, strict=True)}
+    ties = judge(_items(frame, target, _rule(runs[0])), by_run, function)
+    return {int(name) for name in ties.tied}
+
+
+def _paired(store: Store, runs: Sequence[Run]) -> pl.DataFrame | None:
+    """One row per item all runs answered: target, unit, and a column of answers per run."""
+    import polars as pl
+
+    rule = _rule(runs[0])
+    paired: pl.DataFrame | None = None
+    for number, run in enumerate(runs):
+        frame = store.predictions(run.id).filter(
+            (pl.col("outcome") == OK) & pl.col("prediction").is_not_null()
+        )
+        if rule not in ("mean", "pooled"):
+            frame = frame.filter(pl.col("part") == rule)
+        answer = pl.col("prediction").alias(f"answer {number}")
+        answers = frame.select(*_KEY, "target", "unit", answer)
+        if paired is None:
+            paired = answers
+        else:
+            paired = paired.join(answers.drop("unit"), on=[*_KEY, "target"], how="inner")
+    return None if paired is None else paired.sort(_KEY)
+
+
+def _rule(run: Run) -> str:
+    """How parts make one score: "mean", "pooled", or the part whose score it is."""
+    settings = run.spec.settings
+    return "pooled" if settings.get("parts", [""]) == [""] else str(settings.get("score", "pooled"))
+
+
+def _coded(frame: pl.DataFrame, n_runs: int) -> list[Any]:
+    """Names to whole numbers, targets first; a label of one part is never a label of another."""
+    import numpy as np
+
+    columns = ["target", *(f"answer {number}" for number in range(n_runs))]
+    names = [(frame["part"] + "\0" + frame[name]).to_numpy() for name in columns]
+    _, codes = np.unique(np.concatenate(names).astype(str), return_inverse=True)
+    return np.split(codes.astype(np.int64), len(columns))
+
+
+def _items(frame: pl.DataFrame, target: Any, rule: str) -> Any:
+    import polars as pl
+
+    from fieldmark.stats import Items
+
+    unit = frame.select(pl.col("unit").fill_null(pl.col("id"))).to_series().to_numpy()
+    if rule == "mean":
+        return Items(target, unit, frame["part"].to_numpy(), "mean")
+    return Items(target, unit)

@@ -1,0 +1,307 @@
+"""Kill it, run it again, lose nothing; do nothing twice; one failed job stops no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import write_image
+from fieldmark.cli import main
+
+MODEL = '''
+import os, time
+import numpy as np
+from pathlib import Path
+from fieldmark.models import Features
+
+class Slow:
+    """Mean colours; writes a line for each image it embeds, so that double work shows."""
+    dim = 12
+    batch_size = 4
+    def transform(self, image):
+        return np.asarray(image.resize((2, 2)), np.float32)
+    def embed_images(self, batch):
+        with open(os.environ["EMBED_LOG"], "a") as log:
+            for each in batch:
+                log.write(str(float(each.sum())) + "\\n")
+        time.sleep(float(os.environ.get("EMBED_PAUSE", "0")))
+        return Features(batch.reshape(len(batch), -1))
+
+class Other(Slow):
+    pass
+
+class Broken(Slow):
+    def embed_images(self, batch):
+        raise RuntimeError("the GPU is on fire")
+'''
+
+TASK = """
+task: blobs
+title: Blobs
+dataset: folder
+metric: accuracy
+also: [macro_f1]
+parts: {parts}
+probe: {{classifier: simpleshot, normalise: [centre, l2]}}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of 72 pictures in 3 classes, a task with 3 settings, a model that logs its work."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EMBED_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("FIELDMARK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FIELDMARK_DATA_FOLDER", str(tmp_path / "photos"))
+    for number in range(72):
+        split, name = ("train", "test")[number % 2], "abc"[number % 3]
+        write_image(tmp_path / "photos" / split / name / f"{number}.png", number)
+    there, back = (
+        "{train: {split: train}, test: {split: test}}",
+        "{train: {split: test}, test: {split: train}}",
+    )
+    settings = f"{{p1: {there}, p2: {back}}}"
+    (tmp_path / "blobs.yaml").write_text(TASK.format(parts=settings))
+    (tmp_path / "m.py").write_text(MODEL)
+    return tmp_path
+
+
+def fieldmark(*words: str) -> int:
+    return main([*words, "--quiet"])
+
+
+def answers(results: Path) -> list[tuple[object, ...]]:
+    """Everything that was found, without when and how long."""
+    with sqlite3.connect(results / "fieldmark.db") as db:
+        predictions = db.execute(
+            "SELECT run.model, n_train, seed, named.part, repeat, named.id, target, prediction,"
+            " named.score, named.unit FROM prediction_named AS named JOIN run ON run.id = named.run"
+        ).fetchall()
+        scores = db.execute(
+            "SELECT run.model, n_train, seed, score.part, metric, value, low, high, n FROM score"
+            " JOIN run ON run.id = score.run WHERE run.state = 'done'"
+        ).fetchall()
+    return sorted(predictions, key=repr) + sorted(scores, key=repr)
+
+
+GRID = [
+    "--model",
+    "m.py:Slow",
+    "--model",
+    "m.py:Other",
+    "--task",
+    "blobs.yaml",
+    "--n-train",
+    "3",
+    "-1",
+]
+
+
+@pytest.mark.slow
+def test_killed_at_ten_random_moments_the_table_is_the_same_bit_for_bit(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EMBED_PAUSE", "0.02")
+    command = [sys.executable, "-m", "fieldmark", "run", *GRID, "--quiet", "--results", "killed"]
+    dice = random.Random(4)
+    began = time.monotonic()
+    assert (
+        subprocess.run(
+            command,
+            check=False,
+            env=os.environ
+            | {
+                "FIELDMARK_CACHE": str(place / "other-cache"),
+                "EMBED_LOG": str(place / "log-undisturbed"),
+            },
+        ).returncode
+        == 0
+    )
+    whole = time.monotonic() - began
+    (place / "killed").rename(place / "calm")
+    calm = answers(place / "calm")
+    kills = 0
+    while kills < 10:
+        victim = subprocess.Popen(command)
+        try:
+            victim.wait(timeout=dice.uniform(0.25, 0.9) * whole)
+        except subprocess.TimeoutExpired:
+            victim.send_signal(signal.SIGKILL)
+            victim.wait()
+        kills += 1
+    assert subprocess.run(command, check=False).returncode == 0
+    assert answers(place / "killed") == calm
+    embedded = (place / "log").read_text().splitlines()
+    n_images = 72 * 2  # two models with features of their own
+    assert len(set(embedded)) <= n_images
+    assert len(embedded) <= n_images + 10 * 4, "only batches in flight may be computed again"
+
+
+def test_second_run_with_other_probe_shots_or_seed_embeds_nothing(place: Path) -> None:
+    base = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml"]
+    assert fieldmark(*base) == 0
+    n_embedded = len((place / "log").read_text().splitlines())
+    assert n_embedded == 72
+    assert fieldmark(*base, "--probe", "neighbours") == 0
+    assert fieldmark(*base, "--n-train", "3", "6") == 0
+    assert fieldmark(*base, "--seed", "5", "--n-train", "6") == 0
+    assert len((place / "log").read_text().splitlines()) == n_embedded
+    assert len(answers(place / "results")) > 0
+
+
+def test_finished_runs_are_not_done_again_unless_forced(place: Path) -> None:
+    assert fieldmark("run", *GRID) == 0
+    with sqlite3.connect("results/fieldmark.db") as db:
+        first = db.execute("SELECT id, finished FROM run ORDER BY id").fetchall()
+    before = answers(place / "results")
+    assert fieldmark("run", *GRID) == 0
+    with sqlite3.connect("results/fieldmark.db") as db:
+        assert db.execute("SELECT id, finished FROM run ORDER BY id").fetchall() == first
+    assert fieldmark("run", *GRID, "--force") == 0
+    assert answers(place / "results") == before
+
+
+def test_an_edited_model_file_is_another_model(place: Path) -> None:
+    base = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml"]
+    assert fieldmark(*base) == 0
+    (place / "m.py").write_text(MODEL.replace("(2, 2)", "(3, 3)").replace("dim = 12", "dim = 27"))
+    assert fieldmark(*base) == 0
+    with sqlite3.connect("results/fieldmark.db") as db:
+        assert db.execute("SELECT count(*) FROM run WHERE state = 'done'").fetchone() == (2,)
+    assert len((place / "log").read_text().splitlines()) == 144
+
+
+def test_changed_labels_are_another_dataset(place: Path) -> None:
+    base = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml"]
+    assert fieldmark(*base) == 0
+    (place / "photos/train/a/0.png").rename(place / "photos/train/b/0.png")
+    assert fieldmark(*base) == 0
+    with sqlite3.connect("results/fieldmark.db") as db:
+        assert db.execute("SELECT count(*) FROM run WHERE state = 'done'").fetchone() == (2,)
+    assert len((place / "log").read_text().splitlines()) == 72
+
+
+def test_one_failed_job_keeps_the_others_and_exits_5(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "--model", "m.py:Broken", "--model", "m.py:Slow", "--task", "blobs.yaml"]
+    assert fieldmark(*words) == 5
+    told = capsys.readouterr()
+    assert "RuntimeError: the GPU is on fire" in told.out
+    assert told.err == "fieldmark: 1 of 2 runs failed.\n"
+    with sqlite3.connect("results/fieldmark.db") as db:
+        states = dict(db.execute("SELECT model, state FROM run").fetchall())
+        (error,) = db.execute("SELECT error FROM run WHERE state = 'failed'").fetchone()
+    assert states == {"m.py:Broken": "failed", "m.py:Slow": "done"}
+    assert "Traceback" in error
+    (place / "m.py").write_text(
+        MODEL.replace(
+            'raise RuntimeError("the GPU is on fire")', "return Slow.embed_images(self, batch)"
+        )
+    )
+    assert fieldmark(*words) == 0
+
+
+def test_stored_ids_are_the_test_images(place: Path) -> None:
+    """Defect: predictions were zipped with the ids of training and test rows."""
+    assert fieldmark("run", "--model", "m.py:Slow", "--task", "blobs.yaml") == 0
+    with sqlite3.connect("results/fieldmark.db") as db:
+        rows = db.execute("SELECT part, id, target FROM prediction_named").fetchall()
+    assert {(part, each.split("/")[0]) for part, each, _ in rows} == {
+        ("p1", "test"),
+        ("p2", "train"),
+    }
+    assert all(each.split("/")[1] == target for _, each, target in rows)
+
+
+def test_plan_has_no_side_effects_and_gives_reasons(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Defect: a dry run created the database and cleared claims."""
+    before = sorted(place.rglob("*"))
+    words = ["plan", *GRID, "--n-test", "5", "--json"]
+    assert main(words) == 0
+    assert sorted(place.rglob("*")) == before
+    plan = json.loads(capsys.readouterr().out)
+    assert [job["status"] for job in plan["jobs"]] == ["run"] * 4
+    assert fieldmark("run", "--model", "m.py:Slow", "--task", "blobs.yaml") == 0
+    assert (
+        main(
+            [
+                "plan",
+                "--model",
+                "m.py:Slow",
+                "--task",
+                "blobs.yaml",
+                "--n-train",
+                "0",
+                "500",
+                "-1",
+                "--json",
+            ]
+        )
+        == 0
+    )
+    jobs = json.loads(capsys.readouterr().out)["jobs"]
+    assert [job["status"] for job in jobs] == ["refused", "run", "done"]
+    assert jobs[0]["why"] == "a probe cannot learn from 0 training images"
+    assert (
+        jobs[1]["why"]
+        == "fewer than 500 training images in 2 of 2 parts (fewest: 36): all are used"
+    )
+    assert jobs[1]["to embed"] in (0, 72)  # files made a moment ago are not remembered
+    assert (
+        main(
+            [
+                "plan",
+                "--model",
+                "m.py:Slow",
+                "--task",
+                "blobs.yaml",
+                "--data",
+                "folder=gone",
+                "--json",
+            ]
+        )
+        == 0
+    )
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert job["status"] == "no data" and "gone  does not exist" in job["why"]
+
+
+def test_run_claimed_by_a_living_process_is_left_alone(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment = os.environ | {"EMBED_PAUSE": "0.3"}
+    command = [
+        sys.executable,
+        "-m",
+        "fieldmark",
+        "run",
+        "--model",
+        "m.py:Slow",
+        "--task",
+        "blobs.yaml",
+        "--quiet",
+    ]
+    other = subprocess.Popen(command, env=environment)
+    try:
+        while not (place / "log").exists():
+            time.sleep(0.02)
+        assert main(["plan", "--model", "m.py:Slow", "--task", "blobs.yaml", "--json"]) == 0
+        (job,) = json.loads(capsys.readouterr().out)["jobs"]
+        assert job["status"] == "claimed" and f"process {other.pid}" in job["why"]
+    finally:
+        other.kill()
+        other.wait()
+    assert main(["plan", "--model", "m.py:Slow", "--task", "blobs.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"][0]["status"] == "run"

@@ -1,0 +1,254 @@
+"""The text of tables, letter by letter, and what programs read."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+
+from fieldmark.errors import UnknownName
+from fieldmark.report import long_table, part_table, plain_rows, read_table, wide_table
+from fieldmark.report.signature import signature
+from fieldmark.store import RunFilter, RunSpec, Score, Store
+
+APP = version("fieldmark")
+BELUGA = (
+    "task=beluga version=1 data=77aa protocol=probe/neighbours settings=0d67c20e n_train=all "
+    f"seed=0 app={APP}"
+)
+SPECIES = (
+    "task=world-species data=0a1b protocol=probe/ridge settings=a6d7a35f n_train=all "
+    f"seed=0 app={APP}"
+)
+
+
+def right(n: int, n_right: int, shift: int = 0) -> np.ndarray:
+    return np.roll(np.arange(n) < n_right, shift)
+
+
+def test_wide_table(store):
+    assert wide_table(read_table(store), width=90) == (
+        "                                                            beluga        world-species\n"
+        "model                                  mean ↑           accuracy ↑           accuracy ↑\n"
+        "open-clip/hf-hub:imageomics/bioclip-2    77.0  80.0 ± 5.5 (n=200)*  74.0 ± 4.2 (n=412)*\n"
+        "timm/vit_base_patch16_224                71.9  71.0 ± 6.2 (n=200)   72.8 ± 4.3 (n=412)*\n"
+        "classical/chance                         29.8  45.0 ± 6.8 (n=200)   14.6 ± 3.4 (n=412)\n"
+        "classical/colour                            –     –                 65.5 ± 4.6 (n=412)\n"
+        "\n"
+        "↑ higher is better · ± half of the 95 % interval · n items tested · – not run (models "
+        "with\ngaps come last) · * not distinguishable from the best of its column\n"
+        f"{BELUGA}\n"
+        f"{SPECIES}"
+    )
+
+
+def test_wide_table_at_80_columns_goes_on_below(store):
+    text = wide_table(read_table(store))
+    assert text.startswith(
+        "                                                            beluga\n"
+        "model                                  mean ↑           accuracy ↑\n"
+        "open-clip/hf-hub:imageomics/bioclip-2    77.0  80.0 ± 5.5 (n=200)*\n"
+        "timm/vit_base_patch16_224                71.9  71.0 ± 6.2 (n=200)\n"
+        "classical/chance                         29.8  45.0 ± 6.8 (n=200)\n"
+        "classical/colour                            –     –\n"
+        "\n"
+        "                                             world-species\n"
+        "model                                           accuracy ↑\n"
+        "open-clip/hf-hub:imageomics/bioclip-2  74.0 ± 4.2 (n=412)*\n"
+        "timm/vit_base_patch16_224              72.8 ± 4.3 (n=412)*\n"
+    )
+    assert all(len(line) <= 80 for line in text.splitlines() if not line.startswith("task="))
+
+
+def test_a_narrow_screen_still_shows_every_number(store):
+    wide, narrow = (wide_table(read_table(store), width) for width in (200, 10))
+    for cell in (
+        "80.0 ± 5.5 (n=200)*",
+        "65.5 ± 4.6 (n=412)",
+        "open-clip/hf-hub:imageomics/bioclip-2",
+    ):
+        assert cell in wide and cell in narrow
+
+
+def test_long_table(store):
+    where = RunFilter(tasks=("world-*",))
+    assert long_table(read_table(store, where)) == (
+        "all: protocol=probe/ridge  n_train=all  n_test=all  seed=0  repeats=1\n"
+        "metric=accuracy ↑  answered=100.0 %\n"
+        "model                                  task           score  interval        n  units\n"
+        "classical/chance                       world-species   14.6  [11.5, 18.3]  412    412\n"
+        "classical/colour                       world-species   65.5  [60.8, 70.0]  412    412\n"
+        "open-clip/hf-hub:imageomics/bioclip-2  world-species   74.0  [69.6, 78.0]  412    412  *\n"
+        "timm/vit_base_patch16_224              world-species   72.8  [68.3, 76.9]  412    412  *\n"
+        "\n"
+        "↑ higher is better · intervals of 95 % · n items tested · * not distinguishable\n"
+        "from the best of its column\n"
+        f"{SPECIES}"
+    )
+
+
+def test_part_table(tmp_path, filled):
+    spec = RunSpec("a", "newt", "probe/svm", {"score": "pooled"}, n_train=10)
+    with Store.open(tmp_path / "parts.db") as store:
+        filled(store, spec, {"age: fox": right(20, 15), "count": right(30, 10)})
+        filled(store, replace(spec, model="b"), {"age: fox": right(20, 20), "count": right(30, 20)})
+        text = part_table(read_table(store, by_part=True))
+    assert text == (
+        "newt  accuracy ↑\n"
+        "part                                b                   a\n"
+        "(the whole task)   80.0 ± 10.9 (n=50)  50.0 ± 13.4 (n=50)\n"
+        "age: fox          100.0 ±  8.1 (n=20)  75.0 ± 17.8 (n=20)\n"
+        "count              66.7 ± 16.0 (n=30)  33.3 ± 16.0 (n=30)\n"
+        "\n"
+        "↑ higher is better · ± half of the 95 % interval · n items tested\n"
+        f"task=newt protocol=probe/svm settings=7782955b n_train=10 seed=0 app={APP}"
+    )
+
+
+def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
+    with Store.open(tmp_path / "lost.db") as store:
+        filled(store, RunSpec("chat/x", "beluga", "ask"), {"": right(100, 60)}, n_lost=5)
+        filled(store, RunSpec("chat/y", "beluga", "ask"), {"": right(100, 55)})
+        text = wide_table(read_table(store))
+    assert text == (
+        "                      beluga\n"
+        "model             accuracy ↑\n"
+        "chat/x  57.9 ± 9.7 (n=95) *†\n"
+        "chat/y  55.0 ± 9.6 (n=100)*\n"
+        "\n"
+        "↑ higher is better · ± half of the 95 % interval · n items tested · * not\n"
+        "distinguishable from the best of its column\n"
+        "† items without an answer are left out, not counted as wrong:\n"
+        "  chat/x, beluga: 2 failed, 3 unparsed of 100\n"
+        f"task=beluga protocol=ask settings=881087d8 n_train=all seed=0 app={APP}"
+    )
+
+
+def test_runs_that_are_not_done_are_counted(store):
+    failed = store.begin_run(RunSpec("timm/new", "beluga", "probe/neighbours"))
+    store.fail_run(failed, "boom")
+    store.begin_run(RunSpec("timm/newer", "beluga", "probe/neighbours"))
+    wanted = "not shown: 1 failed, 1 not finished (run the same command again to complete them)"
+    assert wanted in wide_table(read_table(store)).splitlines()
+
+
+def test_an_empty_store_gives_an_empty_table(tmp_path):
+    with Store.open(tmp_path / "none.db", read_only=True) as store:
+        table = read_table(store, RunFilter(models=("anything",)))
+    assert (wide_table(table), long_table(table), part_table(table)) == ("", "", "")
+    assert plain_rows(table) == []
+
+
+def test_plain_rows_are_json(store):
+    rows = plain_rows(read_table(store, RunFilter(models=("timm/*",), tasks=("beluga",))))
+    (row,) = json.loads(json.dumps(rows))
+    assert row["model"] == "timm/vit_base_patch16_224" and row["metric"] == "accuracy"
+    assert row["value"] == 0.71 and row["low"] < 0.71 < row["high"]
+    assert (row["n"], row["n_items"], row["n_answered"], row["n_train"]) == (200, 200, 200, None)
+    assert row["is_tied_with_best"] is None, "alone in its column: nothing to compare with"
+    assert len(row["key"]) == 32 and row["app"] == APP
+
+
+@pytest.mark.parametrize(
+    ("where", "text"),
+    [
+        (
+            RunFilter(models=("timm/vit_base_patch16_242",)),
+            "model in these results 'timm/vit_base_patch16_242' is not known. Did you mean "
+            "'timm/vit_base_patch16_224'? `fieldmark table` lists all.",
+        ),
+        (
+            RunFilter(tasks=("belgua",)),
+            "task in these results 'belgua' is not known. Did you mean 'beluga'? `fieldmark table` "
+            "lists all.",
+        ),
+    ],
+)
+def test_a_name_nobody_ran_is_told(store, where, text):
+    with pytest.raises(UnknownName) as caught:
+        read_table(store, where)
+    assert str(caught.value) == text
+
+
+def test_a_metric_nobody_scored_is_told(store):
+    with pytest.raises(
+        UnknownName, match="metric of these runs 'acuracy' is not known. Did you mean"
+    ):
+        read_table(store, metric="acuracy")
+
+
+def test_another_metric_can_be_shown(store):
+    run = store.runs(RunFilter(models=("classical/colour",)))[0]
+    first = store.scores()[run.id]
+    store.rescore_run(run.id, [*first, Score("macro_f1", 0.25, low=0.2, high=0.3, n=412)])
+    (row,) = read_table(store, metric="macro_f1").rows
+    assert (row.model, row.score.value) == ("classical/colour", 0.25)
+
+
+def test_ways_of_asking_are_never_mixed_in_one_column(tmp_path, filled):
+    spec = RunSpec("a", "newt", "probe/svm", {"probe": {"C": 1.0, "folds": 5}})
+    others = [
+        spec,
+        replace(spec, n_train=10),
+        replace(spec, protocol="probe/ridge", settings={"probe": {"alpha": 2}}),
+        replace(spec, settings={"probe": {"C": 2.0, "folds": 5}}),
+        replace(spec, data="changed"),
+    ]
+    with Store.open(tmp_path / "ways.db") as store:
+        for index, each in enumerate(others):
+            filled(store, each, {"": right(10, index)})
+        rows = read_table(store).rows
+        text = wide_table(read_table(store), 200)
+    assert len({row.column for row in rows}) == 5
+    heading = {row.score.value: row.column.split("\n") for row in rows}
+    assert heading[0.1] == ["newt", "protocol=probe/svm", "n_train=10", "data=", "C=1.0"]
+    assert heading[0.3][-1] == "C=2.0" and heading[0.4][-2] == "data=changed"
+    assert text.count("task=newt ") == 5, "each column has its own signature"
+
+
+def test_two_versions_of_a_model_have_two_rows(tmp_path, filled):
+    spec = RunSpec("my.py:Net", "beluga", "probe/svm", model_version="aaaaaaaabbbb")
+    with Store.open(tmp_path / "versions.db") as store:
+        filled(store, spec, {"": right(100, 50)})
+        filled(store, replace(spec, model_version="cccccccc"), {"": right(100, 60)})
+        models = [row.model for row in read_table(store).rows]
+    assert sorted(models) == ["my.py:Net (aaaaaaaa)", "my.py:Net (cccccccc)"]
+
+
+def test_mixed_directions_are_ordered_by_rank(tmp_path):
+    with Store.open(tmp_path / "mixed.db") as store:
+        for model, accuracy, error in (("a", 0.9, 3.0), ("b", 0.8, 1.5), ("c", 0.7, math.nan)):
+            run = store.begin_run(RunSpec(model, "t1", "p"))
+            store.finish_run(run, [Score("accuracy", accuracy, is_primary=True, n=10)])
+            run = store.begin_run(RunSpec(model, "t2", "p"))
+            years = Score(
+                "error_years", error, "", error - 0.5, error + 0.5, n=10, is_primary=True,
+                higher_is_better=False, is_fraction=False,
+            )  # fmt: skip
+            store.finish_run(run, [years])
+        text = wide_table(read_table(store, judge=None))
+    assert text.splitlines()[:7] == [
+        "                             t1                      t2",
+        "model  mean rank ↓   accuracy ↑           error_years ↓",
+        "a              1.5  90.0 (n=10)          3 ± 0.5 (n=10)",
+        "b              1.5  80.0 (n=10)        1.5 ± 0.5 (n=10)",
+        "c                –  70.0 (n=10)  undefined       (n=10)",
+        "",
+        "↑ higher is better · ↓ lower is better · ± half of the 95 % interval · n items",
+    ]
+
+
+def test_the_signature_names_what_was_asked():
+    spec = RunSpec(
+        "m", "beluga", "probe/svm", {}, 10, 50, 3, 5, "closed", "2", "ab12", model_version="x"
+    )
+    assert signature(spec) == (
+        "task=beluga@closed version=2 data=ab12 protocol=probe/svm settings=b16809a7 n_train=10 "
+        "n_test=50 seed=3 repeats=5"
+    )
+    assert signature(replace(spec, model="other", model_version="")) == signature(spec)
+    assert signature(replace(spec, settings={"k": 1})) != signature(spec)
