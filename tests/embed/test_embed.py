@@ -180,54 +180,62 @@ def test_damaged_memory_of_contents_is_made_anew(photos: Path, tmp_path: Path) -
     assert embed(Mean(), photos, refs(photos), options(tmp_path)).n_computed == 0
 
 
+CHILD = """
+import sys
+from pathlib import Path
+
+sys.path[:0] = {paths!r}
+from test_embed import Mean, options, refs
+
+from fieldmark.embed import embed
+
+photos, place = Path({photos!r}), Path({place!r})
+{body}
+"""
+
+
+def child(photos: Path, place: Path, body: str) -> list[str]:
+    """The command of another process that embeds the photos."""
+    here = Path(__file__).parent
+    paths = [str(here), str(here.parent)]
+    script = CHILD.format(
+        paths=paths, photos=str(photos), place=str(place), body=textwrap.dedent(body)
+    )
+    return [sys.executable, "-c", script]
+
+
 def test_full_disk_says_so_and_keeps_what_is_there(photos: Path, tmp_path: Path) -> None:
-    script = f"""
-        import resource
-        from pathlib import Path
-        import sys; sys.path[:0] = [{str(Path(__file__).parent)!r},
-        {str(Path(__file__).parents[1])!r}] from test_embed import Mean, refs, options from
-        fieldmark.embed import embed resource.setrlimit(resource.RLIMIT_FSIZE, (130, 130)) import
-        signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN) embed(Mean(), Path({str(photos)!r}),
-        refs(Path({str(photos)!r})), options(Path({str(tmp_path)!r}), batch_size=4))
+    body = """
+        import resource, signal
+        resource.setrlimit(resource.RLIMIT_FSIZE, (130, 130))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        embed(Mean(), photos, refs(photos), options(place, batch_size=4))
     """
     embed(Mean(), photos, refs(photos)[:1], options(tmp_path))  # content.db exists already
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True
-    )
-    assert "cannot be written" in done.stderr and "File too large" in done.stderr
+    done = subprocess.run(child(photos, tmp_path, body), capture_output=True, text=True)
+    assert "cannot be written: File too large. Free some space" in done.stderr
     assert embed(Mean(), photos, refs(photos), options(tmp_path)).is_ok.all()
 
 
 def test_two_writers_at_once_lose_nothing(photos: Path, tmp_path: Path) -> None:
-    script = f"""
-        import sys; sys.path[:0] = [{str(Path(__file__).parent)!r},
-        {str(Path(__file__).parents[1])!r}] from pathlib import Path from test_embed import Mean,
-        refs, options from fieldmark.embed import embed print(embed(Mean(), Path({str(photos)!r}),
-        refs(Path({str(photos)!r})), options(Path({str(tmp_path)!r}), batch_size=1)).is_ok.all())
-    """
-    both = [
-        subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE)
-        for _ in range(2)
-    ]
+    body = "print(embed(Mean(), photos, refs(photos), options(place, batch_size=1)).is_ok.all())"
+    command = child(photos, tmp_path, body)
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
     assert [each.communicate()[0].strip() for each in both] == [b"True", b"True"]
     assert embed(Mean(), photos, refs(photos), options(tmp_path)).n_computed == 0
 
 
 def test_killed_while_embedding_goes_on_where_it_stopped(photos: Path, tmp_path: Path) -> None:
-    script = f"""
-        import sys, time; sys.path[:0] = [{str(Path(__file__).parent)!r},
-        {str(Path(__file__).parents[1])!r}] from pathlib import Path from test_embed import Mean,
-        refs, options from fieldmark.embed import embed class Slow(Mean):
+    body = """
+        import time
+        class Slow(Mean):
             def embed_images(self, batch):
                 time.sleep(0.05)
                 print("x", flush=True)
                 return super().embed_images(batch)
-        embed(Slow(), Path({str(photos)!r}), refs(Path({str(photos)!r})),
-        options(Path({str(tmp_path)!r}), batch_size=1))
+        embed(Slow(), photos, refs(photos), options(place, batch_size=1))
     """
-    victim = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
-    )
+    victim = subprocess.Popen(child(photos, tmp_path, body), stdout=subprocess.PIPE, text=True)
     assert victim.stdout is not None
     for _ in range(7):
         victim.stdout.readline()

@@ -190,7 +190,7 @@ class TestBootstrap:
         assert bootstrap(Items(target, unit), target, accuracy, QUICK).n_units == 4
 
     def test_parts_are_never_lost(self) -> None:
-        """Drawn within parts: each keeps its size, so a small part cannot vanish from a resample."""
+        """Drawn within parts: each keeps its size, so a small part cannot vanish."""
         target = np.zeros(103, int)
         prediction = np.r_[np.zeros(100, int), np.ones(3, int)]
         part = np.r_[np.zeros(100, int), np.ones(3, int)]
@@ -294,9 +294,7 @@ def test_defect_interval_ignores_the_statistic() -> None:
 
 def test_defect_interval_builds_a_draws_x_n_table() -> None:
     """2,000 x 150,000 indices would be 2.4 GB."""
-    random = np.random.default_rng(0)
-    target = random.integers(0, 50, 150_000)
-    prediction = np.where(random.random(150_000) < 0.9, target, random.integers(0, 50, 150_000))
+    target, prediction = zipf(150_000, 50, 0)
     tracemalloc.start()
     bootstrap(Items(target), prediction, accuracy)
     bootstrap(Items(target), prediction, macro_f1, Resampling(draws=20))

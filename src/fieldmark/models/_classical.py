@@ -55,7 +55,7 @@ def _hue_bins(planes: np.ndarray, high: np.ndarray, spread: np.ndarray) -> np.nd
     safe = np.maximum(spread, 1.0)
     sixth = np.where(high == green, (blue - red) / safe + 2, (red - green) / safe + 4)
     sixth = np.where(high == red, (green - blue) / safe, sixth)
-    return np.asarray((sixth * 4).astype(np.intp) % 24)
+    return np.asarray(np.floor(sixth * 4).astype(np.intp) % 24)
 
 
 def _moments(values: np.ndarray) -> Vector:

@@ -71,9 +71,8 @@ def check_options(name: ModelName, known: Iterable[str]) -> None:
     known = sorted(known)
     for key in name.options:
         if key not in known:
-            listed = ", ".join(known) or "none"
-            where = f"model {name.text!r}: it takes {listed}."
-            raise UnknownName("option", key, known, where=where)
+            takes = ", ".join(known) or "no options"
+            raise UnknownName(f"model {name.text!r} takes {takes}: option", key, known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -264,7 +264,7 @@ def _recipe(library: Any, request: Request, folder: Path, config: Any) -> Any:
 
 
 def _sizes(request: Request, about: dict[str, Any]) -> tuple[tuple[int, int], tuple[int, int], str]:
-    """Input size, size before the crop, and how the image is fitted, from a processor's settings."""
+    """Input size, size before the crop, and how it is fitted, from a processor's settings."""
     size = about.get("size") or {}
     if size.get("height") and size.get("width"):
         resize, fit = (int(size["height"]), int(size["width"])), "squash"

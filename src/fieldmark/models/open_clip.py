@@ -13,7 +13,10 @@ warns about. https://github.com/mlfoundations/open_clip
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -242,17 +245,29 @@ def _create(library: Any, request: Request, arguments: dict[str, Any]) -> Any:
     from fieldmark.models._user import first_line
 
     try:
-        return library.create_model(
-            **arguments,
-            device="cpu",
-            force_image_size=request.pixels(),
-            pretrained_text=False,
-            require_pretrained=arguments["load_weights"],
-        )
+        with _own_log():
+            return library.create_model(
+                **arguments,
+                device="cpu",
+                force_image_size=request.pixels(),
+                pretrained_text=False,
+                require_pretrained=arguments["load_weights"],
+            )
     except (RuntimeError, ValueError, KeyError, TypeError, OSError) as error:
         raise ModelError(
             f"model {request.name.text!r}: open_clip says {first_line(error)}."
         ) from error
+
+
+@contextlib.contextmanager
+def _own_log() -> Iterator[None]:
+    """Keeps open_clip, which logs to the root, from giving the whole program a log on stderr."""
+    handler = logging.NullHandler()
+    logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
 
 
 def _recipe(about: dict[str, Any]) -> Any:

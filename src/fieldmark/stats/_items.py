@@ -45,8 +45,7 @@ class Items:
 
     def unit_codes(self) -> np.ndarray:
         """A number per item, 0 up, equal for items of one unit and part."""
-        pairs = np.stack([self.part_codes(), _number_units(self.unit, len(self.target))])
-        return np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
+        return number_rows(self.part_codes(), _number_units(self.unit, len(self.target)))[1]
 
 
 def estimate(items: Items, prediction: np.ndarray, metric: Metric) -> float:
@@ -77,10 +76,20 @@ def item_values(metric: Metric, target: np.ndarray, prediction: np.ndarray) -> n
     """What each item adds to a metric that is a mean over items; None for any other metric."""
     if getattr(metric, "kind", "other") != "mean":
         return None
-    pairs = np.stack([np.asarray(target), np.asarray(prediction)])
-    distinct, cell = np.unique(pairs, axis=1, return_inverse=True)
-    value_c = [metric(each[:1], each[1:], np.ones(1)) for each in distinct.T]
-    return np.array(value_c, np.float64)[cell.ravel()]
+    target, prediction = np.asarray(target), np.asarray(prediction)
+    first_c, cell_n = number_rows(target, prediction)
+    value_c = [metric(target[[c]], prediction[[c]], np.ones(1)) for c in first_c]
+    return np.array(value_c, np.float64)[cell_n]
+
+
+def number_rows(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each distinct row occurs first, and the number of every row, 0 up as the rows sort."""
+    first_c, code_n = np.unique(columns[0], return_index=True, return_inverse=True)[1:]
+    for column in columns[1:]:
+        values, each_n = np.unique(column, return_inverse=True)
+        paired_n = code_n * len(values) + each_n
+        first_c, code_n = np.unique(paired_n, return_index=True, return_inverse=True)[1:]
+    return first_c, code_n
 
 
 def _number_units(unit: np.ndarray | None, n: int) -> np.ndarray:

@@ -1,8 +1,10 @@
 """Do two models differ, on the same items?
 
-The interval of the difference comes from resamples that both models share. The test asks how often
-chance alone would part them so far: the exact McNemar test for a share without clusters, else
-swapping the two models' answers unit by unit.
+The test asks how often chance alone would part them so far: the exact McNemar test for a share
+without clusters, else swapping the two models' answers unit by unit. The interval of the difference
+comes from resamples that both models share; for a share without clusters from Bonett and Price's
+formula, because resamples of a handful of items on which the models disagree cover too little (85 %
+of n=100 with 4 such items, the formula 99) and contradict the exact test.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from scipy.special import bdtr
@@ -58,14 +61,19 @@ def paired_difference(
         return Difference(math.nan, math.nan, math.nan, 1.0, "sign-flip")
     value = estimate(items, first, metric) - estimate(items, second, metric)
     lead_n = _leads(items, first, second, metric)
+    p, test = _test(items, first, second, metric, resampling)
+    if lead_n is not None and test == "mcnemar":
+        low, high = _split_limits(lead_n, resampling.level)
+        return Difference(value, min(low, value), max(high, value), p, test)
     if lead_n is not None:
         replicate_r = replicate_mean(items, lead_n, resampling)
     else:
         replicate_r = _replicate_cells(items, first, second, metric, resampling)
-    low, high = getattr(metric, "bounds", (-math.inf, math.inf))
-    span = high - low
-    limits = percentile_limits(value, replicate_r, items, resampling, (-span, span))
-    return Difference(value, *limits, *_test(items, first, second, metric, resampling))
+    least, most = getattr(metric, "bounds", (-math.inf, math.inf))
+    bounds = (least - most, most - least)
+    return Difference(
+        value, *percentile_limits(value, replicate_r, items, resampling, bounds), p, test
+    )
 
 
 def ties_with_best(
@@ -130,6 +138,14 @@ def _test(
 def _mcnemar(n_first: int, n_second: int) -> float:
     """Exact two-sided p of so uneven a split of the items on which only one model is right."""
     return min(1.0, 2 * float(bdtr(min(n_first, n_second), n_first + n_second, 0.5)))
+
+
+def _split_limits(lead_n: np.ndarray, level: float) -> tuple[float, float]:
+    """Bonett and Price 2012: one item added to each side on which only one model is right."""
+    n, z = len(lead_n) + 2, NormalDist().inv_cdf((1 + level) / 2)
+    first, second = (int((lead_n == sign).sum() + 1) / n for sign in (1, -1))
+    half = z * math.sqrt((first + second - (first - second) ** 2) / n)
+    return max(-1.0, first - second - half), min(1.0, first - second + half)
 
 
 def _flip_means(items: Items, lead_n: np.ndarray, resampling: Resampling) -> float:

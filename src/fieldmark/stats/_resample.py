@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.stats._items import Items
+from fieldmark.stats._items import Items, number_rows
 
 _BLOCK_ENTRIES = 1 << 21
 
@@ -92,11 +92,12 @@ class MeanKinds:
 def mean_kinds(items: Items, value_n: np.ndarray) -> MeanKinds:
     """The kinds of units for a score that is a mean of item values."""
     unit_n = items.unit_codes()
-    part_u = np.zeros(unit_n.max() + 1)
+    part_u = np.zeros(unit_n.max() + 1, np.intp)
     part_u[unit_n] = items.part_codes()
-    content = np.stack([part_u, np.bincount(unit_n), np.bincount(unit_n, value_n)])
-    distinct, count = np.unique(content, axis=1, return_counts=True)
-    return MeanKinds(Kinds(count, distinct[0]), distinct[1], distinct[2], items.score)
+    size_u, total_u = np.bincount(unit_n), np.bincount(unit_n, value_n)
+    first_k, kind_u = number_rows(part_u, size_u, total_u)
+    kinds = Kinds(np.bincount(kind_u), part_u[first_k])
+    return MeanKinds(kinds, size_u[first_k], total_u[first_k], items.score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +125,25 @@ class CellKinds:
 
 def cell_kinds(items: Items, *predictions: np.ndarray) -> CellKinds:
     """The kinds of units for any score of targets and predictions."""
-    table = np.stack([items.part_codes(), np.asarray(items.target), *map(np.asarray, predictions)])
-    distinct, cell_n = np.unique(table, axis=1, return_inverse=True)
-    unit_n, cell_n = items.unit_codes(), cell_n.ravel()
+    columns = np.stack([items.target, *predictions], axis=1)
+    part_n = items.part_codes()
+    first_c, cell_n = number_rows(part_n, *columns.T)
+    part_c = part_n[first_c]
+    content = _contents(items.unit_codes(), cell_n)
+    kinds = sorted(content)
+    return CellKinds(
+        Kinds(np.array([content[each] for each in kinds]), part_c[[each[0] for each in kinds]]),
+        part_c,
+        columns[first_c],
+        np.repeat(np.arange(len(kinds)), [len(each) for each in kinds]),
+        np.array([cell for each in kinds for cell in each]),
+    )
+
+
+def _contents(unit_n: np.ndarray, cell_n: np.ndarray) -> Counter[tuple[int, ...]]:
+    """How many units have which cells."""
+    if unit_n.max() + 1 == len(unit_n):
+        return Counter({(cell,): int(n) for cell, n in enumerate(np.bincount(cell_n))})
     order = np.lexsort((cell_n, unit_n))
     edges = np.flatnonzero(np.diff(unit_n[order])) + 1
-    content = Counter(tuple(each) for each in np.split(cell_n[order], edges))
-    kinds = sorted(content)
-    part = distinct[0]
-    return CellKinds(
-        Kinds(np.array([content[each] for each in kinds]), part[[each[0] for each in kinds]]),
-        part,
-        distinct[1:].T,
-        np.repeat(np.arange(len(kinds)), [len(each) for each in kinds]),
-        np.concatenate([np.array(each) for each in kinds]),
-    )
+    return Counter(tuple(each.tolist()) for each in np.split(cell_n[order], edges))

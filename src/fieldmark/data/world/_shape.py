@@ -165,10 +165,14 @@ class Layer:
 
     def add(self, pen: Pen, place: Place) -> None:
         if pen.counts:
-            self.chunks.append(place.apply(np.array(pen.points, dtype=np.float64)))
-            self.counts += pen.counts
-            self.smooth += pen.smooth
-            self.inks += pen.inks
+            self.add_points(pen, place.apply(np.array(pen.points, dtype=np.float64)))
+
+    def add_points(self, pen: Pen, points: NDArray[np.float64]) -> None:
+        """A pen's drawing whose points are in pixels already."""
+        self.chunks.append(points)
+        self.counts += pen.counts
+        self.smooth += pen.smooth
+        self.inks += pen.inks
 
     def paint(self, size_px: int) -> Sprite | None:
         """None when nothing lies in the picture."""

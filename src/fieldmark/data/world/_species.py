@@ -181,7 +181,7 @@ def _one_species(
     marks = {genus.shared_mark, *dice.sample(own, 1 + dice.below(2))}
     spread = 0.3 * (1.1 - difficulty)
     form = {name: value * (1 + dice.around(spread)) for name, value in genus.form.items()}
-    traits = _traits(dice, genus, form, pattern, marks)
+    traits = _traits(dice, genus, form, (pattern, marks), difficulty)
     words = [pattern, *sorted(marks), *genus.colours, str(traits["habitat"])]
     taken = {each.ranks["species"] for each in sisters}
     latin = _names.epithets(genus.ranks["genus"], dice.sample(words, len(words)), dice)
@@ -189,7 +189,7 @@ def _one_species(
     spoken = [each for each in words[: len(marks) + 2] if each != "plain"]
     candidates = _names.common_names(spoken, str(traits["habitat"]), genus.noun, dice)
     common = next(each for each in candidates if each not in names)
-    shift = 46 * (1 - difficulty)
+    shift = 44 * (1 - difficulty)
     colours = (_shifted(dice, genus.colours[0], shift), _shifted(dice, genus.colours[1], shift))
     scientific = f"{ranks['genus']} {ranks['species']}"
     description = _text.describe(scientific, common, ranks, traits)
@@ -204,9 +204,10 @@ def _shifted(dice: Dice, name: str, amount: float) -> Colour:
 
 
 def _traits(
-    dice: Dice, genus: _Genus, form: dict[str, float], pattern: str, marks: set[str]
+    dice: Dice, genus: _Genus, form: dict[str, float], shown: tuple[str, set[str]], difficulty: float
 ) -> dict[str, Trait]:
-    habitat = dice.choice(genus.habitats)
+    habitat = genus.habitats[0 if dice.chance(0.4 + difficulty) else -1]
+    pattern, marks = shown
     size_cm = dice.between(*genus.kind.size_cm)
     fresh = {"reef": "saltwater", "open_sea": "saltwater", "river": "freshwater"}
     return {

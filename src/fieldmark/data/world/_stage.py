@@ -40,6 +40,7 @@ _EXTENT = {
 FROM_ABOVE = ("beetle", "butterfly", "spider", "plankton")
 SWIMMERS = ("fish", "whale")
 _PERCHES = frozenset(("pole", "sign", "in_hand"))
+_UPRIGHT = _PERCHES | {"nest", "egg", "flower"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,8 @@ def make_burst(seed: int, difficulty: float, species: Species, scene: Scene) -> 
 
 
 def _light(dice: Dice, difficulty: float, rating: int) -> tuple[int, int, int]:
-    gain = 128 + dice.around(16 + 60 * difficulty)
-    warm = dice.around(4 + 24 * difficulty)
+    gain = 128 + dice.around(12 + 48 * difficulty)
+    warm = dice.around(3 + 22 * difficulty)
     dim = 0.62 if rating <= 2 and dice.chance(0.6) else 1.0
     red, green, blue = (
         int(max(52.0, min(170.0, each * dim))) for each in (gain + warm, gain, gain - warm)
@@ -138,6 +139,12 @@ def build_layer(seed: int, difficulty: float, scene: Scene, burst: Burst, cast: 
     scenery = Dice(seed, "scenery", cast.looks[0].species.index, scene.burst)
     if extras & _PERCHES:
         place = replace(place, y=SIZE_PX * 0.62)
+    if extras & _UPRIGHT:
+        place = replace(place, turn=0.0)
+    if len(cast.looks) + len(cast.others) > 1:
+        place = replace(place, scale=place.scale * 0.74)
+    if scene.behaviour == "feeding_young":
+        place = replace(place, x=place.x + (34 if place.is_flipped else -34))
     _add_company(layer, scene, cast, place, (scenery, dice, difficulty))
     if scene.n_animals:
         pose = make_pose(scene.behaviour, scene.frame, dice, difficulty)
@@ -188,6 +195,8 @@ def _add_main(layer: Layer, scene: Scene, cast: Cast, place: Place, how: tuple[P
         pose = replace(pose, stride=0.5, crouch=0.0, neck=-0.2, mouth=0.0)
         layer.add(pen, place)
         pen = Pen()
+    elif extras & {"nest", "in_hand"}:
+        pose = replace(pose, crouch=1.0, neck=max(pose.neck, 0.2), stride=0.0)
     anchors = _DRAW[plan](pen, look, pose)
     if pose.has_food:
         _props.draw_food(pen, anchors.mouth, plan)
@@ -255,17 +264,22 @@ def _add_company(layer: Layer, scene: Scene, cast: Cast, place: Place, how: tupl
 
 
 def _keep_inside(layer: Layer, pen: Pen, place: Place) -> None:
-    """Adds the drawing, shrunk and moved where its middle part would leave the picture."""
+    """Adds the drawing, shrunk and moved where it would leave the picture."""
     points = place.apply(np.array(pen.points, dtype=np.float64))
-    left, top = (float(np.min(np.clip(points[:, axis], -400, 650))) for axis in (0, 1))
-    right, bottom = (float(np.max(np.clip(points[:, axis], -400, 650))) for axis in (0, 1))
-    too_wide = max(right - left, 1.0) / (SIZE_PX * 0.97)
-    if too_wide > 1 and right - left < SIZE_PX * 2:
-        place = replace(place, scale=place.scale / too_wide)
-        left, right = (place.x + (each - place.x) / too_wide for each in (left, right))
-    shift = max(0.0, 3 - left) - max(0.0, right - SIZE_PX + 3) if right - left < SIZE_PX else 0.0
-    lift = max(0.0, 3 - top) if bottom < SIZE_PX * 1.4 else 0.0
-    layer.add(pen, replace(place, x=place.x + shift, y=place.y + lift))
+    left, top = (max(-400.0, each) for each in points.min(axis=0).tolist())
+    right, bottom = (min(650.0, each) for each in points.max(axis=0).tolist())
+    is_grounded = bottom > SIZE_PX * 1.4  # a pole or a stalk that leaves the picture below
+    shrink = max(right - left, 1.0 if is_grounded else place.y - top) / (SIZE_PX * 0.97)
+    if 1 < shrink < 2:
+        foot = np.array([place.x, place.y])
+        points = (points - foot) / shrink + foot
+        left, right = (place.x + (each - place.x) / shrink for each in (left, right))
+        top = place.y + (top - place.y) / shrink
+    if right - left < SIZE_PX:
+        points[:, 0] += max(0.0, 3 - left) - max(0.0, right - SIZE_PX + 3)
+    if not is_grounded:
+        points[:, 1] += max(0.0, 3 - top)
+    layer.add_points(pen, points)
 
 
 def _box(layer: Layer) -> tuple[float, float, float, float]:

@@ -1,0 +1,59 @@
+"""Every command in the README and the docs runs, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.M | re.S)
+LINK = re.compile(r"\]\(([^)#]+?)(?:#[^)]*)?\)")
+
+
+def commands(page: Path) -> list[tuple[str, str, str]]:
+    return [(lang, title, text) for lang, title, text in BLOCK.findall(page.read_text())]
+
+
+WITH_COMMANDS = [page for page in PAGES if any(lang == "sh" for lang, _, _ in commands(page))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
+    """Blocks with a title are files; `sh` blocks are run line by line in a folder of their own."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "FIELDMARK_CACHE": str(tmp_path / "cache")}
+    n_run = 0
+    for lang, title, text in commands(page):
+        if title:
+            (tmp_path / title).write_text(text)
+        for line in text.splitlines() if lang == "sh" else []:
+            line = line.removeprefix("pip install uv && uv run ").partition(" #")[0].strip()
+            if line == "--all-extras pytest":
+                continue  # this very run
+            done = subprocess.run(
+                line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
+            )
+            assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+            n_run += 1
+    assert n_run
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text()):
+        if not target.startswith(("http://", "https://")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_files_of_the_docs_are_all_python_yaml_or_toml() -> None:
+    for page in PAGES:
+        for lang, title, _ in commands(page):
+            assert not title or Path(title).suffix in (".py", ".yaml", ".toml"), (page, title)
+            assert lang in ("sh", "python", "yaml", "toml", "text"), (page, lang)

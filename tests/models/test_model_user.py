@@ -1,0 +1,192 @@
+"""Classes that users write: what they may leave out, and what they are told when something is wrong."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fieldmark.errors import FieldmarkError, ModelError
+from fieldmark.models import Backbone, load_model
+
+NUMPY_MODEL = """
+import numpy as np
+
+class Mean:
+    dim = 3
+
+    def __init__(self, size=8, weights=""):
+        self.size = size
+
+    def transform(self, image):
+        return np.asarray(image.resize((self.size, self.size)), np.float32)
+
+    def embed_images(self, batch):
+        return batch.mean(axis=(1, 2))
+"""
+
+TORCH_MODEL = """
+import torch
+from fieldmark.models import TorchBackbone
+
+class Net(TorchBackbone):
+    def __init__(self, width=5, device="auto", precision="auto"):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            net = torch.nn.Sequential(
+                torch.nn.Conv2d(3, width, 4, 4), torch.nn.BatchNorm2d(width),
+                torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(),
+            )
+        super().__init__(net, self.prepare, device=device, precision=precision)
+
+    def prepare(self, image):
+        pixels = torch.tensor(list(image.resize((16, 16)).tobytes()), dtype=torch.float32)
+        return pixels.reshape(16, 16, 3).permute(2, 0, 1) / 255
+"""
+
+
+def write(folder: Path, text: str, name: str = "mine.py") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_plain_class_is_enough(tmp_path: Path, photos: list[Image.Image]) -> None:
+    path = write(tmp_path, NUMPY_MODEL)
+    model = load_model(f"{path}:Mean?size=4")
+    assert isinstance(model, Backbone)
+    assert (model.name, model.dim) == (f"{path}:Mean?size=4", 3)
+    batch = np.stack([model.transform(each) for each in photos])
+    assert batch.shape == (7, 4, 4, 3)
+    features = model.embed_images(batch).pooled
+    assert features.dtype == np.float32
+    assert np.allclose(features, batch.mean(axis=(1, 2)))
+    assert model.embed_images(batch[:0]).pooled.shape == (0, 3)
+
+
+def test_its_fingerprint_follows_code_options_and_files(tmp_path: Path) -> None:
+    path = write(tmp_path, NUMPY_MODEL)
+    first = load_model(f"{path}:Mean").fingerprint
+    assert load_model(f"{path}:Mean").fingerprint == first
+    assert load_model(f"{path}:Mean?size=4").fingerprint != first
+    weights = tmp_path / "w.bin"
+    prints = set()
+    for content in (b"a", b"b"):
+        weights.write_bytes(content)
+        prints.add(load_model(f"{path}:Mean?weights={weights}").fingerprint)
+    write(tmp_path, NUMPY_MODEL + "# edited\n")
+    prints.add(load_model(f"{path}:Mean").fingerprint)
+    assert len(prints | {first}) == 4
+
+
+def test_a_class_with_its_own_fingerprint_is_believed(tmp_path: Path) -> None:
+    path = write(tmp_path, NUMPY_MODEL.replace("dim = 3", "dim = 3\n    fingerprint = 'mine 1'"))
+    assert load_model(f"{path}:Mean?size=4").fingerprint == "mine 1"
+
+
+def test_a_torch_module_needs_one_call(tmp_path: Path, photos: list[Image.Image]) -> None:
+    path = write(tmp_path, TORCH_MODEL)
+    model = load_model(f"{path}:Net?width=6", device="cpu")
+    batch = np.stack([model.transform(each) for each in photos])
+    together = model.embed_images(batch).pooled
+    alone = np.concatenate([model.embed_images(batch[i : i + 1]).pooled for i in range(7)])
+    assert together.shape == (7, model.dim) == (7, 6)
+    assert np.allclose(together, alone, atol=1e-5)
+    assert model.batch_size == 16
+
+
+def test_torch_fingerprint_of_a_user_class_is_the_same_in_a_new_process(tmp_path: Path) -> None:
+    path = write(tmp_path, TORCH_MODEL)
+    script = f"from fieldmark.models import load_model; print(load_model('{path}:Net').fingerprint)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == load_model(f"{path}:Net").fingerprint
+    other = write(tmp_path, TORCH_MODEL.replace("/ 255", "/ 256"), "other.py")
+    assert load_model(f"{other}:Net").fingerprint != done.stdout.strip()
+    assert load_model(f"{path}:Net?width=6").fingerprint != done.stdout.strip()
+
+
+BASE = "class M:\n    dim = 2\n    def transform(self, i): return i\n    def embed_images(self, b): return b\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "line"),
+    [
+        (
+            BASE.replace("embed_images", "embed"),
+            "",
+            "model 'NAME': M has no `embed_images`, expected a method: stacked transform results in, "
+            "features (n × dim) out.",
+        ),
+        (
+            BASE.replace("def transform(self, i): return i", "transform = 3"),
+            "",
+            "model 'NAME': M has an unusable 3 as `transform`, expected a method: an RGB PIL image in, "
+            "an array out.",
+        ),
+        (
+            BASE.replace("dim = 2", "dim = 0"),
+            "",
+            "model 'NAME': M has an unusable 0 as `dim`, expected the length of a feature, "
+            "a whole number above 0.",
+        ),
+        (
+            BASE.replace("dim = 2", "dim = 2\n    fingerprint = 7"),
+            "",
+            "model 'NAME': `fingerprint` is 7, expected text that changes with the weights "
+            "(or none at all: then one is made from the file and the options).",
+        ),
+        (
+            BASE + "    def __init__(self, width=3): pass\n",
+            "?widht=4",
+            "model 'NAME' takes width: option 'widht' is not known. Did you mean 'width'?",
+        ),
+        (
+            BASE,
+            "?a=4",
+            "model 'NAME' takes no options: option 'a' is not known.",
+        ),
+        (
+            BASE + "    def __init__(self): raise OSError('no weights.\\nmore')\n",
+            "",
+            "model 'NAME' cannot be built: OSError: no weights.",
+        ),
+    ],
+)
+def test_a_broken_class_gets_one_line(tmp_path: Path, text: str, options: str, line: str) -> None:
+    name = f"{write(tmp_path, text)}:M{options}"
+    with pytest.raises(FieldmarkError) as caught:
+        load_model(name)
+    assert str(caught.value) == line.replace("NAME", name)
+
+
+def test_a_missing_class_is_named_with_the_closest(tmp_path: Path) -> None:
+    path = write(tmp_path, NUMPY_MODEL)
+    with pytest.raises(
+        FieldmarkError, match=re.escape("object 'Maen' is not known. Did you mean 'Mean'?")
+    ):
+        load_model(f"{path}:Maen")
+
+
+def test_wrong_shapes_are_told_with_both_shapes(tmp_path: Path) -> None:
+    path = write(tmp_path, BASE)
+    model = load_model(f"{path}:M")
+    with pytest.raises(ModelError, match=r"gave shape \(4, 3\) for 4 images, expected \(4, 2\)"):
+        model.embed_images(np.zeros((4, 3), np.float32))
+
+
+def test_a_torch_network_that_cannot_see_fails_when_it_is_loaded(tmp_path: Path) -> None:
+    path = write(tmp_path, TORCH_MODEL.replace("Conv2d(3,", "Conv2d(4,"))
+    with pytest.raises(
+        ModelError, match=r"model 'Net' cannot embed an image of its input size: Runtime"
+    ):
+        load_model(f"{path}:Net")
+    path = write(tmp_path, TORCH_MODEL.replace(", torch.nn.Flatten()", ""), "b.py")
+    with pytest.raises(ModelError, match=r"gives shape \(1, 5, 1, 1\) for one image"):
+        load_model(f"{path}:Net")
