@@ -95,6 +95,18 @@ def resolve_reference(name: str, base: Path | None = None) -> tuple[Path, str]:
     return path.resolve(), attribute
 
 
+def short_name(name: str) -> str:
+    """What a `path/to/file.py:Name` is called in tables; other names stay as they are."""
+    return name.rpartition(":")[2] if is_file_reference(name) else name
+
+
+def code_hash(name: str) -> str:
+    """Stands for the content of the file a reference names; "" for other names."""
+    if not is_file_reference(name):
+        return ""
+    return hashlib.blake2b(resolve_reference(name)[0].read_bytes(), digest_size=8).hexdigest()
+
+
 def load_reference(name: str, base: Path | None = None) -> Any:
     """The object that `path/to/file.py:Name` names. Runs the file, once per content."""
     path, attribute = resolve_reference(name, base)

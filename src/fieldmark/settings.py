@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import UsageError, at, closest
+from fieldmark.registry import is_file_reference, short_name
 
 BAD_IMAGES = ("fail", "skip")
 PRECISIONS = ("auto", "float32", "bf16", "fp16")
@@ -65,7 +66,9 @@ class Settings:
         return self.jobs or min(os.cpu_count() or 1, 16)
 
     def root_of(self, dataset: str) -> Path:
-        return Path(self.data.get(dataset, self.data_root / dataset))
+        """The folder of a dataset; one from `ponds.py:Ponds` is called `ponds`."""
+        name = short_name(dataset).lower() if is_file_reference(dataset) else dataset
+        return Path(self.data.get(name, self.data_root / name))
 
 
 def load_settings(flags: Mapping[str, Any] | None = None, start: Path | None = None) -> Settings:

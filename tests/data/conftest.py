@@ -1,24 +1,27 @@
-"""Real tables and photos beside the checkout on some machines; tests skip where there are none."""
+"""Synthetic copies of datasets, each made once for all tests that look at one."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[3] / "shared"
+from fieldmark.data import load_dataset
+
+MADE_SIZE = 48
 
 
-def _shared(name: str) -> Path:
-    path = SHARED / name
-    if not path.exists():
-        pytest.skip(f"{path} is not on this machine")
-    return path
+@pytest.fixture(scope="session")
+def made_copy(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a dataset's copy, of seed 5 and 48 species; small ones have 48 images."""
+    from fieldmark.data.world import World
 
+    copies: dict[str, Path] = {}
 
-@pytest.fixture
-def shared_tables() -> Path:
-    return _shared("data")
+    def get(name: str) -> Path:
+        if name not in copies:
+            root = tmp_path_factory.mktemp(name)
+            load_dataset(name).make(root, World(seed=5, n_species=48), MADE_SIZE)
+            copies[name] = root
+        return copies[name]
 
-
-@pytest.fixture
-def shared_photos() -> Path:
-    return _shared("photos")
+    return get

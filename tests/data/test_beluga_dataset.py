@@ -159,7 +159,7 @@ def test_the_published_split(tmp_path: Path):
 def test_broken_files(tmp_path: Path):
     assert refusal(tmp_path) == (
         "ROOT/beluga.coco/annotations/instances_train2022.json  is missing: the annotations of "
-        "BelugaID. `fieldmark datasets beluga` shows the layout and where to get it."
+        "BelugaID. `fieldmark datasets beluga` shows layout and sources."
     )
     assert told(tmp_path) == [f"error: {refusal(tmp_path)}"]
     write(tmp_path, [photo(1)], [whale(1, "a"), whale(5, "b")])
@@ -184,16 +184,16 @@ def test_check(tmp_path: Path):
     assert told(tmp_path) == [
         "note: 1 of 2 individuals with one image only: nothing can match it.",
         "error: 1 of 4 images are missing: 'beluga.coco/images/train2022/000.jpg'.",
-        "error: 1 of 4 images cannot be read: 'beluga.coco/images/train2022/001.jpg "
-        "(is cut off: the JPEG has no end marker)'.",
+        "error: 1 of 4 images cannot be read: 'beluga.coco/images/train2022/001.jpg' "
+        "(is cut off: the JPEG has no end marker).",
     ]
     one = tmp_path / "one"
     write(one, [photo(1), photo(2)], [whale(1, "a"), whale(2, "a")])
     assert told(one) == ["error: at least two individuals are needed, found 'a'."]
 
 
-def test_the_real_split_matches_by_file_name(tmp_path: Path, shared_tables: Path):
-    table = shared_tables / "wildlife-tools_BelugaID_metadata.csv"
+def test_the_real_split_matches_by_file_name(tmp_path: Path, shared: Path):
+    table = shared / "data" / "wildlife-tools_BelugaID_metadata.csv"
     (tmp_path / "metadata.csv").write_bytes(table.read_bytes())
     images = [photo(n) | {"file_name": f"{n:012}_{n - 1}.jpg"} for n in range(1, 6)]
     write(tmp_path, images, [whale(n, f"whale{n:03}") for n in range(1, 6)])

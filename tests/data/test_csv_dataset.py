@@ -181,12 +181,13 @@ def test_bad_rows(tmp_path: Path):
 def test_check(tmp_path: Path):
     (tmp_path / "a.png").write_bytes(png())
     (tmp_path / "b.png").write_bytes(png()[:40])
-    write(tmp_path, "image,label\na.png,oak\nb.png,oak\nc.png,\nd.png,elm\n")
+    write(tmp_path, "image,label\na.png,oak\nb.png,oak\nc.png,\nd.png,elm\n../e.png,oak\n")
     assert [f"{each.level}: {each.text}" for each in csv.check(tmp_path)] == [
         "warning: 1 row has no label.",
         "warning: 1 class of 2 with one image only: 'elm'.",
-        "error: 2 of 4 images are missing: 'c.png', 'd.png'.",
-        "error: 1 of 4 images cannot be read: 'b.png (is cut off: the PNG has no IEND chunk)'.",
+        "error: 2 of 5 images are missing: 'c.png', 'd.png'.",
+        "error: 2 of 5 images cannot be read: '../e.png' (image '../e.png' leads out of the "
+        "dataset: expected a path inside it), 'b.png' (is cut off: the PNG has no IEND chunk).",
     ]
 
 
@@ -206,18 +207,18 @@ REAL = {
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_tables(shared_tables: Path, name: str):
-    rows = csv.table(shared_tables / name)
+def test_real_tables(shared: Path, name: str):
+    rows = csv.table(shared / "data" / name)
     assert (rows.height, rows["label"].n_unique()) == REAL[name]
 
 
-def test_real_camera_traps_have_cameras_as_units(shared_tables: Path):
-    rows = csv.table(shared_tables / "ohio-small-animals-balanced.csv")
+def test_real_camera_traps_have_cameras_as_units(shared: Path):
+    rows = csv.table(shared / "data" / "ohio-small-animals-balanced.csv")
     assert rows["unit"].n_unique() == 85
-    assert csv.table(shared_tables / "ENA24-balanced.csv")["unit"].null_count() == 1120
+    assert csv.table(shared / "data" / "ENA24-balanced.csv")["unit"].null_count() == 1120
 
 
-def test_a_table_without_images(shared_tables: Path):
-    assert refusal(shared_tables / "inquire_queries_val.csv").startswith(
+def test_a_table_without_images(shared: Path):
+    assert refusal(shared / "data" / "inquire_queries_val.csv").startswith(
         "ROOT  has no image column: found '', 'query_id', 'query_text', "
     )

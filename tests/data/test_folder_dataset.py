@@ -145,8 +145,8 @@ def test_check_names_what_is_odd(tmp_path: Path):
         "warning: 1 class of 2 with one image only: 'elm'.",
         "warning: 1 class of test without a training image: 'elm'.",
         "error: 2 of 6 images cannot be read: "
-        "'train/oak/3.jpg (is cut off: the JPEG has no end marker)', "
-        "'train/oak/4.jpg (is empty (0 bytes))'.",
+        "'train/oak/3.jpg' (is cut off: the JPEG has no end marker), "
+        "'train/oak/4.jpg' (is empty (0 bytes)).",
     ]
 
 
@@ -155,8 +155,8 @@ def test_one_class_only(tmp_path: Path):
     assert told(tmp_path) == ["error: at least two classes are needed, found: 'oak'."]
 
 
-def test_real_photos(shared_photos: Path):
-    root = shared_photos / "plantdoc-mini"
+def test_real_photos(shared: Path):
+    root = shared / "photos" / "plantdoc-mini"
     rows = folder.table(root)
     assert rows.height == 288
     assert rows["label"].n_unique() == 12

@@ -127,6 +127,16 @@ def test_sixteen_bits_are_scaled_linearly(kind: str):
     assert shown[0, :, 0].tolist() == [0, 0, 1, 128, 255]
 
 
+def test_sixteen_bits_of_either_byte_order():
+    values = np.array([[0, 257, 65535]], np.uint16)
+    for mode in ("I;16", "I;16B"):
+        stored = values.astype(">u2" if mode == "I;16B" else "<u2").tobytes()
+        data = encode(Image.frombytes(mode, (3, 1), stored), "TIFF")
+        assert pixels(data)[0, :, 0].tolist() == [0, 1, 255], mode
+    plain = b"P5 3 1 65535\n" + values.astype(">u2").tobytes()
+    assert pixels(plain)[0, :, 0].tolist() == [0, 1, 255]
+
+
 def test_thirty_two_bit_integers():
     within = np.array([[0, 65535]], np.int32)
     beyond = np.array([[-1000, 0, 1_000_000]], np.int32)
@@ -192,6 +202,7 @@ def test_senseless_orientation_is_ignored(value: int):
     assert np.array_equal(pixels(encode(picture(), exif=exif)), np.asarray(picture()))
 
 
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF")
 def test_damaged_exif_does_not_lose_the_photo():
     data = encode(picture(), "JPEG", quality=95, exif=b"Exif\0\0MM\0*\xff\xff\xff\xffjunk")
     assert pixels(data).shape == (16, 24, 3)
@@ -240,10 +251,8 @@ def huge_png(width: int, height: int) -> bytes:
 def test_large_photos_open_without_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert open_image(huge_png(10_000, 9_000), crop=(0, 0, 10_000, 8_990)).size == (
-            12_000,
-            8_000,
-        )
+        large = open_image(huge_png(10_000, 9_000), crop=(0, 0, 10_000, 8_990))
+    assert large.size == (10_000, 8_990)
 
 
 @pytest.mark.parametrize("side", [15_000, 60_000])
@@ -331,8 +340,8 @@ def test_load_image_names_the_file(tmp_path: Path):
     assert str(caught.value).startswith(f"{tmp_path}/a.jpg  cannot be decoded: ")
 
 
-def test_real_photos_open(shared_photos: Path):
-    paths = sorted(shared_photos.rglob("*.jpg"))[:24]
+def test_real_photos_open(shared: Path):
+    paths = sorted((shared / "photos").rglob("*.jpg"))[:24]
     assert paths
     for path in paths:
         data = path.read_bytes()

@@ -178,7 +178,7 @@ def test_tasks_and_labels_nobody_knows_are_read(tmp_path: Path):
 def test_broken_labels_files(tmp_path: Path):
     assert refusal(tmp_path) == (
         "ROOT/newt2021_labels.csv  is missing: the labels of NeWT. `fieldmark datasets newt` shows "
-        "the layout and where to get it."
+        "layout and sources."
     )
     assert told(tmp_path) == [f"error: {refusal(tmp_path)}"]
     write(tmp_path, ["a,b"], header="id,task")
@@ -227,8 +227,8 @@ def test_check_names_what_is_missing_and_stray(tmp_path: Path):
         "note: 2 files in newt2021_images that no row names: 'b.png', 'stray.jpg'.",
         "error: 4 of 9 images are missing: 'newt2021_images/test-adult-0.jpg', "
         "'newt2021_images/test-adult-1.jpg', 'newt2021_images/train-adult-0.jpg' and 1 more.",
-        "error: 1 of 9 images cannot be read: 'newt2021_images/train-not_adult-0.jpg "
-        "(is cut off: the JPEG has no end marker)'.",
+        "error: 1 of 9 images cannot be read: 'newt2021_images/train-not_adult-0.jpg' "
+        "(is cut off: the JPEG has no end marker).",
     ]
 
 
@@ -249,14 +249,14 @@ def test_sources_are_complete():
     assert hashlib.md5(b"").hexdigest() not in (images.md5, labels.md5)
 
 
-def test_real_names_are_all_known(shared_tables: Path):
-    with (shared_tables / "newt_task_clusters.csv").open(encoding="utf-8") as file:
+def test_real_names_are_all_known(shared: Path):
+    with (shared / "data" / "newt_task_clusters.csv").open(encoding="utf-8") as file:
         clusters = {row["name"]: row for row in csv.DictReader(file)}
     assert set(clusters) == set(newt_tasks())
     for name, row in clusters.items():
         task = newt_tasks()[name]
         assert (task.cluster, task.sub_cluster or "") == (row["cluster"], row["sub_cluster"])
-    with (shared_tables / "newt_classnames.csv").open(encoding="utf-8") as file:
+    with (shared / "data" / "newt_classnames.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             described = dict(newt_tasks()[row["task"]].classes).values()
             assert class_name(row["task"], row["text_label"]) in described, row

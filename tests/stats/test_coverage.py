@@ -10,7 +10,7 @@ from fieldmark.metrics import load_metric
 from fieldmark.stats import Items, Resampling, interval, paired_difference, ties_with_best
 
 accuracy = load_metric("accuracy")
-REPEATS = 400
+REPEATS = 300
 
 
 def bursts(
@@ -106,15 +106,15 @@ def alarms(name: str, size: int, repeats: int, draws: int) -> tuple[float, float
 
 @pytest.mark.parametrize("size", [1, 6])
 def test_equal_models_seldom_alarm(size: int) -> None:
-    by_test, by_interval = alarms("accuracy", size, repeats=500, draws=300)
+    by_test, by_interval = alarms("accuracy", size, repeats=400, draws=300)
     assert by_test <= 0.06
     assert by_interval <= 0.075
 
 
 def test_equal_models_seldom_alarm_on_macro_f1() -> None:
-    by_test, by_interval = alarms("macro_f1", 6, repeats=60, draws=250)
+    by_test, by_interval = alarms("macro_f1", 6, repeats=60, draws=150)
     assert by_test <= 0.1
-    assert by_interval <= 0.1
+    assert by_interval <= 0.12
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_the_best_of_equal_models_is_not_called_better() -> None:
     """Choosing the best by looking parts 13 in 100 of ten equal models if only its own
     comparisons are counted."""
     random, n_parted = np.random.default_rng(3), 0
-    for _ in range(200):
+    for _ in range(150):
         easy = random.random(300) < 0.5
         answers = {
             str(model): (easy | (random.random(300) < 0.6)).astype(int) for model in range(10)
         }
         n_parted += len(ties_with_best(Items(np.ones(300, int)), answers, accuracy).tied) < 10
-    assert n_parted / 200 <= 0.06
+    assert n_parted / 150 <= 0.06

@@ -163,6 +163,20 @@ class TestTies:
         assert set(found.p) == {"low", "good"}
         assert found.p["low"] < 0.05 < found.p["good"]
 
+    @pytest.mark.parametrize("each", [accuracy, macro_f1], ids=["accuracy", "macro_f1"])
+    def test_many_models_can_still_be_parted(self, each: Any) -> None:
+        """190 pairs of 20 models: 100 draws alone could never give a p below 0.05 / 190."""
+        random = np.random.default_rng(0)
+        target = random.integers(0, 4, 400)
+        guesses = {
+            str(model): np.where(random.random(400) < 0.5, target, (target + 1) % 4)
+            for model in range(19)
+        }
+        guesses["clear"] = np.where(random.random(400) < 0.95, target, 0)
+        items = Items(target, np.arange(400) // 2)
+        found = ties_with_best(items, guesses, each, Resampling(draws=100))
+        assert found.tied == ("clear",)
+
     def test_less_can_be_better(self) -> None:
         @metric("error rate", direction="down", kind="mean", bounds=(0, 1))
         def error_rate(target: Any, prediction: Any, weight: Any = None) -> float:

@@ -277,6 +277,19 @@ def test_a_read_only_file_in_an_open_folder_is_told_at_once(open_folder):
         Store.open(path)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="rights as on Unix")
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_folder_that_cannot_be_entered_is_told(open_folder, read_only):
+    path = open_folder / "results.db"
+    open_folder.chmod(0o000)
+    with as_nobody(), pytest.raises(StoreError) as caught:
+        Store.open(path, read_only=read_only)
+    assert str(caught.value) == (
+        f"{path}  cannot be reached (Permission denied): check its folders, or choose another "
+        "folder with --results."
+    )
+
+
 def test_a_text_file_is_not_a_store(tmp_path):
     path = tmp_path / "notes.db"
     path.write_text("these are my notes, and they are longer than one hundred bytes " * 20)

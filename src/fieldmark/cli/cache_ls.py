@@ -42,7 +42,5 @@ def run(args: Args) -> int:
     show_rows(rows, args.json, right=("features", "dim", "size"))
     if not args.json:
         total = sum(each.n_bytes for each in found)
-        talk(
-            f"{len(found)} models, {size(total)} in {settings.cache}. `cache clean` deletes."
-        )
+        talk(f"{len(found)} models, {size(total)} in {settings.cache}. `cache clean` deletes.")
     return 0

@@ -70,13 +70,13 @@ def _look(args: Args) -> list[tuple[str, str]]:
 
 
 def _check_task(path: Path) -> None:
-    from fieldmark.data import DATASETS
+    from fieldmark.data import load_dataset
     from fieldmark.metrics import load_metric
     from fieldmark.probes import load_probe
     from fieldmark.tasks import load_task
 
     task = load_task(str(path))
-    DATASETS.get(task.dataset, where=str(path))
+    load_dataset(task.dataset, where=str(path))
     for metric in (task.metric, *task.also):
         load_metric(metric)
     if task.probe is not None:

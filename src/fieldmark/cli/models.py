@@ -12,12 +12,14 @@ torchvision/NAME), and so does your own class: path/to/file.py:Class.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
 from fieldmark.cli._show import show_rows, talk
 
-SHOWN = ("name", "title", "params", "input_px", "licence")
+if TYPE_CHECKING:
+    from fieldmark.models import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Args:
 
 
 def run(args: Args) -> int:
-    from fieldmark.models import Checkpoint, known_models
+    from fieldmark.models import known_models
 
     found = known_models(args.query)
     if not found:
@@ -39,10 +41,21 @@ def run(args: Args) -> int:
 
         names = [each.name for each in known_models()]
         raise UnknownName("model", args.query, names, "fieldmark models")
-    keys = [each.name for each in fields(Checkpoint)] if args.json else SHOWN
-    rows = [{key: getattr(each, key) for key in keys} for each in found]
-    show_rows(rows, args.json, right=("params", "input_px"))
     if args.json:
+        show_rows(
+            [{each.name: getattr(row, each.name) for each in fields(row)} for row in found], True
+        )
         return 0
+    show_rows([_row(each) for each in found], False, right=("params", "px"))
     talk(f"{len(found)} models. Other checkpoints of a family and your own file.py:Class work too.")
     return 0
+
+
+def _row(checkpoint: Checkpoint) -> dict[str, str]:
+    n = checkpoint.params
+    return {
+        "model": checkpoint.name,
+        "params": "-" if n is None else f"{n / 1e6:,.0f} M" if n else "0",
+        "px": str(checkpoint.input_px or "-"),
+        "licence": checkpoint.licence,
+    }

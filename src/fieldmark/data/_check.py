@@ -20,8 +20,12 @@ from fieldmark.errors import DataError
 
 def name_some(names: Sequence[str], most: int = 3) -> str:
     """The first few in quotes and how many more: `'a', 'b', 'c' and 9 more`."""
-    shown = ", ".join(repr(each) for each in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return _first_few([repr(each) for each in names], most)
+
+
+def _first_few(texts: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(texts[:most])
+    return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
 
 
 def counted(n: int, noun: str, plural: str = "") -> str:
@@ -37,7 +41,7 @@ def image_findings(root: Path, images: Iterable[str]) -> list[Finding]:
     present = [each for each in distinct if each not in gone]
     with ThreadPoolExecutor(8) as pool:
         reasons = list(pool.map(lambda each: _reason(root, each), present))
-    broken = [f"{each} ({why})" for each, why in zip(present, reasons, strict=True) if why]
+    broken = [f"{each!r} ({why})" for each, why in zip(present, reasons, strict=True) if why]
     n = counted(len(distinct), "image")
     findings = []
     if missing:
@@ -46,7 +50,7 @@ def image_findings(root: Path, images: Iterable[str]) -> list[Finding]:
         )
     if broken:
         findings.append(
-            Finding("error", f"{len(broken)} of {n} cannot be read: {name_some(broken)}.")
+            Finding("error", f"{len(broken)} of {n} cannot be read: {_first_few(broken)}.")
         )
     return findings
 
@@ -89,7 +93,10 @@ def _split_findings(table: pl.DataFrame) -> list[Finding]:
 
 
 def _is_there(root: Path, image: str) -> bool:
-    return locate(root, split_reference(image)[0]).is_file()
+    try:
+        return locate(root, split_reference(image)[0]).is_file()
+    except (DataError, ValueError):
+        return True  # a name that cannot be a path here: reading it says why
 
 
 def _reason(root: Path, image: str) -> str | None:

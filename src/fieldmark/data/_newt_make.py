@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import csv
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fieldmark.data._make import need_species, pick, sisters, species_like, take_photo
-from fieldmark.data._newt_tasks import AGE_PREFIX, NewtTask, newt_tasks
+from fieldmark.data._newt_tasks import AGE_PREFIX, newt_tasks
 from fieldmark.data.newt import FILE_COLUMNS, IMAGE_FOLDER, LABELS_FILE
 from fieldmark.data.world import Scene, World
 from fieldmark.draws import digest
@@ -134,25 +134,18 @@ def write_newt(root: Path, world: World, size: int) -> None:
     """Labels and images; about `size` of them, but never fewer than eight a task."""
     need_species(world, "newt")
     (root / IMAGE_FOLDER).mkdir(parents=True, exist_ok=True)
-    aged = _species_of_age_tasks(world)
-    rows: list[tuple[object, ...]] = []
-    for task, (n_plain, n_small) in _sizes(size).items():
-        about = newt_tasks()[task]
-        pair = (aged[task],) * 2 if task in aged else None
-        for split in ("train", "test"):
-            for label in (0, 1):
-                n = n_small if split == "test" and label else n_plain
-                for turn in range(n):
-                    shot = _Shot(task, label, split, turn)
-                    scene = _scene(world, shot, pair)
-                    rows.append(_write_one(root, world, about, shot, scene))
+    aged = species_of_age_tasks(world)
+    rows = []
+    for shot in _shots(size):
+        scene = plan_scene(world, shot, aged.get(shot.task))
+        rows.append(write_shot(root, world, shot, scene))
     with (root / LABELS_FILE).open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerows([FILE_COLUMNS, *rows])
 
 
 @dataclass(frozen=True, slots=True)
-class _Shot:
+class Shot:
     task: str
     label: int
     split: str
@@ -166,7 +159,14 @@ class _Shot:
         return pick(n, world.seed, "newt", *self.parts, purpose)
 
 
-def _sizes(size: int) -> dict[str, tuple[int, int]]:
+def _shots(size: int) -> Iterator[Shot]:
+    for task, (n_plain, n_small) in plan_sizes(size).items():
+        for split, label in (("train", 0), ("train", 1), ("test", 0), ("test", 1)):
+            n = n_small if split == "test" and label else n_plain
+            yield from (Shot(task, label, split, turn) for turn in range(n))
+
+
+def plan_sizes(size: int) -> dict[str, tuple[int, int]]:
     """Images per class: in general, and of the second class in test."""
     names = sorted(newt_tasks(), key=lambda each: (each.startswith(SMALL_PREFIX), each))
     n_small = sum(each.startswith(SMALL_PREFIX) for each in names)
@@ -176,9 +176,9 @@ def _sizes(size: int) -> dict[str, tuple[int, int]]:
     return {each: small if each.startswith(SMALL_PREFIX) else (n, n) for each in names}
 
 
-def _write_one(
-    root: Path, world: World, task: NewtTask, shot: _Shot, scene: Scene
-) -> tuple[object, ...]:
+def write_shot(root: Path, world: World, shot: Shot, scene: Scene) -> tuple[object, ...]:
+    """Takes the photo; answers its row of the labels file."""
+    task = newt_tasks()[shot.task]
     name = str(uuid.UUID(bytes=digest(world.seed, "newt", *shot.parts)))
     width, height = take_photo(world, scene, root / IMAGE_FOLDER / f"{name}.jpg")
     text_label = task.classes[shot.label][0]
@@ -186,7 +186,7 @@ def _write_one(
     return (name, *clusters, task.name, shot.label, text_label, shot.split, height, width)
 
 
-def _sign(task: str) -> Sign:
+def sign_of(task: str) -> Sign:
     known = [each for each in SIGNS if task.startswith(each)]
     if known:
         return SIGNS[max(known, key=len)]
@@ -196,10 +196,11 @@ def _sign(task: str) -> Sign:
     return Sign((*builds, "bird"), n_species=2)
 
 
-def _scene(world: World, shot: _Shot, pair: tuple[int, int] | None) -> Scene:
-    sign = _sign(shot.task)
+def plan_scene(world: World, shot: Shot, aged: int | None) -> Scene:
+    """What to photograph; `aged` is the species of an age task."""
+    sign = sign_of(shot.task)
     fields = dict(sign.marked if shot.label else sign.plain)
-    species = _species(world, shot, sign, pair)
+    species = _species(world, shot, sign) if aged is None else aged
     if fields.pop("species", "") == "other":
         birds = set(species_like(world, "bird"))
         rest = [each.index for each in world.species if each.index not in birds] or [species]
@@ -218,9 +219,7 @@ def _scene(world: World, shot: _Shot, pair: tuple[int, int] | None) -> Scene:
     return Scene(species=species, individual=individual, burst=burst, **fields)
 
 
-def _species(world: World, shot: _Shot, sign: Sign, pair: tuple[int, int] | None) -> int:
-    if pair:
-        return pair[shot.label]
+def _species(world: World, shot: Shot, sign: Sign) -> int:
     if sign.n_species == 2:
         pairs = sisters(world, *sign.builds)
         return pairs[pick(len(pairs), world.seed, "newt", shot.task)][shot.label]
@@ -230,7 +229,7 @@ def _species(world: World, shot: _Shot, sign: Sign, pair: tuple[int, int] | None
     return pool[shot.pick(len(pool), world, "species")]
 
 
-def _species_of_age_tasks(world: World) -> dict[str, int]:
+def species_of_age_tasks(world: World) -> dict[str, int]:
     """Twelve different species, so that they can be told apart in the ages tasks too."""
     chosen: dict[str, int] = {}
     for task in newt_tasks():

@@ -107,7 +107,7 @@ def _read_text(path: Path) -> str:
             continue
         if not text.strip():
             raise DataError(f"{path}  is empty: expected a header line and rows.")
-        return text
+        return text.lstrip("\r\n")
     raise DataError(f"{path}  is not text: expected a table in UTF-8.")
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from fieldmark.data._check import counted, image_findings, name_some
-from fieldmark.data._dataset import Finding, Info, Source, finish_table
+from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
@@ -134,10 +134,7 @@ def _home(root: Path) -> Path:
     for each in HOMES:
         if (root / each / ANNOTATIONS).is_file():
             return root / each
-    raise DataError(
-        f"{root / HOMES[0] / ANNOTATIONS}  is missing: the annotations of BelugaID. "
-        "`fieldmark datasets beluga` shows the layout and where to get it."
-    )
+    return need(root / HOMES[0] / ANNOTATIONS, "the annotations of BelugaID", "beluga")
 
 
 def _flat(path: Path) -> pl.DataFrame:

@@ -16,6 +16,7 @@ from fieldmark.errors import FieldmarkError, UsageError, join_problems
 from fieldmark.experiments._schema import NO_EFFECT, Experiment, ModelTable, NewtFilters
 from fieldmark.locate import Located, read_toml, validate
 from fieldmark.protocols import Draw, Selection
+from fieldmark.registry import is_file_reference, resolve_reference
 from fieldmark.tasks import Task, load_task, parse_name
 
 NATURAL_LISTS = ("normalise", "alphas", "kernels")
@@ -172,6 +173,9 @@ def with_probe(task: Task, changes: dict[str, Any]) -> Task:
     """The task with another classifier, or the same one with other parameters."""
     if not changes or task.probe is None:
         return task
+    if is_file_reference(changes.get("classifier", "")):
+        file, name = resolve_reference(changes["classifier"])
+        changes = changes | {"classifier": f"{file}:{name}"}
     old = task.probe.model_dump()
     if changes.get("classifier", old["classifier"]) != old["classifier"]:
         keep = ("normalise", "leave_one_out")

@@ -19,7 +19,7 @@ from fieldmark.errors import DataError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.models import model_identity
 from fieldmark.protocols import PartItems, split_parts
-from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.registry import code_hash, short_name
 from fieldmark.settings import Settings
 from fieldmark.store import RunSpec
 from fieldmark.tasks import parse_name
@@ -78,14 +78,15 @@ def _spec(job: Job, parts: list[PartItems]) -> RunSpec:
     draw = job.draw
     settings: dict[str, Any] = {
         "parts": [part.name for part in parts],
-        "metric": [job.task.metric, *job.task.also],
+        "metric": [_portable(name) for name in (job.task.metric, *job.task.also)],
         "score": job.task.primary or job.task.score,
     }
     method = job.protocol
     if job.protocol == "probe" and job.task.probe is not None:
+        classifier = job.task.probe.classifier
         block = job.task.probe.model_dump(mode="json")
-        settings["probe"] = block | {"code": _code(job.task.probe.classifier)}
-        method = f"probe/{Path(job.task.probe.classifier).stem}"
+        settings["probe"] = block | {"classifier": _portable(classifier)}
+        method = f"probe/{short_name(classifier)}"
     if draw.n_train >= 0:
         settings["sampling"] = draw.sampling
     settings |= dict(job.ask)
@@ -119,12 +120,10 @@ def _signature(parts: list[PartItems]) -> str:
     return hasher.hexdigest()
 
 
-def _code(classifier: str) -> str:
-    """The content of a user's own probe file: an edited probe is another probe."""
-    if not is_file_reference(classifier):
-        return ""
-    path, _ = resolve_reference(classifier)
-    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+def _portable(name: str) -> str:
+    """The same on every machine; an edited file of the user's is another probe or metric."""
+    code = code_hash(name)
+    return f"{short_name(name)}#{code}" if code else name
 
 
 def replace_data(settings: Settings, data: dict[str, Path]) -> Settings:

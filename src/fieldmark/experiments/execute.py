@@ -12,9 +12,11 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from fieldmark.embed import EmbedOptions
 from fieldmark.errors import FieldmarkError, RunsFailed, StoreError
+from fieldmark.experiments._grid import Job
 from fieldmark.experiments.plan import Plan, Planned
 from fieldmark.models import Backbone, load_model
 from fieldmark.progress import Progress
@@ -80,7 +82,7 @@ def execute(
                 except StoreError:
                     raise
                 except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
-                    failures.append(_keep_failure(planned, error, loaded, store, command))
+                    failures.append(_keep_failure(planned, error, store, command))
                     progress.say(f"    failed: {failures[-1].error}")
     return Outcome(n_done, tuple(failures))
 
@@ -104,8 +106,7 @@ def run_one(
             return False
         if force:
             store.drop_run(spec.key)
-        record = reproduction_record(command, config={"task": job.task.model_dump(mode="json")})
-        run = store.begin_run(spec, record, fingerprint=model.fingerprint)
+        run = store.begin_run(spec, _record(job, command), fingerprint=model.fingerprint)
         have = {(each.part, each.repeat) for each in store.finished_parts(run)}
         missing = [
             part
@@ -180,19 +181,21 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
 
 
 def _keep_failure(
-    planned: Planned,
-    error: Exception,
-    model: Backbone | None,
-    store: Store,
-    command: Sequence[str],
+    planned: Planned, error: Exception, store: Store, command: Sequence[str]
 ) -> Failure:
-    """Keeps the traceback, unless a model that did not even load would shadow finished parts."""
+    """Keeps the traceback with the run; one whose model did not load gets a record too."""
     assert planned.prepared is not None
     spec = planned.prepared.spec
-    if model is not None or store.run(spec.key) is None:
-        fingerprint = model.fingerprint if model is not None else ""
-        run = store.begin_run(spec, reproduction_record(command), fingerprint)
-        store.fail_run(run, "".join(traceback.format_exception(error)))
+    run = store.run(spec.key)
+    if run is None or run.state == "failed":
+        number = store.begin_run(spec, _record(planned.job, command))
+    else:
+        number = run.id
+    store.fail_run(number, "".join(traceback.format_exception(error)))
     if isinstance(error, FieldmarkError):
         return Failure(planned.job.title, str(error).splitlines()[0], error.exit_code)
     return Failure(planned.job.title, f"{type(error).__name__}: {error}".splitlines()[0], 1)
+
+
+def _record(job: Job, command: Sequence[str]) -> dict[str, Any]:
+    return reproduction_record(command, config={"task": job.task.model_dump(mode="json")})

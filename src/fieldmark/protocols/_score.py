@@ -15,6 +15,7 @@ import polars as pl
 
 from fieldmark.metrics import Metric, load_metric
 from fieldmark.protocols._items import PartItems
+from fieldmark.registry import short_name
 from fieldmark.stats import Items, estimate, interval
 from fieldmark.store import OK, Score
 from fieldmark.tasks import Task
@@ -97,7 +98,7 @@ def _score(view: _View, name: str, metric: Metric, is_primary: bool) -> Score:
     prediction = rows["prediction"].to_numpy()
     found = interval(items, prediction, metric)
     return Score(
-        metric=name,
+        metric=short_name(name),
         value=estimate(items, prediction, metric),
         part=view.name,
         low=found.low,

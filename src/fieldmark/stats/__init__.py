@@ -2,9 +2,9 @@
 
 Items that share a unit (burst, camera, individual, observation) are one draw from the world, so
 units are resampled, never single frames. Every score has an interval that contains it; two models
-are compared on the same items with the same draws. `docs` state each choice with its simulation;
-the tests repeat them. A metric is any function `f(target, prediction, weight) -> float`; its
-attributes `kind`, `bounds` and `direction` are used where it has them.
+are compared on the same items with the same draws. The tests repeat the simulation behind each
+choice. A metric is any function `f(target, prediction, weight) -> float`; its attributes `kind`,
+`bounds` and `direction` are used where it has them.
 """
 
 from __future__ import annotations

@@ -111,11 +111,11 @@ def percentile_limits(
     n_units = count_units(items)
     low, high = np.quantile(replicate_r, _tails(items, n_units, resampling.level))
     shift = value - replicate_r.mean()
-    low, high = min(low + shift, value), max(high + shift, value)
+    low, high = low + shift, high + shift
     if np.ptp(replicate_r) <= 1e-12:
         unseen = wilson(0, n_units, resampling.level).high
         low, high = value - unseen, value + unseen
-    return max(float(low), bounds[0]), min(float(high), bounds[1])
+    return min(max(float(low), bounds[0]), value), max(min(float(high), bounds[1]), value)
 
 
 def count_units(items: Items) -> int:

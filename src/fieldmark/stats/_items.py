@@ -78,8 +78,8 @@ def item_values(metric: Metric, target: np.ndarray, prediction: np.ndarray) -> n
         return None
     target, prediction = np.asarray(target), np.asarray(prediction)
     first_c, cell_n = number_rows(target, prediction)
-    value_c = [metric(target[[c]], prediction[[c]], np.ones(1)) for c in first_c]
-    return np.array(value_c, np.float64)[cell_n]
+    value_c = np.array([metric(target[[c]], prediction[[c]], np.ones(1)) for c in first_c])
+    return np.asarray(value_c[cell_n], np.float64)
 
 
 def number_rows(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

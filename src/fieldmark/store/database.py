@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from fieldmark.store import problems
 from fieldmark.store.place import is_on_network
@@ -65,10 +64,13 @@ class Database:
 
 def open_database(path: Path, read_only: bool, timeout_s: float) -> Database:
     problems.check_sqlite()
-    if path.is_dir():
-        raise problems.is_folder(path)
-    with explained(path, timeout_s):
-        return _open_to_read(path, timeout_s) if read_only else _open_to_write(path, timeout_s)
+    try:
+        if path.is_dir():
+            raise problems.is_folder(path)
+        with explained(path, timeout_s):
+            return _open_to_read(path, timeout_s) if read_only else _open_to_write(path, timeout_s)
+    except OSError as error:  # a folder on the way cannot be entered
+        raise problems.unreachable(path, error) from error
 
 
 def _open_to_write(path: Path, timeout_s: float) -> Database:
@@ -126,7 +128,7 @@ def _empty(path: Path, timeout_s: float) -> Database:
 
 def _connect(path: Path, options: str, timeout_s: float, *pragmas: str) -> Database:
     connection = sqlite3.connect(
-        f"file:{quote(str(path.absolute()))}?{options}",
+        f"{path.absolute().as_uri()}?{options}",
         uri=True,
         timeout=timeout_s,
         isolation_level=None,  # transactions are begun by hand; autocommit= came with 3.12

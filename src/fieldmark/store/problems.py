@@ -72,6 +72,11 @@ def no_folder(path: Path, error: OSError) -> StoreError:
     return StoreError(at(path, None, text))
 
 
+def unreachable(path: Path, error: OSError) -> StoreError:
+    text = f"cannot be reached ({error.strerror or error}): check its folders, {_ELSEWHERE}."
+    return StoreError(at(path, None, text))
+
+
 def check_sqlite() -> None:
     """Refuses SQLite libraries without STRICT tables."""
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:

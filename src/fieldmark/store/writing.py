@@ -11,6 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -189,6 +190,7 @@ def with_history(record: Mapping[str, Any], former: dict[str, Any]) -> dict[str,
     return {**record, "earlier": earlier} if earlier else dict(record)
 
 
+@cache
 def app_version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 

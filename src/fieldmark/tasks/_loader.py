@@ -102,12 +102,24 @@ def load_task(name: str, where: str = "") -> Task:
 
 
 def _with_whole_paths(task: Task, path: Path) -> Task:
-    """A probe beside the task file is found from any folder."""
-    if task.probe is None or not is_file_reference(task.probe.classifier):
-        return task
-    file, name = resolve_reference(task.probe.classifier, path.resolve().parent)
-    probe = task.probe.model_copy(update={"classifier": f"{file}:{name}"})
-    return task.model_copy(update={"probe": probe})
+    """Code beside the task file is found from any folder."""
+    folder = path.resolve().parent
+
+    def whole(name: str) -> str:
+        if not is_file_reference(name):
+            return name
+        file, attribute = resolve_reference(name, folder)
+        return f"{file}:{attribute}"
+
+    changes: dict[str, Any] = {
+        "dataset": whole(task.dataset),
+        "metric": whole(task.metric),
+        "also": tuple(whole(name) for name in task.also),
+    }
+    if task.probe is not None:
+        classifier = whole(task.probe.classifier)
+        changes["probe"] = task.probe.model_copy(update={"classifier": classifier})
+    return task.model_copy(update=changes)
 
 
 def _merged(data: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:

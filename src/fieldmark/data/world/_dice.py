@@ -1,8 +1,8 @@
 """Where do the world's choices and angles come from, so that every machine draws the same pixels?
 
-`Dice` is a stream of whole numbers expanded from `fieldmark.draws.digest`: it costs 2 µs to start, where
-a numpy generator costs 20, and it does not change with numpy's version. Sines come from a table of whole
-numbers, because the last bit of `math.sin` differs between C libraries.
+`Dice` is a stream of whole numbers expanded from `fieldmark.draws.digest`: it costs 2 µs to start,
+where a numpy generator costs 20, and it does not change with numpy's version. Sines come from a
+table of whole numbers, because the last bit of `math.sin` differs between C libraries.
 """
 
 from __future__ import annotations

@@ -22,7 +22,9 @@ def draw_bird(pen: Pen, look: Look, pose: Pose) -> Anchors:
     leg = _LEG[kind] * form["limb"] * (1 - 0.85 * pose.crouch)
     pitch = _PITCH[kind] + pose.lean - 0.04 * pose.crouch - 0.05 * max(0.0, pose.stride - 0.6)
     if pose.neck < -0.4:
-        pitch += 0.15 * pose.neck if kind == "waterfowl" else 0.09 * pose.neck  # ducks tip up to feed
+        pitch += (
+            0.15 * pose.neck if kind == "waterfowl" else 0.09 * pose.neck
+        )  # ducks tip up to feed
     hip = (0.0, -leg - 20 * form["stout"] - pose.bounce)
     body = _body(hip, pitch, form["stout"])
     _tail(pen, look, body, pitch + 0.07 * pose.tail)
@@ -53,8 +55,13 @@ def _tail(pen: Pen, look: Look, body: Tube, turn: float) -> None:
     end = reach(base, -length, turn)
     half = 8.0 if look.species.kind != "wader" else 5.0
     shade = dark(look.main, 0.22)
-    tail = tube([(*body.at(0.14, 0.35), 7.0), (*reach(base, -length * 0.5, turn), half * 0.8), (*end, half)])
-    pen.facet([tail.top[0], tail.top[1], tail.top[2], tail.bottom[2], tail.bottom[1], tail.bottom[0]], shade)
+    tail = tube(
+        [(*body.at(0.14, 0.35), 7.0), (*reach(base, -length * 0.5, turn), half * 0.8), (*end, half)]
+    )
+    pen.facet(
+        [tail.top[0], tail.top[1], tail.top[2], tail.bottom[2], tail.bottom[1], tail.bottom[0]],
+        shade,
+    )
     if look.species.has("tail_stripe"):
         pen.facet(tail.patch(0.72, 0.9, 0.0, 1.0, 1), look.second)
     pen.facet(tail.patch(0.2, 1.0, 0.46, 0.54, 1), dark(shade, 0.35))
@@ -74,9 +81,19 @@ def _legs(pen: Pen, look: Look, pose: Pose, hip: Point, leg: float, far: bool) -
     pen.stroke([(*top, 4.0), (*knee, 1.9), (*foot, 1.7)], paint)
     toe = 7.0
     if look.species.kind == "waterfowl":
-        pen.facet([(foot[0] - 2, foot[1] - 2), (foot[0] + 10, foot[1] + 2), (foot[0] - 3, foot[1] + 2)], paint)
+        pen.facet(
+            [(foot[0] - 2, foot[1] - 2), (foot[0] + 10, foot[1] + 2), (foot[0] - 3, foot[1] + 2)],
+            paint,
+        )
     else:
-        pen.stroke([(foot[0] - toe * 0.6, foot[1] + 1, 1.1), (*foot, 1.8), (foot[0] + toe, foot[1] + 1, 1.1)], paint)
+        pen.stroke(
+            [
+                (foot[0] - toe * 0.6, foot[1] + 1, 1.1),
+                (*foot, 1.8),
+                (foot[0] + toe, foot[1] + 1, 1.1),
+            ],
+            paint,
+        )
     if "tag" in look.extras and not far:
         ring = ((knee[0] + foot[0]) / 2, (knee[1] + foot[1]) / 2)
         pen.oval(ring, (4.2, 4.2), (250, 120, 20))
@@ -107,9 +124,17 @@ def _head(pen: Pen, look: Look, pose: Pose, face: Facing) -> Point:
     size = _HEAD[kind] * look.form["head"]
     head = face.at(0)
     if has("crest"):
-        pen.facet([face.at(size * 0.75, 0.2), face.at(size * 1.55, 0.28), face.at(size * 1.1, 0.31),
-                   face.at(size * 1.9, 0.36), face.at(size * 0.9, 0.42), head],
-                  dark(look.main, 0.3))  # fmt: skip
+        pen.facet(
+            [
+                face.at(size * 0.75, 0.2),
+                face.at(size * 1.55, 0.28),
+                face.at(size * 1.1, 0.31),
+                face.at(size * 1.9, 0.36),
+                face.at(size * 0.9, 0.42),
+                head,
+            ],
+            dark(look.main, 0.3),
+        )
     mouth = _bill(pen, look, pose, Facing(*face.at(size * 0.8), face.turn, face.side))
     pen.oval(head, (size * 1.08, size), look.main, face.tilt)
     if kind in ("songbird", "raptor"):
@@ -130,15 +155,28 @@ def _bill(pen: Pen, look: Look, pose: Pose, face: Facing) -> Point:
     length = _BILL[kind] * look.form["snout"] + 4
     thick = {"songbird": 4.6, "raptor": 5.4, "waterfowl": 4.6, "wader": 2.6}[kind]
     gape, bend = 0.075 * pose.mouth, 0.13 if "deformed" in look.extras else 0.0
-    root, tip, under = face.at(0), face.at(length, gape + bend), face.at(length * 0.92, -gape - bend * 1.4)
+    root, tip, under = (
+        face.at(0),
+        face.at(length, gape + bend),
+        face.at(length * 0.92, -gape - bend * 1.4),
+    )
     upper, lower = face.at(thick, 0.25), face.at(thick * 0.85, -0.25)
     if pose.mouth > 0.2:
         pen.facet([root, tip, under], (176, 60, 60))
     pen.facet([root, lower, under], dark(look.bare, 0.25))
     end = Facing(*tip, face.turn, face.side)
     if kind == "raptor":
-        pen.facet([root, upper, face.at(length * 0.9, 0.06), tip, end.at(thick * 1.2, -0.27),
-                   face.at(length * 0.7)], look.bare)  # fmt: skip
+        pen.facet(
+            [
+                root,
+                upper,
+                face.at(length * 0.9, 0.06),
+                tip,
+                end.at(thick * 1.2, -0.27),
+                face.at(length * 0.7),
+            ],
+            look.bare,
+        )
     elif kind == "waterfowl":
         pen.facet([root, upper, end.at(thick * 0.5, 0.25), end.at(thick * 0.5, -0.25)], look.bare)
     else:
@@ -148,8 +186,16 @@ def _bill(pen: Pen, look: Look, pose: Pose, face: Facing) -> Point:
 
 def _wing(pen: Pen, look: Look, body: Tube) -> None:
     edge, fold = dark(look.main, 0.34), dark(look.main, 0.12)
-    outline = [body.at(0.84, 0.3), body.at(0.62, 0.08), body.at(0.3, 0.1), body.at(0.02, 0.1),
-               body.at(-0.0, 0.42), body.at(0.22, 0.62), body.at(0.5, 0.72), body.at(0.76, 0.6)]  # fmt: skip
+    outline = [
+        body.at(0.84, 0.3),
+        body.at(0.62, 0.08),
+        body.at(0.3, 0.1),
+        body.at(0.02, 0.1),
+        body.at(-0.0, 0.42),
+        body.at(0.22, 0.62),
+        body.at(0.5, 0.72),
+        body.at(0.76, 0.6),
+    ]
     pen.blob([(x - 0.8, y + 1.6) for x, y in outline], edge)
     pen.blob(outline, fold)
     for row, (start, v) in enumerate(((0.3, 0.56), (0.24, 0.44), (0.18, 0.32))):

@@ -1,4 +1,4 @@
-"""How are fish and whales drawn? From the side, looking right, the middle of the body at the origin."""
+"""How are fish and whales drawn? From the side, looking right, the middle at the origin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def _spine(profile: tuple[tuple[float, float], ...], look: Look, pose: Pose) -> 
         weight = (52 - along) / 100
         wave = 120 * pose.sway * weight * weight * sine(pose.phase + along / 160)
         x, y = reach((0.0, 0.0), along, tilt)
-        wide = half * look.form["stout"] * (1 + (look.form["head"] - 1) * (0.35 if along > 25 else 0))
+        wide = (
+            half * look.form["stout"] * (1 + (look.form["head"] - 1) * (0.35 if along > 25 else 0))
+        )
         stations.append((x, y + wave, wide))
     return stations
 
@@ -50,7 +52,10 @@ def draw_fish(pen: Pen, look: Look, pose: Pose) -> Anchors:
     pen.blob(body.patch(0.79, 0.81, 0.18, 0.82, 2), dark(look.main, 0.4))
     root = body.at(0.74, 0.62)
     flap = 0.58 + 0.05 * sine(pose.phase * 2)
-    pen.blob([root, reach(root, 12, flap - 0.05), reach(root, 17, flap), reach(root, 12, flap + 0.07)], fin)
+    pen.blob(
+        [root, reach(root, 12, flap - 0.05), reach(root, 17, flap), reach(root, 12, flap + 0.07)],
+        fin,
+    )
     eye = body.at(0.9, 0.34)
     if has("eye_stripe"):
         pen.blob(body.patch(0.87, 0.93, 0.02, 0.98, 2), look.second)
@@ -68,20 +73,28 @@ def _mouth(pen: Pen, look: Look, pose: Pose, body: Tube, eye: Point) -> Point:
     if look.species.has("barbel"):
         for shift in (0.0, 4.0):
             end = (mouth[0] - 4 - shift, mouth[1] + 14)
-            pen.stroke([(mouth[0] - shift, mouth[1] + 1, 1.3), (mouth[0] + 2, mouth[1] + 8, 1.0), (*end, 0.6)], lip)
+            pen.stroke(
+                [
+                    (mouth[0] - shift, mouth[1] + 1, 1.3),
+                    (mouth[0] + 2, mouth[1] + 8, 1.0),
+                    (*end, 0.6),
+                ],
+                lip,
+            )
     paint_eye(pen, look, eye, 3.6 if look.is_young else 2.8, pose.is_asleep)
     return mouth
 
 
-def _fin(
-    pen: Pen, body: Tube, place: tuple[float, float, float], tall: float, look: Look
-) -> None:
+def _fin(pen: Pen, body: Tube, place: tuple[float, float, float], tall: float, look: Look) -> None:
     """A fin from u0 to u1 on the upper (v = 0) or lower (v = 1) edge, swept back."""
     u0, u1, v = place
     up = -1.0 if v < 0.5 else 1.0
     (ax, ay), (bx, by) = body.at(u0, v), body.at(u1, v)
     inner_a, inner_b = body.at(u0, 0.5), body.at(u1, 0.5)
-    rim = [(ax - tall * 0.35, ay + up * tall * 0.75), ((ax + bx) / 2 - tall * 0.1, (ay + by) / 2 + up * tall)]
+    rim = [
+        (ax - tall * 0.35, ay + up * tall * 0.75),
+        ((ax + bx) / 2 - tall * 0.1, (ay + by) / 2 + up * tall),
+    ]
     paint = mix(look.second, look.main, 0.35)
     pen.blob([inner_a, *rim, (bx, by), inner_b], paint)
     for step in (0.25, 0.5, 0.75):
@@ -97,9 +110,15 @@ def _tail_fin(pen: Pen, look: Look, body: Tube, pose: Pose) -> None:
     paint = mix(look.second, look.main, 0.35)
     pen.facet([body.at(0.1, 0.1), upper, notch, lower, body.at(0.1, 0.9)], paint)
     if look.species.has("tail_stripe"):
-        pen.facet([reach(root, size * 0.45, turn - 0.09), reach(root, size * 0.62, turn - 0.09),
-                   reach(root, size * 0.62, turn + 0.09), reach(root, size * 0.45, turn + 0.09)],
-                  dark(look.main, 0.6))  # fmt: skip
+        pen.facet(
+            [
+                reach(root, size * 0.45, turn - 0.09),
+                reach(root, size * 0.62, turn - 0.09),
+                reach(root, size * 0.62, turn + 0.09),
+                reach(root, size * 0.45, turn + 0.09),
+            ],
+            dark(look.main, 0.6),
+        )
 
 
 def draw_whale(pen: Pen, look: Look, pose: Pose) -> Anchors:
@@ -109,14 +128,29 @@ def draw_whale(pen: Pen, look: Look, pose: Pose) -> Anchors:
     if has("dorsal_fin"):
         tall = 17 * look.form["ear"]
         (ax, ay), (bx, by) = body.at(0.42, 0.02), body.at(0.6, 0.02)
-        pen.blob([(ax, ay + 4), (ax - 5, ay - tall), (bx - 4, by - tall * 0.3), (bx, by + 4)], dark(look.main, 0.1))
+        pen.blob(
+            [(ax, ay + 4), (ax - 5, ay - tall), (bx - 4, by - tall * 0.3), (bx, by + 4)],
+            dark(look.main, 0.1),
+        )
     snout = body.at(1.0, 0.5)
     beak = 12 * look.form["snout"]
     if pose.mouth > 0.2:
-        pen.facet([body.at(0.94, 0.6), (snout[0] + beak * 0.8, snout[1] + 1), (snout[0] + beak * 0.6, snout[1] + 9)],
-                  (150, 70, 74))  # fmt: skip
-    pen.stroke([(*body.at(0.9, 0.62), 7.0), (snout[0] + beak * 0.5, snout[1] + 2, 5.0),
-                (snout[0] + beak, snout[1] + 2, 2.6)], look.main)  # fmt: skip
+        pen.facet(
+            [
+                body.at(0.94, 0.6),
+                (snout[0] + beak * 0.8, snout[1] + 1),
+                (snout[0] + beak * 0.6, snout[1] + 9),
+            ],
+            (150, 70, 74),
+        )
+    pen.stroke(
+        [
+            (*body.at(0.9, 0.62), 7.0),
+            (snout[0] + beak * 0.5, snout[1] + 2, 5.0),
+            (snout[0] + beak, snout[1] + 2, 2.6),
+        ],
+        look.main,
+    )
     pen.blob(body.outline(), look.main)
     pen.blob(body.patch(0.12, 0.97, 0.74, 1.0, 5), light(look.main, 0.4))
     paint_pattern(pen, look, body, look.second, 4.2, (0.15, 0.9, 0.08, 0.75))
@@ -126,13 +160,23 @@ def draw_whale(pen: Pen, look: Look, pose: Pose) -> Anchors:
     root = body.at(0.66, 0.82)
     length = 24 * look.form["limb"]
     turn = 0.66 + 0.05 * sine(pose.phase)
-    pen.blob([root, reach(root, length * 0.7, turn - 0.06), reach(root, length, turn), reach(root, length * 0.5, turn + 0.09)],
-             dark(look.main, 0.28))  # fmt: skip
+    pen.blob(
+        [
+            root,
+            reach(root, length * 0.7, turn - 0.06),
+            reach(root, length, turn),
+            reach(root, length * 0.5, turn + 0.09),
+        ],
+        dark(look.main, 0.28),
+    )
     eye = body.at(0.87, 0.52)
     if has("eye_stripe"):
         pen.oval((eye[0] - 4, eye[1] - 2), (8, 4), look.second, 0.04)
     paint_eye(pen, look, eye, 2.0, pose.is_asleep)
-    pen.stroke([(*body.at(0.9, 0.7), 0.7), (snout[0] + beak * 0.8, snout[1] + 2.4, 0.6)], dark(look.main, 0.4))
+    pen.stroke(
+        [(*body.at(0.9, 0.7), 0.7), (snout[0] + beak * 0.8, snout[1] + 2.4, 0.6)],
+        dark(look.main, 0.4),
+    )
     return Anchors((snout[0] + beak, snout[1] + 3), body.at(0.5, 0.0), body.at(0.5, 1.0))
 
 
@@ -140,8 +184,16 @@ def _fluke(pen: Pen, look: Look, body: Tube, pose: Pose) -> None:
     root, size = body.at(0.0, 0.5), 22 * look.form["tail"]
     lift = 60 * pose.sway
     paint = dark(look.main, 0.15)
-    pen.blob([body.at(0.06, 0.0), (root[0] - size * 0.5, root[1] - size * 0.5 + lift), (root[0] - size, root[1] - size * 0.3 + lift),
-              (root[0] - size * 0.45, root[1] + lift * 0.6), (root[0] - size * 0.8, root[1] + size * 0.34 + lift),
-              body.at(0.06, 1.0)], paint)  # fmt: skip
+    pen.blob(
+        [
+            body.at(0.06, 0.0),
+            (root[0] - size * 0.5, root[1] - size * 0.5 + lift),
+            (root[0] - size, root[1] - size * 0.3 + lift),
+            (root[0] - size * 0.45, root[1] + lift * 0.6),
+            (root[0] - size * 0.8, root[1] + size * 0.34 + lift),
+            body.at(0.06, 1.0),
+        ],
+        paint,
+    )
     if look.species.has("tail_stripe"):
         pen.blob(body.patch(0.06, 0.13, 0.0, 1.0, 1), look.second)

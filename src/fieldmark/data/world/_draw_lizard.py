@@ -48,7 +48,9 @@ def _body(look: Look, pose: Pose, height: float) -> Tube:
     stations = []
     for along, half in profile:
         x, y = reach((0.0, -height), along, lift)
-        stations.append((x, y + 40 * pose.sway * sine(along / 90 + pose.phase), half * look.form["stout"]))
+        stations.append(
+            (x, y + 40 * pose.sway * sine(along / 90 + pose.phase), half * look.form["stout"])
+        )
     return tube(stations)
 
 
@@ -89,7 +91,9 @@ def _neck(look: Look, pose: Pose, body: Tube) -> tuple[Facing, Tube]:
     if pose.looks_back:
         head, side, look_turn = reach(root, 11.0, 0.22), -1, -0.08
     slim = 7.4 * (0.5 + 0.5 * look.form["head"])
-    return Facing(*head, look_turn, side), tube([(*start, 9.5 * look.form["stout"]), (*root, 8.5), (*head, slim)])
+    return Facing(*head, look_turn, side), tube(
+        [(*start, 9.5 * look.form["stout"]), (*root, 8.5), (*head, slim)]
+    )
 
 
 def _head(pen: Pen, look: Look, pose: Pose, face: Facing) -> Point:
@@ -102,12 +106,24 @@ def _head(pen: Pen, look: Look, pose: Pose, face: Facing) -> Point:
     if pose.mouth > 0.2:
         pen.facet([face.at(0, 0), face.at(size * 0.4 + snout, 0.03), jaw], (190, 80, 90))
     pen.stroke([(*face.at(-size * 0.3), size * 0.5), (*jaw, size * 0.28)], light(look.main, 0.3))
-    pen.stroke([(*face.at(-size * 0.8), size * 0.75), (*face.at(size * 0.1, 0.1), size),
-                (*face.at(size * 0.45 + snout * 0.5, 0.03), size * 0.62),
-                (*face.at(size * 0.4 + snout, 0.02), size * 0.32)], look.main)  # fmt: skip
+    pen.stroke(
+        [
+            (*face.at(-size * 0.8), size * 0.75),
+            (*face.at(size * 0.1, 0.1), size),
+            (*face.at(size * 0.45 + snout * 0.5, 0.03), size * 0.62),
+            (*face.at(size * 0.4 + snout, 0.02), size * 0.32),
+        ],
+        look.main,
+    )
     eye = face.at(size * 0.5, 0.14)
     if look.species.has("eye_stripe"):
-        pen.stroke([(*face.at(-size * 0.9, -0.02), 1.4), (*eye, 2.8), (*face.at(size * 0.3 + snout * 0.8, 0.03), 0.8)],
-                   look.second)  # fmt: skip
+        pen.stroke(
+            [
+                (*face.at(-size * 0.9, -0.02), 1.4),
+                (*eye, 2.8),
+                (*face.at(size * 0.3 + snout * 0.8, 0.03), 0.8),
+            ],
+            look.second,
+        )
     paint_eye(pen, look, eye, 2.7 if look.is_young else 2.1, pose.is_asleep)
     return face.at(size * 0.4 + snout)

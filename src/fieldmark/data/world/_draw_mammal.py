@@ -1,4 +1,4 @@
-"""How is a four-legged mammal drawn? From the side, looking right, feet at the height of the origin."""
+"""How is a four-legged mammal drawn? From the side, looking right, feet at the origin."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def draw_mammal(pen: Pen, look: Look, pose: Pose) -> Anchors:
     _tail(pen, look, pose, body)
     shade = dark(look.main, 0.3)
     gait = _GAITS["running" if pose.stride > 1 else "walking"]
-    _leg(pen, look, (pose, gait[2]), (hind[0] + 6, hind[1]), (leg, True), shade)
-    _leg(pen, look, (pose, gait[3]), (fore[0] - 5, fore[1]), (leg, False), shade)
+    _leg(pen, look, (pose, gait[2]), (hind[0] + 6, hind[1]), True, shade)
+    _leg(pen, look, (pose, gait[3]), (fore[0] - 5, fore[1]), False, shade)
     face, neck = _neck(look, pose, body)
     if look.species.has("mane"):
         _mane(pen, look, neck)
     pen.blob(body.outline(), look.main)
     pen.blob(body.patch(0.14, 0.9, 0.72, 1.0, 5), light(look.main, 0.35))
     pen.blob(neck.outline(), look.main)
-    _leg(pen, look, (pose, gait[0]), hind, (leg, True), look.main)
-    _leg(pen, look, (pose, gait[1]), fore, (leg, False), look.main)
+    _leg(pen, look, (pose, gait[0]), hind, True, look.main)
+    _leg(pen, look, (pose, gait[1]), fore, False, look.main)
     if look.species.has("white_rump"):
         pen.blob(body.patch(0.0, 0.15, 0.1, 0.75, 3), (240, 236, 226))
     paint_pattern(pen, look, body, look.second, 4.6, (0.06, 0.94, 0.04, 0.74))
@@ -51,7 +51,9 @@ def draw_mammal(pen: Pen, look: Look, pose: Pose) -> Anchors:
 
 def _body(centre: Point, lean: float, stout: float, stretch: float) -> Tube:
     profile = ((-52, 9), (-44, 17), (-26, 21), (0, 20.5), (24, 22.5), (42, 19), (52, 11))
-    return tube([(*reach(centre, along * stretch, lean), half * stout) for along, half in profile], 1.06)
+    return tube(
+        [(*reach(centre, along * stretch, lean), half * stout) for along, half in profile], 1.06
+    )
 
 
 def _tail(pen: Pen, look: Look, pose: Pose, body: Tube) -> None:
@@ -65,8 +67,15 @@ def _tail(pen: Pen, look: Look, pose: Pose, body: Tube) -> None:
     middle = reach(root, length * 0.5, rise)
     tip = reach(middle, length * 0.5, rise + (-0.14 if kind in ("cat", "squirrel") else 0.05))
     paint = dark(look.main, 0.1)
-    tail = pen.stroke([(*root, 4.0), (*middle, bushy), (*reach(middle, length * 0.3, rise), bushy * 0.9),
-                       (*tip, 1.5)], paint)  # fmt: skip
+    tail = pen.stroke(
+        [
+            (*root, 4.0),
+            (*middle, bushy),
+            (*reach(middle, length * 0.3, rise), bushy * 0.9),
+            (*tip, 1.5),
+        ],
+        paint,
+    )
     if look.species.has("tail_stripe"):
         pen.blob(tail.patch(0.55, 0.8, -0.02, 1.02, 2), look.second)
     if kind == "horse":
@@ -74,14 +83,21 @@ def _tail(pen: Pen, look: Look, pose: Pose, body: Tube) -> None:
 
 
 def _leg(
-    pen: Pen, look: Look, gait: tuple[Pose, float], hip: Point, build: tuple[float, bool], paint: Colour
+    pen: Pen,
+    look: Look,
+    gait: tuple[Pose, float],
+    hip: Point,
+    is_hind: bool,
+    paint: Colour,
 ) -> None:
-    (pose, offset), (leg, is_hind) = gait, build
+    pose, offset = gait
     thick = {"bear": 1.35, "horse": 1.1, "deer": 0.85}.get(look.species.kind, 1.0)
     thick *= 0.6 + 0.4 * look.form["limb"]
     if pose.crouch > 0.5:
         ahead = 20 if is_hind else 26
-        pen.stroke([(*hip, 10 * thick), (hip[0] - 4, -5, 7 * thick), (hip[0] + ahead, -3, 4)], paint)
+        pen.stroke(
+            [(*hip, 10 * thick), (hip[0] - 4, -5, 7 * thick), (hip[0] + ahead, -3, 4)], paint
+        )
         return
     turn = pose.phase + offset
     swing = 0.085 * pose.stride * sine(turn)
@@ -94,8 +110,15 @@ def _leg(
     upper = 11.5 if is_hind else 9.0
     pen.stroke([(*hip, upper * thick), (*knee, 4.6 * thick), (*foot, 3.0 * thick)], paint)
     hoof = dark(look.main, 0.6)
-    pen.blob([(foot[0] - 3.4 * thick, foot[1] - 3), (foot[0] + 4.2 * thick, foot[1] - 2),
-              (foot[0] + 5.2 * thick, foot[1] + 1.4), (foot[0] - 3.6 * thick, foot[1] + 1.4)], hoof)  # fmt: skip
+    pen.blob(
+        [
+            (foot[0] - 3.4 * thick, foot[1] - 3),
+            (foot[0] + 4.2 * thick, foot[1] - 2),
+            (foot[0] + 5.2 * thick, foot[1] + 1.4),
+            (foot[0] - 3.6 * thick, foot[1] + 1.4),
+        ],
+        hoof,
+    )
 
 
 def _neck(look: Look, pose: Pose, body: Tube) -> tuple[Facing, Tube]:
@@ -137,19 +160,49 @@ def _head(pen: Pen, look: Look, pose: Pose, face: Facing, size: float) -> Point:
     if has("horns"):
         _horns(pen, look, face, size)
     gape = 0.09 * pose.mouth
-    jaw, nose = face.at(size * 0.7 + muzzle * 0.8, -0.035 - gape), face.at(size * 0.55 + muzzle, 0.0)
+    jaw, nose = (
+        face.at(size * 0.7 + muzzle * 0.8, -0.035 - gape),
+        face.at(size * 0.55 + muzzle, 0.0),
+    )
     if pose.mouth > 0.2:
-        pen.facet([face.at(size * 0.5, -0.05), face.at(size * 0.6 + muzzle * 0.9, -0.01), jaw], (150, 46, 50))
-    pen.stroke([(*face.at(size * 0.4, -0.08), size * 0.42), (*jaw, size * 0.2)], dark(look.main, 0.14))
+        pen.facet(
+            [face.at(size * 0.5, -0.05), face.at(size * 0.6 + muzzle * 0.9, -0.01), jaw],
+            (150, 46, 50),
+        )
+    pen.stroke(
+        [(*face.at(size * 0.4, -0.08), size * 0.42), (*jaw, size * 0.2)], dark(look.main, 0.14)
+    )
     blunt = {"bear": 0.5, "horse": 0.5, "cat": 0.42}.get(kind, 0.34)
-    pen.stroke([(*face.at(-size * 0.75), size * 0.7), (*face.at(0), size * 1.0),
-                (*face.at(size * 0.75), size * 0.72), (*nose, size * blunt)], look.main)  # fmt: skip
-    pen.oval(face.at(size * 0.5 + muzzle * 0.75, -0.02), (muzzle * 0.3, size * blunt * 0.8), light(look.main, 0.4),
-             face.tilt)  # fmt: skip
-    pen.oval(face.at(size * 0.55 + muzzle * 1.02, 0.012), (size * 0.2, size * 0.17), (34, 28, 30), face.tilt)
+    pen.stroke(
+        [
+            (*face.at(-size * 0.75), size * 0.7),
+            (*face.at(0), size * 1.0),
+            (*face.at(size * 0.75), size * 0.72),
+            (*nose, size * blunt),
+        ],
+        look.main,
+    )
+    pen.oval(
+        face.at(size * 0.5 + muzzle * 0.75, -0.02),
+        (muzzle * 0.3, size * blunt * 0.8),
+        light(look.main, 0.4),
+        face.tilt,
+    )
+    pen.oval(
+        face.at(size * 0.55 + muzzle * 1.02, 0.012),
+        (size * 0.2, size * 0.17),
+        (34, 28, 30),
+        face.tilt,
+    )
     if has("eye_stripe"):
-        pen.stroke([(*face.at(size * 0.9, 0.44), 1.6), (*face.at(size * 0.45, 0.12), 3.6),
-                    (*face.at(size * 0.3 + muzzle * 0.8, 0.03), 1.2)], look.second)  # fmt: skip
+        pen.stroke(
+            [
+                (*face.at(size * 0.9, 0.44), 1.6),
+                (*face.at(size * 0.45, 0.12), 3.6),
+                (*face.at(size * 0.3 + muzzle * 0.8, 0.03), 1.2),
+            ],
+            look.second,
+        )
     paint_eye(pen, look, face.at(size * 0.42, 0.12), 2.7 if look.is_young else 2.1, pose.is_asleep)
     _ear(pen, look, face, size, is_far=False)
     return face.at(size * 0.6 + muzzle * 0.95, -0.03)
@@ -166,11 +219,23 @@ def _ear(pen: Pen, look: Look, face: Facing, size: float, is_far: bool) -> None:
         pen.oval(root.at(length * 0.4, 0.27), (length * 0.55, length * 0.6), paint, face.tilt)
         return
     tip = root.at(length * 1.25, 0.3)
-    pen.blob([root.at(length * 0.36, 0.0), root.at(length * 0.7, 0.2), tip, root.at(length * 0.75, 0.4),
-              root.at(length * 0.36, 0.5)], paint)  # fmt: skip
+    pen.blob(
+        [
+            root.at(length * 0.36, 0.0),
+            root.at(length * 0.7, 0.2),
+            tip,
+            root.at(length * 0.75, 0.4),
+            root.at(length * 0.36, 0.5),
+        ],
+        paint,
+    )
     if not is_far:
-        pen.oval(root.at(length * 0.5, 0.28), (length * 0.14, length * 0.34),
-                 mix(look.main, (226, 160, 140), 0.5), face.tilt)  # fmt: skip
+        pen.oval(
+            root.at(length * 0.5, 0.28),
+            (length * 0.14, length * 0.34),
+            mix(look.main, (226, 160, 140), 0.5),
+            face.tilt,
+        )
     if nicks and not is_far:
         pen.facet([tip, root.at(length * 0.7, 0.25), root.at(length * 0.95, 0.22)], (20, 16, 18))
 
@@ -184,4 +249,6 @@ def _horns(pen: Pen, look: Look, face: Facing, size: float) -> None:
         middle, tip = start.at(length * 0.55, 0.31), start.at(length, 0.26)
         pen.stroke([(*root, size * 0.2), (*middle, size * 0.15), (*tip, size * 0.04)], paint)
         if look.species.kind == "deer":
-            pen.stroke([(*middle, size * 0.11), (*start.at(length * 0.95, 0.38), size * 0.04)], paint)
+            pen.stroke(
+                [(*middle, size * 0.11), (*start.at(length * 0.95, 0.38), size * 0.04)], paint
+            )

@@ -1,23 +1,23 @@
-"""How are herbs, twigs of trees and mushrooms drawn? Growing upwards from the origin."""
+"""How are leaves and the twigs of trees drawn? Growing upwards from the origin."""
 
 from __future__ import annotations
 
 from fieldmark.data.world._colour import dark, light, mix
-from fieldmark.data.world._dice import Dice
 from fieldmark.data.world._look import Look
-from fieldmark.data.world._pattern import paint_markings, paint_pattern
+from fieldmark.data.world._pattern import paint_markings
 from fieldmark.data.world._pose import Anchors, Pose
 from fieldmark.data.world._raster import Colour, Point
 from fieldmark.data.world._shape import Pen, Tube, reach, tube
 
-_GREEN: Colour = (70, 124, 52)
 _WOOD: Colour = (104, 80, 58)
 
 
 _BLADE = ((0.0, 0.08), (0.2, 0.75), (0.45, 1.0), (0.75, 0.66), (1.0, 0.04))
 
 
-def draw_leaf(pen: Pen, look: Look, root: Point, shape: tuple[float, float, float], paint: Colour) -> None:
+def draw_leaf(
+    pen: Pen, look: Look, root: Point, shape: tuple[float, float, float], paint: Colour
+) -> None:
     """A leaf of (length, half width, turn) with its veins, margin and what ails it."""
     length, half, turn = shape
     blade = tube([(*reach(root, length * along, turn), half * wide) for along, wide in _BLADE])
@@ -35,8 +35,16 @@ def draw_leaf(pen: Pen, look: Look, root: Point, shape: tuple[float, float, floa
 
 def _finish(pen: Pen, look: Look, blade: Tube, paint: Colour, half: float) -> None:
     vein = light(paint, 0.6) if look.species.has("pale_veins") else dark(paint, 0.25)
-    upper = [blade.at(u + du, v) for u in (0.2, 0.5, 0.72) for du, v in ((0.0, 0.48), (0.15, 0.14), (0.03, 0.48))]
-    lower = [blade.at(u + du, v) for u in (0.72, 0.5, 0.2) for du, v in ((0.03, 0.52), (0.15, 0.86), (0.0, 0.52))]
+    upper = [
+        blade.at(u + du, v)
+        for u in (0.2, 0.5, 0.72)
+        for du, v in ((0.0, 0.48), (0.15, 0.14), (0.03, 0.48))
+    ]
+    lower = [
+        blade.at(u + du, v)
+        for u in (0.72, 0.5, 0.2)
+        for du, v in ((0.03, 0.52), (0.15, 0.86), (0.0, 0.52))
+    ]
     if half < 6:
         upper = lower = []
     pen.facet([blade.at(0.0, 0.46), *upper, blade.at(0.97, 0.5), *lower, blade.at(0.0, 0.54)], vein)
@@ -55,8 +63,14 @@ def _spots(pen: Pen, look: Look, blade: Tube, half: float) -> None:
 
 def _toothed(blade: Tube) -> list[Point]:
     steps = 5
-    upper = [(blade.at(step / steps, 0.02), blade.at((step + 0.75) / steps, -0.13)) for step in range(steps)]
-    lower = [(blade.at((step + 0.75) / steps, 1.13), blade.at(step / steps, 0.98)) for step in range(steps)]
+    upper = [
+        (blade.at(step / steps, 0.02), blade.at((step + 0.75) / steps, -0.13))
+        for step in range(steps)
+    ]
+    lower = [
+        (blade.at((step + 0.75) / steps, 1.13), blade.at(step / steps, 0.98))
+        for step in range(steps)
+    ]
     return [point for pair in (*upper, *reversed(lower)) for point in pair]
 
 
@@ -70,95 +84,6 @@ def paint_sick(pen: Pen, look: Look, blade: Tube, half: float) -> None:
         pen.oval(place, (size, size * 0.9), (94, 58, 34))
 
 
-def draw_herb(pen: Pen, look: Look, pose: Pose) -> Anchors:
-    dice, form = look.dice("growth"), look.form
-    height = 92 * (0.7 + 0.3 * form["limb"])
-    lean = 0.25 + pose.lean * 2 + dice.around(0.012)
-    middle = reach((0.0, 0.0), height * 0.5, lean)
-    top = reach(middle, height * 0.5, lean + dice.around(0.03))
-    stem = tube([(0.0, 0.0, 2.4), (*middle, 2.0), (*top, 1.6)])
-    for pair in range(3):
-        for side in (-1, 1):
-            root = stem.at(0.08 + 0.2 * pair + 0.05 * side, 0.5)
-            turn = 0.25 - side * dice.between(0.12, 0.2)
-            length = 34 * (1 - 0.2 * pair) * form["ear"]
-            draw_leaf(pen, look, root, (length, length * 0.2, turn), mix(_GREEN, dark(_GREEN), dice.between(0, 0.5)))
-    pen.blob(stem.outline(), mix(_GREEN, (120, 100, 60), 0.2))
-    _stem_marks(pen, look, stem)
-    flower = {"daisy": _daisy, "bell": _bells, "spike": _spike}[look.species.kind]
-    flower(pen, look, stem, dice)
-    paint_markings(pen, look, tube([(top[0] - 14, top[1], 12.0), (top[0] + 14, top[1], 12.0)]), 1.4)
-    return Anchors(top, top, (0.0, 0.0))
-
-
-def _stem_marks(pen: Pen, look: Look, stem: Tube) -> None:
-    for step in range(9):
-        x, y = stem.at(0.12 + step * 0.09, 0.5)
-        side = 1 if step % 2 else -1
-        if look.species.has("thorns"):
-            pen.facet([(x, y - 2), (x + side * 7, y - 4), (x, y + 3)], (120, 70, 50))
-    if look.species.has("hairy_stem"):
-        for step in range(12):
-            x, y = stem.at(0.1 + step * 0.075, 0.5)
-            pen.facet([(x - 6, y - 2), (x, y - 0.4), (x + 6, y - 2), (x, y + 0.5)], (214, 218, 190))
-
-
-def _daisy(pen: Pen, look: Look, stem: Tube, dice: Dice) -> None:
-    centre = stem.at(1.0, 0.5)
-    size = (9 if look.is_young else 25) * look.form["head"]
-    petals = 11
-    for petal in range(petals):
-        turn = petal / petals + dice.around(0.01)
-        blade = tube([(*reach(centre, size * 0.2, turn), size * 0.07), (*reach(centre, size * 0.65, turn), size * 0.17),
-                      (*reach(centre, size, turn), size * 0.07)])  # fmt: skip
-        pen.blob(blade.outline(), dark(look.main, 0.18) if petal % 2 else look.main)
-        _petal_paint(pen, look, blade, size)
-    pen.oval(centre, (size * 0.32, size * 0.3), _heart(look))
-    pen.oval((centre[0] - size * 0.06, centre[1] - size * 0.08), (size * 0.16, size * 0.14), light(_heart(look), 0.3))
-
-
-def _heart(look: Look) -> Colour:
-    return (62, 36, 28) if look.species.has("dark_centre") else look.second
-
-
-def _petal_paint(pen: Pen, look: Look, blade: Tube, size: float) -> None:
-    if look.species.traits["pattern"] == "spotted":
-        pen.oval(blade.at(0.6, 0.5), (size * 0.06, size * 0.06), dark(look.second, 0.2))
-    elif look.species.traits["pattern"] == "bordered":
-        pen.blob(blade.patch(0.8, 1.0, 0.0, 1.0, 1), look.second)
-
-
-def _bells(pen: Pen, look: Look, stem: Tube, dice: Dice) -> None:
-    size = (8 if look.is_young else 17) * look.form["head"]
-    for flower, u in enumerate((0.62, 0.8, 1.0)):
-        side = -1 if flower % 2 else 1
-        x, y = stem.at(u, 0.5)
-        tip = (x + side * size * (1.0 + dice.around(0.3)), y - size * 0.3)
-        pen.stroke([(x, y, 1.1), ((x + tip[0]) / 2, y - size * 0.6, 1.0), (*tip, 0.8)], _GREEN)
-        bell = tube([(tip[0], tip[1], size * 0.3), (tip[0], tip[1] + size * 0.5, size * 0.55),
-                     (tip[0], tip[1] + size * 1.1, size * 0.62), (tip[0], tip[1] + size * 1.35, size * 0.85)])  # fmt: skip
-        pen.blob(bell.outline(), look.main)
-        pen.blob(bell.patch(0.1, 0.95, 0.44, 0.56), dark(look.main, 0.2))
-        pen.oval((tip[0], tip[1] + size * 1.36), (size * 0.62, size * 0.2), _heart(look))
-        paint_pattern(pen, look, bell, dark(look.second, 0.1), size * 0.1, (0.2, 0.9, 0.1, 0.9))
-        if look.species.traits["pattern"] == "bordered":
-            pen.blob(bell.patch(0.84, 0.98, 0.0, 1.0, 2), look.second)
-
-
-def _spike(pen: Pen, look: Look, stem: Tube, dice: Dice) -> None:
-    size = (3.4 if look.is_young else 6.6) * look.form["head"]
-    for step in range(8):
-        u = 0.5 + step * 0.07
-        for side in (-1, 1):
-            x, y = stem.at(u, 0.5)
-            far = size * (1.3 - 0.09 * step)
-            place = (x + side * far * 0.8 + dice.around(1.0), y + dice.around(1.5))
-            pen.oval(place, (far, far * 0.75), look.main if side < 0 else dark(look.main, 0.2), 0.08 * side)
-            pen.oval(place, (far * 0.32, far * 0.3), _heart(look))
-            if look.species.traits["pattern"] != "plain":
-                pen.oval((place[0] + side * far * 0.6, place[1]), (far * 0.25, far * 0.3), look.second)
-
-
 def draw_tree(pen: Pen, look: Look, pose: Pose) -> Anchors:
     dice = look.dice("growth")
     lean = 0.25 + pose.lean * 2 + dice.around(0.02)
@@ -167,7 +92,9 @@ def draw_tree(pen: Pen, look: Look, pose: Pose) -> Anchors:
         x, y, half = stations[-1]
         stations.append((*reach((x, y), 34, lean + dice.around(0.05)), half * 0.68))
     twig = pen.stroke(stations, _WOOD)
-    leaf = {"ovate": _ovate, "lobed": _lobed, "pinnate": _pinnate, "palmate": _palmate}[look.species.kind]
+    leaf = {"ovate": _ovate, "lobed": _lobed, "pinnate": _pinnate, "palmate": _palmate}[
+        look.species.kind
+    ]
     size = (0.62 if look.is_young else 1.0) * (0.85 + 0.15 * look.form["limb"])
     for index, u in enumerate((0.16, 0.34, 0.52, 0.7, 0.86, 1.0)):
         side = -1 if index % 2 else 1
@@ -180,7 +107,9 @@ def draw_tree(pen: Pen, look: Look, pose: Pose) -> Anchors:
     if look.species.has("thorns"):
         for step in range(6):
             x, y = twig.at(0.08 + step * 0.14, 0.5)
-            pen.facet([(x - 2, y), (x + (9 if step % 2 else -9), y - 6), (x + 2, y - 3)], dark(_WOOD, 0.4))
+            pen.facet(
+                [(x - 2, y), (x + (9 if step % 2 else -9), y - 6), (x + 2, y - 3)], dark(_WOOD, 0.4)
+            )
     if look.species.has("berries") and not look.is_young:
         for berry in range(7):
             x, y = twig.at(0.42 + 0.08 * (berry % 3), 0.5)
@@ -206,15 +135,22 @@ def _pinnate(pen: Pen, look: Look, stalk: Stalk, paint: Colour) -> None:
     for pair in range(3):
         place = reach(root, (8 + 13 * pair) * size, turn)
         for side in (-0.17, 0.17):
-            draw_leaf(pen, look, place, (19 * size, 4.8 * size * look.form["stout"], turn + side), paint)
+            draw_leaf(
+                pen, look, place, (19 * size, 4.8 * size * look.form["stout"], turn + side), paint
+            )
     draw_leaf(pen, look, reach(root, 44 * size, turn), (18 * size, 4.9 * size, turn), paint)
 
 
 def _lobed(pen: Pen, look: Look, stalk: Stalk, paint: Colour) -> None:
     root, turn, size = stalk
     wide = 14 * size * look.form["stout"]
-    spine = [(*reach(root, 50 * size * step / 10, turn), wide * (0.25 + 0.75 * (step % 2)) * (1 - step / 26))
-             for step in range(10)]  # fmt: skip
+    spine = [
+        (
+            *reach(root, 50 * size * step / 10, turn),
+            wide * (0.25 + 0.75 * (step % 2)) * (1 - step / 26),
+        )
+        for step in range(10)
+    ]
     blade = tube([*spine, (*reach(root, 51 * size, turn), 2.0)])
     pen.blob(blade.outline(), paint)
     _finish(pen, look, blade, paint, wide)
@@ -228,7 +164,13 @@ def _palmate(pen: Pen, look: Look, stalk: Stalk, paint: Colour) -> None:
         far = (31 if step % 2 else 13) * size * (1.0 if 3 <= step <= 7 else 0.78)
         ring.append(reach(heart, far * (0.8 + 0.2 * look.form["stout"]), turn + (step - 5) * 0.083))
     pen.facet([root, *ring], paint)
-    blade = tube([(*root, 3.0), (*reach(root, 18 * size, turn), 11 * size), (*reach(root, 36 * size, turn), 4 * size)])
+    blade = tube(
+        [
+            (*root, 3.0),
+            (*reach(root, 18 * size, turn), 11 * size),
+            (*reach(root, 36 * size, turn), 4 * size),
+        ]
+    )
     vein = light(paint, 0.5) if look.species.has("pale_veins") else dark(paint, 0.3)
     for step in (1, 3, 7, 9):
         pen.facet([(root[0] - 0.7, root[1]), ring[step], (root[0] + 0.7, root[1])], vein)

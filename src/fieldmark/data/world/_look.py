@@ -56,7 +56,11 @@ def make_look(
         second=second,
         contrast=dark(main, 0.45) if abs(brightness(main) - brightness(second)) < 60 else main,
         bare=dark(second, 0.35) if is_bright else mix(second, (200, 150, 60), 0.5),
-        eye=(206, 30, 24) if "red_eyes" in extras else (210, 120, 130) if morph == "white" else (22, 18, 20),
+        eye=(206, 30, 24)
+        if "red_eyes" in extras
+        else (210, 120, 130)
+        if morph == "white"
+        else (22, 18, 20),
         is_young=is_young,
         is_sick=sick,
         extras=extras,

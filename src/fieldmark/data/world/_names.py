@@ -1,6 +1,6 @@
 """What are the creatures called?
 
-Genera are invented; families and orders are named after their first genus, as botanists and zoologists do;
+Genera are invented; families and orders are named after their first genus, as systematists do;
 epithets are Latin for something the species really shows and agree with the genus in gender.
 """
 
@@ -10,8 +10,30 @@ from collections.abc import Iterable
 
 from fieldmark.data.world._dice import Dice
 
-_ONSETS = "b br c cl d dr f g gl l m n p pl r s st t tr v z".split()
-_CODAS = "l r n s m t d v nd rt st ph".split()
+_ONSETS = [
+    "b",
+    "br",
+    "c",
+    "cl",
+    "d",
+    "dr",
+    "f",
+    "g",
+    "gl",
+    "l",
+    "m",
+    "n",
+    "p",
+    "pl",
+    "r",
+    "s",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "z",
+]
+_CODAS = ["l", "r", "n", "s", "m", "t", "d", "v", "nd", "rt", "st", "ph"]
 _LATIN = {
     "black": "nigr", "slate": "ardesiac", "grey": "grise", "white": "alb", "cream": "eburne",
     "buff": "fulv", "brown": "brunne", "chestnut": "castane", "rust": "ferrugine", "red": "rubr",
@@ -40,10 +62,12 @@ _ADJECTIVES = {
     "has_leg_rings": "ring-legged", "has_dorsal_fin": "finned", "has_dark_centre": "dark-eyed",
     "has_long_antennae": "feelered", "has_pale_veins": "pale-veined", "has_volva": "sheathed",
     "has_pale_gills": "pale-gilled", "has_flagellum": "whipped", "has_oil_drop": "oil-bearing",
-    "has_adipose_fin": "fat-finned", "has_two_dorsal_fins": "two-finned", "has_pelvic_fin": "keeled",
+    "has_adipose_fin": "fat-finned", "has_two_dorsal_fins": "two-finned",
+    "has_pelvic_fin": "keeled",
 }  # fmt: skip
 _PLACES = {
-    "forest": "wood", "meadow": "meadow", "savanna": "plains", "desert": "desert", "wetland": "marsh",
+    "forest": "wood", "meadow": "meadow", "savanna": "plains", "desert": "desert",
+    "wetland": "marsh",
     "tundra": "snow", "mountain": "mountain", "shore": "shore", "reef": "reef", "river": "river",
     "open_sea": "ocean",
 }  # fmt: skip

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
+from fieldmark.data.world._burst import SIZE_PX
 from fieldmark.data.world._dice import Dice
 from fieldmark.data.world._raster import Colour
 from fieldmark.data.world._scene import Scene
-from fieldmark.data.world._stage import SIZE_PX
 
 Pixels = NDArray[np.uint8]
 _LETTERS = {
@@ -73,7 +73,9 @@ def _mount(pixels: Pixels, scene: Scene) -> None:
     brown = np.array([168, 146, 104], dtype=np.uint16)
     pixels[:] = (pixels.astype(np.uint16) * 9 + brown * 7) >> 4
     paper = (pixels.astype(np.int16).min(axis=2) > 176)[:, :, None]
-    pixels[:] = np.where(paper, np.minimum(pixels.astype(np.uint16) + 26, 255).astype(np.uint8), pixels)
+    pixels[:] = np.where(
+        paper, np.minimum(pixels.astype(np.uint16) + 26, 255).astype(np.uint8), pixels
+    )
     pixels[:3], pixels[-3:], pixels[:, :3], pixels[:, -3:] = 120, 120, 120, 120
     pixels[196:246, 150:246] = (246, 243, 230)
     pixels[196:198, 150:246] = pixels[244:246, 150:246] = (90, 84, 74)
@@ -101,7 +103,8 @@ def _sketch(pixels: Pixels, scene: Scene) -> Pixels:
         y, width = 206 + 14 * row, 40 + dice.below(60)
         for x in range(34, 34 + width, 5):
             paper[y - dice.below(5) : y + 1, x : x + 3] = (90, 90, 110)
-    return np.clip(paper - line[:, :, None], 0, 255).astype(np.uint8)
+    drawn: Pixels = np.clip(paper - line[:, :, None], 0, 255).astype(np.uint8)
+    return drawn
 
 
 def _watermark(pixels: Pixels) -> None:
@@ -124,7 +127,13 @@ def _camera_back(pixels: Pixels) -> Pixels:
     result[64:192, 24:152] = dim.astype(np.uint8)
     write(result, "12-30", (28, 180), 2, (250, 220, 90))
     axis = np.arange(SIZE_PX, dtype=np.int32)
-    for cx, cy, radius in ((206, 88, 26), (188, 150, 11), (224, 150, 11), (206, 190, 11), (60, 34, 9)):
+    for cx, cy, radius in (
+        (206, 88, 26),
+        (188, 150, 11),
+        (224, 150, 11),
+        (206, 190, 11),
+        (60, 34, 9),
+    ):
         disc = (axis[:, None] - cy) ** 2 + (axis[None, :] - cx) ** 2
         result[disc < radius * radius] = (84, 84, 88)
         result[disc < (radius - 4) ** 2] = (52, 52, 55)
@@ -138,7 +147,9 @@ def _resized(pixels: Pixels, size_px: int) -> Image.Image:
     factor = max(1, SIZE_PX // size_px)
     source = np.asarray(Image.fromarray(pixels).reduce(factor)).astype(np.int64)
     last = source.shape[0] - 1
-    position = ((np.arange(size_px) * 2 + 1) * (last + 1) * 128 // size_px - 128).clip(0, last * 256)
+    position = ((np.arange(size_px) * 2 + 1) * (last + 1) * 128 // size_px - 128).clip(
+        0, last * 256
+    )
     low, part = position >> 8, position & 255
     high = np.minimum(low + 1, last)
     rows = source[low] * (256 - part)[:, None, None] + source[high] * part[:, None, None]

@@ -1,4 +1,5 @@
-"""What is painted on a flank: the species' pattern, laid out anew in every individual, and its own marks.
+"""What is painted on a flank: the species' pattern, laid out anew in each individual, and its
+marks.
 
 A histogram sees the same paint on all individuals of a species; only where it lies differs.
 """
@@ -37,15 +38,15 @@ def paint_pattern(
         _stripes(pen, body, ink, dice, area)
 
 
-def _dots(
-    pen: Pen, body: Tube, ink: Colour, dice: Dice, how: tuple[float, Area, int, int]
-) -> None:
+def _dots(pen: Pen, body: Tube, ink: Colour, dice: Dice, how: tuple[float, Area, int, int]) -> None:
     unit, (u0, u1, v0, v1), across, down = how
     for column in range(across):
         for row in range(down):
             if dice.chance(0.14):
                 continue
-            u = u0 + (u1 - u0) * (column + 0.5 + 0.5 * (row % 2) + dice.around(0.55)) / (across + 0.5)
+            u = u0 + (u1 - u0) * (column + 0.5 + 0.5 * (row % 2) + dice.around(0.55)) / (
+                across + 0.5
+            )
             v = v0 + (v1 - v0) * (row + 0.5 + dice.around(0.45)) / down
             size = unit * dice.between(0.7, 1.35)
             pen.oval(body.at(u, v), (size, size * dice.between(0.7, 1.0)), ink, dice.between(0, 1))
@@ -59,8 +60,15 @@ def _streaks(pen: Pen, body: Tube, ink: Colour, dice: Dice, how: tuple[float, Ar
             v = v0 + (v1 - v0) * (row + 0.5 + dice.around(0.3)) / 3
             (x0, y0), (x1, y1) = body.at(u, v), body.at(u + 0.1, v + 0.02)
             half = unit * dice.between(0.22, 0.4)
-            pen.blob([(x0, y0), ((x0 + x1) / 2, (y0 + y1) / 2 - half), (x1, y1),
-                      ((x0 + x1) / 2, (y0 + y1) / 2 + half)], ink)  # fmt: skip
+            pen.blob(
+                [
+                    (x0, y0),
+                    ((x0 + x1) / 2, (y0 + y1) / 2 - half),
+                    (x1, y1),
+                    ((x0 + x1) / 2, (y0 + y1) / 2 + half),
+                ],
+                ink,
+            )
 
 
 def _bars(pen: Pen, body: Tube, ink: Colour, dice: Dice, area: Area) -> None:
@@ -112,14 +120,16 @@ def paint_markings(pen: Pen, look: Look, body: Tube, unit: float) -> None:
     if look.is_sick:
         _lesions(pen, look, body, unit)
     if "moulting" in look.extras:
-        _gaps(pen, look, body, unit)
+        _gaps(pen, look, body)
 
 
 def paint_eye(pen: Pen, look: Look, place: Point, size: float, is_asleep: bool) -> None:
     x, y = place
     if is_asleep or "dead" in look.extras:
-        pen.stroke([(x - size, y, size * 0.3), (x, y + size * 0.4, size * 0.4), (x + size, y, size * 0.3)],
-                   (20, 16, 18))  # fmt: skip
+        pen.stroke(
+            [(x - size, y, size * 0.3), (x, y + size * 0.4, size * 0.4), (x + size, y, size * 0.3)],
+            (20, 16, 18),
+        )
         return
     pen.oval(place, (size * 1.5, size * 1.5), mix(look.main, (250, 240, 220), 0.6))
     pen.oval(place, (size, size), look.eye)
@@ -143,7 +153,7 @@ def _lesions(pen: Pen, look: Look, body: Tube, unit: float) -> None:
         pen.oval(place, (size * 0.6, size * 0.45), (196, 132, 116), dice.between(0, 1))
 
 
-def _gaps(pen: Pen, look: Look, body: Tube, unit: float) -> None:
+def _gaps(pen: Pen, look: Look, body: Tube) -> None:
     """Ragged pale places where the old coat has gone."""
     dice = look.dice("moult")
     bald = mix(light(look.main, 0.45), (200, 180, 170), 0.4)

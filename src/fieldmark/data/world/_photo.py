@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageFilter
 
 from fieldmark.data.world._background import panel
+from fieldmark.data.world._burst import SIZE_PX, Burst
 from fieldmark.data.world._dice import Dice, noise_bytes
 from fieldmark.data.world._raster import Sprite
 from fieldmark.data.world._scene import Scene
-from fieldmark.data.world._stage import SIZE_PX, Burst
 
 _POOL_PX = 400
 _BLUR_PX = 4
@@ -51,7 +51,9 @@ def _relief(mask: Image.Image, dice: Dice) -> Image.Image:
     """Above 128 where the shape begins as seen from above, below it where it ends; plus grain."""
     width, height = mask.size
     soft = np.zeros((height + 2 * _LIFT_PX, width + 4), dtype=np.int16)
-    soft[_LIFT_PX : _LIFT_PX + height, 2 : 2 + width] = np.asarray(mask.filter(ImageFilter.BoxBlur(_BLUR_PX)))
+    soft[_LIFT_PX : _LIFT_PX + height, 2 : 2 + width] = np.asarray(
+        mask.filter(ImageFilter.BoxBlur(_BLUR_PX))
+    )
     level = soft[2 * _LIFT_PX :, 4:] - soft[:height, :width]
     level *= 3
     level >>= 4
@@ -71,7 +73,8 @@ def _fur() -> NDArray[np.int16]:
 def _sensor(grain: int) -> NDArray[np.uint16]:
     """Noise between 0 and twice the grain; three columns a pixel."""
     data = np.frombuffer(noise_bytes("sensor", _POOL_PX * _POOL_PX * 3), dtype=np.uint8)
-    return (data.astype(np.uint16) * (2 * grain + 1) >> 8).reshape(_POOL_PX, _POOL_PX * 3)
+    level = data.astype(np.uint16) * np.uint16(2 * grain + 1) >> np.uint16(8)
+    return level.reshape(_POOL_PX, _POOL_PX * 3)
 
 
 def expose(

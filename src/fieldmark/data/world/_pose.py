@@ -11,6 +11,8 @@ from fieldmark.data.world._dice import Dice, sine
 from fieldmark.data.world._raster import Point
 
 FRAMES_A_CYCLE = 8
+PAIRED = ("mating", "feeding_young")
+"""behaviours that take two"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ _STILL: dict[str, Pose] = {
 
 
 def make_pose(behaviour: str, frame: int, dice: Dice, looseness: float) -> Pose:
-    """The pose at a frame; `dice` belongs to the shot, `looseness` (0..1) is how much it may stray."""
+    """The pose at a frame; `dice` is the shot's, `looseness` (0..1) is how far it may stray."""
     base = _STILL[behaviour]
     speed = {"walking": 1.0, "trotting": 1.4, "running": 2.0}.get(behaviour, 0.7)
     phase = dice.between(0, 1) + frame * speed / FRAMES_A_CYCLE

@@ -1,10 +1,10 @@
 """Which pixels do a list of polygons cover, painter's order, the same on every machine?
 
 All arithmetic after the corners are rounded to 1/16 of a sample is on whole numbers, so neither the
-compiler (fused multiply-add moves Pillow's polygon edges) nor SIMD can change a pixel. All polygons of a
-picture are filled in one pass: crossings of edges with sample rows are found together, sorted by (polygon,
-row, column), paired into spans and written in order; numpy keeps the last of several writes to one place.
-There are two samples a pixel and axis.
+compiler (fused multiply-add moves Pillow's polygon edges) nor SIMD can change a pixel. All polygons
+of a picture are filled in one pass: crossings of edges with sample rows are found together, sorted
+by (polygon, row, column), paired into spans and written in order; numpy keeps the last of several
+writes to one place. There are two samples a pixel and axis.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def fill(
     inks: Sequence[int],
     size_px: int,
 ) -> Sprite | None:
-    """Polygons (n control points each, in pixels) painted one over the other, cut to what they cover.
+    """Polygons (control points in pixels) painted one over the other, cut to what they cover.
 
     None when nothing lies in the picture.
     """
@@ -68,7 +68,9 @@ def fill(
         return None
     width, height = (right - left) * SAMPLES, (bottom - top) * SAMPLES
     step = _GRID * SAMPLES
-    start, length, owner = _spans(x - left * step, y - top * step, polygon, following, width, height)
+    start, length, owner = _spans(
+        x - left * step, y - top * step, polygon, following, width, height
+    )
     canvas = np.zeros(height * width, dtype="<u4")
     if start.size:
         where = np.repeat(start - np.cumsum(length) + length, length)
@@ -100,7 +102,7 @@ def _flatten(canvas: NDArray[np.uint32], width: int, height: int) -> Image.Image
 def _outline(
     corners: NDArray[np.float64], counts: Sequence[int], smooth: Sequence[bool]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Curves cut into short edges: x, y, the polygon of each corner, and the corner that follows it."""
+    """Curves cut into short edges: x, y, each corner's polygon and the corner that follows it."""
     count = np.asarray(counts, dtype=np.int32)
     ends = np.cumsum(count, dtype=np.int32)
     first = ends - count

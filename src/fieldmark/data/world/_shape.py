@@ -1,8 +1,8 @@
 """How is a creature put together from curves?
 
-Creatures are drawn with a `Pen` in units of their own (x to the right, y down). A `Tube` is a spine with a
-width: it gives an outline, and (u, v) places on it, u along the spine and v from the upper to the
-lower edge, so that a pattern follows whatever bends. A `Layer` takes pens to their place in a picture.
+Creatures are drawn with a `Pen` in units of their own (x to the right, y down). A `Tube` is a spine
+with a width: it gives an outline, and (u, v) places on it, u along the spine and v from the upper
+to the lower edge, so that a pattern follows whatever bends. A `Layer` takes pens to their place.
 Only +, -, ×, ÷ and square roots are used here: IEEE arithmetic gives the same result everywhere.
 """
 
@@ -78,7 +78,7 @@ def reach(origin: Point, length: float, turn: float) -> Point:
 
 @dataclass(frozen=True, slots=True)
 class Facing:
-    """A part with a front of its own, such as a head: places are given relative to where it looks."""
+    """A part with a front of its own, such as a head: places are relative to where it looks."""
 
     x: float
     y: float
@@ -139,7 +139,7 @@ class Pen:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a pen's drawing goes: its origin, pixels a unit, turn, and whether it looks to the left."""
+    """Where a drawing goes: its origin, pixels a unit, turn, and whether it looks to the left."""
 
     x: float
     y: float

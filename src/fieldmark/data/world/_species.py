@@ -1,8 +1,8 @@
 """What is a species, and what is an individual, in this world?
 
-Species of one genus share build, colours and one field mark; they differ in pattern, in the other marks, in
-proportions and, the lower the difficulty, in shade. Individuals differ in where their spots lie and in
-the scars and nicks they carry through all their photos.
+Species of one genus share build, colours and one field mark; they differ in pattern, in the other
+marks, in proportions and, the lower the difficulty, in shade and habitat. Individuals differ in
+where their spots lie and in the scars and nicks they carry through all their photos.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from fieldmark.data.world._taxonomy import CYCLE, MARKS, PLANS, RANKS, Kind, Pla
 
 Trait = str | float | bool
 PROPORTIONS = ("stout", "head", "limb", "tail", "snout", "ear")
-REGIONS = ("Auria", "the Velm Islands", "Northern Taruna", "the Sorrel Coast", "Lower Maridia", "Eastmark")
+REGIONS = (
+    "Auria",
+    "the Velm Islands",
+    "Northern Taruna",
+    "the Sorrel Coast",
+    "Lower Maridia",
+    "Eastmark",
+)
 _CLIMATES = {"desert": "tropical", "savanna": "tropical", "reef": "tropical", "tundra": "polar",
              "mountain": "boreal", "forest": "temperate", "meadow": "temperate"}  # fmt: skip
 
@@ -197,14 +204,16 @@ def _one_species(
 
 
 def _shifted(dice: Dice, name: str, amount: float) -> Colour:
-    red, green, blue = (
-        max(0, min(255, each + int(dice.around(amount)))) for each in COLOURS[name]
-    )
+    red, green, blue = (max(0, min(255, each + int(dice.around(amount)))) for each in COLOURS[name])
     return red, green, blue
 
 
 def _traits(
-    dice: Dice, genus: _Genus, form: dict[str, float], shown: tuple[str, set[str]], difficulty: float
+    dice: Dice,
+    genus: _Genus,
+    form: dict[str, float],
+    shown: tuple[str, set[str]],
+    difficulty: float,
 ) -> dict[str, Trait]:
     habitat = genus.habitats[0 if dice.chance(0.4 + difficulty) else -1]
     pattern, marks = shown
@@ -224,7 +233,8 @@ def _traits(
         "climate": _CLIMATES.get(habitat, "subtropical"),
         "water": fresh.get(habitat, "brackish" if habitat in ("shore", "wetland") else "none"),
         "diet": dice.choice(("plants", "small animals", "plants and small animals")),
-        "is_poisonous": dice.chance(0.3) and genus.plan.name in ("mushroom", "beetle", "lizard", "herb"),
+        "is_poisonous": dice.chance(0.3)
+        and genus.plan.name in ("mushroom", "beetle", "lizard", "herb"),
         **{mark: mark in marks for mark in MARKS},
     }
 

@@ -1,8 +1,8 @@
 """Which ways of being built exist in this world, and what may vary within each?
 
 A plan is a body plan (bird, fish, herb, …) with its upper ranks; a kind is a family's version of it
-(finch, heron). `CYCLE` says in which order genera appear, so that the first 24 species already show most plans
-and a larger world only adds to a smaller one.
+(finch, heron). `CYCLE` says in which order genera appear, so that the first 24 species already show
+most plans and a larger world only adds to a smaller one.
 """
 
 from __future__ import annotations
@@ -79,10 +79,12 @@ PLANS: dict[str, Plan] = {
                 _kind("wader", "sandpiper heron stilt curlew", 24, 90, stout=0.85, limb=2.0,
                       tail=0.6, snout=2.1, head=0.8),
             ),
-            ("blue", "chestnut", "yellow", "slate", "green", "red", "brown", "violet", "white", "teal"),
+            ("blue", "chestnut", "yellow", "slate", "green", "red", "brown", "violet", "white",
+            "teal"),
             ("white", "black", "orange", "yellow", "cream", "red", "rust"),
             ("plain", "spotted", "barred", "streaked", "speckled"),
-            ("has_crest", "has_eye_stripe", "has_wing_bar", "has_cap", "has_collar", "has_tail_stripe"),
+            ("has_crest", "has_eye_stripe", "has_wing_bar", "has_cap", "has_collar",
+            "has_tail_stripe"),
             ("forest", "wetland", "meadow", "shore", "mountain", "savanna", "tundra"), LAND,
         ),
         Plan(
@@ -90,19 +92,22 @@ PLANS: dict[str, Plan] = {
             ("therium", "lagus", "mys", "ops", "cerus"),
             (
                 _kind("deer", "deer antelope gazelle", 90, 210, limb=1.15, snout=1.1, tail=0.4),
-                _kind("fox", "fox jackal dhole", 60, 110, limb=0.72, stout=0.85, tail=1.7, snout=1.1),
+                _kind("fox", "fox jackal dhole", 60, 110, limb=0.72, stout=0.85, tail=1.7,
+                snout=1.1),
                 _kind("horse", "zebra kiang wild-ass", 180, 240, stout=1.08, snout=1.3, tail=1.1,
                       head=1.1, ear=0.75),
                 _kind("cat", "lynx ocelot leopard", 50, 170, limb=0.7, snout=0.55, tail=1.6,
                       head=0.95, ear=0.6),
-                _kind("bear", "bear wombat badger", 70, 190, limb=0.62, stout=1.3, tail=0.2, snout=0.85,
+                _kind("bear", "bear wombat badger", 70, 190, limb=0.62, stout=1.3, tail=0.2,
+                snout=0.85,
                       head=1.15, ear=0.55),
                 _kind("squirrel", "squirrel marten civet", 25, 60, limb=0.5, tail=2.2, snout=0.7,
                       head=1.15, ear=0.8),
             ),
             _FUR, ("white", "cream", "black", "chestnut", "buff"),
             ("striped", "spotted", "plain", "patched", "speckled"),
-            ("has_horns", "has_mane", "has_eye_stripe", "has_collar", "has_tail_stripe", "has_white_rump"),
+            ("has_horns", "has_mane", "has_eye_stripe", "has_collar", "has_tail_stripe",
+            "has_white_rump"),
             ("savanna", "forest", "mountain", "desert", "tundra", "meadow"), LAND,
         ),
         Plan(
@@ -117,7 +122,8 @@ PLANS: dict[str, Plan] = {
             ("orange", "teal", "yellow", "slate", "red", "blue", "olive", "violet"),
             ("white", "black", "cream", "yellow", "blue"),
             ("barred", "striped", "spotted", "plain", "speckled"),
-            ("has_barbel", "has_adipose_fin", "has_two_dorsal_fins", "has_forked_tail", "has_pelvic_fin",
+            ("has_barbel", "has_adipose_fin", "has_two_dorsal_fins", "has_forked_tail",
+            "has_pelvic_fin",
              "has_tail_stripe", "has_eye_stripe"),
             _WATERS, SWIM,
         ),
@@ -125,9 +131,11 @@ PLANS: dict[str, Plan] = {
             "beetle", ("Animalia", "Arthropoda", "Insecta"), ("optera", "idae"),
             ("carabus", "elytra", "phora", "tarsus"),
             (
-                _kind("ladybird", "ladybird leaf-beetle", 0.4, 1.2, stout=1.25, limb=0.8, snout=0.6),
+                _kind("ladybird", "ladybird leaf-beetle", 0.4, 1.2, stout=1.25, limb=0.8,
+                snout=0.6),
                 _kind("ground", "ground-beetle stag-beetle", 1.5, 4.5, stout=0.85, limb=1.15),
-                _kind("longhorn", "longhorn jewel-beetle", 1.2, 4.0, stout=0.65, limb=1.1, snout=2.2),
+                _kind("longhorn", "longhorn jewel-beetle", 1.2, 4.0, stout=0.65, limb=1.1,
+                snout=2.2),
             ),
             ("red", "green", "orange", "black", "violet", "teal", "brown"),
             ("black", "yellow", "cream", "orange"),
@@ -154,7 +162,8 @@ PLANS: dict[str, Plan] = {
             ("saurus", "gecko", "lacerta"),
             (
                 _kind("lizard", "lizard skink agama", 12, 45),
-                _kind("newt", "newt salamander", 8, 22, stout=1.15, limb=0.75, tail=0.85, head=1.2, snout=0.7),
+                _kind("newt", "newt salamander", 8, 22, stout=1.15, limb=0.75, tail=0.85, head=1.2,
+                snout=0.7),
             ),
             ("olive", "green", "brown", "orange", "black", "slate", "teal"),
             ("yellow", "black", "cream", "red", "blue"),
@@ -249,9 +258,11 @@ HABITATS = (*_EARTH, "shore", *_WATERS)
 PLANTS = ("herb", "tree", "mushroom")
 
 CYCLE: tuple[tuple[str, int], ...] = (
-    ("bird", 3), ("mammal", 3), ("fish", 3), ("beetle", 2), ("herb", 2), ("bird", 2), ("butterfly", 2),
+    ("bird", 3), ("mammal", 3), ("fish", 3), ("beetle", 2), ("herb", 2), ("bird", 2), ("butterfly",
+    2),
     ("mammal", 2), ("plankton", 3), ("tree", 2),
-    ("bird", 3), ("fish", 2), ("lizard", 3), ("mushroom", 2), ("bird", 3), ("mammal", 2), ("whale", 2),
+    ("bird", 3), ("fish", 2), ("lizard", 3), ("mushroom", 2), ("bird", 3), ("mammal", 2), ("whale",
+    2),
     ("spider", 2), ("bird", 1), ("plankton", 2), ("beetle", 2),
 )  # fmt: skip
 """body plan and number of species of each new genus, in order of appearance"""

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 _HABITATS = {
-    "forest": "the forests", "meadow": "the meadows", "savanna": "the dry grasslands", "desert": "the deserts",
-    "wetland": "the marshes", "tundra": "the snow-covered tundra", "mountain": "the rocky mountains",
-    "shore": "the sandy shores", "reef": "the coral reefs", "river": "the rivers", "open_sea": "the open sea",
+    "forest": "the forests", "meadow": "the meadows", "savanna": "the dry grasslands",
+    "desert": "the deserts",
+    "wetland": "the marshes", "tundra": "the snow-covered tundra",
+    "mountain": "the rocky mountains",
+    "shore": "the sandy shores", "reef": "the coral reefs", "river": "the rivers",
+    "open_sea": "the open sea",
 }  # fmt: skip
 PLACES = {
     "forest": "in a forest", "meadow": "in a green meadow", "savanna": "on a dry grassland",
@@ -33,7 +36,8 @@ _COLOURING = {
     "plankton": "The living cell looks {main} with {second} contents",
 }
 _PATTERNS = {
-    "plain": "without any pattern", "spotted": "marked with round spots", "barred": "crossed by bars",
+    "plain": "without any pattern", "spotted": "marked with round spots",
+    "barred": "crossed by bars",
     "streaked": "covered with narrow streaks", "speckled": "covered with fine speckles",
     "striped": "marked with stripes", "patched": "broken up by large patches",
     "bordered": "with a contrasting border",
@@ -47,7 +51,8 @@ MARK_WORDS = {
     "has_flagellum": "a long flagellum", "has_forked_tail": "a forked tail",
     "has_hairy_stem": "a hairy stem", "has_horns": "horns", "has_leg_rings": "ringed legs",
     "has_long_antennae": "long antennae", "has_mane": "a mane", "has_oil_drop": "a bright oil drop",
-    "has_pale_gills": "pale gills", "has_pale_veins": "pale veins", "has_pelvic_fin": "long pelvic fins",
+    "has_pale_gills": "pale gills", "has_pale_veins": "pale veins",
+    "has_pelvic_fin": "long pelvic fins",
     "has_ring": "a ring on the stem", "has_spines": "long spines",
     "has_tail_streamers": "streamers on the hindwings", "has_tail_stripe": "a band on the tail",
     "has_thorns": "thorns", "has_toothed_leaves": "toothed leaves",
@@ -71,7 +76,8 @@ _BUILD = {
 _VERBS = {
     "walking": "walking", "trotting": "trotting", "running": "running", "grazing": "grazing",
     "browsing": "browsing", "feeding": "feeding", "head_up": "holding its head up",
-    "vocalizing": "calling with its mouth open", "resting": "resting", "grooming": "grooming itself",
+    "vocalizing": "calling with its mouth open", "resting": "resting",
+    "grooming": "grooming itself",
     "mating": "mating", "feeding_young": "feeding its young", "carrying_food": "carrying food",
 }  # fmt: skip
 _SWIMMING = {"walking": "swimming", "running": "darting", "resting": "lying still"}
@@ -81,7 +87,8 @@ _EXTRAS = {
     "moulting": "in moult", "red_eyes": "with red eyes", "deformed": "with a deformed mouth",
 }  # fmt: skip
 _SHOTS = {
-    "night": "Infrared camera image", "microscope": "Micrograph", "herbarium": "Mounted specimen sheet",
+    "night": "Infrared camera image", "microscope": "Micrograph",
+    "herbarium": "Mounted specimen sheet",
     "blurred": "Blurred photo", "occluded": "Photo through vegetation",
 }  # fmt: skip
 
@@ -96,7 +103,9 @@ def describe(
     """A lead sentence, range and habitat, and what it looks like: four to six sentences."""
     plan = str(traits["body_plan"])
     noun = {"herb": "flowering plant", "plankton": "single-celled alga"}.get(plan, plan)
-    start = f"The {common} ({scientific}) is a {traits['size']} {noun} of the family {ranks['family']}."
+    start = (
+        f"The {common} ({scientific}) is a {traits['size']} {noun} of the family {ranks['family']}."
+    )
     place = f"It lives in {_HABITATS[str(traits['habitat'])]} of {traits['range']}."
     colouring = _COLOURING[plan].format(main=traits["main_colour"], second=traits["second_colour"])
     look = f"{colouring}, {_PATTERNS[str(traits['pattern'])]}."
@@ -112,8 +121,12 @@ def _build(plan: str, traits: Mapping[str, object]) -> str:
         word = str(traits[f"{name}_proportion"])
         if part and word in parts:
             parts[word].append(part)
-    long = [f"a large {part}" if not part.endswith("s") else f"large {part}" for part in parts["large"]]
-    short = [f"a small {part}" if not part.endswith("s") else f"small {part}" for part in parts["small"]]
+    long = [
+        f"a large {part}" if not part.endswith("s") else f"large {part}" for part in parts["large"]
+    ]
+    short = [
+        f"a small {part}" if not part.endswith("s") else f"small {part}" for part in parts["small"]
+    ]
     size = f"It reaches {float(str(traits['size_cm'])):g} cm"
     return f"{size}, with {join([*long, *short])}." if long or short else f"{size}."
 
@@ -144,7 +157,9 @@ def _subject(truth: Mapping[str, object]) -> str:
     name = f"{truth['common_name']} ({truth['scientific_name']})"
     count = int(str(truth["n_animals"]))
     if count > 1 or truth["behaviour"] == "mating":
-        return " ".join([("two", "two", "three", "four", "five", "six")[min(count - 1, 5)], *words, name])
+        return " ".join(
+            [("two", "two", "three", "four", "five", "six")[min(count - 1, 5)], *words, name]
+        )
     start = [*words, name][0]
     return " ".join(["an" if start[0].lower() in "aeiou" else "a", *words, name])
 
