@@ -82,15 +82,21 @@ def closest(name: str, known: Iterable[str], most: int = 2) -> list[str]:
     """The known names most like `name`, best first; case and the kind of dash do not count.
 
     >>> closest("Macro-Acuracy", ["accuracy", "macro_accuracy", "macro_f1"])
-    ['macro_accuracy', 'accuracy']
+    ['macro_accuracy']
     """
     import difflib
 
     by_fold: dict[str, str] = {}
     for each in known:
         by_fold.setdefault(_fold(each), each)
-    found = difflib.get_close_matches(_fold(name), by_fold, n=most, cutoff=0.6)
-    return [by_fold[each] for each in found]
+    asked = _fold(name)
+    found = difflib.get_close_matches(asked, by_fold, n=most, cutoff=0.6)
+    ratios = [difflib.SequenceMatcher(None, each, asked).ratio() for each in found]
+    return [
+        by_fold[each]
+        for each, ratio in zip(found, ratios, strict=True)
+        if ratio > max(ratios) - 0.1
+    ]
 
 
 def _fold(name: str) -> str:

@@ -120,7 +120,11 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path
     import huggingface_hub
     import torch
 
-    def refuse(*_: object, **__: object) -> None:
+    resolve = socket.getaddrinfo
+
+    def refuse(host: str, *rest: object, **others: object) -> object:
+        if host == "127.0.0.1":
+            return resolve(host, *rest, **others)  # type: ignore[arg-type]
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import subprocess
@@ -229,13 +230,19 @@ def test_local_weights_in_the_other_families(
         assert own.fingerprint == load_model(base, device="cpu").fingerprint
 
 
-def test_an_open_clip_name_may_end_in_a_file(tmp_path: Path) -> None:
+def test_an_open_clip_name_may_end_in_a_file(tmp_path: Path, clip_folder: Path) -> None:
     import open_clip
 
-    model = open_clip.create_model("RN50", pretrained=None, force_image_size=32)
+    about = json.loads((clip_folder / "open_clip_config.json").read_text())["model_cfg"]
+    (tmp_path / "test-tiny.json").write_text(json.dumps(about))
+    open_clip.add_model_config(tmp_path / "test-tiny.json")
+    torch.manual_seed(1)
+    model = open_clip.create_model("test-tiny", pretrained=None)
     path = save(model, tmp_path / "epoch_1.pt", wrapped=True)
-    loaded = load_model(f"open-clip/RN50/{path}?size=32", device="cpu")
+    loaded = load_model(f"open-clip/test-tiny/{path}", device="cpu")
     assert hash_weights(loaded.module) == hash_weights(model)
+    larger = load_model(f"open-clip/test-tiny/{path}?size=48", device="cpu")
+    assert larger.preprocess.size == (48, 48)
 
 
 def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -302,7 +309,7 @@ def test_hf_types_that_cannot_be_used_say_what_to_use(tmp_path: Path) -> None:
 
 
 def test_openai_weights_get_their_activation() -> None:
-    """open_clip only warns when ViT-B-16 meets OpenAI's weights, trained with another activation."""
+    """open_clip only warns when ViT-B-16 meets OpenAI's weights and their other activation."""
     import open_clip
 
     from fieldmark.models._name import Request, parse_name

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._outcome import end
 from fieldmark.cli._show import talk
 from fieldmark.progress import Progress
 
@@ -29,7 +30,7 @@ TASKS = (
     "newt@simpleshot",
     "beluga",
 )
-SIZES = {"world": 700, "newt": 1312, "beluga": 120}
+SIZES = {"world": 1000, "newt": 1312, "beluga": 120}
 """images per dataset: NeWT has 164 questions, eight images is the least for each"""
 
 
@@ -59,8 +60,9 @@ def run(args: Args) -> int:
         jobs = make_jobs(
             [(name, "", "") for name in MODELS], [(name, "") for name in TASKS], Axes()
         )
-        outcome = execute(make_plan(jobs, settings), settings, progress, ["fieldmark", "demo"])
-    outcome.raise_if_failed()
+        plan = make_plan(jobs, settings)
+        outcome = execute(plan, settings, progress, ["fieldmark", "demo"])
+    end(plan, outcome)
     _show(settings.store)
     if not args.common.quiet:
         took = time.monotonic() - began

@@ -9,14 +9,10 @@ examples:
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from fieldmark.cli._grid_flags import GridFlags, read_jobs
-from fieldmark.cli._show import show_rows, talk
-
-if TYPE_CHECKING:
-    from fieldmark.experiments import Plan, Planned
-
+from fieldmark.cli._outcome import end, skips
+from fieldmark.cli._show import talk
 
 Args = GridFlags
 
@@ -28,40 +24,13 @@ def run(args: Args) -> int:
     grid, settings = read_jobs(args)
     plan = make_plan(grid.jobs, settings, args.force)
     if not args.common.quiet:
-        for note in (*grid.notes, *_skips(plan)):
+        for note in (*grid.notes, *skips(plan)):
             talk(note)
     with for_people(args.common.quiet) as progress:
         outcome = execute(plan, settings, progress, ["fieldmark", *sys.argv[1:]], args.force)
-    if outcome.failures:
-        rows = [{"run": each.title, "error": each.error} for each in outcome.failures]
-        show_rows(rows, False)
-    skipped = [each for each in plan.jobs if each.status in ("no data", "refused")]
     if not args.common.quiet:
-        done = sum(each.status == "done" for each in plan.jobs)
-        talk(f"{outcome.n_done} runs finished, {done} were done before. Results: {settings.store}")
+        n_before = sum(each.status == "done" for each in plan.jobs)
+        talk(f"{outcome.n_done} runs finished, {n_before} were done before: {settings.store}")
         talk(f"next: fieldmark table --results {settings.results}")
-    outcome.raise_if_failed()
-    _raise_if_nothing(plan, skipped)
+    end(plan, outcome)
     return 0
-
-
-def _skips(plan: Plan) -> list[str]:
-    return [
-        f"skipped ({each.status}): {each.job.title}: {each.why}"
-        if each.status != "run"
-        else f"{each.job.title}: {each.why}"
-        for each in plan.jobs
-        if each.why and each.status != "done"
-    ]
-
-
-def _raise_if_nothing(plan: Plan, skipped: list[Planned]) -> None:
-    """A command that could do none of what was asked must not end as a success."""
-    from fieldmark.errors import DataError, RunsFailed, UsageError
-
-    if not skipped:
-        return
-    if len(skipped) < len(plan.jobs):
-        raise RunsFailed(f"{len(skipped)} of {len(plan.jobs)} runs could not be started.")
-    kind = DataError if any(each.status == "no data" for each in skipped) else UsageError
-    raise kind(skipped[0].why)

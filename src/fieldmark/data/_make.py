@@ -14,7 +14,6 @@ from fieldmark.data.world import Scene, World, write_photo
 from fieldmark.draws import number
 from fieldmark.errors import UsageError
 
-QUALITY = 90
 PHOTOS_A_SPECIES = 6
 LEAST_SPECIES = 4
 """With fewer, no two-class task could be made."""
@@ -23,8 +22,7 @@ LEAST_SPECIES = 4
 def take_photo(world: World, scene: Scene, path: Path) -> tuple[int, int]:
     """Writes one photo; answers its width and height."""
     photo = world.photo(scene)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_photo(photo, path, QUALITY)
+    write_photo(photo, path)
     width, height = photo.image.size
     return width, height
 

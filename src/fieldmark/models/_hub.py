@@ -88,6 +88,8 @@ def url_file(request: Request, url: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         stamp = re.search(r"-([0-9a-f]{8,})\.", path.name)
         torch.hub.download_url_to_file(url, str(path), stamp.group(1) if stamp else None)
+    except RuntimeError as error:  # torch compares the file with the hash in its name
+        raise ModelError(f"{place} arrived damaged and was not kept: try again.") from error
     except OSError as error:
         _explain(request, place, error)
     return path

@@ -42,12 +42,12 @@ def read_weights(path: Path) -> dict[str, Any]:
 
             return dict(load_file(path))
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise ModelError(
-            f"{path}  holds more than tensors and would have to run code to load: "
-            "save its state_dict() alone, best as safetensors."
-        ) from error
-    except Exception as error:
+    except Exception as error:  # the readers raise whatever a damaged file provokes
+        if isinstance(error, pickle.UnpicklingError) and "GLOBAL" in str(error):
+            raise ModelError(
+                f"{path}  holds more than tensors and would have to run code to load: "
+                "save its state_dict() alone, best as safetensors."
+            ) from error
         raise ModelError(
             f"{path}  cannot be read as weights, expected a safetensors or torch file "
             f"({type(error).__name__})."

@@ -76,7 +76,7 @@ def _light(dice: Dice, difficulty: float, rating: int) -> tuple[int, int, int]:
     warm = dice.around(3 + 22 * difficulty)
     dim = 0.62 if rating <= 2 and dice.chance(0.6) else 1.0
     red, green, blue = (
-        int(max(52.0, min(170.0, each * dim))) for each in (gain + warm, gain, gain - warm)
+        int(max(52.0, min(150.0, each * dim))) for each in (gain + warm, gain, gain - warm)
     )
     return red, green, blue
 

@@ -1,13 +1,14 @@
-"""Which photos make the `world` dataset, so that each of its questions can be asked of 300 or 1,500?
+"""Which photos make the `world` dataset, so that all its questions can be asked of 300 or 1,500?
 
-Seven sub-collections; every class of a question gets the same number of photos of the same species, so that only
-the answer differs. A burst is one unit and lies in one split.
+Seven sub-collections; every answer to a question gets the same number of photos of the same
+species, so that only the answer differs. A burst is one unit and lies in one split.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from fieldmark.data.world._scene import Scene
 from fieldmark.data.world._species import Species
@@ -16,8 +17,7 @@ from fieldmark.data.world._world import World
 _LAND = ("bird", "mammal")
 _BEHAVIOURS = ("standing", "walking", "running", "grazing", "vocalizing", "resting")
 _HABITATS = ("forest", "meadow", "desert", "wetland", "tundra", "savanna")
-_BURST_SHOTS = 2
-_BURSTS_A_QUESTION = 1000  # numbers kept apart, so that no unit belongs to two questions
+_BURSTS_A_QUESTION = 10000  # numbers kept apart, so that no unit belongs to two questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,9 @@ class Question:
     share: float
     """of the collection's photos"""
     variants: Callable[[World], Sequence[Scene]]
-    """one scene per class and species; bursts, shots and individuals are filled in"""
+    """one scene per answer and species; bursts, shots and individuals are filled in"""
+    n_group: int
+    """variants that belong together: all answers for one species"""
 
 
 def _species(world: World, *plans: str) -> Sequence[Species]:
@@ -87,37 +89,37 @@ def _ask_health(world: World) -> list[Scene]:
 
 
 QUESTIONS = (
-    Question("species", "scientific_name", 0.34, _ask_species),
-    Question("night", "scientific_name", 0.16, _ask_night),
-    Question("individual", "individual", 0.14, _ask_individual),
-    Question("stage", "stage", 0.09, _ask_stage),
-    Question("behaviour", "behaviour", 0.1, _ask_behaviour),
-    Question("habitat", "background", 0.09, _ask_habitat),
-    Question("health", "health", 0.08, _ask_health),
+    Question("species", "scientific_name", 0.34, _ask_species, 4),
+    Question("night", "scientific_name", 0.16, _ask_night, 4),
+    Question("individual", "individual", 0.14, _ask_individual, 4),
+    Question("stage", "stage", 0.09, _ask_stage, 2),
+    Question("behaviour", "behaviour", 0.1, _ask_behaviour, len(_BEHAVIOURS)),
+    Question("habitat", "background", 0.09, _ask_habitat, len(_HABITATS)),
+    Question("health", "health", 0.08, _ask_health, 2),
 )
 
 
 def plan_items(world: World, size: int) -> Iterator[Item]:
-    """About `size` photos; at least two bursts of every variant, one in each split."""
+    """About `size` photos, at least 54; small collections have fewer species, not fewer answers."""
     for number, question in enumerate(QUESTIONS):
         yield from _plan_question(world, question, number, round(size * question.share))
 
 
 def _plan_question(world: World, question: Question, number: int, size: int) -> Iterator[Item]:
     variants = question.variants(world)
-    n_bursts = max(2, round(size / len(variants) / _BURST_SHOTS))
-    is_thin = size < len(variants) * 2 * _BURST_SHOTS
+    wanted = max(question.n_group, size // 2)
+    variants = variants[: wanted - wanted % question.n_group]
+    n_shots = 1 if size < 4 * len(variants) else 2
+    n_bursts = 2 * max(1, round(size / len(variants) / n_shots / 2))  # even: half for each split
     bursts: dict[int, int] = {}
-    for variant in variants:
-        for turn in range(n_bursts):
-            burst = bursts.get(variant.species, number * _BURSTS_A_QUESTION)
-            bursts[variant.species] = burst + 1
-            split = "train" if turn % 2 == 0 else "test"
-            for shot in range(1 if is_thin else _BURST_SHOTS):
-                scene = replace(variant, burst=burst, shot=shot, frame=turn * 3)
-                yield Item(
-                    question.name, split, question.answer, _taken(question.name, scene, split)
-                )
+    for variant, turn in product(variants, range(n_bursts)):
+        burst = bursts.get(variant.species, number * _BURSTS_A_QUESTION)
+        bursts[variant.species] = burst + 1
+        split = "train" if turn % 2 == 0 else "test"
+        for shot in range(n_shots):
+            scene = replace(variant, burst=burst, shot=shot, frame=turn * 3)
+            taken = _taken(question.name, scene, split)
+            yield Item(question.name, split, question.answer, taken)
 
 
 def _taken(question: str, scene: Scene, split: str) -> Scene:

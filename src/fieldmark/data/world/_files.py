@@ -59,7 +59,7 @@ def _write(path: Path, data: bytes) -> None:
 
 def make(root: Path, world: World, size: int) -> None:
     """Writes about `size` photos; the same world and size give the same bytes again."""
-    rows = []
+    rows: list[dict[str, object]] = []
     for number, item in enumerate(plan_items(world, size)):
         photo = world.photo(item.scene)
         name = f"{item.question}-{number:04d}"
@@ -110,12 +110,14 @@ def table(root: Path) -> pl.DataFrame:
     """One row per photo; `question` says which sub-collection it belongs to, `answer` the truth."""
     path = need(root / "photos.csv", "the table of the photos", "world")
     try:
-        frame = pl.read_csv(path, infer_schema_length=None, missing_utf8_is_empty_string=True)
+        frame = pl.read_csv(path, infer_schema_length=None)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         raise DataError(f"{path}  is not a table: {str(error).splitlines()[0]}") from error
     missing = [each for each in _NEEDED if each not in frame.columns]
     if missing:
         raise DataError(f"{path}:1  has no column {missing[0]!r}: expected {', '.join(_NEEDED)}.")
+    if "extras" in frame.columns:
+        frame = frame.with_columns(pl.col("extras").cast(pl.String).fill_null(""))
     return finish_table(frame, path)
 
 
@@ -131,7 +133,7 @@ def check(root: Path) -> list[Finding]:
     present = {
         path.relative_to(root).as_posix() for path in (root / "images").rglob("*") if path.is_file()
     }
-    by_unit = frame.group_by("question", "unit").agg(pl.col("split").n_unique())
+    by_unit = frame.group_by("unit").agg(pl.col("split").n_unique())
     torn = by_unit.filter(pl.col("split") > 1).get_column("unit").to_list()
     findings = [
         *_found("error", "images are missing", absent),

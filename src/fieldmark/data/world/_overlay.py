@@ -71,11 +71,9 @@ def _stamp(scene: Scene) -> str:
 def _mount(pixels: Pixels, scene: Scene) -> None:
     """Faded colours, strips of tape, a label and a scale."""
     brown = np.array([168, 146, 104], dtype=np.uint16)
-    pixels[:] = (pixels.astype(np.uint16) * 9 + brown * 7) >> 4
-    paper = (pixels.astype(np.int16).min(axis=2) > 176)[:, :, None]
-    pixels[:] = np.where(
-        paper, np.minimum(pixels.astype(np.uint16) + 26, 255).astype(np.uint8), pixels
-    )
+    faded = (pixels.astype(np.uint16) * 9 + brown * 7) >> 4
+    is_paper = (pixels.min(axis=2) > 176)[:, :, None]
+    pixels[:] = np.where(is_paper, pixels, faded.astype(np.uint8))
     pixels[:3], pixels[-3:], pixels[:, :3], pixels[:, -3:] = 120, 120, 120, 120
     pixels[196:246, 150:246] = (246, 243, 230)
     pixels[196:198, 150:246] = pixels[244:246, 150:246] = (90, 84, 74)

@@ -15,6 +15,7 @@ EXTRAS = (
     "pole", "red_eyes", "sign", "sketch", "tag", "watermark",
 )  # fmt: skip
 MOST_ANIMALS = 6
+_MOST = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,14 @@ class Scene:
         _one_of("morph", self.morph, MORPHS)
         if self.background is not None:
             _one_of("background", self.background, HABITATS)
+        if isinstance(self.extras, str):
+            raise UsageError(f"scene  extras is {self.extras!r}: expected a tuple of names.")
         for extra in self.extras:
             _one_of("extra", extra, EXTRAS)
         for index in (self.species, *self.others):
             _whole("species", index, 0, n_species - 1)
+        for name in ("individual", "frame", "burst", "shot"):
+            _whole(name, getattr(self, name), 0, _MOST)
         _whole("n_animals", self.n_animals, 0, MOST_ANIMALS)
         _whole("rating", self.rating, 1, 5)
 

@@ -196,7 +196,7 @@ def _one_species(
     spoken = [each for each in words[: len(marks) + 2] if each != "plain"]
     candidates = _names.common_names(spoken, str(traits["habitat"]), genus.noun, dice)
     common = next(each for each in candidates if each not in names)
-    shift = 44 * (1 - difficulty)
+    shift = 56 * (1 - difficulty)
     colours = (_shifted(dice, genus.colours[0], shift), _shifted(dice, genus.colours[1], shift))
     scientific = f"{ranks['genus']} {ranks['species']}"
     description = _text.describe(scientific, common, ranks, traits)
@@ -204,7 +204,11 @@ def _one_species(
 
 
 def _shifted(dice: Dice, name: str, amount: float) -> Colour:
-    red, green, blue = (max(0, min(255, each + int(dice.around(amount)))) for each in COLOURS[name])
+    """Lighter or darker, and very little else: the colour's name must stay true."""
+    shade = dice.around(amount)
+    red, green, blue = (
+        max(0, min(255, each + int(shade + dice.around(amount * 0.25)))) for each in COLOURS[name]
+    )
     return red, green, blue
 
 

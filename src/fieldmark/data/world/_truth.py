@@ -58,5 +58,5 @@ def _of_scene(scene: Scene, species: Species) -> Truth:
         "rating": scene.rating,
         "burst": scene.burst,
         "shot": scene.shot,
-        "unit": f"{species.index:03d}-b{scene.burst:04d}",
+        "unit": f"{species.index:03d}-b{scene.burst:05d}",
     }

@@ -60,6 +60,15 @@ class World:
         """The species of the given body plans ("bird", "fish", …), in order."""
         return tuple(each for each in self.species if each.plan.name in plans)
 
+    def sisters(self, species: int) -> tuple[Species, ...]:
+        """The other species of its genus."""
+        one = self.species[species]
+        return tuple(
+            each
+            for each in self.species
+            if each.ranks["genus"] == one.ranks["genus"] and each is not one
+        )
+
     def individual(self, species: int, number: int) -> Individual:
         return make_individual(self.seed, self.species[species], number)
 
@@ -74,7 +83,15 @@ class World:
         """
         species = self._check(scene, size_px)
         burst = make_burst(self.seed, self.difficulty, species, scene)
-        dice = Dice(self.seed, "sensor", scene)
+        dice = Dice(
+            self.seed,
+            "sensor",
+            scene.species,
+            scene.burst,
+            scene.shot,
+            scene.frame,
+            scene.condition,
+        )
         picture = _photo.background(self.seed, burst, scene.condition)
         staged = stage(self.seed, self.difficulty, scene, burst, self._cast(scene))
         sprite = staged.layer.paint(SIZE_PX)

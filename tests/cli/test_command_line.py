@@ -1,0 +1,192 @@
+"""What a person types first: help, lists, slips, JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fieldmark.cli import commands, main
+
+HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "PIL", "pydantic", "ruamel", "rich")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["tasks"],
+        ["models"],
+        ["tasks", "--json"],
+        *([*name.split(), "--help"] for name in commands()),
+    ],
+    ids=" ".join,
+)
+def test_nothing_heavy_is_imported_to_help_or_list(words: list[str]) -> None:
+    code = (
+        "import sys; from fieldmark.cli import main; main(sys.argv[1:]);"
+        "print('|'.join(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stderr.splitlines()[-1].split("|"))
+    assert not loaded & set(HEAVY)
+    assert done.stdout
+
+
+def test_every_command_has_examples_and_documented_flags(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in commands():
+        assert main([*name.split(), "--help"]) == 0
+        told = capsys.readouterr().out
+        assert f"usage: fieldmark {name}" in told
+        assert "examples:" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["rnu"], "command 'rnu' is not known. Did you mean 'run'? `fieldmark --help` lists all."),
+        (
+            ["data", "mak"],
+            "command 'data mak' is not known. Did you mean 'data make'? "
+            "`fieldmark data --help` lists all.",
+        ),
+        (
+            ["table", "--tsk", "x"],
+            "`fieldmark table` has no flag --tsk. Did you mean --task? "
+            "`fieldmark table --help` shows all.",
+        ),
+        (
+            ["table", "--tas", "newt"],
+            "`fieldmark table` has no flag --tas. Did you mean --task? "
+            "`fieldmark table --help` shows all.",
+        ),
+        (
+            ["tasks", "newtt"],
+            "task 'newtt' is not known. Did you mean 'newt'? `fieldmark tasks` lists all.",
+        ),
+        (
+            ["datasets", "nwt"],
+            "dataset 'nwt' is not known. Did you mean 'newt'? `fieldmark datasets` lists all.",
+        ),
+        (
+            ["run"],
+            "name an experiment file, or at least one --model and one --task "
+            "(`fieldmark models` and `fieldmark tasks` list them).",
+        ),
+        (
+            ["cache", "clean"],
+            "say which: `fieldmark cache clean MODEL`, or --all for everything.",
+        ),
+        (
+            ["plan", "--data", "newt", "--model", "a/b", "--task", "newt"],
+            "--data newt: expected NAME=FOLDER, such as --data newt=/data/newt.",
+        ),
+        (["doctor", "--jobs", "-1"], "--jobs -1: expected a whole number, 0 or more."),
+        (
+            ["doctor", "--bad-images", "ignore"],
+            "--bad-images ignore: expected fail or skip.",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_slips_get_one_line_and_exit_2(
+    words: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().err == f"fieldmark: {line}\n"
+
+
+def test_wrong_values_get_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "make", "world", "--size", "ten"]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "--size" in told and "ten" in told
+
+
+def test_lists_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["tasks"], ["models"], ["datasets"], ["cache", "ls"]):
+        assert main([*words, "--json"]) == 0
+        assert isinstance(json.loads(capsys.readouterr().out), list)
+    assert main(["doctor", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report) == {"versions", "devices", "places", "settings", "extras"}
+    (vision,) = (row for row in report["extras"] if row["extra"] == "vision")
+    assert vision["install"].endswith("pip install 'fieldmark[vision]'")
+
+
+def test_data_goes_to_stdout_and_talk_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tasks"]) == 0
+    told = capsys.readouterr()
+    assert told.out.splitlines()[0].split() == ["task", "title", "dataset", "metric"]
+    assert "tasks. `fieldmark tasks NAME`" in told.err
+
+
+def test_one_task_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tasks", "beluga"]) == 0
+    assert "leave_one_out: true" in capsys.readouterr().out
+    assert main(["tasks", "beluga@closed", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["probe"]["metric"] == "cosine"
+
+
+def test_table_of_nothing_says_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["table", "--results", str(tmp_path / "none")]) == 3
+    assert "holds no finished runs: `fieldmark run` makes some" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    from fieldmark.errors import DataError
+
+    with pytest.raises(DataError):
+        main(["table", "--results", str(tmp_path), "--debug"])
+
+
+def test_data_is_made_checked_and_never_written_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "beluga"
+    words = ["data", "make", "beluga", "--size", "24", "--out", str(out)]
+    assert main(words) == 0
+    assert main(["data", "check", "beluga", "--data", f"beluga={out}"]) == 0
+    assert main(words) == 0, "making again what was made here is fine"
+    (out / "SYNTHETIC.txt").unlink()
+    capsys.readouterr()
+    assert main(words) == 3
+    assert "holds files that were not made here" in capsys.readouterr().err
+    next(out.rglob("*.jpg")).unlink()
+    assert main(["data", "check", "beluga", "--data", f"beluga={out}", "--json"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert not told["ok"] and told["findings"]
+
+
+def test_cache_is_listed_and_cleaned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "make", "beluga", "--size", "24"]) == 0
+    run = ["run", "--model", "classical/pixels", "--model", "classical/colour", "--task", "beluga"]
+    assert main([*run, "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["cache", "ls", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["model"] for row in rows} == {"classical/pixels", "classical/colour"}
+    assert main(["cache", "clean", "colour"]) == 0
+    assert main(["cache", "clean", "colour"]) == 2
+    assert "cached model 'colour' is not known" in capsys.readouterr().err
+    assert main(["cache", "clean", "--all"]) == 0
+    capsys.readouterr()
+    assert main(["cache", "ls", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("fieldmark 0.")

@@ -1,0 +1,139 @@
+"""The models without a network: what they measure, how fast, and the control among them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from fieldmark.models import Backbone, load_model
+from fieldmark.models import _classical as classical
+
+KINDS = ["colour", "texture", "pixels", "shape", "all", "chance"]
+
+
+def embed(model: Backbone, images: list[Image.Image]) -> np.ndarray:
+    return model.embed_images(np.stack([model.transform(each) for each in images])).pooled
+
+
+def one_nearest(model: Backbone, groups: list[list[Image.Image]]) -> float:
+    """Leave-one-out accuracy of the nearest neighbour: can groups be told apart?"""
+    images = [image for group in groups for image in group]
+    labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    features = embed(model, images).astype(float)
+    distance = np.linalg.norm(features[:, None] - features[None], axis=2)
+    np.fill_diagonal(distance, np.inf)
+    return float((labels[distance.argmin(axis=1)] == labels).mean())
+
+
+def blob(seed: int, colour: tuple[int, int, int], is_round: bool = True) -> Image.Image:
+    random = np.random.default_rng(seed)
+    noise = random.integers(0, 40, (96, 96, 3)).astype(np.uint8)
+    image = Image.fromarray(noise + 90)
+    x, y = random.integers(30, 50, 2)
+    draw = ImageDraw.Draw(image)
+    shape = draw.ellipse if is_round else draw.rectangle
+    shape((x - 18, y - 18, x + 18, y + 18) if is_round else (x - 26, y - 9, x + 26, y + 9), colour)
+    return image
+
+
+def stripes(seed: int, is_upright: bool) -> Image.Image:
+    random = np.random.default_rng(seed)
+    wave = np.sin(np.arange(96) / random.uniform(1.5, 2.5) + random.uniform(0, 6)) * 100 + 128
+    plane = np.tile(wave, (96, 1)) if is_upright else np.tile(wave, (96, 1)).T
+    noisy = plane[:, :, None] + random.normal(0, 8, (96, 96, 3))
+    return Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+
+
+def test_each_sees_what_it_is_for_and_the_control_sees_nothing() -> None:
+    red_or_blue = [
+        [blob(s, colour) for s in range(12)] for colour in ((200, 40, 40), (40, 40, 200))
+    ]
+    round_or_long = [
+        [blob(s, (220, 220, 40), is_round) for s in range(12)] for is_round in (True, False)
+    ]
+    striped = [[stripes(s, is_upright) for s in range(12)] for is_upright in (True, False)]
+    tasks = {"colour": red_or_blue, "shape": round_or_long, "texture": striped}
+    chance = load_model("classical/chance")
+    everything = load_model("classical/all")
+    for kind, groups in tasks.items():
+        assert one_nearest(load_model(f"classical/{kind}"), groups) >= 0.95, kind
+        assert one_nearest(everything, groups) >= 0.9, kind
+        assert one_nearest(chance, groups) < 0.8, kind
+    assert one_nearest(load_model("classical/colour"), striped) < 0.8
+
+
+def test_chance_is_noise_that_follows_the_pixels(make_photo: Callable[..., Image.Image]) -> None:
+    model = load_model("classical/chance")
+    images = [make_photo(seed) for seed in range(200)]
+    features = embed(model, images)
+    assert np.array_equal(features, embed(model, [image.copy() for image in images]))
+    assert abs(features.mean()) < 0.05
+    assert abs(features.std() - 1) < 0.05
+    changed = images[0].resize((64, 64))
+    changed.putpixel((5, 5), (255, 0, 255))
+    neighbour = embed(model, [images[0].resize((64, 64)), changed])
+    assert abs(np.corrcoef(neighbour)[0, 1]) < 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_features_are_bit_identical_in_any_batch(kind: str, photos: list[Image.Image]) -> None:
+    model = load_model(f"classical/{kind}")
+    batch = np.stack([model.transform(each) for each in photos])
+    whole = model.embed_images(batch).pooled
+    backwards = model.embed_images(batch[::-1]).pooled[::-1]
+    padded = model.embed_images(np.concatenate([batch[2:3]] * 5)).pooled
+    assert np.array_equal(whole, backwards)
+    assert all(np.array_equal(row, whole[2]) for row in padded)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fill", [(0, 0, 0), (255, 255, 255), (255, 0, 0)])
+def test_plain_images_give_finite_numbers(kind: str, fill: tuple[int, int, int]) -> None:
+    features = embed(load_model(f"classical/{kind}"), [Image.new("RGB", (50, 30), fill)])
+    assert np.isfinite(features).all()
+    assert np.abs(features).max() < 10
+
+
+def test_size_is_an_option_and_another_model() -> None:
+    small, large = load_model("classical/pixels?size=8"), load_model("classical/pixels")
+    assert (small.dim, large.dim) == (192, 768)
+    assert small.fingerprint != large.fingerprint
+    assert load_model("classical/texture?size=64").dim == load_model("classical/texture").dim
+    for size in (8, 9, 17):
+        assert all(load_model(f"classical/{kind}?size={size}").dim > 0 for kind in KINDS)
+
+
+def test_histograms_are_shares() -> None:
+    pixels = np.zeros((32, 32, 3), np.uint8)
+    pixels[:16, :, 0] = 255
+    features = classical.colour(pixels)
+    half = len(features) // 2
+    for start, length in ((0, 64), (64, 24), (88, 8), (96, 16)):
+        for offset in (0, half):
+            block = features[offset + start : offset + start + length]
+            assert np.isclose((block**2).sum(), 1)
+    assert np.allclose(features[half - 11 : half - 8], [0.5, 0, 0])
+
+
+def test_patterns_count_58_uniform_kinds() -> None:
+    kinds = classical._uniform_kinds()
+    assert len(np.unique(kinds)) == 59
+    assert (kinds == 58).sum() == 256 - 58
+    assert kinds[0b00000000] != 58 and kinds[0b11100001] != 58 and kinds[0b01010101] == 58
+
+
+@pytest.mark.parametrize(("kind", "least"), [("colour", 300), ("pixels", 300), ("texture", 100)])
+def test_fast_enough_for_a_demo(kind: str, least: int) -> None:
+    """Per second of processor time, from 256 px photos; half the promise, for a busy machine."""
+    random = np.random.default_rng(0)
+    images = [Image.fromarray(random.integers(0, 256, (256, 256, 3), np.uint8)) for _ in range(20)]
+    model = load_model(f"classical/{kind}")
+    embed(model, images)
+    start = time.process_time()
+    for _ in range(3):
+        embed(model, images)
+    assert 60 / (time.process_time() - start) > least / 2
