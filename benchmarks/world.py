@@ -2,9 +2,9 @@
 
     python benchmarks/world.py
 
-Every species of the default world under every condition, 256 px, without encoding files. CPU time of
-this one process, best of five rounds, since other work on the machine is not the drawing's. The bar is
-the 150 images/s per core that the project asks for.
+Every species of the default world under every condition, 256 px, without encoding files. CPU time
+of this one process, best of five rounds, since other work on the machine is not the drawing's. The
+bar is the 150 images/s per core that the project asks for.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fieldmark import stats
 from fieldmark.metrics import known_metrics, load_metric, metric
 from fieldmark.stats import Items, Resampling, bootstrap, estimate, interval, wilson
+from fieldmark.stats._interval import percentile_limits
 
 accuracy = load_metric("accuracy")
 macro_f1 = load_metric("macro_f1")
@@ -197,6 +198,32 @@ class TestBootstrap:
         ours = bootstrap(Items(target, None, part, "mean"), prediction, accuracy, QUICK)
         assert estimate(Items(target, None, part, "mean"), prediction, accuracy) == 0.5
         assert ours.low <= 0.5 <= ours.high
+
+
+class TestLimits:
+    def test_resamples_that_sit_beside_the_estimate_are_moved_onto_it(self) -> None:
+        beside = np.random.default_rng(0).normal(0.6, 0.02, 4000)
+        low, high = percentile_limits(0.8, beside, Items(np.zeros(1000)), Resampling(), (0, 1))
+        assert (low, high) == pytest.approx((0.8 - 0.0392, 0.8 + 0.0392), abs=0.003)
+
+    def test_they_stay_within_bounds_and_hold_the_estimate(self) -> None:
+        beside = np.random.default_rng(0).normal(0.6, 0.02, 4000)
+        high = percentile_limits(0.99, beside, Items(np.zeros(1000)), Resampling(), (0, 1))[1]
+        assert high == 1.0
+        # All but a handful of replicates agree: both percentiles lie on one side of the mean.
+        skewed = np.r_[np.full(1990, 0.9), np.zeros(10)]
+        low, high = percentile_limits(0.9, skewed, Items(np.zeros(1000)), Resampling(), (0, 1))
+        assert low == 0.9 < high
+
+    @pytest.mark.parametrize("n_units", [6, 8, 12])
+    def test_few_units_are_as_wide_as_students_t(self, n_units: int) -> None:
+        n_right = np.linspace(60, 90, n_units).round().astype(int)
+        prediction = np.concatenate([np.arange(100) < each for each in n_right]).astype(int)
+        unit = np.repeat(np.arange(n_units), 100)
+        ours = interval(Items(np.ones(100 * n_units, int), unit), prediction, accuracy)
+        spread = (n_right / 100).std(ddof=1) / np.sqrt(n_units)
+        expected = scipy.stats.t.ppf(0.975, n_units - 1) * spread
+        assert ours.half_width == pytest.approx(expected, rel=0.15)
 
 
 class TestEdges:

@@ -7,6 +7,7 @@ examples:
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,9 @@ from tyro.conf import Positional, arg
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import talk
 from fieldmark.errors import DataError
+
+MARK = "SYNTHETIC.txt"
+"""says that everything beside it was drawn"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,8 @@ def run(args: Args) -> int:
 
     dataset = load_dataset(args.name)
     root = args.out or args.common.settings().root_of(args.name)
-    if root.exists() and any(root.iterdir()) and not (root / "SYNTHETIC.txt").exists():
-        raise DataError(
-            f"{root}  holds files that were not made here: choose an empty folder with --out."
-        )
-    root.mkdir(parents=True, exist_ok=True)
-    (root / "SYNTHETIC.txt").write_text(
+    _clear(root)
+    (root / MARK).write_text(
         f"Drawn by fieldmark, seed {args.seed}, difficulty {args.difficulty}: no real photos.\n"
     )
     dataset.make(root, World(seed=args.seed, difficulty=args.difficulty), args.size)
@@ -54,3 +54,14 @@ def run(args: Args) -> int:
         + (f" --data {args.name}={root}" if args.out else "")
     )
     return 0
+
+
+def _clear(root: Path) -> None:
+    """An empty folder: what was made here before goes, anything else is never touched."""
+    if root.exists() and any(root.iterdir()) and not (root / MARK).exists():
+        raise DataError(
+            f"{root}  holds files that were not made here: choose an empty folder with --out."
+        )
+    if root.exists():
+        shutil.rmtree(root)
+    root.mkdir(parents=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fieldmark.data import ImageRef, open_image, quick_check, read_bytes
+from fieldmark.data import ImageRef, load_image, quick_check, read_bytes
 from fieldmark.embed._content import ContentMemory, content_key, item_key
 from fieldmark.embed._rows import Rows, write_about
 from fieldmark.errors import DataError, OutOfMemory
@@ -211,7 +211,7 @@ def _prepared(
 
     def prepare(ref: ImageRef) -> np.ndarray | str:
         try:
-            image = open_image(read_bytes(root, ref.image), ref.crop)
+            image = load_image(root, ref)
         except DataError as error:
             return str(error)
         return model.transform(image)

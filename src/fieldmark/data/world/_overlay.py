@@ -31,7 +31,7 @@ def finish(picture: Image.Image, scene: Scene, size_px: int) -> Image.Image:
     is_plain = scene.condition not in ("night", "herbarium") and not _DRAWN_OVER & {*scene.extras}
     if is_plain and size_px == SIZE_PX:
         return picture
-    pixels = np.array(picture)
+    pixels = np.array(_faded(picture) if scene.condition == "herbarium" else picture)
     if scene.condition == "night":
         write(pixels, _stamp(scene), (6, SIZE_PX - 13), 2, (224, 224, 224))
     if scene.condition == "herbarium":
@@ -68,12 +68,17 @@ def _stamp(scene: Scene) -> str:
     return f"2031-{month:02d}-{day:02d} {hour:02d}:{dice.below(60):02d}:{scene.shot % 60:02d}"
 
 
+def _faded(picture: Image.Image) -> Image.Image:
+    """Old colours turn brown, the paper stays."""
+    brown = [level * 9 + tone * 7 >> 4 for tone in (168, 146, 104) for level in range(256)]
+    is_paper = picture.getchannel("B").point([0] * 176 + [255] * 80)
+    old = picture.point(brown)
+    old.paste(picture, (0, 0), is_paper)
+    return old
+
+
 def _mount(pixels: Pixels, scene: Scene) -> None:
-    """Faded colours, strips of tape, a label and a scale."""
-    brown = np.array([168, 146, 104], dtype=np.uint16)
-    faded = (pixels.astype(np.uint16) * 9 + brown * 7) >> 4
-    is_paper = (pixels.min(axis=2) > 176)[:, :, None]
-    pixels[:] = np.where(is_paper, pixels, faded.astype(np.uint8))
+    """A frame, a label and a scale."""
     pixels[:3], pixels[-3:], pixels[:, :3], pixels[:, -3:] = 120, 120, 120, 120
     pixels[196:246, 150:246] = (246, 243, 230)
     pixels[196:198, 150:246] = pixels[244:246, 150:246] = (90, 84, 74)

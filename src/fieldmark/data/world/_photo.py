@@ -104,11 +104,6 @@ def develop(picture: Image.Image, scene: Scene, burst: Burst, dice: Dice) -> Ima
     return _defocus(lit, 2) if scene.rating <= 2 else lit
 
 
-def grey(picture: Image.Image) -> NDArray[np.int32]:
-    wide = np.asarray(picture).astype(np.int32)
-    return (wide[:, :, 0] * 77 + wide[:, :, 1] * 150 + wide[:, :, 2] * 29) >> 8
-
-
 @lru_cache(maxsize=1)
 def _distance() -> NDArray[np.int32]:
     """Squared distance from the middle, about 65536 at the corners."""
@@ -116,13 +111,26 @@ def _distance() -> NDArray[np.int32]:
     return (axis[:, None] * axis[:, None] + axis[None, :] * axis[None, :]) >> 1
 
 
+@lru_cache(maxsize=1)
+def _flash() -> NDArray[np.int32]:
+    """Light of an infrared flash, 128 = as it is."""
+    return 168 - (_distance() * 110 >> 16)
+
+
+@lru_cache(maxsize=1)
+def _outside() -> Image.Image:
+    """A mask of what a microscope's round field of view does not show."""
+    return Image.fromarray(np.where(_distance() > 33000, 255, 0).astype(np.uint8))
+
+
 def _infrared(picture: Image.Image, burst: Burst, dice: Dice) -> Image.Image:
-    """The flash lights the middle; the picture is grey, grainy and leaves room for a data strip."""
-    fall = 168 - (_distance() * 110 >> 16)
-    level = (grey(picture) * fall >> 7) * burst.gains[1] >> 7
+    """The flash lights the middle; grey, grainy, with room for a data strip."""
     x, y = dice.below(_POOL_PX - SIZE_PX), dice.below(_POOL_PX - SIZE_PX)
-    noise = _sensor(14)[y : y + SIZE_PX, x : x + SIZE_PX].astype(np.int32)
-    level = np.clip(level + noise - 14, 0, 255)
+    level = np.asarray(picture.convert("L")) * _flash()
+    level *= burst.gains[1]
+    level >>= 14
+    level += _sensor(10)[y : y + SIZE_PX, x : x + SIZE_PX]
+    np.minimum(level, 255, out=level)
     level[-16:] = 12
     one = Image.fromarray(level.astype(np.uint8))
     return Image.merge("RGB", (one, one, one))
@@ -130,10 +138,9 @@ def _infrared(picture: Image.Image, burst: Burst, dice: Dice) -> Image.Image:
 
 def _micrograph(picture: Image.Image, dice: Dice) -> Image.Image:
     """Bright field in grey inside a round field of view."""
-    level = Image.fromarray(grey(picture).astype(np.uint8))
+    level = picture.convert("L")
     lit = expose(Image.merge("RGB", (level, level, level)), (126, 128, 120), 5, dice)
-    outside = Image.fromarray(np.where(_distance() > 33000, 255, 0).astype(np.uint8))
-    lit.paste((10, 10, 10), (0, 0), outside)
+    lit.paste((10, 10, 10), (0, 0), _outside())
     return lit
 
 
@@ -142,10 +149,5 @@ def _defocus(picture: Image.Image, radius: int) -> Image.Image:
 
 
 def _motion(picture: Image.Image, dice: Dice) -> Image.Image:
-    """The mean of sixteen positions along a short way."""
-    dy = (-1, 0, 0, 1)[dice.below(4)]
-    pixels = np.asarray(picture)
-    total = np.zeros(pixels.shape, dtype=np.uint16)
-    for step in range(16):
-        total += np.roll(pixels, (dy * (step - 8) // 2, step - 8), axis=(0, 1))
-    return Image.fromarray((total >> 4).astype(np.uint8))
+    """Drawn out sideways, now and then up and down a little too."""
+    return picture.filter(ImageFilter.BoxBlur((9, dice.below(3))))

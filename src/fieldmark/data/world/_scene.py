@@ -56,8 +56,6 @@ class Scene:
         _one_of("morph", self.morph, MORPHS)
         if self.background is not None:
             _one_of("background", self.background, HABITATS)
-        if isinstance(self.extras, str):
-            raise UsageError(f"scene  extras is {self.extras!r}: expected a tuple of names.")
         for extra in self.extras:
             _one_of("extra", extra, EXTRAS)
         for index in (self.species, *self.others):
