@@ -117,8 +117,8 @@ def clip_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """No names resolve, and the hubs' caches are empty folders; yields their parent."""
-    import huggingface_hub
     import torch
+    from huggingface_hub import constants
 
     resolve = socket.getaddrinfo
 
@@ -128,8 +128,8 @@ def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     before = torch.hub.get_dir()
     torch.hub.set_dir(str(tmp_path / "torch"))
     yield tmp_path

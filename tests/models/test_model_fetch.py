@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -60,9 +57,9 @@ def test_offline_nothing_is_even_tried(name: str, no_network: Path) -> None:
 def test_the_hubs_own_offline_switch_is_honoured(
     no_network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import huggingface_hub
+    from huggingface_hub import constants
 
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match="fetching is switched off"):
         load_model("timm/resnet18")
 
@@ -187,30 +184,26 @@ def serving(folder: Path, asked: list[str]) -> Iterator[str]:
     thread.join()
 
 
-def test_missing_weights_are_fetched_once(timm_folder: Path, tmp_path: Path) -> None:
-    """In a process of its own, since the hub's library reads its settings when it is imported."""
-    script = (
-        "from fieldmark.models import load_model\nfrom fieldmark.errors import ModelError\n"
-        "print(load_model('timm/hf-hub:lab/net', device='cpu').fingerprint)\n"
-        "print(load_model('timm/hf-hub:lab/net', device='cpu', offline=True).fingerprint)\n"
-        "try: load_model('open-clip/hf-hub:lab/net')\n"
-        "except ModelError as error: print(error)\n"
-    )
+def test_missing_weights_are_fetched_once(
+    timm_folder: Path, no_network: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
     asked: list[str] = []
     with serving(timm_folder, asked) as address:
-        places = {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
-        done = subprocess.run(
-            [sys.executable, "-c", script],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, **places},
-        )
-    first, second, refused = done.stdout.splitlines()
-    assert first == second == load_model(f"timm/local-dir:{timm_folder}", device="cpu").fingerprint
-    assert refused == "lab/net on the hub holds no open_clip_config.json: it cannot be loaded."
+        files = f"{address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
+        fetched = load_model("timm/hf-hub:lab/net", device="cpu").fingerprint
+        with pytest.raises(ModelError) as caught:
+            load_model("open-clip/hf-hub:lab/net")
+    assert str(caught.value) == (
+        "lab/net on the hub holds no open_clip_config.json: it cannot be loaded."
+    )
     gets = [each for each in asked if each.startswith("GET") and "/resolve/" in each]
     assert len(gets) == 2
+    assert load_model("timm/hf-hub:lab/net", device="cpu").fingerprint == fetched
+    assert load_model(f"timm/local-dir:{timm_folder}", device="cpu").fingerprint == fetched
 
 
 def test_a_file_from_an_address_is_fetched_once(no_network: Path, tmp_path: Path) -> None:

@@ -79,8 +79,8 @@ def test_names_are_taken_apart() -> None:
         ),
         (
             "classical/color",
-            "model 'classical/color' is not known. Did you mean 'classical/colour' or "
-            "'classical/all'? `fieldmark models classical` lists all.",
+            "model 'classical/color' is not known. Did you mean 'classical/colour'? "
+            "`fieldmark models classical` lists all.",
         ),
         (
             "classical/colour?size=big",

@@ -215,7 +215,7 @@ def plan_scene(world: World, shot: Shot, aged: int | None) -> Scene:
     fields.setdefault("behaviour", calm[shot.pick(len(calm), world, "behaviour")])
     # Even individuals are for training, odd ones for the test.
     individual = 2 * shot.pick(400, world, "individual") + (shot.split == "test")
-    burst = shot.pick(1 << 30, world, "burst")
+    burst = shot.pick(10**9, world, "burst")
     return Scene(species=species, individual=individual, burst=burst, **fields)
 
 

@@ -28,14 +28,14 @@ def hub_folder(request: Request, repo: str, need: Sequence[Sequence[str]]) -> Pa
 
     `repo` is `org/name` or `org/name@revision`.
     """
-    import huggingface_hub
+    from huggingface_hub import constants
 
     repo_id, _, revision = repo.partition("@")
     folders = {_cached_in(repo_id, group, revision) for group in need}
     if len(folders) == 1 and (folder := folders.pop()):
         return folder
-    host = huggingface_hub.constants.ENDPOINT.partition("://")[2]
-    if request.offline or huggingface_hub.constants.HF_HUB_OFFLINE:
+    host = constants.ENDPOINT.partition("://")[2]
+    if request.offline or constants.HF_HUB_OFFLINE:
         refuse_offline(request, f"{host}/{repo}")
     try:
         return _fetch_folder(repo_id, revision, need)
@@ -56,9 +56,10 @@ def _cached_in(repo_id: str, group: Sequence[str], revision: str) -> Path | None
 
 
 def _fetch_folder(repo_id: str, revision: str, need: Sequence[Sequence[str]]) -> Path:
-    from huggingface_hub import HfApi, hf_hub_download
+    from huggingface_hub import HfApi
 
-    info = HfApi().model_info(repo_id, revision=revision or None, timeout=PATIENCE_S)
+    hub = HfApi()
+    info = hub.model_info(repo_id, revision=revision or None, timeout=PATIENCE_S)
     present = {each.rfilename for each in info.siblings or ()}
     chosen = []
     for group in need:
@@ -68,7 +69,7 @@ def _fetch_folder(repo_id: str, revision: str, need: Sequence[Sequence[str]]) ->
                 f"{repo_id} on the hub holds no {' or '.join(group)}: it cannot be loaded."
             )
         chosen.append(names[0])
-    paths = [hf_hub_download(repo_id, name, revision=revision or None) for name in chosen]
+    paths = [hub.hf_hub_download(repo_id, name, revision=revision or None) for name in chosen]
     return Path(paths[0]).parent
 
 

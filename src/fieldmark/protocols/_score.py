@@ -16,7 +16,7 @@ import polars as pl
 from fieldmark.metrics import Metric, load_metric
 from fieldmark.protocols._items import PartItems
 from fieldmark.registry import short_name
-from fieldmark.stats import Items, estimate, interval
+from fieldmark.stats import Items, code_labels, estimate, interval
 from fieldmark.store import OK, Score
 from fieldmark.tasks import Task
 
@@ -72,13 +72,9 @@ def _views(task: Task, parts: Sequence[PartItems], rows: pl.DataFrame) -> Iterat
 
 
 def _coded(rows: pl.DataFrame) -> pl.DataFrame:
-    """Label names to whole numbers; a label of one part is never a label of another."""
-    names = [
-        (rows.get_column("part") + "\0" + rows.get_column(column)).to_numpy()
-        for column in ("target", "prediction")
-    ]
-    _, codes = np.unique(np.concatenate(names).astype(str), return_inverse=True)
-    target, prediction = np.split(codes.astype(np.int64), 2)
+    """Label names to whole numbers, and a unit for every row."""
+    columns = [rows.get_column(name).to_numpy() for name in ("part", "target", "prediction")]
+    target, prediction = code_labels(*columns)
     return rows.with_columns(
         pl.Series("target", target),
         pl.Series("prediction", prediction),

@@ -34,6 +34,7 @@ def by_paired_test(items: Any, predictions: Any, metric: Any) -> Ties:
 def tied_runs(store: Store, runs: Sequence[Run], metric: str, judge: Judge) -> set[int] | None:
     """The best run and those not distinguishable from it; None where they cannot be compared."""
     from fieldmark.metrics import load_metric
+    from fieldmark.stats import code_labels
 
     if len(runs) < 2:
         return None
@@ -44,7 +45,8 @@ def tied_runs(store: Store, runs: Sequence[Run], metric: str, judge: Judge) -> s
     frame = _paired(store, runs)
     if frame is None or frame.is_empty():
         return None
-    target, *answers = _coded(frame, len(runs))
+    names = ["part", "target", *(f"answer {number}" for number in range(len(runs)))]
+    target, *answers = code_labels(*(frame[name].to_numpy() for name in names))
     by_run = {str(run.id): codes for run, codes in zip(runs, answers, strict=True)}
     ties = judge(_items(frame, target, _rule(runs[0])), by_run, function)
     return {int(name) for name in ties.tied}
@@ -75,16 +77,6 @@ def _rule(run: Run) -> str:
     """How parts make one score: "mean", "pooled", or the part whose score it is."""
     settings = run.spec.settings
     return "pooled" if settings.get("parts", [""]) == [""] else str(settings.get("score", "pooled"))
-
-
-def _coded(frame: pl.DataFrame, n_runs: int) -> list[Any]:
-    """Names to whole numbers, targets first; a label of one part is never a label of another."""
-    import numpy as np
-
-    columns = ["target", *(f"answer {number}" for number in range(n_runs))]
-    names = [(frame["part"] + "\0" + frame[name]).to_numpy() for name in columns]
-    _, codes = np.unique(np.concatenate(names).astype(str), return_inverse=True)
-    return np.split(codes.astype(np.int64), len(columns))
 
 
 def _items(frame: pl.DataFrame, target: Any, rule: str) -> Any:

@@ -10,7 +10,7 @@ choice. A metric is any function `f(target, prediction, weight) -> float`; its a
 from __future__ import annotations
 
 from fieldmark.stats._interval import Interval, bootstrap, interval, wilson
-from fieldmark.stats._items import Items, estimate
+from fieldmark.stats._items import Items, code_labels, estimate
 from fieldmark.stats._paired import Difference, Ties, paired_difference, ties_with_best
 from fieldmark.stats._resample import Resampling
 
@@ -21,6 +21,7 @@ __all__ = [
     "Resampling",
     "Ties",
     "bootstrap",
+    "code_labels",
     "estimate",
     "interval",
     "paired_difference",

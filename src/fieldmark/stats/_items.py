@@ -105,3 +105,16 @@ def _number_units(unit: np.ndarray | None, n: int) -> np.ndarray:
     known = known.astype(str) if unit.dtype == object else known
     code[~is_missing] = np.unique(known, return_inverse=True)[1] + is_missing.sum()
     return code
+
+
+def code_labels(part: np.ndarray, *labels: np.ndarray) -> list[np.ndarray]:
+    """Label names to whole numbers, the same for the same name in every column given.
+
+    A label of one part is never a label of another, so that pooled classes stay apart.
+
+    >>> [column.tolist() for column in code_labels(np.array(["p", "q"]), np.array(["a", "a"]))]
+    [[0, 1]]
+    """
+    names = [np.char.add(np.char.add(part.astype(str), "\0"), each.astype(str)) for each in labels]
+    _, code = np.unique(np.concatenate(names), return_inverse=True)
+    return list(np.split(code.astype(np.int64), len(labels)))

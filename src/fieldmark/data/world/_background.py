@@ -22,11 +22,11 @@ from fieldmark.data.world._scenery import THINGS, draw_litter
 from fieldmark.data.world._shape import Layer, Pen, Place
 
 PANEL_PX = 320
-N_PANELS = 5
+N_PANELS = 4
 """painted panels of each habitat"""
 
 
-@lru_cache(maxsize=80)
+@lru_cache(maxsize=96)
 def panel(seed: int, habitat: str, view: str, number: int) -> Image.Image:
     """320 × 320 RGB; `view` is side, top, drop (a cell in water) or paper."""
     dice = Dice(seed, "panel", habitat, view, number)

@@ -18,24 +18,34 @@ from fieldmark.data.world._burst import SIZE_PX, Burst
 from fieldmark.data.world._dice import Dice, noise_bytes
 from fieldmark.data.world._raster import Sprite
 from fieldmark.data.world._scene import Scene
+from fieldmark.data.world._taxonomy import WATERS
 
 _POOL_PX = 400
 _BLUR_PX = 4
 _LIFT_PX = 6
+_WITHOUT_LAND = ("drop", "paper")  # fewer panels to keep
 
 
 def background(seed: int, burst: Burst, condition: str) -> Image.Image:
     """The 256 × 256 part of the burst's panel."""
     x, y = burst.crop
     view = "drop" if condition == "microscope" else burst.view
-    part = panel(seed, burst.habitat, view, burst.panel).crop((x, y, x + SIZE_PX, y + SIZE_PX))
+    habitat = burst.habitat
+    if view in _WITHOUT_LAND and habitat not in WATERS:
+        habitat = WATERS[0]
+    part = panel(seed, habitat, view, burst.panel).crop((x, y, x + SIZE_PX, y + SIZE_PX))
     if burst.is_mirrored:
         part = part.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     if condition == "night":
-        return part.point([level * 110 >> 8 for level in range(256)] * 3)
+        return ImageChops.multiply(part, _plain(110))
     if condition == "microscope":
-        return part.point([(level >> 1) + 110 for level in range(256)] * 3)
+        return ImageChops.add(part, _plain(220), 2.0)
     return part
+
+
+@lru_cache(maxsize=4)
+def _plain(level: int) -> Image.Image:
+    return Image.new("RGB", (SIZE_PX, SIZE_PX), (level, level, level))
 
 
 def blend(picture: Image.Image, sprite: Sprite, dice: Dice) -> None:

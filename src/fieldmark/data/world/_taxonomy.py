@@ -61,7 +61,7 @@ def _kind(name: str, nouns: str, low_cm: float, high_cm: float, **form: float) -
 
 
 _EARTH = ("forest", "meadow", "savanna", "desert", "wetland", "tundra", "mountain")
-_WATERS = ("reef", "river", "open_sea")
+WATERS = ("reef", "river", "open_sea")
 _FUR = ("brown", "grey", "chestnut", "buff", "black", "rust", "slate", "cream")
 
 PLANS: dict[str, Plan] = {
@@ -125,7 +125,7 @@ PLANS: dict[str, Plan] = {
             ("has_barbel", "has_adipose_fin", "has_two_dorsal_fins", "has_forked_tail",
             "has_pelvic_fin",
              "has_tail_stripe", "has_eye_stripe"),
-            _WATERS, SWIM,
+            WATERS, SWIM,
         ),
         Plan(
             "beetle", ("Animalia", "Arthropoda", "Insecta"), ("optera", "idae"),
@@ -254,7 +254,7 @@ PLANS: dict[str, Plan] = {
 }  # fmt: skip
 
 MARKS = tuple(sorted({mark for plan in PLANS.values() for mark in plan.marks}))
-HABITATS = (*_EARTH, "shore", *_WATERS)
+HABITATS = (*_EARTH, "shore", *WATERS)
 PLANTS = ("herb", "tree", "mushroom")
 
 CYCLE: tuple[tuple[str, int], ...] = (
