@@ -6,9 +6,7 @@ import os
 import socket
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 _connect = socket.socket.connect
 
@@ -43,13 +41,3 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder with real tables is not here")
     return folder
-
-
-def write_image(path: Path, seed: int, size: tuple[int, int] = (24, 20)) -> Path:
-    """A small picture whose colour follows the seed; other seeds, other bytes."""
-    rng = np.random.default_rng(seed)
-    base = np.array([60 * (seed % 4), 200 - 50 * (seed % 3), 40 + 30 * (seed % 5)])
-    pixels = np.clip(base + rng.integers(0, 30, (*size[::-1], 3)), 0, 255).astype(np.uint8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels).save(path)
-    return path

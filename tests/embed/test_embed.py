@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import write_image
 from fieldmark.data import ImageRef
 from fieldmark.embed import EmbedOptions, cached_models, clean_cache, count_missing, embed
 from fieldmark.embed import _content as content
 from fieldmark.errors import DataError, OutOfMemory
 from fieldmark.models import Features
+from pictures import write_image
 
 
 class Mean:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import write_image
 
 from fieldmark.data import ImageRef
 from fieldmark.embed import EmbedOptions, embed
 from fieldmark.models import load_model
+from pictures import write_image
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import write_image
 from fieldmark.cli import main
+from pictures import write_image
 
 MODEL = '''
 import os, time

@@ -60,24 +60,6 @@ def test_precision_enters_the_fingerprint_and_barely_the_features(
     assert np.linalg.norm(a - b) < 0.05 * np.linalg.norm(a)
 
 
-def test_stored_half_weights_give_what_autocast_gives(photos: list[Image.Image]) -> None:
-    """Weights kept in the type autocast would convert them to: the same bits come out."""
-    for name in (
-        "timm/test_resnet?pretrained=false&size=64",
-        "timm/test_vit?pretrained=false&size=48",
-    ):
-        stored = load_model(name, device="cpu", precision="bf16")
-        plain = load_model(name, device="cpu", precision="float32")
-        assert {each.dtype for each in stored.module.parameters()} == {
-            torch.bfloat16,
-            torch.float32,
-        }
-        batch = np.stack([stored.transform(each) for each in photos])
-        with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
-            wanted, _ = plain.encode(plain._to_device(batch), False)
-        assert np.array_equal(stored.embed_images(batch).pooled, wanted.float().numpy())
-
-
 def test_devices_and_precisions_that_are_not_there() -> None:
     with pytest.raises(
         UsageError, match="device 'gpu' is not known: expected auto, cpu, cuda, cuda:0"

@@ -23,6 +23,7 @@ from fieldmark.models._load import (
     model_identity,
     register_model,
 )
+from fieldmark.models._transform import Recipe
 
 if TYPE_CHECKING:
     from fieldmark.models._torch import TorchBackbone
@@ -32,6 +33,7 @@ __all__ = [
     "Checkpoint",
     "DualEncoder",
     "Features",
+    "Recipe",
     "TorchBackbone",
     "families",
     "known_models",

@@ -72,21 +72,6 @@ def arithmetic(device: Any, precision: str) -> Iterator[None]:
         yield
 
 
-def cast_for_autocast(module: Any, precision: str) -> None:
-    """Stores the weights that autocast would convert for every batch in the type it converts them
-    to.
-
-    The results are the same to the bit, at half the memory. Exact types only: a subclass may
-    compute with its weights before they reach the multiplication.
-    """
-    if precision == "float32":
-        return
-    plain = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
-    for part in module.modules():
-        if type(part) in plain:
-            part.to(DTYPES[precision])
-
-
 def is_out_of_memory(error: BaseException) -> bool:
     """Would a smaller batch have succeeded? Only CUDA has an exception of its own for it."""
     if isinstance(error, torch.OutOfMemoryError):

@@ -64,9 +64,7 @@ class TorchBackbone:
         self.options = dict(options or {})
         self._encode = encode
         self._code = "" if type(self).__module__.startswith("fieldmark.") else source_hash(self)
-        self.module = module.eval().requires_grad_(False)
-        _device.cast_for_autocast(self.module, self.precision)
-        self.module.to(self.device)
+        self.module = module.eval().requires_grad_(False).to(self.device)
 
     def encode(self, images: Any, patches: bool) -> tuple[Any, Any]:
         """Images on the device → pooled features and, where they were asked for, patches."""

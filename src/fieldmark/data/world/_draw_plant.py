@@ -21,8 +21,8 @@ def draw_leaf(
     """A leaf of (length, half width, turn) with its veins, margin and what ails it."""
     length, half, turn = shape
     blade = tube([(*reach(root, length * along, turn), half * wide) for along, wide in _BLADE])
-    is_toothed = look.species.has("toothed_leaves") and half > 6
-    outline = _toothed(blade) if is_toothed else blade.outline()
+    is_toothed = look.species.has("toothed_leaves")
+    outline = _toothed(blade, 5 if half > 6 else 3) if is_toothed else blade.outline()
     if look.species.traits["pattern"] == "bordered":
         pen.blob(outline, light(look.second, 0.3))
         pen.blob(blade.patch(0.06, 0.94, 0.14, 0.86), paint)
@@ -61,8 +61,7 @@ def _spots(pen: Pen, look: Look, blade: Tube, half: float) -> None:
         pen.oval(blade.at(u + dice.around(0.08), v), (size, size), pale)
 
 
-def _toothed(blade: Tube) -> list[Point]:
-    steps = 5
+def _toothed(blade: Tube, steps: int) -> list[Point]:
     upper = [
         (blade.at(step / steps, 0.02), blade.at((step + 0.75) / steps, -0.13))
         for step in range(steps)
@@ -141,6 +140,17 @@ def _pinnate(pen: Pen, look: Look, stalk: Stalk, paint: Colour) -> None:
     draw_leaf(pen, look, reach(root, 44 * size, turn), (18 * size, 4.9 * size, turn), paint)
 
 
+def _cut(pen: Pen, look: Look, outline: list[Point], paint: Colour) -> None:
+    """A leaf with lobes: pointed ones where the species is toothed, round ones otherwise."""
+    draw = pen.facet if look.species.has("toothed_leaves") else pen.blob
+    if look.species.traits["pattern"] == "bordered":
+        draw(outline, light(look.second, 0.3))
+        x = sum(point[0] for point in outline) / len(outline)
+        y = sum(point[1] for point in outline) / len(outline)
+        outline = [(x + (px - x) * 0.82, y + (py - y) * 0.82) for px, py in outline]
+    draw(outline, paint)
+
+
 def _lobed(pen: Pen, look: Look, stalk: Stalk, paint: Colour) -> None:
     root, turn, size = stalk
     wide = 14 * size * look.form["stout"]
@@ -152,7 +162,7 @@ def _lobed(pen: Pen, look: Look, stalk: Stalk, paint: Colour) -> None:
         for step in range(10)
     ]
     blade = tube([*spine, (*reach(root, 51 * size, turn), 2.0)])
-    pen.blob(blade.outline(), paint)
+    _cut(pen, look, blade.outline(), paint)
     _finish(pen, look, blade, paint, wide)
 
 
@@ -163,7 +173,7 @@ def _palmate(pen: Pen, look: Look, stalk: Stalk, paint: Colour) -> None:
     for step in range(11):
         far = (31 if step % 2 else 13) * size * (1.0 if 3 <= step <= 7 else 0.78)
         ring.append(reach(heart, far * (0.8 + 0.2 * look.form["stout"]), turn + (step - 5) * 0.083))
-    pen.facet([root, *ring], paint)
+    _cut(pen, look, [root, *ring], paint)
     blade = tube(
         [
             (*root, 3.0),

@@ -21,11 +21,8 @@ from fieldmark.data.world._raster import Colour, Point, Sprite, fill, pack
 Station = tuple[float, float, float]
 """x, y and half the width there"""
 
-_DIAGONAL = 181 / 256  # of the unit circle, to the accuracy a drawing needs
-_RING = (
-    (1.0, 0.0), (_DIAGONAL, _DIAGONAL), (0.0, 1.0), (-_DIAGONAL, _DIAGONAL),
-    (-1.0, 0.0), (-_DIAGONAL, -_DIAGONAL), (0.0, -1.0), (_DIAGONAL, -_DIAGONAL),
-)  # fmt: skip
+_HIGH = 222 / 256  # sine of 60°, to the accuracy a drawing needs
+_RING = ((1.0, 0.0), (0.5, _HIGH), (-0.5, _HIGH), (-1.0, 0.0), (-0.5, -_HIGH), (0.5, -_HIGH))
 
 
 @dataclass(frozen=True, slots=True)

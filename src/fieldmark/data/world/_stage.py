@@ -110,6 +110,8 @@ def _arranged(place: Place, scene: Scene, cast: Cast) -> Place:
         place = replace(place, y=SIZE_PX * 0.62)
     if extras & _UPRIGHT:
         place = replace(place, turn=0.0)
+    if scene.condition == "herbarium":  # clear of the label
+        place = replace(place, x=SIZE_PX * 0.42, y=min(place.y, SIZE_PX * 0.8))
     if len(cast.looks) + len(cast.others) > 1:
         place = replace(place, scale=place.scale * 0.74)
     if scene.behaviour == "feeding_young":

@@ -110,7 +110,7 @@ def describe(
     colouring = _COLOURING[plan].format(main=traits["main_colour"], second=traits["second_colour"])
     look = f"{colouring}, {_PATTERNS[str(traits['pattern'])]}."
     marks = [text for mark, text in MARK_WORDS.items() if traits.get(mark)]
-    told = f"It is told from its relatives by {join(marks)}."
+    told = f"It has {join(marks)}."
     return " ".join(each for each in (start, place, look, told, _build(plan, traits)) if each)
 
 
