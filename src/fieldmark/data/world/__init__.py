@@ -8,7 +8,8 @@ Pixels are the same on every machine, by construction rather than by luck:
 
 - choices come from hashes (`_dice`), never from a library's random stream;
 - geometry uses +, -, ×, ÷ and square roots, which IEEE 754 defines to the last bit, and sines from
-  a table of whole numbers; no BLAS, no transcendental function, no float sum in an open order;
+  a table of whole numbers; no BLAS, no transcendental function, no `sum` of floats (its order, and
+  since Python 3.12 its method, is not ours);
 - corners are rounded to 1/16 of a sample and filled with whole-number arithmetic (`_raster`);
 - all that follows works on bytes and whole numbers, with Pillow operations defined on them.
 

@@ -145,8 +145,8 @@ def _cut(pen: Pen, look: Look, outline: list[Point], paint: Colour) -> None:
     draw = pen.facet if look.species.has("toothed_leaves") else pen.blob
     if look.species.traits["pattern"] == "bordered":
         draw(outline, light(look.second, 0.3))
-        x = sum(point[0] for point in outline) / len(outline)
-        y = sum(point[1] for point in outline) / len(outline)
+        across, down = zip(*outline, strict=True)
+        x, y = (min(across) + max(across)) / 2, (min(down) + max(down)) / 2
         outline = [(x + (px - x) * 0.82, y + (py - y) * 0.82) for px, py in outline]
     draw(outline, paint)
 

@@ -1,0 +1,84 @@
+"""Does the polygon filler agree with the definition of the inside of a polygon?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fieldmark.data.world._dice import Dice
+from fieldmark.data.world._raster import fill, pack
+from fieldmark.data.world._shape import Layer, Pen, Place, tube
+
+SIZE = 24
+
+
+def _inside(x: float, y: float, corners: list[tuple[float, float]]) -> bool:
+    """Even-odd rule, one point at a time."""
+    is_in = False
+    for (x1, y1), (x2, y2) in zip(corners, [*corners[1:], corners[0]], strict=True):
+        if (y1 > y) != (y2 > y) and x < (x2 - x1) * (y - y1) / (y2 - y1) + x1:
+            is_in = not is_in
+    return is_in
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_fill_agrees_with_a_brute_force(case: int) -> None:
+    """Random polygons, partly outside, self-crossing ones included; ties on edges are left open."""
+    dice = Dice("polygon", case)
+    corners = [
+        (dice.below(40 * 32) / 32 - 8, dice.below(40 * 32) / 32 - 8)
+        for _ in range(3 + dice.below(6))
+    ]
+    sprite = fill(np.array(corners), [len(corners)], [False], [pack((255, 255, 255))], SIZE)
+    canvas = np.zeros((SIZE, SIZE))
+    if sprite is not None:
+        alpha = np.asarray(sprite.image.getchannel("A"))
+        height, width = alpha.shape
+        canvas[sprite.y : sprite.y + height, sprite.x : sprite.x + width] = alpha
+    for row in range(SIZE):
+        for column in range(SIZE):
+            samples = [
+                _inside(column + dx, row + dy, corners)
+                for dx in (0.25, 0.75)
+                for dy in (0.25, 0.75)
+            ]
+            assert abs(canvas[row, column] / 255 - sum(samples) / 4) < 0.3, (row, column)
+
+
+def test_later_polygons_cover_earlier_ones() -> None:
+    pen, layer = Pen(), Layer()
+    pen.facet([(2, 2), (20, 2), (20, 20), (2, 20)], (255, 0, 0))
+    pen.facet([(8, 8), (12, 8), (12, 12), (8, 12)], (0, 0, 255))
+    layer.add(pen, Place(0, 0, 1))
+    sprite = layer.paint(SIZE)
+    assert sprite is not None
+    assert (sprite.x, sprite.y) == (2, 2)
+    assert sprite.image.getpixel((0, 0)) == (255, 0, 0, 255)
+    assert sprite.image.getpixel((8, 8)) == (0, 0, 255, 255)
+
+
+def test_nothing_in_the_picture_paints_nothing() -> None:
+    assert Layer().paint(SIZE) is None
+    pen, layer = Pen(), Layer()
+    pen.oval((-100, -100), (5, 5), (1, 2, 3))
+    layer.add(pen, Place(0, 0, 1))
+    assert layer.paint(SIZE) is None
+
+
+def test_an_oval_has_the_area_of_an_ellipse() -> None:
+    pen, layer = Pen(), Layer()
+    pen.oval((0, 0), (9, 5), (255, 255, 255), turn=0.1)
+    layer.add(pen, Place(12, 12, 1))
+    sprite = layer.paint(SIZE)
+    assert sprite is not None
+    area = np.asarray(sprite.image.getchannel("A")).sum() / 255
+    assert area == pytest.approx(np.pi * 9 * 5, rel=0.05)
+
+
+def test_patterns_stay_on_the_tube() -> None:
+    body = tube([(0, 0, 4), (10, 0, 6), (20, 5, 3)])
+    assert body.at(0, 0) == body.top[0] and body.at(1, 1) == body.bottom[-1]
+    (x, y), (top_x, top_y) = body.at(0.5, 0.5), body.at(0.5, 0.0)
+    assert (x, y) == pytest.approx((10, 0)) and top_y < y
+    assert len(body.patch(0.2, 0.4, 0.1, 0.9, 3)) == 8
+    assert (top_x - x) ** 2 + (top_y - y) ** 2 == pytest.approx(36)

@@ -1,0 +1,88 @@
+"""Every task file runs end to end on made data; a new file is tested without a new test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from fieldmark.data import load_dataset
+from fieldmark.data.world import World
+from fieldmark.experiments import evaluate
+from fieldmark.settings import Settings
+from fieldmark.tasks import load_task, task_files
+
+SIZES = {"newt": 1312, "beluga": 60, "world": 300}
+DEAR = {"newt": "newt/ml_age_bald_eagle,ml_tag_egg"}
+"""a search per question is for clusters: two questions show the same code"""
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    folder = tmp_path_factory.mktemp("every-task")
+    return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
+
+
+@pytest.fixture(scope="module")
+def root(settings: Settings):  # type: ignore[no-untyped-def]
+    def make(dataset: str) -> Path:
+        folder = settings.root_of(dataset)
+        if not folder.exists():
+            load_dataset(dataset).make(folder, World(), SIZES.get(dataset, 200))
+        return folder
+
+    return make
+
+
+NAMES = [
+    name
+    for base in sorted(task_files())
+    for name in (base, *(f"{base}@{variant}" for variant in load_task(base).variants))
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_task_runs_end_to_end(name: str, settings: Settings, root) -> None:  # type: ignore[no-untyped-def]
+    task = load_task(name)
+    root(task.dataset)
+    results = {}
+    for model in ("classical/chance", "classical/pixels"):
+        result = evaluate(model, DEAR.get(name, name), settings=settings)
+        score = result.score
+        assert 0 <= score.low <= score.value <= score.high <= 1
+        assert score.metric == task.metric and score.n > 0
+        assert result.predictions.filter(pl.col("prediction").is_null()).is_empty()
+        keys = result.predictions.select("part", "repeat", "id")
+        assert not keys.is_duplicated().any()
+        results[model] = keys.sort(keys.columns)
+    assert results["classical/chance"].equals(results["classical/pixels"]), "same items for all"
+
+
+def test_models_really_differ_on_the_world(settings: Settings, root) -> None:  # type: ignore[no-untyped-def]
+    root("world")
+    chance = evaluate("classical/chance", "world-species", settings=settings).score
+    colour = evaluate("classical/colour", "world-species", settings=settings).score
+    assert colour.low > chance.high
+
+
+def test_chance_is_at_chance(settings: Settings, root) -> None:  # type: ignore[no-untyped-def]
+    root("newt")
+    score = evaluate("classical/chance", "newt@simpleshot", settings=settings).score
+    assert score.low < 0.5 < score.high
+
+
+def test_small_draws_seeds_and_repeats(settings: Settings, root) -> None:  # type: ignore[no-untyped-def]
+    root("world")
+    asked = {"n_train": 24, "repeats": 3, "seed": 1}
+    result = evaluate("classical/pixels", "world-species", settings=settings, **asked)
+    assert result.predictions["repeat"].unique().sort().to_list() == [0, 1, 2]
+    again = evaluate(
+        "classical/pixels",
+        "world-species",
+        settings=replace(settings, results=settings.results / "again"),
+        **asked,
+    )
+    assert again.predictions.equals(result.predictions)
+    assert again.scores == result.scores
