@@ -72,6 +72,7 @@ def test_names_are_taken_apart() -> None:
             "bioclip-2",
             "model 'bioclip-2' is not known. `fieldmark models bioclip-2` lists all.",
         ),
+        ("lab/net.py", "model 'lab/net.py' names no class: expected lab/net.py:CLASS."),
         (
             "timm",
             "model 'timm' names a family only: expected timm/CHECKPOINT, for example "

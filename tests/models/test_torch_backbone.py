@@ -290,6 +290,16 @@ def test_hf_types_that_cannot_be_used_say_what_to_use(tmp_path: Path) -> None:
         load_model(f"hf/{tmp_path}?pretrained=false")
 
 
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("timm/local-dir:", "config.json"), ("open-clip/local-dir:", "open_clip_config.json")],
+)
+def test_a_folder_without_its_configuration(name: str, file: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_model(f"{name}{tmp_path}")
+    assert str(caught.value) == f"model '{name}{tmp_path}': {tmp_path / file} does not exist."
+
+
 def test_openai_weights_get_their_activation() -> None:
     """open_clip only warns when ViT-B-16 meets OpenAI's weights and their other activation."""
     import open_clip

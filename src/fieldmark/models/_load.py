@@ -99,6 +99,8 @@ def _build(request: Request) -> Backbone:
 
 def _family(name: ModelName) -> Any:
     """The family's module (or what an entry point gave), its options checked."""
+    if name.base.endswith(".py"):
+        raise UsageError(f"model {name.text!r} names no class: expected {name.base}:CLASS.")
     if name.family not in families():
         raise _unknown(name)
     entry = REGISTRY.get(name.family)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import ModelError, UnknownName
+from fieldmark.errors import ModelError, UnknownName, UsageError
 from fieldmark.models._backbone import Backbone, checkpoint_table
 from fieldmark.models._extra import need_package
 from fieldmark.models._name import Request
@@ -166,7 +166,8 @@ POOLS = {"cls": "token", "mean": "avg", "max": "max"}
 def local_files(checkpoint: str) -> list[Path]:
     """The folder that `local-dir:` names: its bytes belong to the model's identity."""
     kind, _, place = checkpoint.partition(":")
-    return [Path(place).expanduser()] if kind == "local-dir" and Path(place).is_dir() else []
+    path = Path(place).expanduser()
+    return [path] if kind == "local-dir" and path.is_dir() else []
 
 
 def load(request: Request) -> Backbone:
@@ -239,7 +240,7 @@ def _create(timm: Any, request: Request, arguments: dict[str, Any], size: int | 
             raise ModelError(
                 f"model {request.name.text!r}: timm says {first_line(error)}."
             ) from error
-        except (RuntimeError, ValueError, AssertionError) as error:
+        except (RuntimeError, ValueError, KeyError, AssertionError, OSError) as error:
             raise ModelError(
                 f"model {request.name.text!r}: timm says {first_line(error)}."
             ) from error
@@ -255,7 +256,10 @@ def _source(timm: Any, request: Request, is_fetched: bool) -> tuple[str, dict[st
         folder = hub_folder(request, place, [("config.json",), WEIGHTS][: 2 if is_fetched else 1])
         return f"local-dir:{folder}", None
     if kind == "local-dir":
-        return request.checkpoint, None
+        path = Path(place).expanduser()
+        if not (path / "config.json").is_file():
+            raise UsageError(f"model {request.name.text!r}: {path / 'config.json'} does not exist.")
+        return f"local-dir:{path.resolve()}", None
     if not timm.is_model(request.checkpoint.partition(".")[0]) or not _has_tag(timm, request):
         known = [f"timm/{each}" for each in (*timm.list_models(), *timm.list_pretrained())]
         raise UnknownName("model", request.name.base, known, "fieldmark models timm")

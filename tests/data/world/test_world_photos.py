@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -130,6 +131,11 @@ def test_every_species_can_be_photographed_under_every_condition(world: World) -
         assert len(shown) == len(CONDITIONS)
 
 
+@lru_cache
+def _plain(species: int) -> Photo:
+    return World().photo(Scene(species, burst=2, background="wetland"))
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -148,7 +154,7 @@ def test_every_field_of_a_scene_is_visible(
     world: World, species: int, changes: dict[str, object]
 ) -> None:
     """More than sensor noise changes: noise is drawn from the same place in both."""
-    plain = world.photo(Scene(species, burst=2, background="wetland"))
+    plain = _plain(species)
     changed = world.photo(
         Scene(**{"species": species, "burst": 2, "background": "wetland", **changes})
     )

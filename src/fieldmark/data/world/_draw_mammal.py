@@ -164,7 +164,9 @@ def _head(pen: Pen, look: Look, pose: Pose, face: Facing, size: float) -> Point:
         face.at(size * 0.7 + muzzle * 0.8, -0.035 - gape),
         face.at(size * 0.55 + muzzle, 0.0),
     )
-    if pose.mouth > 0.2:
+    if "deformed" in look.extras:
+        jaw = face.at(size * 0.7 + muzzle * 1.1, -0.15)
+    if pose.mouth > 0.2 or "deformed" in look.extras:
         pen.facet(
             [face.at(size * 0.5, -0.05), face.at(size * 0.6 + muzzle * 0.9, -0.01), jaw],
             (150, 46, 50),

@@ -7,6 +7,7 @@ ROOT/images/*.jpg
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -53,7 +54,8 @@ def _write(path: Path, data: bytes) -> None:
         passing.write_bytes(data)
         passing.replace(path)
     except OSError as error:
-        passing.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            passing.unlink(missing_ok=True)
         raise DataError(f"{path}  cannot be written: {error.strerror or error}.") from error
 
 

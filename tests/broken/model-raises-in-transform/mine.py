@@ -1,0 +1,15 @@
+"""Mean colour."""
+
+import numpy as np
+
+
+class Mine:
+    dim = 3
+
+    def transform(self, image):
+        if image.width < 1000:
+            raise RuntimeError("picture too small")
+        return np.asarray(image.resize((8, 8)), np.float32)
+
+    def embed_images(self, batch):
+        return batch.mean(axis=(1, 2))
