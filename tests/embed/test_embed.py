@@ -268,3 +268,45 @@ def test_missing_features_are_counted_without_side_effects(
     embed(Mean(), photos, refs(photos)[:12], EmbedOptions(cache))
     (known,) = cached_models(cache)
     assert count_missing(cache, known, photos, refs(photos)) == 8
+
+
+def test_last_batch_is_filled_up_for_models_that_want_one_shape(
+    photos: Path, tmp_path: Path
+) -> None:
+    model = Mean()
+    model.wants_full_batches = True
+    filled = embed(model, photos, refs(photos), options(tmp_path, batch_size=8))
+    assert model.batches == [8, 8, 8]
+    assert filled.n_computed == 20
+    plain = embed(Mean(), photos, refs(photos), options(tmp_path / "b"))
+    assert np.array_equal(filled.features, plain.features)
+
+
+@pytest.mark.parametrize(
+    "name", ["timm/test_resnet?pretrained=false", "timm/test_vit?pretrained=false"]
+)
+def test_batchnorm_network_does_not_see_its_batch(name: str, photos: Path, tmp_path: Path) -> None:
+    """Defect: backbones ran in train mode, so features followed what else was in the batch."""
+    pytest.importorskip("torch")
+    from fieldmark.models import load_model
+
+    items = refs(photos)
+    plain = embed(load_model(name), photos, items, options(tmp_path / "a")).features
+    for changes in ({"batch_size": 1}, {"batch_size": 7, "threads": 4}, {"batch_size": 64}):
+        model = load_model(name)
+        place = options(tmp_path / repr(changes), **changes)
+        before = model.fingerprint
+        shuffled = embed(model, photos, items[::-1], place).features[::-1]
+        assert np.allclose(plain, shuffled, rtol=1e-5, atol=1e-6)
+        assert load_model(name).fingerprint == before
+
+
+def test_full_batches_make_resumed_torch_features_bit_equal(photos: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from fieldmark.models import load_model
+
+    items, name = refs(photos), "timm/test_resnet?pretrained=false"
+    whole = embed(load_model(name), photos, items, options(tmp_path / "a")).features
+    for part in (items[3:9], items[:11], items):
+        resumed = embed(load_model(name), photos, part, options(tmp_path / "b")).features
+    assert np.array_equal(whole, resumed)

@@ -177,7 +177,7 @@ def _compute(
         nonlocal batch_size
         while len(keys) >= n and keys:
             try:
-                features = model.embed_images(np.stack(arrays[:batch_size])).pooled
+                features = _embed_batch(model, arrays[:batch_size], batch_size)
             except OutOfMemory:
                 if batch_size == 1:
                     raise
@@ -198,6 +198,12 @@ def _compute(
         if len(keys) >= batch_size:
             flush(batch_size)
     flush(1)
+
+
+def _embed_batch(model: Backbone, arrays: list[np.ndarray], batch_size: int) -> np.ndarray:
+    """Features of the arrays; a short batch is filled up for models that want one shape only."""
+    n_missing = batch_size - len(arrays) if getattr(model, "wants_full_batches", False) else 0
+    return model.embed_images(np.stack([*arrays, *arrays[-1:] * n_missing])).pooled[: len(arrays)]
 
 
 def _prepared(

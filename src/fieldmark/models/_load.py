@@ -114,6 +114,8 @@ def _family(name: ModelName) -> Any:
             f"`fieldmark models {name.family}` lists those known."
         )
     check_options(name, getattr(entry, "OPTIONS", ()))
+    if hasattr(entry, "check_checkpoint"):
+        entry.check_checkpoint(name.checkpoint)
     return entry
 
 

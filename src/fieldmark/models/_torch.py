@@ -47,6 +47,9 @@ class TorchBackbone:
     pool by yourself override `encode`.
     """
 
+    wants_full_batches = True
+    """the embedder fills the last batch up: kernels, and so last digits, follow the batch's size"""
+
     def __init__(
         self,
         module: Any,

@@ -41,14 +41,19 @@ CHECKPOINTS = checkpoint_table(
 SIZES = {row.name: row.input_px or 0 for row in CHECKPOINTS}
 
 
+def check_checkpoint(checkpoint: str) -> None:
+    """The table is all there is; other families load more than theirs list."""
+    if checkpoint not in SIZES:
+        names = [f"classical/{name}" for name in SIZES]
+        raise UnknownName("model", f"classical/{checkpoint}", names, "fieldmark models classical")
+
+
 def load(request: Request) -> Backbone:
     from fieldmark.models import _classical
 
     known = {name: getattr(_classical, name) for name in SIZES if name != "all"}
     known["all"] = _classical.together
-    if request.checkpoint not in known:
-        names = [f"classical/{name}" for name in known]
-        raise UnknownName("model", request.name.base, names, "fieldmark models classical")
+    check_checkpoint(request.checkpoint)
     size = request.pixels() or SIZES[request.checkpoint]
     return Classical(request.checkpoint, known[request.checkpoint], size)
 

@@ -120,11 +120,11 @@ def test_species_table_describes_all(root: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "level", "words"),
     [
-        ("delete", "error", "1 images are missing: images/species-0000.jpg."),
-        ("truncate", "error", "1 images cannot be read: images/species-0000.jpg."),
-        ("extra", "warning", "1 files in images/ are not in photos.csv: images/extra.jpg."),
+        ("delete", "error", "images that are missing: 1 (images/species-0000.jpg)."),
+        ("truncate", "error", "images that cannot be read: 1 (images/species-0000.jpg)."),
+        ("extra", "warning", "files in images/ that are not in photos.csv: 1 (images/extra.jpg)."),
         ("species", "warning", "species.csv  is missing"),
-        ("split", "error", "1 units lie in more than one split"),
+        ("split", "error", "units that lie in more than one split: 1 ("),
         ("table", "error", "photos.csv  is missing: the table of the photos."),
         ("column", "error", "photos.csv:1  has no column 'label'"),
         ("binary", "error", "photos.csv:1  has no column 'id'"),

@@ -61,7 +61,7 @@ GOLDEN: dict[str, str] = {
     "flower": "2a1b6bb9d3e99691",
     "mushroom": "59f53ad54ffaaa38",
     "spider": "2c7d50d8d1b1589c",
-    "whale": "aaf8423eff9d21e3",
+    "whale": "910ad17975dc18d5",
 }
 
 

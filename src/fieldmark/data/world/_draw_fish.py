@@ -122,62 +122,46 @@ def _tail_fin(pen: Pen, look: Look, body: Tube, pose: Pose) -> None:
 
 
 def draw_whale(pen: Pen, look: Look, pose: Pose) -> Anchors:
-    has = look.species.has
     body = tube(_spine(_WHALE, look, pose), 1.05)
     _fluke(pen, look, body, pose)
-    if has("dorsal_fin"):
+    if look.species.has("dorsal_fin"):
         tall = 17 * look.form["ear"]
         (ax, ay), (bx, by) = body.at(0.42, 0.02), body.at(0.6, 0.02)
-        pen.blob(
-            [(ax, ay + 4), (ax - 5, ay - tall), (bx - 4, by - tall * 0.3), (bx, by + 4)],
-            dark(look.main, 0.1),
-        )
-    snout = body.at(1.0, 0.5)
-    beak = 12 * look.form["snout"]
-    if pose.mouth > 0.2:
-        pen.facet(
-            [
-                body.at(0.94, 0.6),
-                (snout[0] + beak * 0.8, snout[1] + 1),
-                (snout[0] + beak * 0.6, snout[1] + 9),
-            ],
-            (150, 70, 74),
-        )
-    pen.stroke(
-        [
-            (*body.at(0.9, 0.62), 7.0),
-            (snout[0] + beak * 0.5, snout[1] + 2, 5.0),
-            (snout[0] + beak, snout[1] + 2, 2.6),
-        ],
-        look.main,
-    )
+        fin = [(ax, ay + 4), (ax - 5, ay - tall), (bx - 4, by - tall * 0.3), (bx, by + 4)]
+        pen.blob(fin, dark(look.main, 0.1))
+    mouth = _beak(pen, look, pose, body)
     pen.blob(body.outline(), look.main)
     pen.blob(body.patch(0.12, 0.97, 0.74, 1.0, 5), light(look.main, 0.4))
     paint_pattern(pen, look, body, look.second, 4.2, (0.15, 0.9, 0.08, 0.75))
     paint_markings(pen, look, body, 4.0)
-    if has("collar"):
+    if look.species.has("collar"):
         pen.blob(body.patch(0.7, 0.77, 0.05, 0.95, 2), look.second)
-    root = body.at(0.66, 0.82)
-    length = 24 * look.form["limb"]
-    turn = 0.66 + 0.05 * sine(pose.phase)
-    pen.blob(
-        [
-            root,
-            reach(root, length * 0.7, turn - 0.06),
-            reach(root, length, turn),
-            reach(root, length * 0.5, turn + 0.09),
-        ],
-        dark(look.main, 0.28),
-    )
+    _flipper(pen, look, pose, body)
     eye = body.at(0.87, 0.52)
-    if has("eye_stripe"):
+    if look.species.has("eye_stripe"):
         pen.oval((eye[0] - 4, eye[1] - 2), (8, 4), look.second, 0.04)
     paint_eye(pen, look, eye, 2.0, pose.is_asleep)
-    pen.stroke(
-        [(*body.at(0.9, 0.7), 0.7), (snout[0] + beak * 0.8, snout[1] + 2.4, 0.6)],
-        dark(look.main, 0.4),
-    )
-    return Anchors((snout[0] + beak, snout[1] + 3), body.at(0.5, 0.0), body.at(0.5, 1.0))
+    pen.stroke([(*body.at(0.9, 0.7), 0.7), (mouth[0] - 2, mouth[1], 0.6)], dark(look.main, 0.4))
+    return Anchors(mouth, body.at(0.5, 0.0), body.at(0.5, 1.0))
+
+
+def _beak(pen: Pen, look: Look, pose: Pose, body: Tube) -> Point:
+    x, y = body.at(1.0, 0.5)
+    beak = 12 * look.form["snout"]
+    if pose.mouth > 0.2:
+        throat = [body.at(0.94, 0.6), (x + beak * 0.8, y + 1), (x + beak * 0.6, y + 9)]
+        pen.facet(throat, (150, 70, 74))
+    line = [(*body.at(0.9, 0.62), 7.0), (x + beak * 0.5, y + 2, 5.0), (x + beak, y + 2, 2.6)]
+    pen.stroke(line, look.main)
+    return x + beak, y + 3
+
+
+def _flipper(pen: Pen, look: Look, pose: Pose, body: Tube) -> None:
+    root, length = body.at(0.66, 0.82), 24 * look.form["limb"]
+    turn = 0.66 + 0.05 * sine(pose.phase)
+    ends = ((0.7, -0.06), (1.0, 0.0), (0.5, 0.09))
+    outline = [reach(root, length * far, turn + aside) for far, aside in ends]
+    pen.blob([root, *outline], dark(look.main, 0.28))
 
 
 def _fluke(pen: Pen, look: Look, body: Tube, pose: Pose) -> None:

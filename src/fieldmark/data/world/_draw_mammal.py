@@ -159,55 +159,39 @@ def _head(pen: Pen, look: Look, pose: Pose, face: Facing, size: float) -> Point:
     _ear(pen, look, face, size, is_far=True)
     if has("horns"):
         _horns(pen, look, face, size)
-    gape = 0.09 * pose.mouth
-    jaw, nose = (
-        face.at(size * 0.7 + muzzle * 0.8, -0.035 - gape),
-        face.at(size * 0.55 + muzzle, 0.0),
-    )
-    if "deformed" in look.extras:
-        jaw = face.at(size * 0.7 + muzzle * 1.1, -0.15)
-    if pose.mouth > 0.2 or "deformed" in look.extras:
-        pen.facet(
-            [face.at(size * 0.5, -0.05), face.at(size * 0.6 + muzzle * 0.9, -0.01), jaw],
-            (150, 46, 50),
-        )
-    pen.stroke(
-        [(*face.at(size * 0.4, -0.08), size * 0.42), (*jaw, size * 0.2)], dark(look.main, 0.14)
-    )
-    blunt = {"bear": 0.5, "horse": 0.5, "cat": 0.42}.get(kind, 0.34)
-    pen.stroke(
-        [
-            (*face.at(-size * 0.75), size * 0.7),
-            (*face.at(0), size * 1.0),
-            (*face.at(size * 0.75), size * 0.72),
-            (*nose, size * blunt),
-        ],
-        look.main,
-    )
-    pen.oval(
-        face.at(size * 0.5 + muzzle * 0.75, -0.02),
-        (muzzle * 0.3, size * blunt * 0.8),
-        light(look.main, 0.4),
-        face.tilt,
-    )
-    pen.oval(
-        face.at(size * 0.55 + muzzle * 1.02, 0.012),
-        (size * 0.2, size * 0.17),
-        (34, 28, 30),
-        face.tilt,
-    )
+    _jaw(pen, look, pose, face, (size, muzzle))
+    _snout(pen, look, face, (size, muzzle))
     if has("eye_stripe"):
-        pen.stroke(
-            [
-                (*face.at(size * 0.9, 0.44), 1.6),
-                (*face.at(size * 0.45, 0.12), 3.6),
-                (*face.at(size * 0.3 + muzzle * 0.8, 0.03), 1.2),
-            ],
-            look.second,
-        )
+        back, front = face.at(size * 0.9, 0.44), face.at(size * 0.3 + muzzle * 0.8, 0.03)
+        pen.stroke([(*back, 1.6), (*face.at(size * 0.45, 0.12), 3.6), (*front, 1.2)], look.second)
     paint_eye(pen, look, face.at(size * 0.42, 0.12), 2.7 if look.is_young else 2.1, pose.is_asleep)
     _ear(pen, look, face, size, is_far=False)
     return face.at(size * 0.6 + muzzle * 0.95, -0.03)
+
+
+def _jaw(pen: Pen, look: Look, pose: Pose, face: Facing, build: tuple[float, float]) -> None:
+    size, muzzle = build
+    is_deformed = "deformed" in look.extras
+    jaw = face.at(size * 0.7 + muzzle * 0.8, -0.035 - 0.09 * pose.mouth)
+    if is_deformed:
+        jaw = face.at(size * 0.7 + muzzle * 1.1, -0.15)
+    if pose.mouth > 0.2 or is_deformed:
+        lip = face.at(size * 0.6 + muzzle * 0.9, -0.01)
+        pen.facet([face.at(size * 0.5, -0.05), lip, jaw], (150, 46, 50))
+    line = [(*face.at(size * 0.4, -0.08), size * 0.42), (*jaw, size * 0.2)]
+    pen.stroke(line, dark(look.main, 0.14))
+
+
+def _snout(pen: Pen, look: Look, face: Facing, build: tuple[float, float]) -> None:
+    size, muzzle = build
+    blunt = {"bear": 0.5, "horse": 0.5, "cat": 0.42}.get(look.species.kind, 0.34)
+    skull = [(*face.at(-size * 0.75), size * 0.7), (*face.at(0), size)]
+    nose = [(*face.at(size * 0.75), size * 0.72), (*face.at(size * 0.55 + muzzle), size * blunt)]
+    pen.stroke([*skull, *nose], look.main)
+    cheek = face.at(size * 0.5 + muzzle * 0.75, -0.02)
+    pen.oval(cheek, (muzzle * 0.3, size * blunt * 0.8), light(look.main, 0.4), face.tilt)
+    tip = face.at(size * 0.55 + muzzle * 1.02, 0.012)
+    pen.oval(tip, (size * 0.2, size * 0.17), (34, 28, 30), face.tilt)
 
 
 def _ear(pen: Pen, look: Look, face: Facing, size: float, is_far: bool) -> None:

@@ -8,60 +8,57 @@ from fieldmark.data.world._draw_plant import paint_sick
 from fieldmark.data.world._look import Look
 from fieldmark.data.world._pattern import paint_markings, paint_pattern
 from fieldmark.data.world._pose import Anchors, Pose
-from fieldmark.data.world._raster import Point
+from fieldmark.data.world._raster import Colour, Point
 from fieldmark.data.world._shape import Pen, Tube, reach, tube
 
 _CLEAR = 190  # of 255: cells let some light through
 
 
 def draw_mushroom(pen: Pen, look: Look, pose: Pose) -> Anchors:
-    form, has, dice = look.form, look.species.has, look.dice("growth")
-    height = 54 * form["limb"] * (0.75 if look.is_young else 1.0)
-    lean = 0.25 + pose.lean * 2 + dice.around(0.02)
-    top = reach((0.0, 0.0), height, lean)
+    young = 0.72 if look.is_young else 1.0
+    height, wide = 54 * look.form["limb"] * young, 34 * look.form["stout"] * young
+    lean = 0.25 + pose.lean * 2 + look.dice("growth").around(0.02)
+    x, y = top = reach((0.0, 0.0), height, lean)
     flesh = light(look.second, 0.15)
-    wide = 34 * form["stout"] * (0.7 if look.is_young else 1.0)
-    stem = pen.stroke(
-        [(0.0, 2.0, 9.0), (*reach((0.0, 0.0), height * 0.4, lean), 6.6), (*top, 6.0)], flesh
+    middle = reach((0.0, 0.0), height * 0.4, lean)
+    stem = pen.stroke([(0.0, 2.0, 9.0), (*middle, 6.6), (*top, 6.0)], flesh)
+    _stem_paint(pen, look, stem, flesh)
+    _gills(pen, look, top, wide, flesh)
+    tall = wide * (0.95 if look.species.kind == "bonnet" else 0.62) / young
+    profile = (
+        (-1.0, 0.16, 0.2),
+        (-0.72, 0.36, 0.42),
+        (0.0, 0.45, 0.62),
+        (0.72, 0.36, 0.42),
+        (1.0, 0.16, 0.2),
     )
-    pen.blob(stem.patch(0.0, 1.0, 0.62, 1.0), dark(flesh, 0.18))
-    if has("volva"):
-        pen.blob(
-            [(-13, 3), (-12, -12), (-6, -7), (0, -14), (6, -7), (12, -12), (13, 3)],
-            light(flesh, 0.3),
-        )
-    if has("ring"):
-        x, y = stem.at(0.66, 0.5)
-        pen.blob(
-            [(x - 11, y + 3), (x - 6, y - 3), (x + 6, y - 3), (x + 11, y + 3), (x, y + 6)],
-            light(flesh, 0.35),
-        )
-    gills = light(flesh, 0.5) if has("pale_gills") else dark(flesh, 0.35)
-    pen.oval((top[0], top[1] + 1), (wide * 0.96, wide * 0.24), gills)
-    for step in range(-4, 5):
-        pen.stroke(
-            [
-                (top[0] + step * wide * 0.06, top[1] - 1, 0.4),
-                (top[0] + step * wide * 0.2, top[1] + wide * 0.2 * (1 - step * step / 22), 0.5),
-            ],
-            dark(gills, 0.3),
-        )
-    tall = (
-        wide * (0.95 if look.species.kind == "bonnet" else 0.62) * (1.25 if look.is_young else 1.0)
-    )
-    cap = tube(
-        [
-            (top[0] - wide, top[1] - tall * 0.16, tall * 0.2),
-            (top[0] - wide * 0.72, top[1] - tall * 0.36, tall * 0.42),
-            (top[0], top[1] - tall * 0.45, tall * 0.62),
-            (top[0] + wide * 0.72, top[1] - tall * 0.36, tall * 0.42),
-            (top[0] + wide, top[1] - tall * 0.16, tall * 0.2),
-        ],
-        0.9,
-    )
+    cap = tube([(x + wide * dx, y - tall * dy, tall * half) for dx, dy, half in profile], 0.9)
     pen.blob(cap.outline(), look.main)
     _cap_paint(pen, look, cap, wide)
     return Anchors(top, cap.at(0.5, 0.0), (0.0, 0.0))
+
+
+def _stem_paint(pen: Pen, look: Look, stem: Tube, flesh: Colour) -> None:
+    pen.blob(stem.patch(0.0, 1.0, 0.62, 1.0), dark(flesh, 0.18))
+    if look.species.has("volva"):
+        sheath = [(-13, 3), (-12, -12), (-6, -7), (0, -14), (6, -7), (12, -12), (13, 3)]
+        pen.blob(sheath, light(flesh, 0.3))
+    if look.species.has("ring"):
+        x, y = stem.at(0.66, 0.5)
+        ring = [(x - 11, y + 3), (x - 6, y - 3), (x + 6, y - 3), (x + 11, y + 3), (x, y + 6)]
+        pen.blob(ring, light(flesh, 0.35))
+
+
+def _gills(pen: Pen, look: Look, top: Point, wide: float, flesh: Colour) -> None:
+    x, y = top
+    gills = light(flesh, 0.5) if look.species.has("pale_gills") else dark(flesh, 0.35)
+    pen.oval((x, y + 1), (wide * 0.96, wide * 0.24), gills)
+    for step in range(-4, 5):
+        low = y + wide * 0.2 * (1 - step * step / 22)
+        pen.stroke(
+            [(x + step * wide * 0.06, y - 1, 0.4), (x + step * wide * 0.2, low, 0.5)],
+            dark(gills, 0.3),
+        )
 
 
 def _cap_paint(pen: Pen, look: Look, cap: Tube, wide: float) -> None:

@@ -138,10 +138,10 @@ def check(root: Path) -> list[Finding]:
     by_unit = frame.group_by("unit").agg(pl.col("split").n_unique())
     torn = by_unit.filter(pl.col("split") > 1).get_column("unit").to_list()
     findings = [
-        *_found("error", "images are missing", absent),
-        *_found("error", "images cannot be read", broken),
-        *_found("error", "units lie in more than one split", torn),
-        *_found("warning", "files in images/ are not in photos.csv", present - set(listed)),
+        *_found("error", "images that are missing", absent),
+        *_found("error", "images that cannot be read", broken),
+        *_found("error", "units that lie in more than one split", torn),
+        *_found("warning", "files in images/ that are not in photos.csv", present - set(listed)),
     ]
     if not (root / "species.csv").is_file():
         findings.append(
@@ -154,8 +154,8 @@ def _found(level: str, what: str, names: Iterable[str]) -> list[Finding]:
     shown = sorted(names)
     if not shown:
         return []
-    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
-    return [Finding(level, f"{len(shown)} {what}: {', '.join(shown[:3])}{more}.")]
+    more = ", …" if len(shown) > 3 else ""
+    return [Finding(level, f"{what}: {len(shown)} ({', '.join(shown[:3])}{more}).")]
 
 
 def _is_readable(path: Path) -> bool:
