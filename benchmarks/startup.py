@@ -1,4 +1,4 @@
-"""How much CPU does a first look cost? `fieldmark --help`, `tasks`, `models`, and each command's --help.
+"""How much CPU does a first look cost? `fieldmark --help`, `tasks`, `models`, each --help.
 
     python benchmarks/startup.py
 

@@ -66,9 +66,14 @@ class Settings:
         return self.jobs or min(os.cpu_count() or 1, 16)
 
     def root_of(self, dataset: str) -> Path:
-        """The folder of a dataset; one from `ponds.py:Ponds` is called `ponds`."""
-        name = short_name(dataset).lower() if is_file_reference(dataset) else dataset
+        """The folder of a dataset."""
+        name = dataset_key(dataset)
         return Path(self.data.get(name, self.data_root / name))
+
+
+def dataset_key(dataset: str) -> str:
+    """What a dataset's folder is called; that of `ponds.py:Ponds` is `ponds`."""
+    return short_name(dataset).lower() if is_file_reference(dataset) else dataset
 
 
 def load_settings(flags: Mapping[str, Any] | None = None, start: Path | None = None) -> Settings:

@@ -137,7 +137,7 @@ def test_too_little_memory_for_one_image_is_an_error(photos: Path, tmp_path: Pat
         embed(Mean(most=0), photos, refs(photos), options(tmp_path))
 
 
-def test_bad_images_are_named_before_anything_is_embedded(photos: Path, tmp_path: Path) -> None:
+def test_defect_biobench_one_unreadable_image_kills_the_run(photos: Path, tmp_path: Path) -> None:
     """Defect: one unreadable image killed the run, after hours."""
     (photos / "05.png").write_bytes((photos / "05.png").read_bytes()[:100])
     (photos / "06.png").unlink()
@@ -285,7 +285,9 @@ def test_last_batch_is_filled_up_for_models_that_want_one_shape(
 @pytest.mark.parametrize(
     "name", ["timm/test_resnet?pretrained=false", "timm/test_vit?pretrained=false"]
 )
-def test_batchnorm_network_does_not_see_its_batch(name: str, photos: Path, tmp_path: Path) -> None:
+def test_defect_biobench_batchnorm_network_sees_its_batch(
+    name: str, photos: Path, tmp_path: Path
+) -> None:
     """Defect: backbones ran in train mode, so features followed what else was in the batch."""
     pytest.importorskip("torch")
     from fieldmark.models import load_model

@@ -99,7 +99,7 @@ def test_own_format_every_list_is_an_axis(tmp_path: Path) -> None:
     assert read.data == {"beluga": tmp_path / "b"}
 
 
-def test_one_model_without_a_list_is_fine(tmp_path: Path) -> None:
+def test_defect_small_data_exactly_one_config(tmp_path: Path) -> None:
     """Defect: with exactly one configuration its path was used in its place."""
     read = grid(tmp_path, 'models = "classical/colour"\ntasks = "beluga"\n')
     assert [job.model for job in read.jobs] == ["classical/colour"]
@@ -111,7 +111,7 @@ def test_changed_parameters_keep_the_classifier(tmp_path: Path) -> None:
     assert all(job.task.probe.leave_one_out for job in read.jobs)
 
 
-def test_no_models_is_not_silently_nothing(tmp_path: Path) -> None:
+def test_defect_small_data_no_models_silently_nothing(tmp_path: Path) -> None:
     """Defect: a file without [[models]] gave zero experiments, silently."""
     with pytest.raises(UsageError, match=r"grid\.toml  names no models"):
         grid(tmp_path, "n_train = [1]\nnewt_data = 'x'\n")
@@ -124,3 +124,10 @@ def test_all_unknown_names_at_once(tmp_path: Path) -> None:
     assert len(told) == 4 and told[-1] == "3 problems, nothing was started."
     assert all(line.startswith(str(tmp_path / "grid.toml")) for line in told[:-1])
     assert "Did you mean 'beluga'?" in told[0]
+
+
+@pytest.mark.parametrize("key", ["newt_data", "newt_root"])
+def test_defect_small_data_shipped_configs_say_another_key(tmp_path: Path, key: str) -> None:
+    read = grid(tmp_path, f'{key} = "x"\nmodels = "classical/colour"\n')
+    assert read.data == {"newt": tmp_path / "x"}
+    assert [job.task.task for job in read.jobs] == ["newt"]

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fieldmark.cli import main
@@ -110,23 +111,18 @@ def n_lines(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def kill_in_the_middle(command: list[str], log: Path, dice: random.Random, whole_s: float) -> bool:
-    """Kills the command a moment after it began to embed, or late if it has nothing to embed.
-
-    False when it was done before.
-    """
+def kill_in_the_middle(command: list[str], log: Path, dice: random.Random, whole_s: float) -> None:
+    """Kills the command a moment after it began to embed, or late if it has nothing to embed."""
     before, began = n_lines(log), time.monotonic()
-    patience, moment = dice.uniform(0.6, 1.0) * whole_s, dice.uniform(0, 0.5)
+    patience, moment = dice.uniform(0.6, 1.0) * whole_s, dice.uniform(0, 0.35)
     victim = subprocess.Popen(command)
     while victim.poll() is None and time.monotonic() - began < patience:
         if n_lines(log) > before:
             time.sleep(moment)
             break
         time.sleep(0.005)
-    was_running = victim.poll() is None
     victim.send_signal(signal.SIGKILL)
     victim.wait()
-    return was_running
 
 
 @pytest.mark.slow
@@ -149,10 +145,10 @@ def test_killed_at_ten_random_moments_the_table_is_the_same_bit_for_bit(
     dice, kills_while_embedding = random.Random(4), 0
     for _ in range(10):
         before = n_lines(place / "log")
-        assert kill_in_the_middle(command, place / "log", dice, whole_s)
+        kill_in_the_middle(command, place / "log", dice, whole_s)
         kills_while_embedding += before < n_lines(place / "log") < n_images
     assert subprocess.run(command, check=False).returncode == 0
-    assert kills_while_embedding >= 3
+    assert kills_while_embedding >= 5
     assert answers(place / "killed") == answers(place / "calm")
     assert n_lines(place / "log") <= n_images + 10 * 4, "only batches in flight are computed again"
 
@@ -222,7 +218,7 @@ def test_one_failed_job_keeps_the_others_and_exits_5(
     assert fieldmark(*words) == 0
 
 
-def test_stored_ids_are_the_test_images(place: Path) -> None:
+def test_defect_newt_stored_ids_are_of_train_and_test_rows(place: Path) -> None:
     """Defect: predictions were zipped with the ids of training and test rows."""
     assert fieldmark("run", "--model", "m.py:Slow", "--task", "blobs.yaml") == 0
     with sqlite3.connect("results/fieldmark.db") as db:
@@ -234,7 +230,7 @@ def test_stored_ids_are_the_test_images(place: Path) -> None:
     assert all(each.split("/")[1] == target for _, each, target in rows)
 
 
-def test_plan_has_no_side_effects_and_gives_reasons(
+def test_defect_biobench_dry_run_has_side_effects(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Defect: a dry run created the database and cleared claims."""
@@ -316,3 +312,42 @@ def test_run_claimed_by_a_living_process_is_left_alone(
         other.wait()
     assert main(["plan", "--model", "m.py:Slow", "--task", "blobs.yaml", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["jobs"][0]["status"] == "run"
+
+
+def test_defect_biobench_n_train_is_never_applied(place: Path) -> None:
+    assert fieldmark("run", "--model", "m.py:Slow", "--task", "blobs.yaml", "--n-train", "4") == 0
+    with sqlite3.connect("results/fieldmark.db") as db:
+        assert db.execute("SELECT DISTINCT n_train FROM part").fetchall() == [(4,)]
+        assert db.execute("SELECT n_train FROM run").fetchall() == [(4,)]
+    n_test_images = 72  # both settings together test on every image
+    assert n_lines(place / "log") == n_test_images
+
+
+def test_defect_small_data_some_tasks_done_is_not_all_done(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fieldmark("run", "--model", "m.py:Slow", "--task", "blobs.yaml/p1") == 0
+    assert main(["plan", "--model", "m.py:Slow", "--task", "blobs.yaml", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"][0]["status"] == "run"
+
+
+def test_defect_small_data_draws_use_the_global_generator(place: Path) -> None:
+    words = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml", "--n-train", "6"]
+    for seed in (1, 2):
+        np.random.seed(seed)
+        random.seed(seed)
+        assert fieldmark(*words, "--results", f"r{seed}") == 0
+    assert answers(place / "r1") == answers(place / "r2")
+
+
+def test_adding_a_probe_is_one_file(place: Path) -> None:
+    (place / "p.py").write_text(
+        "class First:\n"
+        "    def fit(self, X, y):\n        self.label = sorted(y)[0]\n        return self\n"
+        "    def predict(self, X):\n        return [self.label] * len(X)\n"
+    )
+    words = ["run", "--model", "m.py:Slow", "--task", "blobs.yaml", "--probe", "p.py:First"]
+    assert fieldmark(*words) == 0
+    with sqlite3.connect("results/fieldmark.db") as db:
+        assert db.execute("SELECT protocol FROM run").fetchall() == [("probe/First",)]
+        assert db.execute("SELECT DISTINCT prediction FROM prediction_named").fetchall() == [("a",)]

@@ -153,7 +153,7 @@ def test_batch_size_from_two_measurements(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 1000 + 100 * calls[-1])
     cuda = torch.device("cuda")
     for free, expected in (
-        (10**9, 1024),
+        (10**9, 256),
         (100 * 100, 64),
         (130 * 100, 64),
         (161 * 100, 128),

@@ -92,7 +92,7 @@ def test_draws_do_not_depend_on_order_and_nest() -> None:
         assert len(small) == min(n, len(part.train))
 
 
-def test_balanced_draw_is_even_and_uses_small_classes_up() -> None:
+def test_defect_small_data_one_image_and_small_classes() -> None:
     """Defect: classes smaller than n/2 raised, n_train=1 gave an assertion."""
     (part,) = split_parts(task(), table())
     assert sorted(counts(draw_train(task(), part, Draw(n_train=9), 0)).values()) == [3, 3, 3]
@@ -102,7 +102,7 @@ def test_balanced_draw_is_even_and_uses_small_classes_up() -> None:
     assert draw_train(task(), part, Draw(n_train=500), 0).equals(part.train)
 
 
-def test_uniform_draw_follows_the_classes() -> None:
+def test_defect_small_data_sampling_is_ignored() -> None:
     """Defect: the sampling setting was ignored."""
     rows = table(400)
     (part,) = split_parts(task(), rows)
@@ -120,7 +120,7 @@ def test_repeats_differ_and_seeds_differ() -> None:
     assert len(set(drawn)) == 4
 
 
-def test_test_images_are_the_same_for_every_model_and_counted() -> None:
+def test_defect_small_data_n_test_is_ignored() -> None:
     """Defect: n_test was ignored for vision models."""
     (part,) = split_parts(task(), table())
     drawn = draw_test(task(), part, Draw(n_test=4))
@@ -159,3 +159,11 @@ def test_rows_without_a_label_are_left_out() -> None:
     )
     (part,) = split_parts(task(), rows)
     assert "i001" not in set(part.train["id"]) | set(part.test["id"])
+
+
+def test_defect_ages_few_shot_images_drawn_with_replacement() -> None:
+    (part,) = split_parts(task(), table())
+    for n in (1, 7, 29):
+        for sampling in ("balanced", "uniform"):
+            drawn = draw_train(task(), part, Draw(n_train=n, sampling=sampling), 0)
+            assert drawn["id"].n_unique() == n

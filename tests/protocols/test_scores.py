@@ -50,7 +50,7 @@ ROWS = [
 ]
 
 
-def test_mean_over_parts_and_pooled_both_stand() -> None:
+def test_defect_newt_pooled_instead_of_mean_over_tasks() -> None:
     """Defect: pooled accuracy was reported where the benchmark means the mean over tasks."""
     task = Task.model_validate(BASE | {"parts": "task", "groups": ["cluster"]})
     parts = [part("a", cluster="c1"), part("b", cluster="c2")]
@@ -71,7 +71,7 @@ def test_pooled_can_be_the_score() -> None:
     assert scores["mean over parts", "accuracy"].value == pytest.approx(3 / 8)
 
 
-def test_primary_part_is_the_score_whatever_ran_last() -> None:
+def test_defect_ages_primary_follows_the_order_of_running() -> None:
     """Defect: the primary score was simply whichever setting ran last."""
     keys = {"parts": {"b": {}, "a": {}}, "primary": "a"}
     task = Task.model_validate(BASE | keys)

@@ -55,7 +55,7 @@ def test_names() -> None:
     assert str(name) == "my/own.yaml@fast/a"
 
 
-def test_ages_names_its_primary_setting() -> None:
+def test_defect_ages_primary_is_whichever_ran_last() -> None:
     """Defect: the primary score was whichever setting ran last."""
     task = load_task("ages")
     assert task.primary == "adult→not_adult" and task.primary in task.parts

@@ -50,7 +50,7 @@ def evaluate(
     plan = make_plan(make_jobs([(name, "", "")], [(task, "")], chosen), settings)
     (planned,) = plan.jobs
     if planned.prepared is None:
-        raise FieldmarkError(planned.why)
+        raise planned.error or FieldmarkError(f"{planned.job.title}: {planned.why}.")
     outcome = execute(plan, settings, progress or Silent(), ["fieldmark.evaluate"])
     for failure in outcome.failures:
         error = FieldmarkError(failure.error)

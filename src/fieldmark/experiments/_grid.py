@@ -7,20 +7,24 @@ protocol × its settings. Names are checked here, all of them at once, before an
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import FieldmarkError, UsageError, join_problems
+from fieldmark.data import DATASETS
+from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems
 from fieldmark.experiments._schema import NO_EFFECT, Experiment, ModelTable, NewtFilters
 from fieldmark.locate import Located, read_toml, validate
-from fieldmark.protocols import Draw, Selection
+from fieldmark.probes import load_probe
+from fieldmark.protocols import Draw, Selection, task_problems
 from fieldmark.registry import is_file_reference, resolve_reference
-from fieldmark.tasks import Task, load_task, parse_name
+from fieldmark.settings import dataset_key
+from fieldmark.tasks import ProbeBlock, Task, load_task, parse_name
 
 NATURAL_LISTS = ("normalise", "alphas", "kernels")
 """probe parameters that are lists themselves: only a list of lists is an axis"""
+LEAST = {"n_train": -1, "n_test": -1, "repeats": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,23 @@ class Axes:
     repeats: Sequence[int | None] = (None,)
     probe: Sequence[dict[str, Any]] = ({},)
     ask: Sequence[tuple[tuple[str, Any], ...]] = ((),)
+    origin: Located | None = None
+    """the file they stand in"""
+
+    def problems(self) -> Iterator[tuple[str, Any, str]]:
+        """Axis, value and what was expected, for every value that cannot be."""
+        for name, least in LEAST.items():
+            for value in getattr(self, name):
+                is_whole = isinstance(value, int) and not isinstance(value, bool)
+                if value is not None and not (is_whole and value >= least):
+                    all_of_them = " (all)" if least < 0 else ""
+                    yield name, value, f"expected a whole number, {least}{all_of_them} or more"
+        for value in self.seed:
+            if not isinstance(value, int) or isinstance(value, bool):
+                yield "seed", value, "expected a whole number"
+        for value in self.sampling:
+            if value not in (None, "balanced", "uniform"):
+                yield "sampling", value, "expected 'balanced' or 'uniform'"
 
 
 def read_grid(path: Path) -> Grid:
@@ -79,6 +100,7 @@ def read_grid(path: Path) -> Grid:
         repeats=experiment.repeats or (None,),
         probe=_probe_axis(experiment.probe),
         ask=_ask_axis(experiment),
+        origin=located,
     )
     models = [
         (entry.model, entry.protocol, located.where(("models", index)))
@@ -88,6 +110,8 @@ def read_grid(path: Path) -> Grid:
     ]
     tasks = [(name, located.where(("tasks", index))) for index, name in enumerate(names)]
     jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt})
+    for name in experiment.data:
+        check_dataset_name(name, jobs, located.where(("data", name)))
     return Grid(jobs, _data_folders(experiment, path), _notes(located))
 
 
@@ -101,19 +125,20 @@ def make_jobs(
 
     `models` are (name, protocol or "", where), `tasks` are (name, where).
     """
-    from fieldmark.models import model_identity
-
-    problems: list[str] = []
+    problems = [f"{name} = {value!r}: {words}." for name, value, words in axes.problems()]
     loaded: list[tuple[str, Task]] = []
     for name, where in tasks:
         try:
-            loaded.append((name, load_task(name, where)))
+            task = load_task(name, where)
         except FieldmarkError as error:
             problems.append(str(error))
+            continue
+        loaded.append((name, task))
+        problems.extend(task_problems(task) or _probe_problems(task, axes))
     for name, protocol, where in models:
         try:
             if protocol != "ask":
-                model_identity(name)
+                _check_model(name)
         except FieldmarkError as error:
             problems.append(f"{where}  {error}" if where else str(error))
     if problems:
@@ -121,13 +146,32 @@ def make_jobs(
     jobs: list[Job] = []
     for model, protocol, _ in models:
         for name, task in loaded:
-            wanted = select(name, (filters or {}).get(task.task))
+            wanted = select(name, (filters or {}).get(task.task), axes.origin)
             for each in _protocols(protocol, task):
                 jobs.extend(_cells(model, name, task, each, axes, wanted))
     return tuple({repr(job): job for job in jobs}.values())
 
 
-def select(task_name: str, filters: NewtFilters | None = None) -> Selection:
+def _check_model(name: str) -> None:
+    """Refuses a name that nothing answers to; loads no weights."""
+    from fieldmark.models import model_identity
+
+    if name.endswith(".py"):
+        raise UsageError(f"model {name!r} names a file only: expected {name}:CLASS.")
+    model_identity(name)
+
+
+def check_dataset_name(name: str, jobs: Iterable[Job], where: str) -> None:
+    """Refuses a folder for a dataset that is not known and that no job asks for."""
+    asked = {dataset_key(job.task.dataset) for job in jobs}
+    known = {*DATASETS.names(), *asked}
+    if name not in known:
+        raise UnknownName("dataset", name, known, DATASETS.listing, where)
+
+
+def select(
+    task_name: str, filters: NewtFilters | None = None, origin: Located | None = None
+) -> Selection:
     """What `NAME/SELECTION` and a `[newt]` table keep."""
     text = parse_name(task_name).selection
     any_of = tuple(part.strip() for part in text.split(",") if part.strip())
@@ -144,6 +188,7 @@ def select(task_name: str, filters: NewtFilters | None = None) -> Selection:
         any_of=any_of,
         without_parts=tuple(filters.exclude_tasks or ()),
         without_groups=groups(filters.exclude_clusters, filters.exclude_subclusters),
+        where=origin.where(("newt",)) if origin else "",
     )
 
 
@@ -166,21 +211,49 @@ def _cells(
             seed=seed,
             repeats=repeats or task.repeats,
         )
-        yield Job(model, name, with_probe(task, probe), protocol, draw, selection, settings)
+        yield Job(model, name, with_probe(task, probe, axes.origin), protocol, draw, selection, settings)
 
 
-def with_probe(task: Task, changes: dict[str, Any]) -> Task:
+def with_probe(task: Task, changes: dict[str, Any], origin: Located | None = None) -> Task:
     """The task with another classifier, or the same one with other parameters."""
     if not changes or task.probe is None:
         return task
-    if is_file_reference(changes.get("classifier", "")):
+    if is_file_reference(str(changes.get("classifier", ""))):
         file, name = resolve_reference(changes["classifier"])
         changes = changes | {"classifier": f"{file}:{name}"}
     old = task.probe.model_dump()
     if changes.get("classifier", old["classifier"]) != old["classifier"]:
         keep = ("normalise", "leave_one_out")
         old = {key: old[key] for key in keep}
-    return task.model_copy(update={"probe": type(task.probe).model_validate(old | changes)})
+    block = validate(ProbeBlock, _probe_lines(origin, old | changes))
+    return task.model_copy(update={"probe": block})
+
+
+def _probe_lines(origin: Located | None, data: dict[str, Any]) -> Located:
+    """A probe block as a file of its own, each key on its line in the experiment file."""
+    lines: dict[tuple[str | int, ...], int] = {}
+    for key, line in origin.lines.items() if origin else ():
+        inner = key[2:] if len(key) > 1 and isinstance(key[1], int) else key[1:]
+        if key[0] == "probe" and inner:
+            lines.setdefault(inner, line)
+    return Located(origin.path if origin else Path("probe"), data, lines)
+
+
+def _probe_problems(task: Task, axes: Axes) -> list[str]:
+    """What is wrong with the changes to the task's probe."""
+    problems = []
+    place = f"{axes.origin.where(('probe',))}  " if axes.origin else ""
+    for changes in axes.probe if task.probe is not None else ():
+        try:
+            block = with_probe(task, changes, axes.origin).probe
+        except FieldmarkError as error:
+            problems.append(str(error))
+            continue
+        try:
+            load_probe(block.classifier, block.params) if block else None
+        except FieldmarkError as error:
+            problems.append(f"{place}{error}")
+    return problems
 
 
 def _probe_axis(block: dict[str, Any] | list[dict[str, Any]] | None) -> list[dict[str, Any]]:

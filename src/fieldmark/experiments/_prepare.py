@@ -15,12 +15,12 @@ from typing import Any
 import polars as pl
 
 from fieldmark.data import load_dataset
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import DataError, FieldmarkError
 from fieldmark.experiments._grid import Job
 from fieldmark.models import model_identity
-from fieldmark.protocols import PartItems, split_parts
+from fieldmark.protocols import PartItems, check_part, split_parts
 from fieldmark.registry import code_hash, short_name
-from fieldmark.settings import Settings
+from fieldmark.settings import Settings, dataset_key
 from fieldmark.store import RunSpec
 from fieldmark.tasks import parse_name
 
@@ -37,31 +37,35 @@ class Prepared:
 
 @dataclass(slots=True)
 class Tables:
-    """Tables by dataset folder, each read once."""
+    """Tables by dataset folder, each read once; one that cannot be read is not tried again."""
 
     settings: Settings
-    seen: dict[tuple[str, Path, str], pl.DataFrame] = field(default_factory=dict)
+    seen: dict[tuple[str, Path, str], pl.DataFrame | FieldmarkError] = field(default_factory=dict)
 
     def root(self, job: Job) -> Path:
         return self.settings.root_of(job.task.dataset)
 
     def table(self, job: Job) -> pl.DataFrame:
-        dataset, root, options = job.task.dataset, self.root(job), job.task.options
-        key = (dataset, root, repr(options))
+        key = (job.task.dataset, self.root(job), repr(job.task.options))
         if key not in self.seen:
-            module = load_dataset(dataset)
-            if not root.exists():
-                raise MissingData(
-                    f"{root}  does not exist: `fieldmark datasets {dataset}` says how to get it, "
-                    f"--data {dataset}=FOLDER says where they are."
-                )
             try:
-                self.seen[key] = module.table(root, **options)
-            except TypeError as error:
-                raise UsageError(
-                    f"task {job.task.task!r}, key 'options': dataset {dataset!r} says {error}."
-                ) from error
-        return self.seen[key]
+                self.seen[key] = self._read(job)
+            except FieldmarkError as error:
+                self.seen[key] = error
+        found = self.seen[key]
+        if isinstance(found, FieldmarkError):
+            raise found
+        return found
+
+    def _read(self, job: Job) -> pl.DataFrame:
+        dataset, root = job.task.dataset, self.root(job)
+        module = load_dataset(dataset)
+        if not root.exists():
+            raise MissingData(
+                f"{root}  does not exist: `fieldmark datasets {dataset}` says how to get it, "
+                f"--data {dataset_key(dataset)}=FOLDER says where it is."
+            )
+        return module.table(root, **job.task.options)
 
 
 class MissingData(DataError):
@@ -69,7 +73,10 @@ class MissingData(DataError):
 
 
 def prepare(job: Job, tables: Tables) -> Prepared:
-    parts = split_parts(job.task, tables.table(job), job.selection)
+    table = tables.table(job)
+    parts = split_parts(job.task, table, job.selection)
+    for part in parts:
+        check_part(job.task, part, table)
     return Prepared(job, tables.root(job), parts, _spec(job, parts))
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from fieldmark.data import ImageRef
 from fieldmark.embed import ModelCache, cached_models, count_missing
-from fieldmark.errors import FieldmarkError
+from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import MissingData, Prepared, Tables, prepare
 from fieldmark.protocols import PROTOCOLS, items_of
@@ -40,6 +40,8 @@ class Planned:
     """None: nothing measured yet to judge by"""
     n_bytes: int | None = None
     """features to be written; None: the model's size is not known before it is loaded"""
+    error: FieldmarkError | None = None
+    """why it cannot run, as what a command would raise"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +97,22 @@ def disk_left(settings: Settings) -> int:
 
 def _judge(job: Job, tables: Tables) -> Planned:
     if job.protocol not in PROTOCOLS:
-        return Planned(job, "no code", f"this version has no `{job.protocol}` protocol")
+        return _refused(
+            job, "no code", UsageError(f"this version has no `{job.protocol}` protocol.")
+        )
     why = PROTOCOLS.get(job.protocol).why_not(job.task, job.draw)
     if why:
-        return Planned(job, "refused", why)
+        return _refused(job, "refused", UsageError(f"{why}."))
     try:
         return Planned(job, "run", prepared=prepare(job, tables))
     except MissingData as error:
-        return Planned(job, "no data", str(error))
+        return _refused(job, "no data", error)
     except FieldmarkError as error:
-        return Planned(job, "refused", str(error))
+        return _refused(job, "refused", error)
+
+
+def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
+    return Planned(job, status, str(error), error=error)
 
 
 def _measure(

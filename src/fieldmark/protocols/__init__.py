@@ -1,6 +1,14 @@
 """Protocols: how a model is asked a task. One file each."""
 
-from fieldmark.protocols._items import Draw, PartItems, Selection, items_of, split_parts
+from fieldmark.protocols._check import task_problems
+from fieldmark.protocols._items import (
+    Draw,
+    PartItems,
+    Selection,
+    check_part,
+    items_of,
+    split_parts,
+)
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols._score import score_run
 from fieldmark.registry import Registry
@@ -13,7 +21,9 @@ __all__ = [
     "PartItems",
     "PartPredictions",
     "Selection",
+    "check_part",
     "items_of",
     "score_run",
     "split_parts",
+    "task_problems",
 ]

@@ -44,6 +44,8 @@ class Selection:
     """part names or group values, as in `newt/behavior`"""
     without_parts: tuple[str, ...] = ()
     without_groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    where: str = ""
+    """the place in a file that asked for it, for messages"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +62,25 @@ def split_parts(
     task: Task, table: pl.DataFrame, selection: Selection | None = None
 ) -> list[PartItems]:
     """The parts that the selection keeps, in name order (named settings: in file order)."""
-    rows = _targets(task, _keep(task, table, task.where, "where"))
-    if rows.is_empty():
-        raise DataError(f"task {task.task!r}: no row of dataset {task.dataset!r} fits its `where`.")
+    kept_rows = _keep(task, table, task.where, "where")
+    if kept_rows.is_empty():
+        raise DataError(
+            f"{task.place_of('where')}  no row of dataset {task.dataset!r} fits `where`."
+        )
+    rows = _targets(task, kept_rows)
     if isinstance(task.parts, dict):
         parts = [
-            PartItems(name, _keep(task, rows, part.train, name), _keep(task, rows, part.test, name))
+            PartItems(
+                name,
+                _keep(task, rows, part.train, "parts", name, "train"),
+                _keep(task, rows, part.test, "parts", name, "test"),
+            )
             for name, part in task.parts.items()
         ]
     elif isinstance(task.parts, str):
         _need_column(task, rows, task.parts, "parts")
-        parts = [_part(task, str(key[0]), each) for key, each in rows.group_by([task.parts])]
+        grouped = rows.drop_nulls(task.parts).group_by([task.parts])
+        parts = [_part(task, str(key[0]), each) for key, each in grouped]
         parts.sort(key=lambda part: part.name)
     else:
         parts = [_part(task, "", rows)]
@@ -80,12 +90,18 @@ def split_parts(
     return kept
 
 
-def check_part(task: Task, part: PartItems) -> None:
-    """Refuses a part that cannot be asked, in one line."""
+def check_part(task: Task, part: PartItems, table: pl.DataFrame | None = None) -> None:
+    """Refuses a part that cannot be asked, in one line; `table` is what its rows came from."""
     name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
-    for which, rows in (("training", part.train), ("test", part.test)):
+    for key, which, rows in (("train", "training", part.train), ("test", "test", part.test)):
         if rows.is_empty():
-            raise DataError(f"{name}: no {which} images. The dataset's splits: {_splits(part)}.")
+            own = task.parts.get(part.name) if isinstance(task.parts, dict) else None
+            wanted = getattr(own or task, key)
+            raise DataError(
+                f"{name}: no {which} images: no row of dataset {task.dataset!r} fits "
+                f"{_told(wanted)} (its splits: {_splits(part, table)}). Say under `{key}` in the "
+                "task file which rows do."
+            )
     labels = part.train.get_column("target").unique()
     if len(labels) < 2:
         raise DataError(
@@ -173,29 +189,36 @@ def _targets(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
     """Adds `target` (a name) and a full `unit`; rows without a target cannot be asked about."""
     _need_column(task, rows, task.label, "label")
     _need_column(task, rows, task.unit, "unit")
-    return rows.with_columns(
+    known = rows.with_columns(
         pl.col(task.label).cast(pl.String).alias("target"),
         pl.col(task.unit).cast(pl.String).fill_null(pl.col("id")).alias("unit"),
     ).filter(pl.col("target").is_not_null())
+    if known.is_empty():
+        raise DataError(
+            f"{task.place_of('label')}  column {task.label!r} of dataset {task.dataset!r} is empty "
+            f"in all {len(rows)} rows: labels are needed."
+        )
+    return known
 
 
-def _keep(task: Task, rows: pl.DataFrame, wanted: Filter, key: str) -> pl.DataFrame:
+def _keep(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:
     for column, patterns in wanted.items():
-        _need_column(task, rows, column, key)
+        _need_column(task, rows, column, *key, column)
         values = rows.get_column(column).unique().to_list()
         allowed = [str(value) for value in values if is_match(value, patterns)]
         rows = rows.filter(pl.col(column).cast(pl.String).is_in(allowed))
     return rows
 
 
-def _need_column(task: Task, rows: pl.DataFrame, column: str, key: str) -> None:
+def _need_column(task: Task, rows: pl.DataFrame, column: str, *key: str) -> None:
     if column in rows.columns:
         return
-    hint = closest(column, rows.columns)
+    known = [name for name in rows.columns if name != "target"]
+    hint = closest(column, known)
     mean = f" Did you mean {hint[0]!r}?" if hint else ""
     raise UsageError(
-        f"task {task.task!r}, {key!r}: dataset {task.dataset!r} has no column {column!r}.{mean} "
-        f"It has {', '.join(rows.columns)}."
+        f"{task.place_of(*key)}  {key[0]}: dataset {task.dataset!r} has no column {column!r}.{mean} "
+        f"It has {', '.join(known)}."
     )
 
 
@@ -218,12 +241,31 @@ def _is_selected(part: PartItems, wanted: Selection) -> bool:
 def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> UsageError:
     names = {part.name for part in parts} | {value for part in parts for _, value in part.groups}
     asked = (*wanted.parts, *wanted.any_of, *(v for _, values in wanted.groups for v in values))
+    place = f"{wanted.where}  " if wanted.where else ""
+    if names == {""} and asked:
+        return UsageError(f"{place}task {task.task!r} has no parts: leave out `/{asked[0]}`.")
     for each in asked:
         if not any(fnmatchcase(name, each) for name in names):
-            return UnknownName(f"part or group of task {task.task!r}", each, names)
-    return UsageError(f"task {task.task!r}: the filters leave none of its {len(parts)} parts.")
+            kind = f"part or group of task {task.task!r}"
+            unknown = UnknownName(kind, each, names, where=wanted.where)
+            return unknown if unknown.closest else UsageError(f"{unknown} {_some(sorted(names))}")
+    return UsageError(
+        f"{place}task {task.task!r}: the filters leave none of its {len(parts)} parts."
+    )
 
 
-def _splits(part: PartItems) -> str:
-    values = pl.concat([part.train, part.test]).get_column("split").drop_nulls().unique()
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"It has {', '.join(names[:5])}{more}."
+
+
+def _told(wanted: Filter) -> str:
+    """`split: train`."""
+    rules = [f"{column}: {', '.join(patterns)}" for column, patterns in wanted.items()]
+    return f"`{'; '.join(rules)}`"
+
+
+def _splits(part: PartItems, table: pl.DataFrame | None) -> str:
+    rows = pl.concat([part.train, part.test]) if table is None else table
+    values = rows.get_column("split").drop_nulls().unique()
     return ", ".join(sorted(values)) or "none"

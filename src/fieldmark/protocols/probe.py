@@ -23,7 +23,6 @@ from fieldmark.progress import Progress
 from fieldmark.protocols._items import (
     Draw,
     PartItems,
-    check_part,
     draw_test,
     draw_train,
     refs_of,
@@ -45,7 +44,9 @@ def why_not(task: Task, draw: Draw) -> str | None:
     if task.probe is None:
         return f"task {task.task!r} has no `probe` block"
     if draw.n_train == 0:
-        return "a probe cannot learn from 0 training images"
+        return "n_train = 0: a probe cannot learn from 0 training images"
+    if draw.n_test == 0:
+        return "n_test = 0: without a test image there is no score"
     return None
 
 
@@ -61,8 +62,6 @@ def run(
     """The predictions of each part, as they come."""
     if task.probe is None:
         raise UsageError(f"task {task.task!r} has no `probe` block.")
-    for part in parts:
-        check_part(task, part)
     items, embedded = _features(task, parts, model, root, draw, options, progress)
     place = {each: row for row, each in enumerate(items)}
     progress.start(f"{task.task} with {model.name}", len(parts))

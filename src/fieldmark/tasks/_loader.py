@@ -10,7 +10,7 @@ Listing tasks reads only the first lines of each file and no YAML library.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from fieldmark.errors import UnknownName, UsageError
 from fieldmark.registry import is_file_reference, resolve_reference
 
 if TYPE_CHECKING:
+    from fieldmark.locate import Located
     from fieldmark.tasks._schema import Task
 
 FOLDER = Path(__file__).parent
@@ -86,18 +87,19 @@ def load_task(name: str, where: str = "") -> Task:
     parsed = parse_name(name)
     located = read_yaml(find_file(parsed.base, where))
     task = validate(Task, located)
+    task._origin = located
     for variant, keys in task.variants.items():
-        merged = validate(Task, located, _merged(located.data, keys))
+        changed = _with_variant(located, variant, keys)
+        merged = validate(Task, changed)
         if variant == parsed.variant:
+            merged._origin = changed
             task = merged
     if parsed.variant and parsed.variant not in task.variants:
         raise UnknownName(
             f"variant of task {task.task!r}", parsed.variant, task.variants, where=where
         )
     if located.path.parent == FOLDER and task.task != located.path.stem:
-        raise UsageError(
-            f"{located.where(('task',))}  task {task.task!r} must be named as its file."
-        )
+        raise UsageError(f"{task.place_of('task')}  task {task.task!r} must be named as its file.")
     return _with_whole_paths(task, located.path)
 
 
@@ -105,21 +107,31 @@ def _with_whole_paths(task: Task, path: Path) -> Task:
     """Code beside the task file is found from any folder."""
     folder = path.resolve().parent
 
-    def whole(name: str) -> str:
+    def whole(name: str, *key: str | int) -> str:
         if not is_file_reference(name):
             return name
-        file, attribute = resolve_reference(name, folder)
+        try:
+            file, attribute = resolve_reference(name, folder)
+        except UsageError as error:
+            raise UsageError(f"{task.place_of(*key)}  {error}") from error
         return f"{file}:{attribute}"
 
     changes: dict[str, Any] = {
-        "dataset": whole(task.dataset),
-        "metric": whole(task.metric),
-        "also": tuple(whole(name) for name in task.also),
+        "dataset": whole(task.dataset, "dataset"),
+        "metric": whole(task.metric, "metric"),
+        "also": tuple(whole(name, "also", index) for index, name in enumerate(task.also)),
     }
     if task.probe is not None:
-        classifier = whole(task.probe.classifier)
+        classifier = whole(task.probe.classifier, "probe", "classifier")
         changes["probe"] = task.probe.model_copy(update={"classifier": classifier})
     return task.model_copy(update=changes)
+
+
+def _with_variant(located: Located, variant: str, keys: dict[str, Any]) -> Located:
+    """The file as if the variant's keys stood at its top, each still on its own line."""
+    inside = ("variants", variant)
+    moved = {key[2:]: line for key, line in located.lines.items() if key[:2] == inside and key[2:]}
+    return replace(located, data=_merged(located.data, keys), lines=located.lines | moved)
 
 
 def _merged(data: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:

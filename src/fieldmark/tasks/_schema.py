@@ -6,10 +6,20 @@ and says how each kind of model is asked. Unknown keys are errors.
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictInt,
+    ValidationInfo,
+    field_validator,
+)
 
 
 def _as_list(value: Any) -> Any:
@@ -21,6 +31,8 @@ def _as_list(value: Any) -> Any:
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Filter = dict[str, Names]
 """column → allowed values; `*` and `?` match as in file names"""
+Count = Annotated[StrictInt, Field(ge=-1)]
+"""-1 = all"""
 
 
 class _Strict(BaseModel):
@@ -54,10 +66,10 @@ class Part(_Strict):
 class Task(_Strict):
     """A question asked of a dataset."""
 
-    task: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    task: str
     title: str
     about: str = ""
-    version: int = 1
+    version: StrictInt = 1
     """raised whenever a change of the file changes scores"""
     dataset: str
     options: dict[str, Any] = {}
@@ -81,20 +93,36 @@ class Task(_Strict):
     """further metrics, reported beside the first"""
     unit: str = "unit"
     """the column that says what is independent for statistics"""
-    n_train: int = -1
-    n_test: int = -1
+    n_train: Count = -1
+    n_test: Count = -1
     sampling: Literal["balanced", "uniform"] = "balanced"
-    repeats: int = Field(default=1, ge=1)
+    repeats: Annotated[StrictInt, Field(ge=1)] = 1
     probe: ProbeBlock | None = None
     variants: dict[str, dict[str, Any]] = {}
     """name → keys that differ: another suite's recipe for the same question"""
 
-    @model_validator(mode="after")
-    def _primary_is_a_part(self) -> Task:
-        if self.primary and not (isinstance(self.parts, dict) and self.primary in self.parts):
-            known = ", ".join(self.parts) if isinstance(self.parts, dict) else "none"
-            raise ValueError(f"primary {self.primary!r} names no part (parts: {known})")
-        return self
+    _origin: Any = PrivateAttr(default=None)
+    """the file it was read from, with the lines of its keys"""
+
+    @field_validator("task")
+    @classmethod
+    def _name_can_be_typed(cls, name: str) -> str:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
+            raise ValueError("expected small letters, digits, `_`, `.` and `-` only")
+        return name
+
+    @field_validator("primary")
+    @classmethod
+    def _primary_is_a_part(cls, primary: str, info: ValidationInfo) -> str:
+        parts = info.data.get("parts", {})
+        if primary and not (isinstance(parts, dict) and primary in parts):
+            known = ", ".join(parts) if isinstance(parts, dict) else "none"
+            raise ValueError(f"expected the name of a part (parts: {known})")
+        return primary
+
+    def place_of(self, *key: str | int) -> str:
+        """`file:line` of a key, for messages; the task's name when it has no file."""
+        return f"task {self.task!r}" if self._origin is None else str(self._origin.where(key))
 
     @property
     def protocols(self) -> tuple[str, ...]:

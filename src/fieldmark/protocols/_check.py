@@ -1,0 +1,52 @@
+"""Which names in a task does nobody know?
+
+Asked before anything starts: a misspelt metric must not be found out after hours of embedding.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+
+from fieldmark.data import load_dataset
+from fieldmark.errors import FieldmarkError, UsageError, closest
+from fieldmark.metrics import load_metric
+from fieldmark.probes import load_probe
+from fieldmark.tasks import Task
+
+
+def task_problems(task: Task) -> list[str]:
+    """One line for each name and parameter that is not known, with its place in the file."""
+    problems: list[str] = []
+
+    def look(load: Callable[[], object], *key: str | int) -> None:
+        try:
+            load()
+        except FieldmarkError as error:
+            problems.append(f"{task.place_of(*key)}  {error}")
+
+    look(partial(load_dataset, task.dataset), "dataset")
+    if not problems:
+        for name in task.options:
+            look(partial(_check_option, task, name), "options", name)
+    look(partial(load_metric, task.metric), "metric")
+    for index, each in enumerate(task.also):
+        look(partial(load_metric, each), "also", index)
+    if task.probe is not None:
+        look(partial(load_probe, task.probe.classifier, task.probe.params), "probe")
+    return problems
+
+
+def _check_option(task: Task, name: str) -> None:
+    parameters = list(inspect.signature(load_dataset(task.dataset).table).parameters.values())[1:]
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return
+    known = [each.name for each in parameters]
+    if name not in known:
+        near = closest(name, known, most=1)
+        mean = f" Did you mean {near[0]!r}?" if near else ""
+        takes = ", ".join(known) or "none"
+        raise UsageError(
+            f"dataset {task.dataset!r} has no option {name!r}.{mean} It takes {takes}."
+        )
