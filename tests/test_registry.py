@@ -47,7 +47,7 @@ def test_references(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "name", "says"),
     [
-        ("x = 1\n", "Owl", r"mine\.py  object 'Owl' is not known"),
+        ("x = 1\n", "Owl", r"mine\.py  has no 'Owl'\. It defines nothing\."),
         ("class Owls: pass\n", "Owl", r"Did you mean 'Owls'\?"),
         ("import nothing_at_all\n", "Owl", r"mine\.py:1  cannot be run: ModuleNotFoundError"),
         ("x = 1\ny = x / 0\n", "Owl", r"mine\.py:2  cannot be run: ZeroDivisionError"),
@@ -63,7 +63,7 @@ def test_faults_in_user_files(tmp_path: Path, code: str, name: str, says: str) -
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"gone\.py does not exist"):
+    with pytest.raises(UsageError, match=r"gone\.py  does not exist"):
         load_reference("gone.py:Owl", base=tmp_path)
 
 

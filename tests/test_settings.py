@@ -16,12 +16,12 @@ def layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("FIELDMARK_CACHE")
     user_config().parent.mkdir(parents=True)
     user_config().write_text(
-        'device = "user"\nprecision = "float32"\njobs = 3\n[data]\nnewt = "/u/newt"\n'
+        'device = "cpu"\nprecision = "float32"\njobs = 3\n[data]\nnewt = "/u/newt"\n'
     )
     project = tmp_path / "project"
     (project / "deep").mkdir(parents=True)
     (project / "fieldmark.toml").write_text(
-        'device = "project"\njobs = 4\nresults = "out"\n[data]\nages = "a"\n'
+        'device = "cuda:1"\njobs = 4\nresults = "out"\n[data]\nages = "a"\n'
     )
     monkeypatch.setenv("FIELDMARK_JOBS", "5")
     monkeypatch.setenv("FIELDMARK_DATA_BELUGA", "/env/beluga")
@@ -30,7 +30,7 @@ def layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_precedence_and_origin(layers: Path) -> None:
     settings = load_settings({"jobs": 6}, start=layers / "deep")
-    assert (settings.jobs, settings.device, settings.precision) == (6, "project", "float32")
+    assert (settings.jobs, settings.device, settings.precision) == (6, "cuda:1", "float32")
     assert load_settings(start=layers).jobs == 5
     assert settings.results == layers / "out"
     assert settings.origin["jobs"] == "flag"
@@ -51,6 +51,7 @@ def test_precedence_and_origin(layers: Path) -> None:
         ('bad_images = "ignore"', "bad_images = 'ignore': expected fail or skip."),
         ('offline = "perhaps"', "offline = 'perhaps': expected true or false."),
         ("device = 3", "device = 3: expected text."),
+        ('device = "gpu"', "device = 'gpu': expected auto, cpu, cuda, cuda:N or mps."),
     ],
 )
 def test_faults_in_the_project_file(tmp_path: Path, text: str, line: str) -> None:

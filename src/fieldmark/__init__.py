@@ -9,7 +9,9 @@ The names below are the public API; they are loaded when first used, so `import 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.data import load_dataset, register_dataset
@@ -18,21 +20,6 @@ if TYPE_CHECKING:
     from fieldmark.models import load_model, register_model
     from fieldmark.probes import load_probe, register_probe
     from fieldmark.tasks import load_task, register_task
-
-_HOMES = {
-    "Evaluation": "experiments",
-    "evaluate": "experiments",
-    "load_dataset": "data",
-    "load_metric": "metrics",
-    "load_model": "models",
-    "load_probe": "probes",
-    "load_task": "tasks",
-    "register_dataset": "data",
-    "register_metric": "metrics",
-    "register_model": "models",
-    "register_probe": "probes",
-    "register_task": "tasks",
-}
 
 __all__ = [
     "Evaluation",
@@ -49,13 +36,17 @@ __all__ = [
     "register_task",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'fieldmark' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"fieldmark.{_HOMES[name]}"), name)
+__getattr__ = exports(
+    __name__,
+    {
+        "data": ("load_dataset", "register_dataset"),
+        "experiments": ("Evaluation", "evaluate"),
+        "metrics": ("load_metric", "register_metric"),
+        "models": ("load_model", "register_model"),
+        "probes": ("load_probe", "register_probe"),
+        "tasks": ("load_task", "register_task"),
+    },
+)
 
 
 def __dir__() -> list[str]:

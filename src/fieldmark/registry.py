@@ -16,9 +16,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from fieldmark.errors import FieldmarkError, UnknownName, UsageError
+from fieldmark.errors import FieldmarkError, UnknownName, UsageError, closest
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def resolve_reference(name: str, base: Path | None = None) -> tuple[Path, str]:
     if not path.is_absolute():
         path = (base or Path.cwd()) / path
     if not path.is_file():
-        raise UsageError(f"{text} does not exist (looked for {path}).")
+        raise UsageError(f"{path}  does not exist.")
     return path.resolve(), attribute
 
 
@@ -128,11 +129,23 @@ def load_reference(name: str, base: Path | None = None) -> Any:
         except Exception as error:
             del sys.modules[module_name]
             line = _last_line_in(path, error)
-            raise UsageError(f"{path}:{line}  cannot be run: {_one_line(error)}") from error
+            raise UsageError(f"{path}:{line}  cannot be run: {_one_line(error)}.") from error
     if not hasattr(module, attribute):
-        known = [each for each in vars(module) if not each.startswith("_")]
-        raise UnknownName("object", attribute, known, where=str(path))
+        raise UsageError(f"{path}  has no {attribute!r}.{_known_objects(module, attribute)}")
     return getattr(module, attribute)
+
+
+def _known_objects(module: ModuleType, asked: str) -> str:
+    """The name that was probably meant, else what the file defines itself."""
+    own = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
+    ]
+    near = closest(asked, own, most=1)
+    if near:
+        return f" Did you mean {near[0]!r}?"
+    return f" It defines {', '.join(own[:5]) or 'nothing'}."
 
 
 def _last_line_in(path: Path, error: BaseException) -> int:
@@ -147,5 +160,7 @@ def _last_line_in(path: Path, error: BaseException) -> int:
 
 
 def _one_line(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+    """Without the place that Python adds to a syntax error, and without a final full stop."""
+    told = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = told.strip().splitlines()
+    return f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__

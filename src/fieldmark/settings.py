@@ -7,16 +7,21 @@ configuration > default. Each value remembers its origin, so that `fieldmark doc
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import UsageError, at, closest
+from fieldmark.errors import UsageError, at, closest, join_problems
 from fieldmark.registry import is_file_reference, short_name
+
+if TYPE_CHECKING:
+    from fieldmark.locate import Located
 
 BAD_IMAGES = ("fail", "skip")
 PRECISIONS = ("auto", "float32", "bf16", "fp16")
+DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
 
 
 def default_cache() -> Path:
@@ -108,27 +113,45 @@ def _read(path: Path) -> dict[str, Any]:
 
     located = read_toml(path)
     result: dict[str, Any] = {}
+    problems: list[str] = []
     for key, value in located.data.items():
-        where = located.where((key,))
-        if key == "data" and isinstance(value, dict):
-            result["data"] = {
-                name: path.parent / Path(str(folder)).expanduser() for name, folder in value.items()
-            }
-        else:
-            result[key] = _typed(key, value, where, path.parent)
+        try:
+            if key == "data":
+                result[key] = _folders(value, located)
+            else:
+                result[key] = _typed(key, value, located.where((key,)), path.parent)
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError(join_problems(problems))
     return result
 
 
+def _folders(table: Any, located: Located) -> dict[str, Path]:
+    """The `[data]` table: dataset → folder, relative to the file."""
+    if not isinstance(table, dict):
+        where = located.where(("data",))
+        raise UsageError(f'{where}  data = {table!r}: expected a table [data] of NAME = "FOLDER".')
+    for name, folder in table.items():
+        if not isinstance(folder, str):
+            where = located.where(("data", name))
+            raise UsageError(f"{where}  data.{name} = {folder!r}: expected the name of a folder.")
+    return {name: located.path.parent / Path(value).expanduser() for name, value in table.items()}
+
+
 def _environment() -> dict[str, Any]:
+    """An empty variable counts as none."""
     result: dict[str, Any] = {}
     data: dict[str, Path] = {}
     names = {f"FIELDMARK_{name.upper()}": name for name in _names() if name != "data"}
     for variable, value in sorted(os.environ.items()):
-        if variable.startswith("FIELDMARK_DATA_") and variable != "FIELDMARK_DATA_ROOT":
-            data[variable.removeprefix("FIELDMARK_DATA_").lower()] = Path(value).expanduser()
-        elif variable in names:
+        if not variable.startswith("FIELDMARK_") or not value:
+            continue
+        if variable in names:
             result[names[variable]] = _typed(names[variable], value, variable, Path())
-        elif variable.startswith("FIELDMARK_"):
+        elif variable.startswith("FIELDMARK_DATA_"):
+            data[variable.removeprefix("FIELDMARK_DATA_").lower()] = Path(value).expanduser()
+        else:
             hint = closest(variable, names)
             mean = f" Did you mean {hint[0]}?" if hint else ""
             raise UsageError(f"{variable}  is not a setting of fieldmark.{mean}")
@@ -157,9 +180,11 @@ def _typed(key: str, value: Any, where: str, base: Path) -> Any:
 def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
     """The value in its right type; ValueError says what was expected."""
     if key in ("results", "cache", "data_root"):
-        return base / Path(str(value)).expanduser()
+        if not isinstance(value, (str, Path)):
+            raise ValueError("expected the name of a folder")
+        return base / Path(value).expanduser()
     if key in ("jobs", "batch_size"):
-        if isinstance(value, bool) or not str(value).isdigit():
+        if isinstance(value, bool) or not str(value).isdecimal():
             raise ValueError("expected a whole number, 0 or more")
         return int(value)
     if key == "offline":
@@ -167,11 +192,11 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
         if str(value).lower() not in words:
             raise ValueError("expected true or false")
         return words[str(value).lower()]
-    allowed = {"bad_images": BAD_IMAGES, "precision": PRECISIONS}.get(key)
-    if allowed and value not in allowed:
-        raise ValueError(f"expected {' or '.join(allowed)}")
     if not isinstance(value, str):
         raise ValueError("expected text")
+    allowed = {"bad_images": BAD_IMAGES, "precision": PRECISIONS, "device": DEVICES}[key]
+    if value not in allowed and not (key == "device" and re.fullmatch(r"cuda:\d+", value)):
+        raise ValueError(f"expected {', '.join(allowed[:-1])} or {allowed[-1]}")
     return value
 
 

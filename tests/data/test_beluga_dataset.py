@@ -169,9 +169,11 @@ def test_broken_files(tmp_path: Path):
         f"{shown}  annotation 105 is of image 5, which the file does not list."
     )
     path.write_text("{")
-    assert refusal(tmp_path).startswith(f"{shown}  cannot be read as JSON: ")
+    assert refusal(tmp_path).startswith(f"{shown}:1  is not valid JSON: ")
     path.write_text('{"images": []}')
-    assert refusal(tmp_path) == f"{shown}  has no list 'annotations': expected a COCO file."
+    assert (
+        refusal(tmp_path) == f"{shown}  has no list 'annotations' of objects: expected a COCO file."
+    )
     path.write_text('{"images": [], "annotations": []}')
     assert refusal(tmp_path) == f"{shown}  holds no items: an empty dataset cannot be used."
 

@@ -129,7 +129,9 @@ def test_which_table(tmp_path: Path):
     assert refusal(tmp_path) == "ROOT  holds no .csv, .tsv or .parquet file: expected exactly one."
     write(tmp_path, "image,label\na,b\n", "a.csv")
     write(tmp_path, "image,label\na,b\n", "b.tsv")
-    assert refusal(tmp_path) == "ROOT  holds 2 tables (a.csv, b.tsv): name the one to use."
+    assert refusal(tmp_path) == (
+        "ROOT  holds 2 tables (a.csv, b.tsv): name the one to use, as in --data csv=ROOT/a.csv."
+    )
     assert refusal(tmp_path / "no") == (
         "ROOT  does not exist: expected a table file, or a folder with one in it."
     )
@@ -142,11 +144,13 @@ def test_columns_that_are_not_there(tmp_path: Path):
     path = write(tmp_path, "picture,bird_name,n\na.jpg,finch,1\n")
     assert refusal(path) == (
         "ROOT  has no label column: found 'picture', 'bird_name', 'n', expected one like label, "
-        "class, class_name, category, category_name. Say which it is: label=NAME."
+        "class, class_name, category, category_name. Say which it is: `options: {label: NAME}` in "
+        "the task file."
     )
     assert refusal(path, label="bird_name") == (
         "ROOT  has no image column: found 'picture', 'bird_name', 'n', expected one like image, "
-        "image_path, img_path, img, path. Say which it is: image=NAME."
+        "image_path, img_path, img, path. Say which it is: `options: {image: NAME}` in the "
+        "task file."
     )
     assert refusal(path, label="birdname") == (
         "ROOT  has no column 'birdname' for label: did you mean 'bird_name'?"
@@ -158,7 +162,7 @@ def test_columns_that_are_not_there(tmp_path: Path):
 
 def test_bad_rows(tmp_path: Path):
     assert refusal(write(tmp_path, "image,label\na.jpg,oak\n,elm\n")) == (
-        "ROOT:3  no image in column 'image'."
+        "ROOT:3  no image in column 'image': every row needs one."
     )
     assert refusal(write(tmp_path, "image,label\na.jpg,oak,tree\n")) == (
         "ROOT:2  3 fields where the header has 2: quote values that hold the separator."
@@ -168,8 +172,8 @@ def test_bad_rows(tmp_path: Path):
     )
     assert refusal(write(tmp_path, "")) == "ROOT  is empty: expected a header line and rows."
     assert refusal(write(tmp_path, "image,label\nhttps://x.org/a.jpg,oak\n")) == (
-        "ROOT  image 'https://x.org/a.jpg' does not lie in the table's folder: fetch the images, "
-        "put the table above them and name them from there."
+        "ROOT:2  image 'https://x.org/a.jpg' does not lie in the table's folder: fetch the images, "
+        "put the table above them, name them from there."
     )
     assert refusal(write(tmp_path, "key,image,label\n1,a.jpg,oak\n1,b.jpg,elm\n"), id="key") == (
         "ROOT  1 ids stand on more than one row ('1'): ids must be unique."

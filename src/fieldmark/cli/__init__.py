@@ -83,6 +83,16 @@ def _unknown(words: list[str], known: dict[str, Path]) -> int:
         return 0 if len(words) > 1 else 2
     if inner:
         raise UnknownName("command", " ".join(words[:2]), inner, f"fieldmark {words[0]} --help")
+    if words[0].endswith((".toml", ".yaml", ".yml")):
+        from fieldmark.errors import UsageError
+
+        does = (
+            f"run {words[0]}" if words[0].endswith(".toml") else f"run --task {words[0]} --model M"
+        )
+        raise UsageError(
+            f"{words[0]!r} is no command: `fieldmark check {words[0]}` looks at the file, "
+            f"`fieldmark {does}` runs it."
+        )
     firsts = dict.fromkeys(name.split()[0] for name in known)
     raise UnknownName("command", words[0], firsts, "fieldmark --help")
 

@@ -49,13 +49,30 @@ class GridFlags:
 
 def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     """The grid and the settings the arguments ask for."""
-    from fieldmark.experiments import Axes, Grid, make_jobs, read_grid, replace_data
+    from fieldmark.experiments import check_dataset_name, replace_data
 
     settings = args.common.settings()
-    if args.experiment is not None:
-        _refuse_mixing(args)
-        grid = read_grid(args.experiment)
-        return grid, replace_data(settings, grid.data)
+    grid = _flags_grid(args) if args.experiment is None else _file_grid(args, args.experiment)
+    for text in args.common.data:
+        check_dataset_name(text.partition("=")[0], grid.jobs, f"--data {text}")
+    return grid, replace_data(settings, grid.data)
+
+
+def _file_grid(args: GridFlags, path: Path) -> Grid:
+    from fieldmark.experiments import read_grid
+
+    _refuse_mixing(args)
+    if path.suffix.lower() in (".yaml", ".yml"):
+        raise UsageError(
+            f"{path}  is a task, an experiment is a .toml file: "
+            f"`fieldmark run --task {path} --model MODEL` runs it."
+        )
+    return read_grid(path)
+
+
+def _flags_grid(args: GridFlags) -> Grid:
+    from fieldmark.experiments import Axes, Grid, make_jobs
+
     if not args.model or not args.task:
         raise UsageError(
             "name an experiment file, or at least one --model and one --task "
@@ -69,15 +86,17 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
         repeats=(args.repeats,),
         probe=({"classifier": args.probe} if args.probe else {},),
     )
+    for name, value, expected in axes.problems():
+        raise UsageError(f"--{name.replace('_', '-')} {value}: {expected}.")
     jobs = make_jobs(
         [(each, "", "") for each in args.model], [(each, "") for each in args.task], axes
     )
-    return Grid(jobs), settings
+    return Grid(jobs)
 
 
 def _refuse_mixing(args: GridFlags) -> None:
     names = ("model", "task", "probe", "n_train", "n_test", "seed", "repeats")
-    given = [name for name in names if getattr(args, name)]
+    given = [name for name in names if getattr(args, name) not in ((), "", None)]
     given += ["sampling"] if args.sampling != "task" else []
     if given:
         flag = given[0].replace("_", "-")

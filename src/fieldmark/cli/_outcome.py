@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fieldmark.cli._show import show_rows
-from fieldmark.errors import DataError, RunsFailed, UsageError
+from fieldmark.cli._show import show_rows, talk
+from fieldmark.errors import FieldmarkError, RunsFailed, join_problems
 
 if TYPE_CHECKING:
     from fieldmark.experiments import Outcome, Plan
+
+
+def refuse_if_none_can_run(plan: Plan) -> None:
+    """Raises why, before anything is made, when no job can run and none is done."""
+    errors = [each.error for each in plan.jobs if each.error is not None]
+    if not errors or len(errors) < len(plan.jobs):
+        return
+    told = FieldmarkError(join_problems(list(dict.fromkeys(map(str, errors)))))
+    told.exit_code = errors[0].exit_code
+    raise told
 
 
 def skips(plan: Plan) -> list[str]:
@@ -21,15 +31,15 @@ def skips(plan: Plan) -> list[str]:
     return lines
 
 
-def end(plan: Plan, outcome: Outcome) -> None:
+def end(plan: Plan, outcome: Outcome, debug: bool = False) -> None:
     """Shows the failures and raises what the shell must see; does nothing when all went well."""
     if outcome.failures:
-        show_rows([{"run": each.title, "error": each.error} for each in outcome.failures], False)
+        if debug:
+            talk("".join(each.trace for each in outcome.failures))
+        if len(plan.jobs) > 1:
+            rows = [{"run": each.title, "error": each.error} for each in outcome.failures]
+            show_rows(rows, False)
         outcome.raise_if_failed()
-    skipped = [each for each in plan.jobs if each.status in ("no data", "refused", "no code")]
-    if not skipped:
-        return
-    if len(skipped) < len(plan.jobs):
-        raise RunsFailed(f"{len(skipped)} of {len(plan.jobs)} runs could not be started.")
-    kind = DataError if any(each.status == "no data" for each in skipped) else UsageError
-    raise kind(skipped[0].why)
+    n_skipped = sum(each.error is not None for each in plan.jobs)
+    if n_skipped:
+        raise RunsFailed(f"{n_skipped} of {len(plan.jobs)} runs could not be started.")

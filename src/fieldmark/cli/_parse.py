@@ -7,6 +7,7 @@ import dataclasses
 import importlib
 import inspect
 import io
+import itertools
 import re
 from pathlib import Path
 
@@ -41,33 +42,60 @@ def parse(name: str, path: Path, words: list[str]) -> int:
 
 def _check_flags(name: str, args: type, words: list[str]) -> None:
     """Refuses flags that do not exist; nothing is ever taken for the beginning of another flag."""
-    known = {f"--{name.replace('_', '-')}" for name in _names(args)}
-    for word in words:
+    known = {f"--{field.name.replace('_', '-')}": field for field in _fields(args)}
+    for word, after in itertools.pairwise([*words, "--"]):
         if word == "--":
             return
-        flag = word.partition("=")[0]
-        if re.match(r"--[A-Za-z]", flag) and flag.replace("_", "-") not in known | {"--help"}:
+        flag, equals, _ = word.partition("=")
+        flag = flag.replace("_", "-")
+        if not _is_flag(flag) or flag == "--help":
+            continue
+        if flag not in known:
             hint = closest(flag, known)
             mean = f" Did you mean {hint[0]}?" if hint else ""
             raise UsageError(
                 f"`fieldmark {name}` has no flag {flag}.{mean} `fieldmark {name} --help` shows all."
             )
+        is_switch = isinstance(known[flag].default, bool)
+        if not is_switch and not equals and (after == "--" or _is_flag(after)):
+            raise UsageError(f"{flag} needs a value. `fieldmark {name} --help` shows all flags.")
 
 
-def _names(args: type) -> list[str]:
+def _is_flag(word: str) -> bool:
+    return re.match(r"--[A-Za-z]", word) is not None
+
+
+def _fields(args: type) -> list[dataclasses.Field[object]]:
     """The flags of a command; a field that is a dataclass itself is a group of them."""
-    names = []
+    found: list[dataclasses.Field[object]] = []
     for each in dataclasses.fields(args):
         inner = type(each.default) if dataclasses.is_dataclass(each.default) else None
-        names.extend(_names(inner) if inner else [each.name])
-    return names
+        found.extend(_fields(inner) if inner else [each])
+    return found
+
+
+_SLIPS = (
+    (r"Error parsing (\S+): invalid literal for int\(\).*: '(.*)'",
+     r"\1 \2: a whole number is needed"),
+    (r"Error parsing (\S+): Could not find valid parse for arguments: \['(.*)'\]",
+     r"\1 \2: whole numbers are needed"),
+    (r"Error parsing (\S+): could not convert string to float: '(.*)'",
+     r"\1 \2: a number is needed"),
+    (r"invalid choice '(.*)' for argument '(\S+)'\. Expected one of \((.*)\)",
+     r"\2 \1: expected one of \3"),
+    (r"Unrecognized options: (.*)", r"not expected here: \1"),
+    (r"Missing from .*?: (\S+) (.*) \(required\)", r"\1 is missing: \2"),
+)  # fmt: skip
+"""what tyro says → what a person reads"""
 
 
 def _first_line(box: str) -> str:
     """The message inside the frame that tyro draws around an error."""
-    lines = [line.strip("│╭╮╰╯─ ") for line in box.splitlines()[1:]]
-    text = " ".join(lines[: next((i for i, line in enumerate(lines) if not line), 1)])
-    number = re.fullmatch(r"Error parsing (\S+): invalid literal for int\(\).*: '(.*)'", text)
-    if number:
-        return f"{number[1]} {number[2]}: a whole number is needed."
-    return text.removesuffix(".") + "."
+    lines = [re.sub(r"^-+$", "", line.strip("│╭╮╰╯─ ")) for line in box.splitlines()[1:]]
+    start = next((i for i, line in enumerate(lines) if line), 0)
+    stop = next((i for i, line in enumerate(lines) if not line and i > start), len(lines))
+    text = " ".join(lines[start:stop]).removesuffix(".")
+    for pattern, words in _SLIPS:
+        if found := re.fullmatch(pattern, text):
+            text = found.expand(words)
+    return f"{text}."

@@ -35,6 +35,14 @@ def talk(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def counted(n: int, noun: str) -> str:
+    """
+    >>> counted(1, "finding"), counted(0, "finding")
+    ('1 finding', '0 findings')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def size(n_bytes: float) -> str:
     """
     >>> size(950), size(3_400_000), size(7.2e9)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from fieldmark.cli._show import print_json, talk
-from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.cli._show import counted, print_json, talk
+from fieldmark.errors import FieldmarkError, UsageError, join_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,18 @@ class Args:
 
 def run(args: Args) -> int:
     if not args.path.exists():
-        raise UsageError(f"{args.path}  does not exist.")
+        from fieldmark.locate import read_text
+
+        read_text(args.path)  # says so, with the closest name
     problems: list[tuple[str, str]] = []
     try:
         problems = _look(args)
     except FieldmarkError as error:
         if args.debug:
             raise
-        problems = [("error", line) for line in str(error).splitlines()]
+        lines = str(error).splitlines()
+        # From two on, the last line counts them; here that is done below.
+        problems = [("error", line) for line in (lines[:-1] if len(lines) > 1 else lines)]
         code = error.exit_code
     else:
         code = 3 if any(level == "error" for level, _ in problems) else 0
@@ -49,7 +53,8 @@ def run(args: Args) -> int:
         return code
     for level, text in problems:
         print(f"{level}  {text}")
-    talk(f"{args.path}  is fine." if not problems else f"{len(problems)} findings.")
+    n = counted(len(problems), "finding")
+    talk(f"{args.path}  {n}." if problems else f"{args.path}  is fine.")
     return code
 
 
@@ -70,14 +75,12 @@ def _look(args: Args) -> list[tuple[str, str]]:
 
 
 def _check_task(path: Path) -> None:
-    from fieldmark.data import load_dataset
-    from fieldmark.metrics import load_metric
-    from fieldmark.probes import load_probe
+    """The file as it is, and with each variant's keys in place."""
+    from fieldmark.protocols import task_problems
     from fieldmark.tasks import load_task
 
     task = load_task(str(path))
-    load_dataset(task.dataset, where=str(path))
-    for metric in (task.metric, *task.also):
-        load_metric(metric)
-    if task.probe is not None:
-        load_probe(task.probe.classifier, task.probe.params)
+    every = [task, *(load_task(f"{path}@{variant}") for variant in task.variants)]
+    problems = dict.fromkeys(line for each in every for line in task_problems(each))
+    if problems:
+        raise UsageError(join_problems(list(problems)))

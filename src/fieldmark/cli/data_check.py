@@ -8,18 +8,19 @@ examples:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json, talk
+from fieldmark.cli._show import counted, print_json, talk
 from fieldmark.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    name: Positional[str]
-    """a dataset"""
+    name: Annotated[Positional[str], arg(metavar="DATASET")]
+    """a name as `fieldmark datasets` lists it"""
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()
@@ -31,10 +32,9 @@ def run(args: Args) -> int:
     root = args.common.settings().root_of(args.name)
     dataset = load_dataset(args.name)
     if not root.exists():
-        raise DataError(
-            f"{root}  does not exist: `fieldmark datasets {args.name}` says how to get it, "
-            f"--data {args.name}=FOLDER says where they are."
-        )
+        from fieldmark.experiments import no_data
+
+        raise DataError(no_data(args.name, root))
     findings = dataset.check(root)
     is_broken = any(each.level == "error" for each in findings)
     if args.json:
@@ -43,5 +43,6 @@ def run(args: Args) -> int:
     else:
         for each in findings:
             print(f"{each.level}  {each.text}")
-        talk(f"{root}  {len(findings)} findings." if findings else f"{root}  is complete.")
+        n = counted(len(findings), "finding")
+        talk(f"{root}  {n}." if findings else f"{root}  is complete.")
     return 3 if is_broken else 0

@@ -16,16 +16,17 @@ from tyro.conf import Positional, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import talk
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, UsageError
 
 MARK = "SYNTHETIC.txt"
 """says that everything beside it was drawn"""
+ABOUT = "Drawn by fieldmark, seed {seed}, difficulty {difficulty}: no real photos.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    name: Positional[str]
-    """a dataset"""
+    name: Annotated[Positional[str], arg(metavar="DATASET")]
+    """a name as `fieldmark datasets` lists it"""
     size: int = 1000
     """about how many images"""
     seed: int = 0
@@ -42,12 +43,25 @@ def run(args: Args) -> int:
     from fieldmark.data.world import World
 
     dataset = load_dataset(args.name)
+    if args.size < 1:
+        raise UsageError(f"--size {args.size}: expected a whole number, 1 or more.")
+    if not 0 <= args.difficulty <= 1:
+        raise UsageError(f"--difficulty {args.difficulty:g}: expected a number from 0 to 1.")
+    world = World(seed=args.seed, difficulty=args.difficulty)
     root = args.out or args.common.settings().root_of(args.name)
-    _clear(root)
-    (root / MARK).write_text(
-        f"Drawn by fieldmark, seed {args.seed}, difficulty {args.difficulty}: no real photos.\n"
-    )
-    dataset.make(root, World(seed=args.seed, difficulty=args.difficulty), args.size)
+    try:
+        _clear(root)
+        (root / MARK).write_text(ABOUT.format(seed=args.seed, difficulty=args.difficulty))
+        dataset.make(root, world, args.size)
+        n_files = _n_files(root)
+        (root / MARK).write_text(
+            ABOUT.format(seed=args.seed, difficulty=args.difficulty) + f"files: {n_files}\n"
+        )
+    except OSError as error:
+        raise DataError(
+            f"{root}  cannot be written ({error.strerror or error}): choose another folder "
+            "with --out."
+        ) from error
     talk(f"{root}  holds a synthetic `{args.name}` of about {args.size} images.")
     talk(
         f"next: fieldmark data check {args.name}"
@@ -58,10 +72,25 @@ def run(args: Args) -> int:
 
 def _clear(root: Path) -> None:
     """An empty folder: what was made here before goes, anything else is never touched."""
-    if root.exists() and any(root.iterdir()) and not (root / MARK).exists():
+    if root.exists() and not root.is_dir():
+        raise DataError(f"{root}  is a file: choose a folder with --out.")
+    if root.exists() and any(root.iterdir()) and not _is_ours(root):
         raise DataError(
             f"{root}  holds files that were not made here: choose an empty folder with --out."
         )
     if root.exists():
         shutil.rmtree(root)
     root.mkdir(parents=True)
+
+
+def _is_ours(root: Path) -> bool:
+    """Is everything in it ours? Files added since it was made are somebody's."""
+    mark = root / MARK
+    if not mark.is_file():
+        return False
+    _, found, count = mark.read_text(encoding="utf-8", errors="replace").partition("files: ")
+    return not found or count.strip() == str(_n_files(root))
+
+
+def _n_files(root: Path) -> int:
+    return sum(path.is_file() for path in root.rglob("*"))

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from fieldmark.cli._grid_flags import GridFlags, read_jobs
-from fieldmark.cli._show import print_json, show_rows, size, talk
+from fieldmark.cli._show import counted, print_json, show_rows, size, talk
 from fieldmark.progress import duration
 
 
@@ -54,7 +54,7 @@ def run(args: Args) -> int:
         talk(note)
     counts = Counter(each.status for each in plan.jobs)
     talk(
-        f"{len(plan.jobs)} jobs: "
+        f"{counted(len(plan.jobs), 'job')}: "
         + " · ".join(f"{n} {'to run' if s == 'run' else s}" for s, n in counts.items())
     )
     if plan.to_run:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 
 from fieldmark.cli._grid_flags import GridFlags, read_jobs
-from fieldmark.cli._outcome import end, skips
-from fieldmark.cli._show import talk
+from fieldmark.cli._outcome import end, refuse_if_none_can_run, skips
+from fieldmark.cli._show import counted, talk
 
 Args = GridFlags
 
@@ -23,14 +23,16 @@ def run(args: Args) -> int:
 
     grid, settings = read_jobs(args)
     plan = make_plan(grid.jobs, settings, args.force)
+    refuse_if_none_can_run(plan)
     if not args.common.quiet:
         for note in (*grid.notes, *skips(plan)):
             talk(note)
     with for_people(args.common.quiet) as progress:
         outcome = execute(plan, settings, progress, ["fieldmark", *sys.argv[1:]], args.force)
-    if not args.common.quiet:
-        n_before = sum(each.status == "done" for each in plan.jobs)
-        talk(f"{outcome.n_done} runs finished, {n_before} were done before: {settings.store}")
+    n_before = sum(each.status == "done" for each in plan.jobs)
+    if not args.common.quiet and (outcome.n_done or n_before):
+        done = counted(outcome.n_done, "run")
+        talk(f"{done} finished, {n_before} done before: {settings.store}")
         talk(f"next: fieldmark table --results {settings.results}")
-    end(plan, outcome)
+    end(plan, outcome, args.common.debug)
     return 0

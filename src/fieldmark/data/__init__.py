@@ -6,9 +6,10 @@ package is cheap: polars, numpy and Pillow are loaded when a dataset or an image
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fieldmark.errors import UsageError
+from fieldmark.lazy import exports
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
@@ -46,13 +47,6 @@ __all__ = [
 
 DATASETS = Registry(kind="dataset", package="fieldmark.data", listing="fieldmark datasets")
 
-_HOMES = {
-    "_bytes": ("read_bytes",),
-    "_dataset": (
-        "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
-    ),
-    "_image": ("ImageRef", "load_image", "open_image", "quick_check"),
-}  # fmt: skip
 _PARTS = ("INFO", "table", "check", "make")
 
 
@@ -73,10 +67,13 @@ def register_dataset(name: str, dataset: Dataset) -> None:
     DATASETS.register(name, dataset)
 
 
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"fieldmark.data.{home}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = exports(
+    __name__,
+    {
+        "_bytes": ("read_bytes",),
+        "_dataset": (
+            "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
+        ),
+        "_image": ("ImageRef", "load_image", "open_image", "quick_check"),
+    },
+)  # fmt: skip

@@ -39,11 +39,26 @@ class Source:
 
     url: str = ""
     filename: str = ""
+    """where it lies below the dataset's folder; "" = the last part of the address"""
     n_bytes: int | None = None
+    """its size; a whole number of millions counts as rough and is not held against the file"""
     md5: str = ""
     mirrors: tuple[str, ...] = ()
     steps: str = ""
     """what to do by hand where nothing can be fetched"""
+    sha256: str = ""
+    kind: str = ""
+    """"annotations" or "images", for `--only`; "" = told from the file's name"""
+    unpack: str = "."
+    """folder below the dataset's that an archive is unpacked into; "" = it stays packed"""
+    strip: int = 0
+    """how many leading folders of the archive's names are left out"""
+    unpacked_bytes: int | None = None
+    """size of all files in the archive: bounds what is unpacked, and the space asked for"""
+    n_files: int | None = None
+    """files in the archive: bounds how many are unpacked"""
+    part_of: str = ""
+    """the archive that this file and the others of the same `part_of` make, in order"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import struct
 import zlib
 from dataclasses import dataclass
@@ -110,7 +111,10 @@ def _explain(error: BaseException, data: bytes) -> str:
     if isinstance(error, UnidentifiedImageError):
         return f"is not an image of a known format (it starts with {data[:12]!r})"
     if isinstance(error, Image.DecompressionBombError):
-        return f"is too large ({error}): at most {MAX_PIXELS:,} pixels are read"
+        size = re.search(r"\d+ pixels|\d+ × \d+", str(error))
+        return (
+            f"is too large ({size[0] if size else error}): at most {MAX_PIXELS:,} pixels are read"
+        )
     text = str(error).strip().splitlines()
     return f"cannot be decoded: {(text[0] if text else type(error).__name__).rstrip('.')}"
 

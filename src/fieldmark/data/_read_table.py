@@ -37,7 +37,10 @@ def find_table(root: Path) -> Path:
         raise DataError(f"{root}  holds no .csv, .tsv or .parquet file: expected exactly one.")
     if len(found) > 1:
         names = ", ".join(each.name for each in found[:5])
-        raise DataError(f"{root}  holds {len(found)} tables ({names}): name the one to use.")
+        raise DataError(
+            f"{root}  holds {len(found)} tables ({names}): name the one to use, "
+            f"as in --data csv={found[0]}."
+        )
     return found[0]
 
 
@@ -98,6 +101,10 @@ def _read_text(path: Path) -> str:
         raise DataError(f"{path}  cannot be read: {error.strerror}.") from error
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         encodings = ["utf-16"]  # what spreadsheets call Unicode text
+    elif data.startswith(b"PK\x03\x04"):
+        raise DataError(f"{path}  is a spreadsheet or zip file: save the table as CSV.")
+    elif b"\0" in data:
+        encodings = []
     else:
         encodings = ["utf-8-sig", "cp1252", "latin-1"]
     for encoding in encodings:
@@ -118,11 +125,15 @@ def _separator(text: str) -> str:
 
 
 def _explain(path: Path, text: str, error: Exception) -> str:
-    """The line whose fields do not fit the header, if that is the fault."""
+    """The line whose fields do not fit the header, or whose quote never closes, if that is it."""
     reader = csv.reader(io.StringIO(text), delimiter=_separator(text))
     n_columns = len(next(reader, []))
+    before = line = reader.line_num
     for fields in reader:
         if len(fields) > n_columns:
             found = f"{len(fields)} fields where the header has {n_columns}"
             return at(path, reader.line_num, f"{found}: quote values that hold the separator.")
+        before, line = line, reader.line_num
+    if text.count('"') % 2 and line > before + 1:
+        return at(path, before + 1, "a quote opens on this line and is never closed.")
     return f"{path}  cannot be read as a table: {str(error).strip().splitlines()[0]}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -21,7 +22,7 @@ from fieldmark.data._check import class_findings, image_findings, name_some
 from fieldmark.data._dataset import COLUMNS, Finding, Info, Source, finish_table
 from fieldmark.data._read_table import find_table, image_columns, read_columns, read_table
 from fieldmark.data._splits import split_name
-from fieldmark.errors import DataError, at, closest
+from fieldmark.errors import DataError, UsageError, at, closest
 
 if TYPE_CHECKING:
     from fieldmark.data.world import World
@@ -73,6 +74,8 @@ def table(
     asked = {"image": image, "label": label, "unit": unit, "split": split, "id": id}
     stored = image_columns(path)
     for role, name in asked.items():
+        if not isinstance(name, (str, NoneType)):
+            raise UsageError(f"option {role} = {name!r}: expected the name of a column.")
         allowed = [each for each in names if role == "image" or each not in stored]
         if name is not None and name not in allowed:
             raise DataError(_no_such_column(path, role, name, allowed))
@@ -88,6 +91,8 @@ def table(
         "unit": unit or _guess_unit(frame, label),
         "id": id or _guess_id(frame),
     }
+    if id is not None:
+        _refuse_twins(path, frame.get_column(id))
     return finish_table(_arranged(frame, path, chosen, is_stored=chosen["image"] in stored), path)
 
 
@@ -131,7 +136,7 @@ def _needed(path: Path, role: str, names: Sequence[str]) -> str:
         expected = ", ".join(KNOWN_NAMES[role][:5])
         raise DataError(
             f"{path}  has no {role} column: found {name_some(names, 8) or 'no columns'}, expected "
-            f"one like {expected}. Say which it is: {role}=NAME."
+            f"one like {expected}. Say which it is: `options: {{{role}: NAME}}` in the task file."
         )
     return found
 
@@ -188,17 +193,18 @@ def _paths(frame: pl.DataFrame, path: Path, column: str) -> pl.Series:
     values = frame.get_column(column).cast(pl.String)
     if values.null_count():
         line = values.is_null().arg_max()
-        raise DataError(at(path, (line or 0) + 2, f"no image in column {column!r}."))
+        raise DataError(
+            at(path, (line or 0) + 2, f"no image in column {column!r}: every row needs one.")
+        )
     if values.str.contains("\\", literal=True).any() and not values.str.contains("/").any():
         values = values.str.replace_all("\\", "/", literal=True)
     base = path.resolve().parent.as_posix().rstrip("/") + "/"
     values = values.str.strip_prefix(base).str.strip_prefix("./")
-    outside = values.filter(values.str.contains(r"^(/|[A-Za-z]:/|[a-z]+://)"))
-    if len(outside):
-        raise DataError(
-            f"{path}  image {outside[0]!r} does not lie in the table's folder: fetch the images, "
-            "put the table above them and name them from there."
-        )
+    is_outside = values.str.contains(r"^(/|[A-Za-z]:/|[a-z]+://)")
+    if is_outside.any():
+        row = is_outside.arg_max() or 0
+        text = f"image {values[row]!r} does not lie in the table's folder: fetch the images, "
+        raise DataError(at(path, row + 2, f"{text}put the table above them, name them from there."))
     return _image_folder(path.parent, values) + values
 
 
@@ -238,6 +244,15 @@ def _arranged(
     }
     renamed = frame.rename(clashes)
     return renamed.with_columns(column.alias(name) for name, column in roles.items())
+
+
+def _refuse_twins(path: Path, ids: pl.Series) -> None:
+    """Points at the first row whose id stands further up already."""
+    seen: dict[str, int] = {}
+    for line, each in enumerate(ids, start=2):
+        if each is not None and seen.setdefault(each, line) != line:
+            text = f"id {each!r} stands on line {seen[each]} already: ids must be unique."
+            raise DataError(at(path, line, text))
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:

@@ -57,6 +57,10 @@ def check(root: Path) -> list[Finding]:
     if found.strays:
         text = f"{counted(len(found.strays), 'file')} that are no images, ignored: "
         findings.append(Finding("note", f"{text}{name_some(found.strays)}."))
+    empty = _empty_classes(root, found)
+    if empty:
+        text = f"{counted(len(empty), 'class folder')} without images, ignored: "
+        findings.append(Finding("warning", f"{text}{name_some(empty)}."))
     if not found.items:
         return [*findings, Finding("error", _no_items(root))]
     rows = table(root)
@@ -108,6 +112,22 @@ def _scan(root: Path) -> _Scan:
     return _Scan(items, outside, strays)
 
 
+def _empty_classes(root: Path, found: _Scan) -> list[str]:
+    """Folders where classes are expected that hold no image at any depth."""
+    has_splits = any(split for _, _, split, _ in found.items)
+    full = {image.rsplit("/", image.count("/") - has_splits)[0] for _, image, _, _ in found.items}
+    places = (
+        [each for each in root.iterdir() if each.name.lower() in SPLITS] if has_splits else [root]
+    )
+    folders = [each for place in places if place.is_dir() for each in place.iterdir()]
+    names = [
+        each.relative_to(root).as_posix()
+        for each in folders
+        if each.is_dir() and not each.name.startswith(".")
+    ]
+    return sorted(set(names) - full)
+
+
 def _is_split_path(path: str) -> bool:
     parts = path.split("/")
     return len(parts) >= 3 and parts[0].lower() in SPLITS
@@ -131,10 +151,11 @@ def list_files(root: Path) -> list[str]:
         inner = Path(folder).relative_to(root).as_posix()
         prefix = "" if inner == "." else f"{inner}/"
         found += [f"{prefix}{each}" for each in files if not each.startswith(".")]
-    return sorted(_readable_name(root, each) for each in found)
+    return sorted(readable_name(root, each) for each in found)
 
 
-def _readable_name(root: Path, name: str) -> str:
+def readable_name(root: Path, name: str) -> str:
+    """The name, or an error where it cannot be written as text."""
     try:
         name.encode()
     except UnicodeEncodeError as error:

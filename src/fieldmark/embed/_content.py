@@ -49,27 +49,34 @@ class ContentMemory:
     """Remembers content keys; a plain cache, safe to delete at any time."""
 
     def __init__(self, path: Path, read_only: bool = False) -> None:
-        """A missing file is made (for reading only: taken as empty), a damaged one made anew."""
+        """A missing file is made, a damaged one made anew (for reading only: taken as empty)."""
         self._stamps: dict[Path, str | None] = {}
-        if read_only:
-            self._db = _connect(path if path.exists() else None)
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = None if read_only else path
+        if not read_only:
+            path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._db = _connect(path)
+            self._db = _connect(path if path.exists() or not read_only else None, read_only)
+        except sqlite3.OperationalError:
+            self._db = _connect(None)  # locked or not writable: hashing again is only slower
         except sqlite3.DatabaseError:
-            path.unlink(missing_ok=True)
-            self._db = _connect(path)
+            self._db = self._renewed()
 
     def recall(self, root: Path, images: Iterable[str]) -> dict[str, bytes]:
         """The keys of the images whose files have not changed since they were hashed."""
         found: dict[str, bytes] = {}
-        for image in images:
-            row = self._db.execute(
-                "SELECT stamp, key FROM content WHERE name = ?", (self._name(root, image),)
-            ).fetchone()
-            if row is not None and row[0] == self._stamp(root, image):
-                found[image] = row[1]
+        try:
+            for image in images:
+                row = self._db.execute(
+                    "SELECT stamp, key FROM content WHERE name = ?", (self._name(root, image),)
+                ).fetchone()
+                if row is not None and row[0] == self._stamp(root, image):
+                    found[image] = row[1]
+        except sqlite3.OperationalError:
+            return found  # locked, or another table: hashing again is only slower
+        except sqlite3.DatabaseError:
+            self.close()
+            self._db = self._renewed()
+            return {}
         return found
 
     def remember(self, root: Path, keys: dict[str, bytes]) -> None:
@@ -81,8 +88,20 @@ class ContentMemory:
         try:
             with self._db:
                 self._db.executemany("INSERT OR REPLACE INTO content VALUES (?, ?, ?)", rows)
-        except sqlite3.OperationalError:
+        except sqlite3.DatabaseError:
             return  # another process holds it, or the disk is full: hashing again is only slower
+
+    def _renewed(self) -> sqlite3.Connection:
+        """An empty memory in place of a damaged one; in this process only where it cannot be
+        written.
+        """
+        if self._path is None:
+            return _connect(None)
+        try:
+            self._path.unlink(missing_ok=True)
+            return _connect(self._path)
+        except (OSError, sqlite3.DatabaseError):
+            return _connect(None)
 
     def close(self) -> None:
         self._db.close()
@@ -100,7 +119,11 @@ class ContentMemory:
         return self._stamps[path]
 
 
-def _connect(path: Path | None) -> sqlite3.Connection:
+def _connect(path: Path | None, read_only: bool = False) -> sqlite3.Connection:
+    if path is not None and read_only:
+        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+        db.execute("SELECT count(*) FROM content")
+        return db
     db = sqlite3.connect(path or ":memory:", timeout=5)
     db.execute(
         "CREATE TABLE IF NOT EXISTS content"

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ import numpy as np
 from fieldmark.data import ImageRef, load_image, quick_check, read_bytes
 from fieldmark.embed._content import ContentMemory, content_key, item_key
 from fieldmark.embed._rows import Rows, write_about
-from fieldmark.errors import DataError, OutOfMemory
+from fieldmark.errors import DataError, FieldmarkError, ModelError, OutOfMemory
 from fieldmark.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -65,24 +66,46 @@ def embed(
     progress: Progress | None = None,
 ) -> Embedded:
     """Features of the items: from the cache where it has them, computed and kept otherwise."""
-    progress = progress or Silent()
+    try:
+        return _embed(model, root, items, options, progress or Silent())
+    except OSError as error:  # reading images and the model's own faults are told by others
+        is_file = isinstance(error, (FileExistsError, NotADirectoryError))
+        reason = "a file is in the way" if is_file else error.strerror or error
+        raise DataError(
+            f"{options.cache}  cannot be used as the feature cache ({reason}): "
+            "choose another folder with --cache."
+        ) from error
+
+
+def _embed(
+    model: Backbone,
+    root: Path,
+    items: Sequence[ImageRef],
+    options: EmbedOptions,
+    progress: Progress,
+) -> Embedded:
     folder = options.cache / "features" / model.fingerprint
     rows = Rows(folder, model.dim)
     try:
         keys, bad = _find_keys(root, items, options, progress)
-        _refuse_bad(bad, len(items), options.bad_images)
+        _refuse_bad(root, bad, len(items), options.bad_images)
         todo = _first_of_each(keys, items, rows)
         began = time.monotonic()
+        failed: dict[bytes, str] = {}
         if todo:
             write_about(
                 folder, {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint}
             )
             if rows.n_damaged:
-                progress.say(f"{folder}  {rows.n_damaged} damaged features are computed again.")
-            _compute(model, root, todo, rows, options, bad, progress)
+                progress.say(f"{folder}  damaged features, computed again: {rows.n_damaged}.")
+            failed = _compute(model, root, todo, rows, options, progress)
+            bad |= {ref.image: failed[key] for ref, key in keys.items() if key in failed}
+            keys = {ref: key for ref, key in keys.items() if key not in failed}
         seconds = time.monotonic() - began
-        _refuse_bad(bad, len(items), options.bad_images)
-        n_computed = sum(1 for ref, _ in todo if ref.image not in bad)
+        _refuse_bad(root, bad, len(items), options.bad_images)
+        if bad:
+            progress.say(f"{root}  {len(bad)} of {len(items)} images left out: {_first_few(bad)}.")
+        n_computed = len(todo) - len(failed)
         if n_computed:
             speed = {"images_per_s": n_computed / max(seconds, 1e-9)}
             about = {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint}
@@ -127,23 +150,28 @@ def _inspect(root: Path, image: str) -> bytes | str:
     try:
         data = read_bytes(root, image)
     except DataError as error:
-        return str(error)
+        return _reason(error)
     return quick_check(data) or content_key(data)
 
 
-def _refuse_bad(bad: dict[str, str], n: int, policy: str) -> None:
+def _reason(error: DataError) -> str:
+    """`data/a.jpg  is missing.` → `is missing`."""
+    text = str(error)
+    return (text.partition("  ")[2] or text).rstrip(".")
+
+
+def _refuse_bad(root: Path, bad: dict[str, str], n: int, policy: str) -> None:
     if not bad or policy == "skip":
         return
-    shown = "; ".join(_tell_bad(image, why) for image, why in list(bad.items())[:3])
-    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
     raise DataError(
-        f"{len(bad)} of {n} images cannot be read: {shown}{more}. "
+        f"{root}  {len(bad)} of {n} images cannot be read: {_first_few(bad)}. "
         "Mend or remove them, or pass --bad-images skip to leave them out and count them."
     )
 
 
-def _tell_bad(image: str, why: str) -> str:
-    return why if image in why else f"{image} ({why})"
+def _first_few(bad: dict[str, str]) -> str:
+    shown = "; ".join(f"{image} ({why})" for image, why in list(bad.items())[:3])
+    return shown + (f" and {len(bad) - 3} more" if len(bad) > 3 else "")
 
 
 def _first_of_each(
@@ -159,51 +187,93 @@ def _first_of_each(
     return todo
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """An image that waits for its batch."""
+
+    key: bytes
+    image: str
+    array: np.ndarray
+
+
 def _compute(
     model: Backbone,
     root: Path,
     todo: list[tuple[ImageRef, bytes]],
     rows: Rows,
     options: EmbedOptions,
-    bad: dict[str, str],
     progress: Progress,
-) -> None:
+) -> dict[bytes, str]:
+    """Keeps the features of all that can be decoded; says why of the others, by key."""
     progress.start(f"embedding with {model.name}", len(todo))
     batch_size = options.batch_size or getattr(model, "batch_size", DEFAULT_BATCH)
-    keys: list[bytes] = []
-    arrays: list[np.ndarray] = []
+    waiting: list[_Ready] = []
+    failed: dict[bytes, str] = {}
 
     def flush(n: int) -> None:
         nonlocal batch_size
-        while len(keys) >= n and keys:
+        while len(waiting) >= n and waiting:
             try:
-                features = _embed_batch(model, arrays[:batch_size], batch_size)
+                features = _embed_batch(model, waiting[:batch_size], batch_size)
             except OutOfMemory:
                 if batch_size == 1:
                     raise
-                batch_size = max(1, min(batch_size, len(keys)) // 2)
+                batch_size = max(1, min(batch_size, len(waiting)) // 2)
                 progress.say(f"{model.name}: out of memory, going on with batches of {batch_size}.")
                 continue
-            rows.append(keys[:batch_size], features)
+            rows.append([each.key for each in waiting[:batch_size]], features)
             progress.advance(len(features))
-            del keys[:batch_size], arrays[:batch_size]
+            del waiting[:batch_size]
 
     for (ref, key), outcome in _prepared(model, root, todo, options, batch_size * AHEAD):
         if isinstance(outcome, str):
-            bad[ref.image] = outcome
+            failed[key] = outcome
             progress.advance()
             continue
-        keys.append(key)
-        arrays.append(outcome)
-        if len(keys) >= batch_size:
+        waiting.append(_Ready(key, ref.image, outcome))
+        if len(waiting) >= batch_size:
             flush(batch_size)
     flush(1)
+    return failed
 
 
-def _embed_batch(model: Backbone, arrays: list[np.ndarray], batch_size: int) -> np.ndarray:
-    """Features of the arrays; a short batch is filled up for models that want one shape only."""
+def _embed_batch(model: Backbone, batch: list[_Ready], batch_size: int) -> np.ndarray:
+    """Features of the images; a short batch is filled up for models that want one shape only."""
+    arrays = [each.array for each in batch]
     n_missing = batch_size - len(arrays) if getattr(model, "wants_full_batches", False) else 0
-    return model.embed_images(np.stack([*arrays, *arrays[-1:] * n_missing])).pooled[: len(arrays)]
+    shapes = {np.shape(each) for each in arrays}
+    if len(shapes) > 1:
+        listed = " and ".join(map(str, sorted(shapes)[:2]))
+        raise ModelError(
+            f"model {model.name!r}: transform gave arrays of the shapes {listed}, "
+            "expected one shape for all images."
+        )
+    stacked = np.stack([*arrays, *arrays[-1:] * n_missing])
+    with _told_by_name(model, "embed_images"):
+        features = model.embed_images(stacked).pooled[: len(arrays)]
+    is_bad = ~np.isfinite(features).all(axis=1)
+    if is_bad.any():
+        raise ModelError(
+            f"model {model.name!r} gave NaN or infinity for {int(is_bad.sum())} of {len(batch)} "
+            f"images (first: {batch[int(is_bad.argmax())].image}): check its weights, or try "
+            "--precision float32."
+        )
+    return features
+
+
+@contextmanager
+def _told_by_name(model: Backbone, doing: str) -> Iterator[None]:
+    """Whatever the model's own code raises, with the model's name, in one line."""
+    try:
+        yield
+    except FieldmarkError:
+        raise
+    except Exception as error:
+        first = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
+        raise ModelError(
+            f"model {model.name!r} failed in {doing}: {type(error).__name__}: {first} "
+            "(--debug shows where)."
+        ) from error
 
 
 def _prepared(
@@ -219,8 +289,9 @@ def _prepared(
         try:
             image = load_image(root, ref)
         except DataError as error:
-            return str(error)
-        return model.transform(image)
+            return _reason(error)
+        with _told_by_name(model, f"transform of {ref.image}"):
+            return model.transform(image)
 
     with ThreadPoolExecutor(options.threads) as pool:
         queue: deque[tuple[tuple[ImageRef, bytes], Future[np.ndarray | str]]] = deque()
@@ -247,7 +318,7 @@ def _collect(
     n_computed: int,
     seconds: float,
 ) -> Embedded:
-    is_ok = np.array([ref in keys and ref.image not in bad for ref in items], bool)
+    is_ok = np.array([ref in keys for ref in items], bool)
     features = np.full((len(items), rows.dim), np.nan, np.float32)
     good = [keys[ref] for ref, ok in zip(items, is_ok, strict=True) if ok]
     features[is_ok] = rows.gather(good)

@@ -112,7 +112,8 @@ class _Writer:
         keys_path = Path(self._keys.name)
         values_path = keys_path.with_suffix(".values")
         values_path.touch()
-        self._values = values_path.open("r+b")
+        # Unbuffered: what could not be written must not be tried again when the file is closed.
+        self._values = values_path.open("r+b", buffering=0)
         n = _n_whole_rows(keys_path, values_path, dim)
         self._keys.truncate(n * KEY_DTYPE.itemsize)
         self._values.truncate(n * dim * 4)
@@ -125,10 +126,8 @@ class _Writer:
             heads[row] = (np.void(key), _crc(key, values[row]), 0)
         start = self._values.tell(), self._keys.tell()
         try:
-            self._values.write(values.tobytes())
-            self._values.flush()
-            self._keys.write(heads.tobytes())
-            self._keys.flush()
+            _write(self._values, values.tobytes())
+            _write(self._keys, heads.tobytes())
         except OSError as error:
             self._undo(start)
             raise DataError(
@@ -143,6 +142,14 @@ class _Writer:
     def _undo(self, start: tuple[int, int]) -> None:
         for file, position in zip((self._values, self._keys), start, strict=True):
             os.ftruncate(file.fileno(), position)
+            file.seek(position)
+
+
+def _write(file: IO[bytes], data: bytes) -> None:
+    """All of it: an unbuffered write may take only a part."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def write_about(folder: Path, about: dict[str, Any]) -> None:
@@ -193,15 +200,15 @@ def _lock_some_file(folder: Path) -> IO[bytes]:
     try:
         import fcntl
     except ImportError:  # Windows: a file of one's own needs no lock
-        return (folder / f"rows-{uuid.uuid4().hex}.keys").open("x+b")
+        return (folder / f"rows-{uuid.uuid4().hex}.keys").open("x+b", buffering=0)
     for number in range(10_000):
         path = folder / f"rows-{number:03d}.keys"
         path.touch()
-        file = path.open("r+b")
+        file = path.open("r+b", buffering=0)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.close()
             continue
         return file
-    return (folder / f"rows-{uuid.uuid4().hex}.keys").open("x+b")
+    return (folder / f"rows-{uuid.uuid4().hex}.keys").open("x+b", buffering=0)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from fieldmark.data import ImageRef
 from fieldmark.embed._content import ContentMemory, item_key
 from fieldmark.embed._rows import count_rows, read_about, read_keys
+
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +43,18 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
                     folder.name,
                     count_rows(folder),
                     n_bytes,
-                    int(about.get("dim", 0)),
-                    about.get("images_per_s"),
+                    _number(about.get("dim"), int) or 0,
+                    _number(about.get("images_per_s"), float),
                     folder,
                 )
             )
     return sorted(found, key=lambda each: (-each.n_bytes, each.model))
+
+
+def _number(value: object, kind: Callable[[Any], N]) -> N | None:
+    """A damaged `model.json` is a cache file like others: what it says may be nonsense."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return kind(value) if is_number else None
 
 
 def count_missing(

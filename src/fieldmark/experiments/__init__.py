@@ -1,8 +1,8 @@
 """Experiments: TOML or flags to a grid of runs, a plan, and its execution."""
 
 from fieldmark.experiments._evaluate import Evaluation, evaluate
-from fieldmark.experiments._grid import Axes, Grid, Job, make_jobs, read_grid
-from fieldmark.experiments._prepare import replace_data
+from fieldmark.experiments._grid import Axes, Grid, Job, check_dataset_name, make_jobs, read_grid
+from fieldmark.experiments._prepare import no_data, replace_data
 from fieldmark.experiments.execute import Failure, Outcome, execute
 from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan
 
@@ -15,11 +15,13 @@ __all__ = [
     "Outcome",
     "Plan",
     "Planned",
+    "check_dataset_name",
     "disk_left",
     "evaluate",
     "execute",
     "make_jobs",
     "make_plan",
+    "no_data",
     "read_grid",
     "replace_data",
 ]

@@ -45,9 +45,9 @@ def evaluate(
     >>> evaluate("classical/colour", "beluga", n_train=10).score.value  # doctest: +SKIP
     """
     name = model if isinstance(model, str) else _register(model)
-    chosen = Axes(**{key: (value,) for key, value in axes.items()})
+    single: dict[str, Any] = {key: (value,) for key, value in axes.items()}
     settings = settings or load_settings()
-    plan = make_plan(make_jobs([(name, "", "")], [(task, "")], chosen), settings)
+    plan = make_plan(make_jobs([(name, "", "")], [(task, "")], Axes(**single)), settings)
     (planned,) = plan.jobs
     if planned.prepared is None:
         raise planned.error or FieldmarkError(f"{planned.job.title}: {planned.why}.")

@@ -211,7 +211,9 @@ def _cells(
             seed=seed,
             repeats=repeats or task.repeats,
         )
-        yield Job(model, name, with_probe(task, probe, axes.origin), protocol, draw, selection, settings)
+        yield Job(
+            model, name, with_probe(task, probe, axes.origin), protocol, draw, selection, settings
+        )
 
 
 def with_probe(task: Task, changes: dict[str, Any], origin: Located | None = None) -> Task:

@@ -14,12 +14,12 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.data import load_dataset
+from fieldmark.data import COLUMNS, load_dataset
 from fieldmark.errors import DataError, FieldmarkError
 from fieldmark.experiments._grid import Job
 from fieldmark.models import model_identity
 from fieldmark.protocols import PartItems, check_part, split_parts
-from fieldmark.registry import code_hash, short_name
+from fieldmark.registry import code_hash, is_file_reference, short_name
 from fieldmark.settings import Settings, dataset_key
 from fieldmark.store import RunSpec
 from fieldmark.tasks import parse_name
@@ -61,11 +61,31 @@ class Tables:
         dataset, root = job.task.dataset, self.root(job)
         module = load_dataset(dataset)
         if not root.exists():
-            raise MissingData(
-                f"{root}  does not exist: `fieldmark datasets {dataset}` says how to get it, "
-                f"--data {dataset_key(dataset)}=FOLDER says where it is."
+            raise MissingData(no_data(dataset, root))
+        try:
+            table = module.table(root, **job.task.options)
+        except Exception as error:
+            if isinstance(error, FieldmarkError) or not is_file_reference(dataset):
+                raise
+            raise DataError(
+                f"dataset {short_name(dataset)!r} failed in table(): {type(error).__name__}: "
+                f"{error} (--debug shows where)."
+            ) from error
+        missing = [name for name in COLUMNS if name not in getattr(table, "columns", ())]
+        if missing:
+            raise DataError(
+                f"dataset {short_name(dataset)!r}: what table() returns lacks the columns "
+                f"{', '.join(missing)}: expected the result of finish_table(frame, root)."
             )
-        return module.table(root, **job.task.options)
+        return table
+
+
+def no_data(dataset: str, root: Path) -> str:
+    """What to do about a folder that is not there."""
+    steps = f"--data {dataset_key(dataset)}=FOLDER says where it is."
+    if not is_file_reference(dataset):
+        steps = f"`fieldmark datasets {dataset}` says how to get it, {steps}"
+    return f"{root}  does not exist: {steps}"
 
 
 class MissingData(DataError):

@@ -34,6 +34,8 @@ class Failure:
     title: str
     error: str
     exit_code: int
+    trace: str = ""
+    """where in the code it happened"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,9 @@ class Outcome:
         """RunsFailed when some jobs failed; with nothing kept, the code of what went wrong."""
         if not self.failures:
             return
-        error = RunsFailed(
-            f"{len(self.failures)} of {self.n_done + len(self.failures)} runs failed."
-        )
+        n = self.n_done + len(self.failures)
+        only = self.failures[0].error if n == 1 else f"{len(self.failures)} of {n} runs failed."
+        error = RunsFailed(only)
         codes = {each.exit_code for each in self.failures}
         if self.n_done == 0 and len(codes) == 1:
             error.exit_code = codes.pop()
@@ -83,7 +85,8 @@ def execute(
                     raise
                 except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
                     failures.append(_keep_failure(planned, error, store, command))
-                    progress.say(f"    failed: {failures[-1].error}")
+                    if len(plan.jobs) > 1:
+                        progress.say(f"    failed: {failures[-1].error}")
     return Outcome(n_done, tuple(failures))
 
 
@@ -191,10 +194,12 @@ def _keep_failure(
         number = store.begin_run(spec, _record(planned.job, command))
     else:
         number = run.id
-    store.fail_run(number, "".join(traceback.format_exception(error)))
+    trace = "".join(traceback.format_exception(error))
+    store.fail_run(number, trace)
     if isinstance(error, FieldmarkError):
-        return Failure(planned.job.title, str(error).splitlines()[0], error.exit_code)
-    return Failure(planned.job.title, f"{type(error).__name__}: {error}".splitlines()[0], 1)
+        return Failure(planned.job.title, str(error).splitlines()[0], error.exit_code, trace)
+    first = f"{type(error).__name__}: {error}".splitlines()[0]
+    return Failure(planned.job.title, f"{first} (--debug shows where)", 1, trace)
 
 
 def _record(job: Job, command: Sequence[str]) -> dict[str, Any]:

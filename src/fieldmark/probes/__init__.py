@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UsageError, closest
+from fieldmark.lazy import exports
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
@@ -80,13 +81,4 @@ def _check_names(name: str, cls: type, given: Mapping[str, Any]) -> None:
         )
 
 
-def __getattr__(name: str) -> Any:
-    if name == "Normaliser":
-        from fieldmark.probes._normalise import Normaliser
-
-        return Normaliser
-    if name == "ProbeDataError":
-        from fieldmark.probes._inputs import ProbeDataError
-
-        return ProbeDataError
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = exports(__name__, {"_inputs": ("ProbeDataError",), "_normalise": ("Normaliser",)})

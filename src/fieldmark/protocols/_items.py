@@ -64,9 +64,7 @@ def split_parts(
     """The parts that the selection keeps, in name order (named settings: in file order)."""
     kept_rows = _keep(task, table, task.where, "where")
     if kept_rows.is_empty():
-        raise DataError(
-            f"{task.place_of('where')}  no row of dataset {task.dataset!r} fits `where`."
-        )
+        raise _nothing_fits(task, table)
     rows = _targets(task, kept_rows)
     if isinstance(task.parts, dict):
         parts = [
@@ -217,8 +215,8 @@ def _need_column(task: Task, rows: pl.DataFrame, column: str, *key: str) -> None
     hint = closest(column, known)
     mean = f" Did you mean {hint[0]!r}?" if hint else ""
     raise UsageError(
-        f"{task.place_of(*key)}  {key[0]}: dataset {task.dataset!r} has no column {column!r}.{mean} "
-        f"It has {', '.join(known)}."
+        f"{task.place_of(*key)}  {key[0]}: dataset {task.dataset!r} has no column {column!r}."
+        f"{mean} It has {', '.join(known)}."
     )
 
 
@@ -254,9 +252,25 @@ def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> 
     )
 
 
+def _nothing_fits(task: Task, table: pl.DataFrame) -> DataError:
+    """Names what the first column that matches nothing holds instead."""
+    for column, patterns in task.where.items():
+        values = [str(each) for each in table.get_column(column).drop_nulls().unique().sort()]
+        if not any(is_match(each, patterns) for each in values):
+            near = closest(patterns[0], values, most=1) if patterns else []
+            mean = f" Did you mean {near[0]!r}?" if near else f" {_some(values)}"
+            return DataError(
+                f"{task.place_of('where', column)}  where: no row of dataset {task.dataset!r} has "
+                f"{_told({column: patterns})}.{mean}"
+            )
+    return DataError(
+        f"{task.place_of('where')}  no row of dataset {task.dataset!r} fits {_told(task.where)}."
+    )
+
+
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"It has {', '.join(names[:5])}{more}."
+    return f"It has {', '.join(names[:5]) or 'none'}{more}."
 
 
 def _told(wanted: Filter) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from fieldmark.protocols._items import (
     rows_of,
 )
 from fieldmark.protocols._predictions import PartPredictions
+from fieldmark.registry import is_file_reference, short_name
 from fieldmark.tasks import ProbeBlock, Task
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def _ask_part(
     embedded: Embedded,
     place: dict[str, int],
 ) -> PartPredictions:
-    test = _readable(draw_test(task, part, draw), embedded, place)
+    name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
+    test = _readable(draw_test(task, part, draw), embedded, place, f"{name}: none of the {{}} test")
     columns: list[pl.DataFrame] = []
     n_train, notes = [], dict[str, Any]()
     for repeat in range(draw.repeats):
@@ -104,7 +106,10 @@ def _ask_part(
             answer, sure, asked = _leave_one_out(task, block, test, embedded, place)
             notes["coverage"] = len(asked) / len(test)
         else:
-            train, asked = _readable(draw_train(task, part, draw, repeat), embedded, place), test
+            drawn = draw_train(task, part, draw, repeat)
+            train = _readable(drawn, embedded, place, f"{name}: none of the {{}} training")
+            _refuse_lost_classes(name, drawn, train)
+            asked = test
             answer, sure = _fit_predict(task, block, train, test, embedded, place)
             unseen = ~test.get_column("target").is_in(train["target"].unique().to_list())
             notes["n_test_of_unseen_classes"] = int(unseen.sum())
@@ -122,13 +127,26 @@ def _ask_part(
     return PartPredictions(part.name, pl.concat(columns), min(n_train), notes, groups=part.groups)
 
 
-def _readable(rows: pl.DataFrame, embedded: Embedded, place: dict[str, int]) -> pl.DataFrame:
+def _readable(
+    rows: pl.DataFrame, embedded: Embedded, place: dict[str, int], none_of: str
+) -> pl.DataFrame:
     kept = rows.filter(
         pl.Series([bool(embedded.is_ok[place[each]]) for each in rows["id"]], dtype=pl.Boolean)
     )
     if kept.is_empty():
-        raise DataError(f"none of the {len(rows)} images can be read.")
+        image, why = next(iter(embedded.bad.items()))
+        raise DataError(f"{none_of.format(len(rows))} images can be read (first: {image} {why}).")
     return kept
+
+
+def _refuse_lost_classes(name: str, drawn: pl.DataFrame, train: pl.DataFrame) -> None:
+    """Leaving out broken images must not leave one class: any score would be a sham."""
+    had, has = (rows.get_column("target").unique() for rows in (drawn, train))
+    if len(had) > 1 and len(has) == 1:
+        raise DataError(
+            f"{name}: without the images that cannot be read, all {len(train)} training images "
+            f"have the label {has[0]!r}: at least two classes are needed."
+        )
 
 
 def _matrix(rows: pl.DataFrame, embedded: Embedded, place: dict[str, int]) -> np.ndarray:
@@ -145,10 +163,43 @@ def _fit_predict(
 ) -> tuple[np.ndarray, np.ndarray]:
     x_train, x_test = _matrix(train, embedded, place), _matrix(test, embedded, place)
     normaliser = Normaliser(block.normalise).fit(x_train)
-    with _fitting_threads(x_train):
+    with _fitting_threads(x_train), _told_by_name(block.classifier):
         probe = _probe(task, block).fit(normaliser.transform(x_train), train["target"].to_numpy())
         x_test = normaliser.transform(x_test)
-        return probe.predict(x_test), _certainty(probe, x_test)
+        answer = _checked(block.classifier, probe.predict(x_test), len(test))
+        return answer, _certainty(probe, x_test)
+
+
+@contextmanager
+def _told_by_name(classifier: str) -> Iterator[None]:
+    """Whatever a user's probe raises, with its name, in one line."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, FieldmarkError) or not is_file_reference(classifier):
+            raise
+        first = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
+        raise UsageError(
+            f"probe {short_name(classifier)!r} failed: {type(error).__name__}: {first} "
+            "(--debug shows where)."
+        ) from error
+
+
+def _checked(classifier: str, answer: Any, n: int) -> np.ndarray:
+    """One label, or None for no answer, per image."""
+    labels = np.asarray(answer, dtype=object)
+    if labels.shape != (n,):
+        raise UsageError(
+            f"probe {short_name(classifier)!r} gave predictions of shape {labels.shape} for {n} "
+            f"images, expected ({n},)."
+        )
+    odd = [each for each in labels if each is not None and not isinstance(each, str)]
+    if odd:
+        raise UsageError(
+            f"probe {short_name(classifier)!r} predicted {odd[0]!r}, expected one of the labels "
+            "it was trained with."
+        )
+    return labels
 
 
 def _fitting_threads(x_train: np.ndarray) -> AbstractContextManager[Any]:

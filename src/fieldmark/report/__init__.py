@@ -6,7 +6,9 @@ database.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.report.rows import Row, Table, plain_rows, read_table
@@ -22,11 +24,10 @@ __all__ = [
     "wide_table",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'fieldmark.report' has no attribute {name!r}")
-    from importlib import import_module
-
-    home = "table" if name.endswith("_table") and name != "read_table" else "rows"
-    return getattr(import_module(f"fieldmark.report.{home}"), name)
+__getattr__ = exports(
+    __name__,
+    {
+        "rows": ("Row", "Table", "plain_rows", "read_table"),
+        "table": ("long_table", "part_table", "wide_table"),
+    },
+)

@@ -1,8 +1,13 @@
-"""Tasks: questions asked of datasets, one YAML file each."""
+"""Tasks: questions asked of datasets, one YAML file each.
+
+Names come when asked for: listing tasks must not wait for pydantic.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.tasks._loader import (
@@ -31,12 +36,18 @@ __all__ = [
     "task_files",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Names come when asked for: listing tasks must not wait for pydantic."""
-    from importlib import import_module
-
-    if name not in __all__:
-        raise AttributeError(name)
-    home = "_schema" if name in ("Filter", "Part", "ProbeBlock", "Task", "is_match") else "_loader"
-    return getattr(import_module(f"fieldmark.tasks.{home}"), name)
+__getattr__ = exports(
+    __name__,
+    {
+        "_loader": (
+            "TaskName",
+            "find_file",
+            "list_tasks",
+            "load_task",
+            "parse_name",
+            "register_task",
+            "task_files",
+        ),
+        "_schema": ("Filter", "Part", "ProbeBlock", "Task", "is_match"),
+    },
+)

@@ -1,0 +1,193 @@
+"""What is in the Ecdysis Foundation's collection, photos of insects from farm fields?
+
+    label     the species, or the lowest rank that is known; the path of ranks where two groups
+              share a name
+    rank      which rank the label is: species, genus, family, order or class
+    unit      the specimen: one may have several photos
+    date      when the field was visited
+    split     train or test, made here, per label and by time (below)
+
+The split. Of each label's photos in order of date, the first 80 % are for training, the rest for
+the test; but photos of one day never part: the day on which the 80 % are reached is a test day as a
+whole. A label seen on one day only is all train. So no test photo of a label is as old as any of
+its training photos, and the split depends on nothing but dates. Photos without a date have no
+split; rows without a photo are left out. Both are counted by `check`. (The suite that published
+this task cut within a day, by the order of the file, and tested labels of one photo that training
+never saw.)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from fieldmark.data._annotations import is_given, read_annotations, refuse_odd, split_counts
+from fieldmark.data._check import counted, image_findings, name_some
+from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
+from fieldmark.errors import DataError
+
+if TYPE_CHECKING:
+    from fieldmark.data.world import World
+
+__all__ = ["INFO", "check", "make", "specimens", "table"]
+
+METADATA = "metadata.csv"
+IMAGE_FOLDER = "images"
+RANKS = ("class", "order", "family", "genus", "species")
+FILE_COLUMNS = (
+    "id", "specimen_id", "image_thumbnail_large", "archival_identifier", "archival_stored",
+    "visit_date", "country", "state_region", "county_region", "us_state_county_fips", "gbif_class",
+    "gbif_order", "gbif_family", "gbif_genus", "gbif_species", "reviewed", "public_url",
+)  # fmt: skip
+NEEDED = ("id", "image_thumbnail_large", "visit_date", *[f"gbif_{each}" for each in RANKS])
+_KEPT = ("specimen_id", "country", "state_region", "county_region")
+
+INFO = Info(
+    title="Ecdysis Foundation insects",
+    licence="none stated; the download page of the Ecdysis Foundation says what is allowed",
+    citation="Ecdysis Foundation: BugBox, the public insect collection, https://bugbox.ecdysis.bio",
+    homepage="https://bugbox.ecdysis.bio/samples/collection-download/1",
+    layout=f"ROOT/{METADATA}\nROOT/{IMAGE_FOLDER}/*.JPG  (file names as in image_thumbnail_large)",
+    sources=(
+        Source(
+            steps="Open https://bugbox.ecdysis.bio/samples/collection-download/1, follow the link "
+            "to the zipped CSV (its address changes with each visit), unpack it and put the table "
+            f"to ROOT/{METADATA}. Then download the photo of each row, column public_url, to "
+            f"ROOT/{IMAGE_FOLDER} under the last part of its address."
+        ),
+    ),
+)
+
+
+def table(root: Path) -> pl.DataFrame:
+    """One row per photo, in the order of the file."""
+    return finish_table(_with_split(specimens(root).drop_nulls("image")), root / METADATA)
+
+
+def specimens(root: Path) -> pl.DataFrame:
+    """All rows of the file, those without a photo too, before the split is made."""
+    path = need(root / METADATA, "the table of the Ecdysis collection", "ecdysis")
+    frame = read_annotations(path, NEEDED)
+    for each in _KEPT:
+        if each not in frame.columns:
+            frame = frame.with_columns(pl.lit(None, pl.String).alias(each))
+    refuse_odd(path, frame, {"id": (is_given("id"), "an id")})
+    frame = frame.with_columns(pl.col(pl.String).str.strip_chars().replace("", None))
+    file = pl.col("image_thumbnail_large").str.split("/").list.last()
+    frame = frame.with_columns(_species()).with_columns(_path(), _rank(), _lowest())
+    return frame.select(
+        "id",
+        pl.format(f"{IMAGE_FOLDER}/{{}}", file).alias("image"),
+        _label(),
+        pl.col("specimen_id").alias("unit"),
+        "rank",
+        *[pl.col(f"gbif_{each}").alias(each) for each in RANKS],
+        pl.col("visit_date").str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False).alias("date"),
+        *[each for each in _KEPT if each != "specimen_id"],
+    )
+
+
+def check(root: Path) -> list[Finding]:
+    """Rows that cannot be used and why, and images that cannot be read."""
+    try:
+        every = specimens(root)
+        rows = table(root)
+    except DataError as error:
+        return [Finding("error", str(error))]
+    return [
+        *_left_out(every, rows),
+        *_class_findings(rows),
+        *image_findings(root, rows.get_column("image")),
+    ]
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Insects caught over three years, in the exact layout."""
+    from fieldmark.data._ecdysis_make import write_ecdysis
+
+    write_ecdysis(root, world, size)
+
+
+# --- names ---
+
+
+def _species() -> pl.Expr:
+    """An epithet alone is no name: the genus stands before it."""
+    species, genus = pl.col("gbif_species"), pl.col("gbif_genus")
+    is_epithet = ~species.str.contains(" ", literal=True) & genus.is_not_null()
+    return pl.when(is_epithet).then(pl.format("{} {}", genus, species)).otherwise(species)
+
+
+def _path() -> pl.Expr:
+    known = [pl.col(f"gbif_{each}").fill_null("") for each in RANKS]
+    return pl.concat_str(known, separator="|").alias("path")
+
+
+def _lowest() -> pl.Expr:
+    return pl.coalesce([f"gbif_{each}" for each in reversed(RANKS)]).alias("lowest")
+
+
+def _rank() -> pl.Expr:
+    given = [
+        pl.when(pl.col(f"gbif_{each}").is_not_null()).then(pl.lit(each)) for each in reversed(RANKS)
+    ]
+    return pl.coalesce(given).alias("rank")
+
+
+def _label() -> pl.Expr:
+    is_shared = pl.col("path").n_unique().over("lowest") > 1
+    is_named = pl.col("lowest").is_not_null()
+    label = pl.when(is_shared & is_named).then("path").when(is_named).then("lowest")
+    return label.alias("label")
+
+
+# --- the split ---
+
+
+def _with_split(frame: pl.DataFrame) -> pl.DataFrame:
+    dates = frame.drop_nulls(["label", "date"]).sort("label", "date")
+    at_80_percent = pl.col("date").get(pl.len() * 4 // 5)
+    first = pl.col("date").first()
+    second = pl.col("date").filter(pl.col("date") > first).first()
+    # Where the 80 % are reached on the first day already, the test begins with the second.
+    begins = pl.when(at_80_percent > first).then(at_80_percent).otherwise(second)
+    cuts = dates.group_by("label").agg(begins.alias("test_begins"))
+    frame = frame.join(cuts, on="label", how="left", maintain_order="left")
+    is_usable = pl.col("label").is_not_null() & pl.col("date").is_not_null()
+    is_test = (pl.col("date") >= pl.col("test_begins")).fill_null(False)
+    side = pl.when(is_test).then(pl.lit("test")).otherwise(pl.lit("train"))
+    return frame.with_columns(split=pl.when(is_usable).then(side)).drop("test_begins")
+
+
+# --- checking ---
+
+
+def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> list[Finding]:
+    told = {
+        "without a photo, left out": len(every) - len(rows),
+        "without a date (YYYY-MM-DD), in no split": rows.get_column("date").null_count(),
+        "without any name, in no split": rows.get_column("label").null_count(),
+    }
+    findings = [Finding("note", f"{counted(n, 'row')} {what}.") for what, n in told.items() if n]
+    n_coarse = rows.filter(pl.col("rank") != "species").height
+    if n_coarse:
+        text = f"{counted(n_coarse, 'photo')} named to a higher rank than species, kept."
+        findings.append(Finding("note", text))
+    return findings
+
+
+def _class_findings(rows: pl.DataFrame) -> list[Finding]:
+    counts = split_counts(rows)
+    n_classes = rows.drop_nulls("split").get_column("label").n_unique()
+    if n_classes < 2:
+        return [Finding("error", f"at least two labels with a date are needed, found {n_classes}.")]
+    if not counts.get("test"):
+        return [Finding("error", "no label was seen on two days: nothing is left for the test.")]
+    tested = set(rows.filter(pl.col("split") == "test").get_column("label"))
+    untested = sorted(set(rows.drop_nulls("split").get_column("label")) - tested)
+    if not untested:
+        return []
+    n = f"{len(untested)} of {n_classes} labels"
+    return [Finding("note", f"{n} seen on one day only, all train: {name_some(untested)}.")]

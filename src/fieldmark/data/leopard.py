@@ -1,0 +1,81 @@
+"""What is in LeopardID2022, photos of individual African leopards?
+
+The columns are those of every Wild Me set (`_coco`). Photos show the scene around the animal, so
+`crop` is its box. 6,825 annotations of 430 known leopards (50 of them seen once) and 19 of unknown
+ones, which are left out. Botswana.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from fieldmark.data._coco import (
+    ANNOTATIONS,
+    IMAGES,
+    METADATA,
+    Coco,
+    check_coco,
+    read_known,
+    read_sightings,
+)
+from fieldmark.data._dataset import Finding, Info, Source
+
+if TYPE_CHECKING:
+    from fieldmark.data.world import World
+
+__all__ = ["ANNOTATIONS", "IMAGES", "INFO", "check", "make", "sightings", "table"]
+
+COCO = Coco(
+    name="leopard",
+    title="LeopardID2022",
+    homes=("leopard.coco", "leopard/leopard.coco", "."),
+    has_dates=False,
+    n_published=6825,
+)
+
+INFO = Info(
+    title="LeopardID 2022",
+    licence="CDLA-Permissive-1.0",
+    citation="Botswana Predator Conservation Trust. Panthera pardus CSV custom export, African "
+    "Carnivore Wildbook, 2022-04-28. Wild Me; Labeled Information Library of Alexandria: Biology "
+    "and Conservation (LILA BC), 2022",
+    homepage="https://lila.science/datasets/leopard-id-2022/",
+    layout=f"ROOT/leopard.coco/{IMAGES}/*.jpg\nROOT/leopard.coco/{ANNOTATIONS}\n"
+    f"ROOT/{METADATA}  (optional: identity, path, split of the published closed-set split)",
+    sources=(
+        Source(
+            url="https://storage.googleapis.com/public-datasets-lila/wild-me/leopard.coco.tar.gz",
+            filename="leopard.coco.tar.gz",
+            mirrors=(
+                "https://lilawildlife.blob.core.windows.net/lila-wildlife/wild-me/leopard.coco.tar.gz",
+                "https://us-west-2.opendata.source.coop.s3.amazonaws.com/agentmorris/lila-wildlife/"
+                "wild-me/leopard.coco.tar.gz",
+            ),
+        ),
+    ),
+)
+
+
+def table(root: Path) -> pl.DataFrame:
+    """One row per annotation of a known individual, in the order of the file."""
+    return read_known(root, COCO)
+
+
+def sightings(root: Path) -> pl.DataFrame:
+    """All annotations, those of unknown individuals too: these have no label."""
+    return read_sightings(root, COCO)
+
+
+def check(root: Path) -> list[Finding]:
+    """What the file leaves out, boxes, individuals seen once, and images that cannot be read."""
+    return check_coco(root, COCO)
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Individuals of one spotted cat over several encounters, in the exact layout."""
+    from fieldmark.data._coco_make import write_coco
+
+    write_coco(root, world, size, COCO)

@@ -1,0 +1,156 @@
+"""What is in Rare Species, 400 animals of the IUCN Red List?
+
+Read from the hub's parquet files, or from ROOT/metadata.csv in the hub's form or in BioCLIP's. In
+the table
+
+    label            the seven ranks joined by "-": Animalia-Chordata-…-Gymnobelideus-leadbeateri
+    kingdom … species   the ranks (species is the epithet), and scientific_name, both parts
+    common_name      not unique: two names stand for two species each
+
+There is no split: the hub calls all of it train, and few-shot protocols draw from all of it. The
+number of rows is what the files hold (11,983 are published), never a constant.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from fieldmark.data._check import class_findings, counted, image_findings, name_some
+from fieldmark.data._dataset import Finding, Info, Source, finish_table
+from fieldmark.data._hub_parquet import find_parts, part_findings, read_parts
+from fieldmark.data._published import Published, published_findings
+from fieldmark.data._read_table import read_columns, read_table
+from fieldmark.data.world import RANKS
+from fieldmark.errors import DataError
+
+if TYPE_CHECKING:
+    from fieldmark.data.world import World
+
+METADATA = "metadata.csv"
+PUBLISHED = Published({"": 11_983}, n_classes=400)
+_HUB = "https://huggingface.co/datasets/imageomics/rare-species"
+
+INFO = Info(
+    title="Rare Species",
+    licence="CC0-1.0 for the compilation; photos keep the licences of their authors",
+    citation="Rare Species Dataset. Imageomics Institute, 2023. doi:10.57967/hf/1981. With: "
+    "Stevens et al. BioCLIP: A Vision Foundation Model for the Tree of Life. CVPR 2024. "
+    "arXiv:2311.18803",
+    homepage=_HUB,
+    layout="ROOT/default/train/*.parquet  (or ROOT/data/train-*.parquet)\n"
+    "or ROOT/metadata.csv and the images its column file_name or filepath names",
+    sources=tuple(
+        Source(
+            url=f"{_HUB}/resolve/refs%2Fconvert%2Fparquet/default/train/{number:04}.parquet",
+            filename=f"default/train/{number:04}.parquet",
+        )
+        for number in range(9)
+    ),
+)
+
+
+def table(root: Path) -> pl.DataFrame:
+    """One row per image, in the order of the files: parquet where there is any, else the CSV."""
+    parts = find_parts(root, {"train": "train"})
+    if parts:
+        origin = root / parts[0].path
+        frame = read_parts(root, parts, needed=("image", "kingdom", "species"))
+        return _finish(frame.drop("split"), origin)
+    path = root / METADATA
+    if not path.is_file():
+        raise DataError(
+            f"{root}  holds neither train parquet files nor {METADATA}: expected one of them. "
+            "`fieldmark datasets rarespecies` shows layout and sources."
+        )
+    return _finish(_read_listed(path), path)
+
+
+def check(root: Path) -> list[Finding]:
+    """Counts, missing files, missing ranks, shared common names, unreadable images."""
+    try:
+        rows = table(root)
+    except DataError as error:
+        return [Finding("error", str(error))]
+    return [
+        *part_findings(find_parts(root, {"train": "train"})),
+        *published_findings(rows, PUBLISHED),
+        *_rank_findings(rows),
+        *class_findings(rows),
+        *image_findings(root, rows.get_column("image")),
+    ]
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Two parquet files as the hub converts them, at least seven photos a species."""
+    from fieldmark.data._rarespecies_make import write_rarespecies
+
+    write_rarespecies(root, world, size)
+
+
+# --- reading ---
+
+
+def _read_listed(path: Path) -> pl.DataFrame:
+    """The CSV, as text, with an id and the rank `class` under its own name."""
+    columns = read_columns(path)
+    frame = read_table(path, columns)
+    image = next((each for each in ("filepath", "file_name") if each in columns), None)
+    if image is None:
+        raise DataError(
+            f"{path}  lacks the column 'filepath' (or 'file_name'): it has {', '.join(columns)}."
+        )
+    if "cls" in columns:  # BioCLIP's form: its `class` is the whole name, not the rank
+        frame = frame.drop("class", strict=False).rename({"cls": "class"})
+    is_empty = frame.get_column(image).is_null()
+    if is_empty.any():
+        line = (is_empty.arg_max() or 0) + 2
+        raise DataError(f"{path}:{line}  {image} is empty: expected the path of an image.")
+    return frame.rename({image: "image"}).with_columns(id="image")
+
+
+def _finish(frame: pl.DataFrame, origin: Path) -> pl.DataFrame:
+    if "common" in frame.columns and "common_name" not in frame.columns:
+        frame = frame.rename({"common": "common_name"})
+    missing = [each for each in (*RANKS, "common_name") if each not in frame.columns]
+    if missing:
+        raise DataError(
+            f"{origin}  lacks the columns {name_some(missing)}: expected the seven ranks and "
+            "common (or common_name)."
+        )
+    ranks = [pl.col(each).cast(pl.String).str.strip_chars().replace("", None) for each in RANKS]
+    frame = frame.with_columns(*ranks, pl.col("common_name").cast(pl.String))
+    names = [pl.col(each).fill_null("") for each in RANKS]
+    frame = frame.with_columns(
+        label=pl.concat_str(names, separator="-"),
+        scientific_name=pl.concat_str(names[-2:], separator=" ").str.strip_chars(),
+    )
+    more = [
+        pl.col(each).cast(pl.String)
+        for each in ("rarespecies_id", "eol_content_id", "eol_page_id")
+        if each in frame.columns
+    ]
+    columns = ("id", "image", "label", *RANKS, "scientific_name", "common_name")
+    return finish_table(frame.select(*columns, *more), origin)
+
+
+# --- checking ---
+
+
+def _rank_findings(rows: pl.DataFrame) -> list[Finding]:
+    findings = []
+    holes = rows.filter(pl.any_horizontal(pl.col(RANKS).is_null()))
+    if len(holes):
+        shown = holes.get_column("label").unique().sort().to_list()
+        text = f"{counted(len(holes), 'image')} with an empty rank: {name_some(shown)}."
+        findings.append(Finding("warning", text))
+    pairs = rows.select("common_name", "label").drop_nulls().unique()
+    shared = pairs.filter(pl.col("common_name").is_duplicated()).get_column("common_name")
+    if len(shared):
+        names = sorted(set(shared))
+        n = counted(len(names), "common name")
+        text = f"{n} of several species: {name_some(names)}."
+        findings.append(Finding("note", text))
+    return findings

@@ -1,0 +1,23 @@
+"""How does a package offer names without importing what is behind them?
+
+`--help` and lists must start at once, so packages whose modules need numpy, polars or torch say
+where each public name lives and load it when it is first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def exports(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package: `homes` are modules (relative to it) and their names."""
+    home_of = {name: module for module, names in homes.items() for name in names}
+
+    def load(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{home_of[name]}"), name)
+
+    return load

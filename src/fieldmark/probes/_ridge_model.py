@@ -1,0 +1,51 @@
+"""What does a fitted linear classifier answer?
+
+Rows go through in blocks, so predicting many rows of many classes needs no rows × classes array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+_BLOCK_VALUES = 1 << 23
+
+
+@dataclass(frozen=True, slots=True)
+class LinearModel:
+    """Decision values `x @ coef_dc + intercept_c`, in float64."""
+
+    present_c: np.ndarray
+    """class number of each column"""
+    coef_dc: np.ndarray
+    intercept_c: np.ndarray
+
+    def decision_function(self, x_nd: np.ndarray) -> np.ndarray:
+        """n × C, or for two classes n: the second one's."""
+        if len(self.present_c) == 2:
+            return np.asarray(x_nd @ self.coef_dc[:, 1] + self.intercept_c[1])
+        return np.concatenate(list(self._blocks(x_nd)))
+
+    def predict(self, x_nd: np.ndarray) -> np.ndarray:
+        """Class numbers; a tie goes to the first."""
+        return np.concatenate(
+            [self.present_c[value_bc.argmax(axis=1)] for value_bc in self._blocks(x_nd)]
+        )
+
+    def lead(self, x_nd: np.ndarray) -> np.ndarray:
+        """The best decision value minus the next; for two classes the size of the one value."""
+        if len(self.present_c) == 2:
+            return np.abs(self.decision_function(x_nd))
+        leads = []
+        for value_bc in self._blocks(x_nd):
+            next_b, best_b = np.partition(value_bc, -2, axis=1)[:, -2:].T
+            leads.append(best_b - next_b)
+        return np.concatenate(leads)
+
+    def _blocks(self, x_nd: np.ndarray) -> Iterator[np.ndarray]:
+        n_block = max(64, _BLOCK_VALUES // (len(self.intercept_c) + x_nd.shape[1]))
+        for start in range(0, max(1, len(x_nd)), n_block):
+            part_bd = x_nd[start : start + n_block].astype(np.float64, copy=False)
+            yield part_bd @ self.coef_dc + self.intercept_c
