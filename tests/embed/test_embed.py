@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fieldmark.data import ImageRef
-from fieldmark.embed import EmbedOptions, cached_models, clean_cache, count_missing, embed
+from fieldmark.embed import Contents, EmbedOptions, cached_models, clean_cache, count_missing, embed
 from fieldmark.embed import _content as content
 from fieldmark.errors import DataError, OutOfMemory
 from fieldmark.models import Features
@@ -263,11 +263,11 @@ def test_missing_features_are_counted_without_side_effects(
 ) -> None:
     monkeypatch.setattr(content, "RACY_NS", 0)
     cache = tmp_path / "cache"
-    assert count_missing(cache, None, photos, refs(photos)) == 20
+    assert count_missing(Contents(cache), None, photos, refs(photos)) == 20
     assert not cache.exists()
     embed(Mean(), photos, refs(photos)[:12], EmbedOptions(cache))
     (known,) = cached_models(cache)
-    assert count_missing(cache, known, photos, refs(photos)) == 8
+    assert count_missing(Contents(cache), known, photos, refs(photos)) == 8
 
 
 def test_last_batch_is_filled_up_for_models_that_want_one_shape(

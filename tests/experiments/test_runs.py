@@ -351,3 +351,24 @@ def test_adding_a_probe_is_one_file(place: Path) -> None:
     with sqlite3.connect("results/fieldmark.db") as db:
         assert db.execute("SELECT protocol FROM run").fetchall() == [("probe/First",)]
         assert db.execute("SELECT DISTINCT prediction FROM prediction_named").fetchall() == [("a",)]
+
+
+def test_changed_pictures_make_a_done_run_stale(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fieldmark.embed._content.RACY_NS", 0)
+    one = ["--model", "m.py:Slow", "--task", "blobs.yaml"]
+    both = [*one, "--model", "m.py:Other"]
+    assert fieldmark("run", *both) == 0
+    before = answers(place / "results")
+    write_image(place / "photos/test/b/1.png", seed=35)
+    assert fieldmark("run", *one) == 0
+    assert main(["plan", *both, "--json"]) == 0
+    jobs = json.loads(capsys.readouterr().out)["jobs"]
+    assert [job["status"] for job in jobs] == ["done", "run"]
+    assert jobs[1]["why"] == "its images have changed since it was done"
+    assert fieldmark("run", *both) == 0
+    assert answers(place / "results") != before
+    assert main(["plan", *both, "--json"]) == 0
+    jobs = json.loads(capsys.readouterr().out)["jobs"]
+    assert [job["status"] for job in jobs] == ["done", "done"]

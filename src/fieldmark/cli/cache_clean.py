@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tyro.conf import Positional
 
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import size, talk
+from fieldmark.cli._show import counted, size, talk
 from fieldmark.errors import UnknownName, UsageError
 
 
@@ -36,5 +36,5 @@ def run(args: Args) -> int:
         names = {each.model for each in cached_models(settings.cache)}
         raise UnknownName("cached model", args.model, names, "fieldmark cache ls")
     total = sum(each.n_bytes for each in gone)
-    talk(f"{len(gone)} models deleted, {size(total)} freed.")
+    talk(f"{counted(len(gone), 'model')} deleted, {size(total)} freed.")
     return 0

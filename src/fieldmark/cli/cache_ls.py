@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tyro.conf import Positional
 
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import show_rows, size, talk
+from fieldmark.cli._show import counted, show_rows, size, talk
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +42,6 @@ def run(args: Args) -> int:
     show_rows(rows, args.json, right=("features", "dim", "size"))
     if not args.json:
         total = sum(each.n_bytes for each in found)
-        talk(f"{len(found)} models, {size(total)} in {settings.cache}. `cache clean` deletes.")
+        n = counted(len(found), "model")
+        talk(f"{n}, {size(total)} in {settings.cache}. `cache clean` deletes.")
     return 0

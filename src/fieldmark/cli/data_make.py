@@ -7,6 +7,7 @@ examples:
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from tyro.conf import Positional, arg
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import talk
 from fieldmark.errors import DataError, UsageError
+from fieldmark.settings import dataset_key
 
 MARK = "SYNTHETIC.txt"
 """says that everything beside it was drawn"""
@@ -65,7 +67,7 @@ def run(args: Args) -> int:
     talk(f"{root}  holds a synthetic `{args.name}` of about {args.size} images.")
     talk(
         f"next: fieldmark data check {args.name}"
-        + (f" --data {args.name}={root}" if args.out else "")
+        + (f" --data {shlex.quote(f'{dataset_key(args.name)}={root}')}" if args.out else "")
     )
     return 0
 

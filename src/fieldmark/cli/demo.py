@@ -9,6 +9,7 @@ examples:
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import shutil
 import time
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ def run(args: Args) -> int:
         talk(
             f"\n{len(MODELS)} models on {len(TASKS)} tasks in {took:.0f} s. All of it: {args.out}/"
         )
-        talk(f"next:  fieldmark table --by-part --task newt --results {settings.results}")
+        where = shlex.quote(str(settings.results))
+        talk(f"next:  fieldmark table --by-part --task newt --results {where}")
         talk("       fieldmark models        fieldmark tasks        fieldmark run --help")
     return 0
 

@@ -8,6 +8,7 @@ examples:
 
 from __future__ import annotations
 
+import shlex
 import sys
 
 from fieldmark.cli._grid_flags import GridFlags, read_jobs
@@ -33,6 +34,6 @@ def run(args: Args) -> int:
     if not args.common.quiet and (outcome.n_done or n_before):
         done = counted(outcome.n_done, "run")
         talk(f"{done} finished, {n_before} done before: {settings.store}")
-        talk(f"next: fieldmark table --results {settings.results}")
+        talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
     end(plan, outcome, args.common.debug)
     return 0

@@ -10,7 +10,8 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fieldmark.data._make import LEAST_SPECIES, need_species
+from fieldmark.data._made import species_pool
+from fieldmark.data._make import LEAST_SPECIES
 from fieldmark.data.world import Scene, Species, World
 
 PLANTS = ("herb", "tree")
@@ -39,8 +40,8 @@ def portraits(
 
     `plans` are the body plans to show; others fill up where the world has too few of them.
     """
-    need_species(world, dataset)
-    pool = _pool(world, plans)
+    n_least = LEAST_SPECIES if plans else len(world.species)
+    pool = [world.species[each] for each in species_pool(world, dataset, n_least, *plans)]
     chosen = pool[: max(LEAST_SPECIES, min(len(pool), size // len(pattern)))]
     for number in range(max(size, len(pattern) * len(chosen))):
         turn, rank = divmod(number, len(chosen))
@@ -49,14 +50,6 @@ def portraits(
             species=chosen[rank].index, individual=turn, burst=number, condition=condition
         )
         yield Portrait(chosen[rank], rank, turn, split, scene)
-
-
-def _pool(world: World, plans: Sequence[str]) -> list[Species]:
-    wanted = list(world.of_plan(*plans)) if plans else list(world.species)
-    if len(wanted) >= LEAST_SPECIES:
-        return wanted
-    others = [each for each in world.species if each not in wanted]
-    return [*wanted, *others[: LEAST_SPECIES - len(wanted)]]
 
 
 def encode(world: World, scene: Scene) -> bytes:

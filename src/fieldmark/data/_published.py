@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from fieldmark.data._annotations import size_findings, split_counts
 from fieldmark.data._check import counted, name_some
 from fieldmark.data._dataset import Finding
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """Counts of the published dataset."""
+def published_findings(
+    rows: pl.DataFrame, published: Mapping[str, int], n_classes: int = 0
+) -> list[Finding]:
+    """A note where counts differ; copies made by fieldmark and subsets always do.
 
-    n_images: Mapping[str, int]
-    """split → images; "" = all, of a dataset without splits"""
-    n_classes: int = 0
-    """0 = not compared"""
-
-
-def published_findings(rows: pl.DataFrame, published: Published) -> Iterator[Finding]:
-    """A note for each count that differs; copies made by fieldmark and subsets always do."""
-    counts = dict(rows.group_by("split").len().rows())
-    for split, n_expected in published.n_images.items():
-        n = counts.get(split or None, 0)
-        if n not in (0, n_expected):
-            which = f"{split}: " if split else ""
-            text = f"{which}{counted(n, 'image')} where {n_expected:,} are published."
-            yield Finding("note", text)
-    n_classes = rows.get_column("label").n_unique()
-    if published.n_classes not in (0, n_classes):
-        n_text = counted(n_classes, "class", "classes")
-        yield Finding("note", f"{n_text} where {published.n_classes:,} are published.")
+    `published` maps a split to its images, "images" those of a dataset without splits; `n_classes`
+    0 = not compared.
+    """
+    found = {**split_counts(rows), "images": len(rows)}
+    expected = dict(published)
+    if n_classes:
+        expected["classes"] = n_classes
+        found["classes"] = rows.get_column("label").n_unique()
+    return size_findings(found, expected)
 
 
 def split_findings(

@@ -18,7 +18,7 @@ import polars as pl
 from fieldmark.data._check import class_findings, image_findings, name_some
 from fieldmark.data._class_folders import ClassFolders, folder_findings, list_class_folders
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._published import Published, published_findings, split_findings
+from fieldmark.data._published import published_findings, split_findings
 from fieldmark.data._read_table import read_table
 from fieldmark.errors import DataError
 
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 SPLIT_FOLDERS = {"train": "train", "valid": "val", "test": "test"}
 NAMES_FILE = "birds.csv"
-PUBLISHED = Published({"train": 84_635, "val": 2_625, "test": 2_625}, n_classes=525)
+PUBLISHED = {"train": 84_635, "val": 2_625, "test": 2_625}
+N_CLASSES = 525
 
 INFO = Info(
     title="Birds 525 Species",
@@ -64,7 +65,7 @@ def check(root: Path) -> list[Finding]:
     return [
         *folder_findings(found),
         *_spelling_findings(found),
-        *published_findings(rows, PUBLISHED),
+        *published_findings(rows, PUBLISHED, N_CLASSES),
         *split_findings(root, rows, folders),
         *class_findings(rows),
         *image_findings(root, rows.get_column("image")),

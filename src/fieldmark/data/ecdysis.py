@@ -117,7 +117,8 @@ def _species() -> pl.Expr:
     """An epithet alone is no name: the genus stands before it."""
     species, genus = pl.col("gbif_species"), pl.col("gbif_genus")
     is_epithet = ~species.str.contains(" ", literal=True) & genus.is_not_null()
-    return pl.when(is_epithet).then(pl.format("{} {}", genus, species)).otherwise(species)
+    named = pl.when(is_epithet).then(pl.format("{} {}", genus, species)).otherwise(species)
+    return named.alias("gbif_species")
 
 
 def _path() -> pl.Expr:

@@ -52,7 +52,7 @@ _TABLES = (
 
 INFO = Info(
     title="Fish-Vista: visual traits",
-    licence="each photo has its own (column `license` of the tables), CC BY-NC and others",
+    licence="each photo has its own (column `license` of the tables)",
     citation="Mehrab et al. Fish-Vista: A Multi-Purpose Dataset for Understanding & Identification "
     "of Traits from Images. CVPR 2025. arXiv:2407.08027",
     homepage="https://huggingface.co/datasets/imageomics/fish-vista",

@@ -39,7 +39,7 @@ FOLDERS = {"train": "DF20_300", "val": "DF21_300"}
 FILES = {split: f"FungiCLEF2023_{split}_metadata_PRODUCTION.csv" for split in FOLDERS}
 POISON_FILE = "poison_status_list.csv"
 NEEDED = ("image_path", "class_id", "observationID")
-PUBLISHED = {"train": 295_938, "val": 60_832}
+PUBLISHED = {"train": 295_938}
 _ADDRESS = "http://ptak.felk.cvut.cz/plants/DanishFungiDataset"
 
 INFO = Info(

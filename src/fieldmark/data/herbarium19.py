@@ -14,7 +14,7 @@ import polars as pl
 from fieldmark.data._check import class_findings, image_findings
 from fieldmark.data._class_folders import ClassFolders, folder_findings, list_class_folders
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._published import Published, published_findings, split_findings
+from fieldmark.data._published import published_findings, split_findings
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ SPLIT_FOLDERS = {
     "validation": "val",
     "small-validation": "val",
 }
-PUBLISHED = Published({"train": 34_225, "val": 2_679}, n_classes=683)
+PUBLISHED = {"train": 34_225, "val": 2_679}
+N_CLASSES = 683
 _ADDRESS = "https://storage.googleapis.com/nybg/herbarium-2019-fgvc6"
 
 INFO = Info(
@@ -40,11 +41,13 @@ INFO = Info(
         Source(
             url=f"{_ADDRESS}/train.tar.gz",
             filename="train.tar.gz",
+            n_bytes=38_000_000_000,
             md5="53c6b9ee2f831f5101dbe00958091dc8",
         ),
         Source(
             url=f"{_ADDRESS}/validation.tar.gz",
             filename="validation.tar.gz",
+            n_bytes=3_000_000_000,
             md5="2f854d580949e54f114993a74adc3d4b",
         ),
     ),
@@ -65,7 +68,7 @@ def check(root: Path) -> list[Finding]:
         return [Finding("error", str(error))]
     return [
         *folder_findings(found),
-        *published_findings(rows, PUBLISHED),
+        *published_findings(rows, PUBLISHED, N_CLASSES),
         *split_findings(root, rows, {"train": "train", "val": "validation"}),
         *class_findings(rows),
         *image_findings(root, rows.get_column("image")),

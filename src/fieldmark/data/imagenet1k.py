@@ -26,7 +26,7 @@ from fieldmark.data._class_folders import folder_findings, list_class_folders
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._hub_parquet import Part, find_parts, label_names, part_findings, read_parts
 from fieldmark.data._imagenet_names import ClassName, read_class_names
-from fieldmark.data._published import Published, published_findings, split_findings
+from fieldmark.data._published import published_findings, split_findings
 from fieldmark.data._unique_names import unique_names
 from fieldmark.errors import DataError
 
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 PARTS = {"train": "train", "validation": "val"}
 SPLIT_FOLDERS = {"train": "train", "val": "val", "validation": "val"}
-PUBLISHED = Published({"train": 1_281_167, "val": 50_000}, n_classes=1_000)
+PUBLISHED = {"train": 1_281_167, "val": 50_000}
+N_CLASSES = 1_000
 
 INFO = Info(
     title="ImageNet-1K (ILSVRC 2012)",
@@ -79,7 +80,7 @@ def check(root: Path) -> list[Finding]:
         *part_findings(parts),
         *_test_findings(root),
         *_name_findings(rows),
-        *published_findings(rows, PUBLISHED),
+        *published_findings(rows, PUBLISHED, N_CLASSES),
         *split_findings(root, rows, places),
         *class_findings(rows),
         *image_findings(root, rows.get_column("image")),

@@ -22,7 +22,7 @@ import polars as pl
 from fieldmark.data._check import class_findings, image_findings, name_some
 from fieldmark.data._class_folders import ClassFolders, folder_findings, list_class_folders
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._published import Published, published_findings, split_findings
+from fieldmark.data._published import published_findings, split_findings
 from fieldmark.data._read_json import read_json_object
 from fieldmark.data._unique_names import unique_names
 from fieldmark.data.world import RANKS
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from fieldmark.data.world import World
 
 NAME_FILES = ("val.json", "train_mini.json", "train.json")
-PUBLISHED = Published({"train": 500_000, "val": 100_000, "train_full": 2_686_843}, n_classes=10_000)
+PUBLISHED = {"train": 500_000, "val": 100_000}
+N_CLASSES = 10_000
 _ADDRESS = "https://ml-inat-competition-datasets.s3.amazonaws.com/2021"
 
 INFO = Info(
@@ -49,6 +50,7 @@ INFO = Info(
         Source(
             url=f"{_ADDRESS}/train_mini.tar.gz",
             filename="train_mini.tar.gz",
+            n_bytes=42_000_000_000,
             md5="db6ed8330e634445efc8fec83ae81442",
         ),
         Source(
@@ -60,6 +62,7 @@ INFO = Info(
         Source(
             url=f"{_ADDRESS}/val.json.tar.gz",
             filename="val.json.tar.gz",
+            kind="annotations",
             md5="4d761e0f6a86cc63e8f7afc91f6a8f0b",
         ),
     ),
@@ -81,7 +84,7 @@ def check(root: Path) -> list[Finding]:
     return [
         *folder_findings(found),
         *_variant_findings(rows),
-        *published_findings(rows, PUBLISHED),
+        *published_findings(rows, PUBLISHED, N_CLASSES),
         *split_findings(root, rows, {"train": "train_mini", "val": "val"}),
         *class_findings(rows),
         *image_findings(root, rows.get_column("image")),

@@ -212,9 +212,8 @@ def _leak_findings(rows: pl.DataFrame) -> list[Finding]:
 def _class_findings(rows: pl.DataFrame) -> list[Finding]:
     known = set(rows.filter(pl.col("split") == "train").get_column("label"))
     if len(known) < 2:
-        return [
-            Finding("error", f"train has {counted(len(known), 'class', 'classes')}: expected 2")
-        ]
+        n = counted(len(known), "class", "classes")
+        return [Finding("error", f"at least two classes are needed in train, found {n}.")]
     unseen = sorted(set(rows.get_column("label")) - known)
     if not unseen:
         return []

@@ -217,7 +217,7 @@ def _order_findings(every: pl.DataFrame) -> list[Finding]:
     told = {
         "gap": "with missing frames in between",
         "disorder": "whose frames are not in order in the file (they are put in order)",
-        "twins": "that list a frame twice",
+        "twins": "with a frame listed twice",
     }
     return [
         Finding("warning", f"{counted(len(names), 'clip')} {told[kind]}: {name_some(names)}.")

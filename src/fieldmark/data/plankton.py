@@ -21,7 +21,7 @@ import polars as pl
 from fieldmark.data._check import class_findings, image_findings
 from fieldmark.data._class_folders import ClassFolders, folder_findings, list_class_folders
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._published import Published, published_findings, split_findings
+from fieldmark.data._published import published_findings, split_findings
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ SPLIT_FOLDERS = {
     "phytoplankton_Utö_2021_labeled": "val",
 }
 """The names by which the archives unpack are read too."""
-PUBLISHED = Published({"train": 63_074, "val": 151_236})
+PUBLISHED = {"train": 63_074, "val": 151_236}
 _TAXON = re.compile(r"[A-Z][a-z]+([ _][a-z]{3,})?")
 _ADDRESS = "https://b2share.eudat.eu/records"
 

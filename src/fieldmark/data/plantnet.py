@@ -21,7 +21,7 @@ import polars as pl
 from fieldmark.data._check import class_findings, counted, image_findings, name_some
 from fieldmark.data._class_folders import ClassFolders, folder_findings, list_class_folders
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._published import Published, published_findings, split_findings
+from fieldmark.data._published import published_findings, split_findings
 from fieldmark.data._read_json import read_json_object
 from fieldmark.data._unique_names import shared_names, unique_names
 from fieldmark.errors import DataError
@@ -34,7 +34,8 @@ SPLIT_FOLDERS = {"train": "train", "val": "val", "test": "test"}
 METADATA = "plantnet300K_metadata.json"
 NAMES = "plantnet300K_species_id_2_name.json"
 INDEX = "class_idx_to_species_id.json"
-PUBLISHED = Published({"train": 243_916, "val": 31_118, "test": 31_112}, n_classes=1_081)
+PUBLISHED = {"train": 243_916, "val": 31_118, "test": 31_112}
+N_CLASSES = 1_081
 _PHOTO_FACTS = ("obs_id", "organ", "author", "license", "split", "species_id")
 
 INFO = Info(
@@ -75,7 +76,7 @@ def check(root: Path) -> list[Finding]:
         *folder_findings(found),
         *_name_findings(home, rows, names),
         *_metadata_findings(home, rows),
-        *published_findings(rows, PUBLISHED),
+        *published_findings(rows, PUBLISHED, N_CLASSES),
         *split_findings(home, rows, folders),
         *class_findings(rows),
         *image_findings(root, rows.get_column("image")),

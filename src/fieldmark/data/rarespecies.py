@@ -21,7 +21,7 @@ import polars as pl
 from fieldmark.data._check import class_findings, counted, image_findings, name_some
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._hub_parquet import find_parts, part_findings, read_parts
-from fieldmark.data._published import Published, published_findings
+from fieldmark.data._published import published_findings
 from fieldmark.data._read_table import read_columns, read_table
 from fieldmark.data.world import RANKS
 from fieldmark.errors import DataError
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from fieldmark.data.world import World
 
 METADATA = "metadata.csv"
-PUBLISHED = Published({"": 11_983}, n_classes=400)
+PUBLISHED = {"images": 11_983}
+N_CLASSES = 400
 _HUB = "https://huggingface.co/datasets/imageomics/rare-species"
 
 INFO = Info(
@@ -46,8 +47,10 @@ INFO = Info(
         Source(
             url=f"{_HUB}/resolve/refs%2Fconvert%2Fparquet/default/train/{number:04}.parquet",
             filename=f"default/train/{number:04}.parquet",
+            n_bytes=n_mb * 1_000_000,
+            kind="images",
         )
-        for number in range(9)
+        for number, n_mb in enumerate((505, 499, 518, 508, 516, 510, 520, 516, 228))
     ),
 )
 
@@ -76,7 +79,7 @@ def check(root: Path) -> list[Finding]:
         return [Finding("error", str(error))]
     return [
         *part_findings(find_parts(root, {"train": "train"})),
-        *published_findings(rows, PUBLISHED),
+        *published_findings(rows, PUBLISHED, N_CLASSES),
         *_rank_findings(rows),
         *class_findings(rows),
         *image_findings(root, rows.get_column("image")),
@@ -127,6 +130,8 @@ def _finish(frame: pl.DataFrame, origin: Path) -> pl.DataFrame:
         label=pl.concat_str(names, separator="-"),
         scientific_name=pl.concat_str(names[-2:], separator=" ").str.strip_chars(),
     )
+    if "rarespecies_id" in frame.columns:
+        frame = frame.with_columns(id=pl.coalesce("rarespecies_id", "id"))
     more = [
         pl.col(each).cast(pl.String)
         for each in ("rarespecies_id", "eol_content_id", "eol_page_id")

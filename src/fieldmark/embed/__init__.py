@@ -1,9 +1,11 @@
 """Images to features: once, cached by content, resumable."""
 
+from fieldmark.embed._content import Contents
 from fieldmark.embed._engine import Embedded, EmbedOptions, embed
 from fieldmark.embed._usage import ModelCache, cached_models, clean_cache, count_missing
 
 __all__ = [
+    "Contents",
     "EmbedOptions",
     "Embedded",
     "ModelCache",

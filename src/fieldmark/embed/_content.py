@@ -13,8 +13,13 @@ import hashlib
 import os
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from fieldmark.data import ImageRef, read_bytes
+from fieldmark.errors import DataError
 
 RACY_NS = 2_000_000_000
 
@@ -79,6 +84,19 @@ class ContentMemory:
             return {}
         return found
 
+    def touched(self, root: Path, images: Iterable[str]) -> list[str]:
+        """The images that were hashed once and whose files are no longer as they were then."""
+        known = "SELECT stamp FROM content WHERE name = ?"
+        try:
+            return [
+                image
+                for image in images
+                if (row := self._db.execute(known, (self._name(root, image),)).fetchone())
+                and row[0] != self._stamp(root, image)
+            ]
+        except sqlite3.DatabaseError:
+            return []
+
     def remember(self, root: Path, keys: dict[str, bytes]) -> None:
         rows = [
             (self._name(root, image), mark, key)
@@ -98,7 +116,7 @@ class ContentMemory:
         if self._path is None:
             return _connect(None)
         try:
-            self._path.unlink(missing_ok=True)
+            self._path.replace(self._path.with_suffix(".damaged"))
             return _connect(self._path)
         except (OSError, sqlite3.DatabaseError):
             return _connect(None)
@@ -117,6 +135,33 @@ class ContentMemory:
             except OSError:
                 self._stamps[path] = None
         return self._stamps[path]
+
+
+@dataclass(slots=True)
+class Contents:
+    """What the images of datasets hold now; writes nothing, and reads only files that changed."""
+
+    cache: Path
+    seen: dict[tuple[Path, str], bytes | None] = field(default_factory=dict)
+
+    def keys(self, root: Path, items: Sequence[ImageRef]) -> dict[ImageRef, bytes]:
+        """The cache keys of the items whose content is known; of files never hashed it is not."""
+        new = {ref.image for ref in items if (root, ref.image) not in self.seen}
+        if new:
+            self._look(root, new)
+        known = ((ref, self.seen.get((root, ref.image))) for ref in items)
+        return {ref: item_key(content, ref.crop) for ref, content in known if content is not None}
+
+    def _look(self, root: Path, images: set[str]) -> None:
+        memory = ContentMemory(self.cache / "content.db", read_only=True)
+        try:
+            found = memory.recall(root, images)
+            for image in memory.touched(root, images - found.keys()):
+                with suppress(DataError):
+                    found[image] = content_key(read_bytes(root, image))
+        finally:
+            memory.close()
+        self.seen.update({(root, image): found.get(image) for image in images})
 
 
 def _connect(path: Path | None, read_only: bool = False) -> sqlite3.Connection:

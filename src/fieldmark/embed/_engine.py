@@ -56,6 +56,8 @@ class Embedded:
     """image → why it cannot be read"""
     n_computed: int
     seconds: float
+    keys: dict[ImageRef, bytes]
+    """what stands for the content of each image that was read"""
 
 
 def embed(
@@ -322,4 +324,4 @@ def _collect(
     features = np.full((len(items), rows.dim), np.nan, np.float32)
     good = [keys[ref] for ref, ok in zip(items, is_ok, strict=True) if ok]
     features[is_ok] = rows.gather(good)
-    return Embedded(features, is_ok, bad, n_computed, seconds)
+    return Embedded(features, is_ok, bad, n_computed, seconds, keys)

@@ -169,6 +169,20 @@ def read_about(folder: Path) -> dict[str, Any] | None:
     return about if isinstance(about, dict) else None
 
 
+def is_features(folder: Path) -> bool:
+    """Was this folder made here?"""
+    return (folder / "model.json").is_file() or any(folder.glob("rows-*.keys"))
+
+
+def delete_features(folder: Path) -> None:
+    """Deletes what was written here, and the folder if nothing else is in it."""
+    for pattern in ("rows-*.keys", "rows-*.values", "model.json*"):
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+
+
 def count_rows(folder: Path) -> int:
     """How many features the folder holds, without reading them."""
     sizes: Iterable[int] = (path.stat().st_size for path in folder.glob("rows-*.keys"))

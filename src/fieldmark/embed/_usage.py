@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from fieldmark.data import ImageRef
-from fieldmark.embed._content import ContentMemory, item_key
-from fieldmark.embed._rows import count_rows, read_about, read_keys
+from fieldmark.embed._content import Contents
+from fieldmark.embed._rows import (
+    count_rows,
+    delete_features,
+    is_features,
+    read_about,
+    read_keys,
+)
+from fieldmark.errors import DataError
 
 N = TypeVar("N", int, float)
 
@@ -35,7 +41,7 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
     for folder in sorted((cache / "features").glob("*")):
         about = read_about(folder) or {}
         name = str(about.get("model", "unknown"))
-        if folder.is_dir() and model in name:
+        if is_features(folder) and model in name:
             n_bytes = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
             found.append(
                 ModelCache(
@@ -58,31 +64,26 @@ def _number(value: object, kind: Callable[[Any], N]) -> N | None:
 
 
 def count_missing(
-    cache: Path, known: ModelCache | None, root: Path, items: Sequence[ImageRef]
+    contents: Contents, known: ModelCache | None, root: Path, items: Sequence[ImageRef]
 ) -> int:
-    """How many features would have to be computed; reads no image and writes nothing.
+    """How many features would have to be computed, as far as can be told without reading images.
 
-    A file whose content is not remembered counts as missing.
+    A file whose content is not known counts as missing.
     """
     if known is None:
         return len(set(items))
-    memory = ContentMemory(cache / "content.db", read_only=True)
-    try:
-        contents = memory.recall(root, {ref.image for ref in items})
-    finally:
-        memory.close()
-    have = read_keys(known.folder)
-    return sum(
-        ref.image not in contents or item_key(contents[ref.image], ref.crop) not in have
-        for ref in set(items)
-    )
+    keys, have = contents.keys(root, items), read_keys(known.folder)
+    return sum(keys.get(ref) not in have for ref in set(items))
 
 
 def clean_cache(cache: Path, model: str = "") -> list[ModelCache]:
     """Deletes the features of the models whose name contains `model` ("" = all); returns them."""
     gone = cached_models(cache, model)
-    for each in gone:
-        shutil.rmtree(each.folder)
-    if not model:
-        (cache / "content.db").unlink(missing_ok=True)
+    try:
+        for each in gone:
+            delete_features(each.folder)
+        if not model and cache.is_dir():
+            (cache / "content.db").unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{cache}  cannot be cleaned: {error.strerror or error}.") from error
     return gone

@@ -107,7 +107,7 @@ def run_one(
         if not is_mine:
             progress.say("    another process is on it: left to that one")
             return False
-        if force:
+        if force or planned.is_redo:
             store.drop_run(spec.key)
         run = store.begin_run(spec, _record(job, command), fingerprint=model.fingerprint)
         have = {(each.part, each.repeat) for each in store.finished_parts(run)}

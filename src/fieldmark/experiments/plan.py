@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from fieldmark.data import ImageRef
-from fieldmark.embed import ModelCache, cached_models, count_missing
+from fieldmark.embed import Contents, ModelCache, cached_models, count_missing
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import MissingData, Prepared, Tables, prepare
-from fieldmark.protocols import PROTOCOLS, items_of
+from fieldmark.protocols import PROTOCOLS, content_of, items_of
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
 
@@ -36,6 +36,8 @@ class Planned:
     n_missing: int = 0
     """of these, the ones whose features must be computed (jobs before it counted in)"""
     n_parts: int = 0
+    is_redo: bool = False
+    """it was done, with images that have changed since"""
     seconds: float | None = None
     """None: nothing measured yet to judge by"""
     n_bytes: int | None = None
@@ -64,10 +66,11 @@ class Plan:
 
 
 def make_plan(jobs: Sequence[Job], settings: Settings, force: bool = False) -> Plan:
-    """What would happen. Reads tables and the store; never an image, never a weight."""
+    """What would happen. Reads tables, the store and files that changed; never a weight."""
     tables = Tables(settings)
     caches: dict[str, ModelCache] = {each.model: each for each in cached_models(settings.cache)}
     counted: set[tuple[str, Path, ImageRef]] = set()
+    contents = Contents(settings.cache)
     with Store.open(settings.store, read_only=True) as store:
         history = store.runs(RunFilter(states=("done",)))
         claims = store.claims()
@@ -77,15 +80,32 @@ def make_plan(jobs: Sequence[Job], settings: Settings, force: bool = False) -> P
             first = _judge(job, tables)
             if first.prepared is not None and first.status == "run":
                 key = first.prepared.spec.key
-                if key in done and not force:
+                is_done = key in done and not force
+                if is_done and not _is_stale(first.prepared, store, contents):
                     first = Planned(job, "done", "in the store already", first.prepared)
                 elif key in claims:
                     holder = claims[key]
                     first = Planned(job, "claimed", f"by process {holder.pid} on {holder.host}")
                 else:
-                    first = _measure(first, settings, caches, history, counted)
+                    first = _measure(first, contents, caches, history, counted)
+                    if is_done:
+                        why = "its images have changed since it was done"
+                        first = replace(first, why=why, is_redo=True)
             planned.append(first)
     return Plan(tuple(planned))
+
+
+def _is_stale(prepared: Prepared, store: Store, contents: Contents) -> bool:
+    """Do the images hold something else than when the run was done? Unknown ones are trusted."""
+    job, run = prepared.job, store.run(prepared.spec.key)
+    assert run is not None
+    then = {each.part: (each.info or {}).get("content") for each in store.finished_parts(run.id)}
+    for part in prepared.parts:
+        keys = contents.keys(prepared.root, items_of(job.task, [part], job.draw))
+        now = content_of(job.task, part, job.draw, keys)
+        if now and then.get(part.name) and now != then[part.name]:
+            return True
+    return False
 
 
 def disk_left(settings: Settings) -> int:
@@ -117,7 +137,7 @@ def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
 
 def _measure(
     planned: Planned,
-    settings: Settings,
+    contents: Contents,
     caches: dict[str, ModelCache],
     history: Sequence[Run],
     counted: set[tuple[str, Path, ImageRef]],
@@ -128,7 +148,7 @@ def _measure(
     fresh = [ref for ref in refs if (job.model, prepared.root, ref) not in counted]
     counted.update((job.model, prepared.root, ref) for ref in refs)
     cache = caches.get(job.model)
-    n_missing = count_missing(settings.cache, cache, prepared.root, fresh)
+    n_missing = count_missing(contents, cache, prepared.root, fresh)
     n_bytes = n_missing * (cache.dim * 4 + 24) if cache else (None if fresh else 0)
     return Planned(
         job,

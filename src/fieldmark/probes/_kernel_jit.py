@@ -30,20 +30,21 @@ def has_numba() -> bool:
 
 def compiled(function: Function) -> Function:
     """The function as machine code, compiled when first called with a kind of argument."""
-    import numba
+    from numba.core import config
 
-    kept = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = kept or str(load_settings().cache / "compiled")
+    own: Any = config
+    kept = own.CACHE_DIR
+    own.CACHE_DIR = kept or str(load_settings().cache / "compiled")
     try:
         return _jit(function, is_kept=True)
     except RuntimeError:  # no folder can be written to: compiled anew in each process
         return _jit(function, is_kept=False)
     finally:
-        numba.config.CACHE_DIR = kept
+        own.CACHE_DIR = kept
 
 
 def _jit(function: Function, is_kept: bool) -> Function:
     import numba
 
-    made: Function = numba.njit(cache=is_kept, nogil=True, fastmath=_PROMISES)(function)
-    return made
+    made: Any = numba.njit(cache=is_kept, nogil=True, fastmath=_PROMISES)(function)
+    return made  # type: ignore[no-any-return]

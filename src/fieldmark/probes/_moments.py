@@ -2,10 +2,11 @@
 
 One pass in blocks gives, for each fold, counts and sums by class, second moments and ranges; a
 training set is the sum of its folds, never a total minus a rest, so nothing cancels. Products are
-taken in float64 about a sample mean. Class weights change with the training set, so a weighted
-second moment is summed for each of them.
+taken in float64 about a sample mean. Balanced class weights differ a little from one training set
+to the next (by one row in a class): the second moments carry the weights of all rows, and the small
+difference is summed for each training set, in float32 products where rows are many.
 
-Memory beyond the features: `folds × classes × width` float64 for the class sums, `(folds + 1) ×
+Memory beyond the features: `folds × classes × width` float64 for the class sums, `2 × folds ×
 width²` for the second moments and a few blocks of `BLOCK_ROWS` rows.
 """
 
@@ -16,12 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsyrk, ssyrk
 
 BLOCK_ROWS = 4096
 _SAMPLE_ROWS = 2048
-_WHOLE = -1
-"""the training set that leaves nothing out"""
+_SAME = 1e-12
+"""weights that differ by a smaller share are equal"""
+_MANY = 16
+"""rows for each feature, from which second moments are well enough conditioned for float32"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +53,18 @@ class Moments:
     low_fd: np.ndarray
     high_fd: np.ndarray
     second_fdd: np.ndarray
-    """plain: of each fold's rows; balanced: of each training set, the whole one last"""
+    """of each fold's rows, with the weights of the set of all rows"""
+    extra_fdd: np.ndarray
+    """what the other weights of the training set without a fold add; none unless balanced"""
     is_balanced: bool
 
-    def without(self, fold: int = _WHOLE) -> TrainingSet:
+    def without(self, fold: int = -1) -> TrainingSet:
         """The rows of every other fold; by default all rows."""
         kept = [each for each in range(len(self.count_fc)) if each != fold]
         count_c = self.count_fc[kept].sum(axis=0)
+        second_dd = _total(self.second_fdd, kept)
+        if self.is_balanced and fold >= 0:
+            second_dd += self.extra_fdd[fold]
         low_d, high_d = self.low_fd[kept].min(axis=0), self.high_fd[kept].max(axis=0)
         return TrainingSet(
             offset_d=self.offset_d,
@@ -65,7 +73,7 @@ class Moments:
             square_d=self.square_fd[kept].sum(axis=0),
             is_constant_d=low_d == high_d,
             weight_c=balanced_weights(count_c) if self.is_balanced else np.ones(len(count_c)),
-            second_dd=self.second_fdd[fold] if self.is_balanced else _total(self.second_fdd, kept),
+            second_dd=second_dd,
         )
 
 
@@ -90,27 +98,23 @@ def measure(
         square_fd=np.zeros((n_folds, width)),
         low_fd=np.full((n_folds, width), np.inf),
         high_fd=np.full((n_folds, width), -np.inf),
-        second_fdd=np.zeros((n_folds + is_balanced, width, width)),
+        second_fdd=np.zeros((n_folds, width, width)),
+        extra_fdd=np.zeros((n_folds * is_balanced, width, width)),
         is_balanced=is_balanced,
     )
-    roots = _root_weights(count_fc) if is_balanced else None
+    weight_c = balanced_weights(count_fc.sum(axis=0))
+    extra_dtype = np.float32 if len(x_nd) >= _MANY * width else np.float64
     for rows_b in _blocks(fold_n):
-        part_bd = x_nd[rows_b] - offset_d
-        _add_block(found, part_bd, code_n[rows_b], fold_n[rows_b])
-        if roots is None:
-            _add_second(found, part_bd, fold_n[rows_b])
-        else:
-            _add_weighted(found, part_bd, roots[:, code_n[rows_b]], fold_n[rows_b])
-    for second_dd in found.second_fdd:
+        part_bd, code_b, fold_b = x_nd[rows_b] - offset_d, code_n[rows_b], fold_n[rows_b]
+        _add_block(found, part_bd, code_b, fold_b)
+        if is_balanced:
+            _add_extra(found, part_bd.astype(extra_dtype), code_b, fold_b)
+            part_bd *= np.sqrt(weight_c[code_b])[:, None]
+        for fold, rows in _slices(fold_b):
+            dsyrk(1.0, part_bd[rows].T, beta=1.0, c=found.second_fdd[fold].T, overwrite_c=1)
+    for second_dd in (*found.second_fdd, *found.extra_fdd):
         second_dd += np.tril(second_dd, -1).T
     return found
-
-
-def _root_weights(count_fc: np.ndarray) -> np.ndarray:
-    """Root of the balanced weight by training set (the whole one last) and class."""
-    total_c = count_fc.sum(axis=0)
-    sets = [balanced_weights(total_c - held_c) for held_c in count_fc]
-    return np.sqrt([*sets, balanced_weights(total_c)])
 
 
 def _blocks(fold_n: np.ndarray) -> Iterator[np.ndarray]:
@@ -134,29 +138,23 @@ def _add_block(
         np.maximum(found.high_fd[fold], part_bd[rows].max(axis=0), out=found.high_fd[fold])
 
 
-def _add_second(found: Moments, part_bd: np.ndarray, fold_b: np.ndarray) -> None:
-    for fold, rows in _slices(fold_b):
-        _add_products(found.second_fdd[fold], part_bd[rows])
-
-
-def _add_weighted(
-    found: Moments, part_bd: np.ndarray, root_sb: np.ndarray, fold_b: np.ndarray
+def _add_extra(
+    found: Moments, part_bd: np.ndarray, code_b: np.ndarray, fold_b: np.ndarray
 ) -> None:
-    scaled_bd = np.empty_like(part_bd)
-    held = dict(_slices(fold_b))
-    for index, root_b in enumerate(root_sb):
-        rest = held.get(index, slice(0, 0))
-        n_kept = len(fold_b) - (rest.stop - rest.start)
-        np.multiply(part_bd[: rest.start], root_b[: rest.start, None], out=scaled_bd[: rest.start])
-        after = slice(rest.start, n_kept)
-        np.multiply(part_bd[rest.stop :], root_b[rest.stop :, None], out=scaled_bd[after])
-        _add_products(found.second_fdd[index], scaled_bd[:n_kept])
-
-
-def _add_products(second_dd: np.ndarray, part_bd: np.ndarray) -> None:
-    """Adds the lower triangle of the products in place (BLAS sees the transposes)."""
-    if len(part_bd):
-        dsyrk(1.0, part_bd.T, beta=1.0, c=second_dd.T, overwrite_c=1)
+    """Outer products times (weight in the training set - weight among all rows)."""
+    total_c = found.count_fc.sum(axis=0)
+    whole_c = balanced_weights(total_c)
+    products = dsyrk if part_bd.dtype == np.float64 else ssyrk
+    for fold, held_c in enumerate(found.count_fc):
+        extra_c = balanced_weights(total_c - held_c) / whole_c - 1
+        extra_b = np.where(fold_b == fold, 0.0, (extra_c * whole_c)[code_b])
+        extra_b[np.abs(extra_c[code_b]) < _SAME] = 0.0
+        for sign in (1, -1):
+            rows = np.flatnonzero(sign * extra_b > 0)
+            root_r1 = np.sqrt(np.abs(extra_b[rows])).astype(part_bd.dtype)[:, None]
+            if len(rows):
+                scaled_rd = part_bd[rows] * root_r1
+                found.extra_fdd[fold].T[...] += products(float(sign), scaled_rd.T)
 
 
 def _slices(fold_b: np.ndarray) -> list[tuple[int, slice]]:

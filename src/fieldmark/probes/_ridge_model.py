@@ -24,9 +24,8 @@ class LinearModel:
 
     def decision_function(self, x_nd: np.ndarray) -> np.ndarray:
         """n × C, or for two classes n: the second one's."""
-        if len(self.present_c) == 2:
-            return np.asarray(x_nd @ self.coef_dc[:, 1] + self.intercept_c[1])
-        return np.concatenate(list(self._blocks(x_nd)))
+        value_nc = np.concatenate(list(self._blocks(x_nd)))
+        return value_nc[:, 1] if len(self.present_c) == 2 else value_nc
 
     def predict(self, x_nd: np.ndarray) -> np.ndarray:
         """Class numbers; a tie goes to the first."""

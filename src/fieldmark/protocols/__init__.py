@@ -6,6 +6,7 @@ from fieldmark.protocols._items import (
     PartItems,
     Selection,
     check_part,
+    content_of,
     items_of,
     split_parts,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "PartPredictions",
     "Selection",
     "check_part",
+    "content_of",
     "items_of",
     "score_run",
     "split_parts",

@@ -7,7 +7,7 @@ repeat, id).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
@@ -153,6 +153,14 @@ def refs_of(task: Task, rows: pl.DataFrame) -> list[ImageRef]:
 def items_of(task: Task, parts: Sequence[PartItems], draw: Draw) -> list[ImageRef]:
     """Every distinct image the job needs."""
     return list(dict.fromkeys(refs_of(task, rows_of(task, parts, draw))))
+
+
+def content_of(task: Task, part: PartItems, draw: Draw, keys: Mapping[ImageRef, bytes]) -> str:
+    """Stands for the bytes of every image of the part; "" where one is not known."""
+    rows = rows_of(task, [part], draw)
+    pairs = zip(rows["id"].to_list(), refs_of(task, rows), strict=True)
+    known = [(each, keys[ref].hex()) for each, ref in pairs if ref in keys]
+    return draws.digest(*sorted(known)).hex() if len(known) == len(rows) else ""
 
 
 def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:

@@ -23,6 +23,7 @@ from fieldmark.progress import Progress
 from fieldmark.protocols._items import (
     Draw,
     PartItems,
+    content_of,
     draw_test,
     draw_train,
     refs_of,
@@ -121,6 +122,7 @@ def _ask_part(
                 pl.lit(repeat).alias("repeat"),
             )
         )
+    notes["content"] = content_of(task, part, draw, embedded.keys)
     n_bad = int((~embedded.is_ok).sum())
     if n_bad:
         notes["n_bad_images"] = n_bad

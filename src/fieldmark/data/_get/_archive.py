@@ -49,13 +49,14 @@ def open_archive(
     paths: Sequence[Path], name: str, saw: Callable[[int], None]
 ) -> Iterator[Iterator[Member]]:
     """The members, in order; each must be read before the next. `saw` counts packed bytes."""
-    with io.BufferedReader(_Joined(paths, saw), 1 << 18) as raw:
+    packed: Any = io.BufferedReader(_Joined(paths, saw), 1 << 18)
+    with packed:
         try:
             if name.lower().endswith(".zip"):
-                with zipfile.ZipFile(raw) as zipped:
+                with zipfile.ZipFile(packed) as zipped:
                     yield _zip_members(zipped)
             else:
-                yield _tar_members(name, raw)
+                yield _tar_members(name, packed)
         except DAMAGE as error:
             where = ", ".join(str(each) for each in paths)
             raise DataError(
@@ -89,13 +90,15 @@ def _zip_opener(zipped: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], 
     return opened
 
 
-def _tar_members(name: str, raw: io.BufferedReader) -> Iterator[Member]:
-    plain = _Noted(_unpacked(name.lower(), raw))
-    with tarfile.open(fileobj=plain, mode="r:") as tar:
+def _tar_members(name: str, raw: IO[bytes]) -> Iterator[Member]:
+    noted = _Noted(_unpacked(name.lower(), raw))
+    file: Any = noted
+    with tarfile.open(fileobj=file, mode="r:") as opened:
+        tar: Any = opened
         while (info := tar.next()) is not None:
             tar.members.clear()  # two million of them would fill the memory
             yield Member(info.name, _tar_kind(info), info.size, info.linkname, _opener(tar, info))
-    if plain.last.strip(b"\0"):
+    if noted.last.strip(b"\0"):
         raise tarfile.ReadError("a header in the middle is broken")
 
 
@@ -113,7 +116,7 @@ def _tar_kind(info: tarfile.TarInfo) -> str:
     return next((kind for kind, is_it in kinds.items() if is_it), "other")
 
 
-def _unpacked(name: str, packed: io.BufferedReader) -> Any:
+def _unpacked(name: str, packed: IO[bytes]) -> Any:
     if name.endswith("gz"):
         return gzip.GzipFile(fileobj=packed)
     if name.endswith("bz2"):

@@ -97,7 +97,7 @@ class _Crew:
     def _wait(self, turn: Turn, asked_s: float | None = None) -> float:
         """Doubling, and spread so that files that failed together do not come back together."""
         spread = draws.number("wait", turn.url, turn.n_failed) / 2**64
-        wait_s = self.pace.backoff_s * 2**turn.n_failed * (0.5 + spread)
+        wait_s = self.pace.backoff_s * float(1 << turn.n_failed) * (0.5 + spread)
         if asked_s is not None:
             wait_s = asked_s + spread * self.pace.backoff_s
         return min(wait_s, self.pace.longest_wait_s)

@@ -51,11 +51,11 @@ def get_sources(
 ) -> list[FileState]:
     """Fetches, checks and unpacks what is not here yet; one line per source, in their order."""
     plan = make_plan(sources, root, choice.only)
-    if not any(item.job for item in plan) and choice.only and sources:
+    if choice.only and sources and not plan:
         raise UsageError(
             f"--only {choice.only}: no source holds those alone; leave out --only to fetch all."
         )
-    if not plan or all(item.job is None for item in plan):
+    if all(item.job is None for item in plan):
         return [FileState("", "by hand", steps=item.source.steps) for item in plan]
     tally = Tally(progress or Silent())
     with held(root) as state:
@@ -173,7 +173,7 @@ class _Work:
     # --- small things ---
 
     def _bundles(self) -> list[tuple[str, list[Item]]]:
-        return list(bundles(self.plan, self.root).items())
+        return list(bundles(self.plan).items())
 
     def _is_unpacked(self, name: str, items: list[Item]) -> bool:
         return is_unpacked(bundle_of(name, items, self.root), self.state)

@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -31,6 +31,10 @@ class _About:
     url: str = ""
     validator: str = ""
     total: int | None = None
+    is_pieced: bool = False
+    """came in several answers"""
+    is_open: bool = False
+    """the server stated no length: it may have been cut off"""
 
 
 def attempt(job: Job, url: str, pace: Pace, tally: Tally) -> int:
@@ -39,12 +43,11 @@ def attempt(job: Job, url: str, pace: Pace, tally: Tally) -> int:
     Whatever arrived is kept for the next attempt.
     """
     about, start = _beginning(job, url)
-    is_resumed = start > 0
     ends = job.exact_bytes if job.exact_bytes is not None else about.total
-    if not (is_resumed and start == ends):
-        is_resumed = _request(job, url, pace, tally)
+    if not (start and start == ends):
+        about = _request(job, url, pace, tally)
     with _writing(job):
-        return _finish(job, is_resumed)
+        return _finish(job, about)
 
 
 def make_folder(folder: Path) -> None:
@@ -67,15 +70,15 @@ def _beginning(job: Job, url: str) -> tuple[_About, int]:
     return _About(), 0
 
 
-def _request(job: Job, url: str, pace: Pace, tally: Tally) -> bool:
-    """Streams to the part; tells whether it went on from earlier bytes."""
+def _request(job: Job, url: str, pace: Pace, tally: Tally) -> _About:
+    """Streams to the part; tells what it is now."""
     about, start = _beginning(job, url)
     validator = about.validator if about.url == url else ""
     try:
         answer = ask(url, start, validator, pace.timeout_s)
     except Beyond as end:
         if start and end.total == start:
-            return True
+            return replace(about, is_open=False)
         _discard(job)
         raise
     with contextlib.closing(answer.body):
@@ -86,9 +89,11 @@ def _request(job: Job, url: str, pace: Pace, tally: Tally) -> bool:
             part = job.part.open("ab" if start else "wb", buffering=0)
         with part:
             # The bytes of another file are gone before the new description stands.
-            _write_about(job, _About(url, answer.validator, answer.total))
+            is_open = answer.total is None
+            about = _About(url, answer.validator, answer.total, start > 0, is_open)
+            _write_about(job, about)
             _copy(job, answer, part, start, _Watch(pace, tally))
-    return start > 0
+    return about
 
 
 def _refuse_odd(job: Job, answer: Answer, start: int, about: _About) -> None:
@@ -171,7 +176,7 @@ def _has_more(job: Job, answer: Answer) -> bool:
         return False
 
 
-def _finish(job: Job, is_resumed: bool) -> int:
+def _finish(job: Job, about: _About) -> int:
     """Gives the file its name if it is right; sets it aside, or starts over, if not."""
     why = fault(job, job.part)
     n_bytes = job.part.stat().st_size
@@ -181,7 +186,9 @@ def _finish(job: Job, is_resumed: bool) -> int:
         job.part.replace(job.target)
         job.about.unlink(missing_ok=True)
         return n_bytes
-    if is_resumed:
+    if about.is_open:
+        raise Refused(f"sent a wrong file, or not all of it: {why}", helps=True)
+    if about.is_pieced:
         _discard(job)  # the parts may not belong together: whole and fresh, it may be right
         raise Refused(f"sent a file whose parts do not fit: {why}", helps=True)
     job.part.replace(job.bad)

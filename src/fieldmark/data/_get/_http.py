@@ -12,7 +12,6 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 from urllib.parse import quote, urlsplit
@@ -130,7 +129,7 @@ def _open(request: urllib.request.Request, timeout_s: float) -> Any:
 
 
 def _refusal(error: urllib.error.HTTPError) -> Refused:
-    said: Mapping[str, str] = error.headers
+    said = error.headers
     if error.code == UNSATISFIABLE:
         return Beyond(_range(said.get("Content-Range", ""))[1])
     if 300 <= error.code < 400:

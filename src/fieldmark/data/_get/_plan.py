@@ -70,7 +70,7 @@ def file_name(source: Source) -> str:
     return source.filename or PurePosixPath(unquote(urlsplit(source.url).path)).name
 
 
-def bundles(items: Sequence[Item], root: Path) -> dict[str, list[Item]]:
+def bundles(items: Sequence[Item]) -> dict[str, list[Item]]:
     """The archives to unpack: name → the items that make it, in order."""
     found: dict[str, list[Item]] = {}
     for item in items:

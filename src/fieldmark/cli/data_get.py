@@ -1,0 +1,219 @@
+"""Fetch a dataset, or the files of a table of addresses; what is here already is not fetched again.
+
+examples:
+  fieldmark data get newt
+  fieldmark data get newt --only annotations
+  fieldmark data get newt --verify
+  fieldmark data get --urls ENA24-balanced.csv --out photos/
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._show import counted, print_json, show_rows, talk
+from fieldmark.cli._show import size as shown_size
+from fieldmark.cli.data_make import MARK
+from fieldmark.errors import DataError, UsageError
+from fieldmark.progress import for_people
+
+if TYPE_CHECKING:
+    from fieldmark.data import Dataset, Finding
+    from fieldmark.data._get import FileState, Pace
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    name: Annotated[Positional[str], arg(metavar="DATASET")] = ""
+    """a name as `fieldmark datasets` lists it"""
+    only: Literal["all", "annotations", "images"] = "all"
+    """which of its files"""
+    verify: bool = False
+    """read again all that is here and compare checksums; fetches nothing"""
+    remove_archives: bool = False
+    """delete archives once they are unpacked"""
+    urls: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
+    """a .csv, .tsv or .parquet table with a column of addresses, instead of a dataset"""
+    url_column: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME")] = ()
+    """column with addresses; several are tried in turn [found by name]"""
+    md5_column: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
+    """column with MD5 or SHA-256 checksums [found by name]"""
+    save_as: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
+    """column with file names, or a pattern such as '{id}.jpg' [found by name]"""
+    out: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
+    """where to write [the dataset's folder; needed with --urls]"""
+    parallel: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
+    """files at once [2; with --urls 8]"""
+    per_host: int = 2
+    """files at once from one host"""
+    delay_s: Annotated[float | None, arg(metavar="S", help_behavior_hint="")] = None
+    """least seconds between two requests to one host [0; with --urls 0.1]"""
+    json: bool = False
+    """print JSON"""
+    common: CommonFlags = Common()
+
+
+def run(args: Args) -> int:
+    if bool(args.name) == bool(args.urls):
+        raise UsageError(
+            "expected either a dataset or --urls FILE: `fieldmark datasets` lists the datasets."
+        )
+    return _get_list(args, args.urls) if args.urls else _get_dataset(args)
+
+
+def _get_dataset(args: Args) -> int:
+    from fieldmark.data import load_dataset
+    from fieldmark.data._get import Choice, announce, get_sources
+
+    dataset = load_dataset(args.name)
+    settings = args.common.settings()
+    root = args.out or settings.root_of(args.name)
+    _refuse_synthetic(root)
+    if not args.verify and _is_complete(dataset, root):
+        _show(args, root, [], [])
+        _next(args, root, [])
+        return 0
+    choice = Choice(
+        only="" if args.only == "all" else args.only,
+        verify=args.verify,
+        remove_archives=args.remove_archives,
+        offline=settings.offline,
+        pace=_pace(args),
+    )
+    with for_people(args.common.quiet) as progress:
+        states = get_sources(dataset.INFO.sources, root, choice, progress)
+    findings = _check(dataset, root) if any(each.state == "by hand" for each in states) else None
+    is_complete = findings is not None and not any(each.level == "error" for each in findings)
+    if is_complete:  # whoever put it there did so by other means: nothing is left to do
+        states = [_done(each) for each in states]
+    _show(args, root, states, findings)
+    if not args.json:
+        announce(states, talk)
+        for each in findings or []:
+            talk(f"{each.level}  {each.text}")
+    _next(args, root, states)
+    return _exit_code(states)
+
+
+def _check(dataset: Dataset, root: Path) -> list[Finding]:
+    from fieldmark.data import Finding
+
+    if not root.exists():
+        return [Finding("error", f"{root}  does not exist.")]
+    return dataset.check(root)
+
+
+def _is_complete(dataset: Dataset, root: Path) -> bool:
+    """Was all of it put there by other means? Then gigabytes need not come once more."""
+    from fieldmark.data._get import FOLDER
+
+    is_ours = (root / FOLDER).exists()
+    if is_ours or not root.is_dir() or not any(root.iterdir()):
+        return False
+    return not any(each.level == "error" for each in dataset.check(root))
+
+
+def _done(state: FileState) -> FileState:
+    is_open = state.state == "by hand"
+    return dataclasses.replace(state, state="here", steps="") if is_open else state
+
+
+def _exit_code(states: list[FileState]) -> int:
+    found = {each.state for each in states}
+    if "failed" in found:
+        return 4
+    return 3 if found & {"by hand", "damaged", "missing"} else 0
+
+
+def _show(args: Args, root: Path, states: list[FileState], findings: list[Finding] | None) -> None:
+    if args.json:
+        files = [dataclasses.asdict(each) for each in states]
+        told = [dataclasses.asdict(each) for each in findings or []]
+        print_json({"dataset": args.name, "root": str(root), "files": files, "findings": told})
+        return
+    rows = [
+        {
+            "file": each.file,
+            "state": each.state,
+            "size": None if each.n_bytes is None else shown_size(each.n_bytes),
+        }
+        for each in states
+        if each.file
+    ]
+    show_rows(rows, False, right=("size",))
+
+
+def _next(args: Args, root: Path, states: list[FileState]) -> None:
+    if args.json:
+        return
+    where = f" --data {args.name}={root}" if args.out else ""
+    code = _exit_code(states)
+    same = f"`fieldmark data get {args.name}{f' --out {args.out}' if args.out else ''}`"
+    if code == 0:
+        talk(f"{root}  is complete." if args.verify else f"{root}  holds what was asked for.")
+        talk(f"next: fieldmark data check {args.name}{where}")
+    elif args.verify:
+        talk(f"{root}  is not complete: {same} mends what can be fetched.")
+    else:
+        talk(f"{root}  is not complete yet; afterwards {same} goes on.")
+
+
+def _get_list(args: Args, table: Path) -> int:
+    from fieldmark.data._get import REPORT, Columns, get_urls
+
+    if args.out is None:
+        raise UsageError("--urls needs --out FOLDER: where the files are to go.")
+    for flag, is_given in (
+        ("--only", args.only != "all"),
+        ("--verify", args.verify),
+        ("--remove-archives", args.remove_archives),
+        ("--offline", args.common.settings().offline),
+    ):
+        if is_given:
+            raise UsageError(f"{flag} does not go with --urls: every run compares checksums.")
+    columns = Columns(args.url_column, args.md5_column, args.save_as)
+    with for_people(args.common.quiet) as progress:
+        result = get_urls(table, args.out, columns, _pace(args), progress)
+    n = {"here": result.n_here, "fetched": result.n_fetched, "failed": len(result.failed)}
+    report = args.out / REPORT
+    if args.json:
+        names = ("row", "file", "url", "reason")
+        failed = [dict(zip(names, row, strict=True)) for row in result.failed]
+        print_json({"out": str(args.out), **n, "report": str(report), "failures": failed})
+        return 5 if result.failed else 0
+    talk(f"{args.out}  {counted(n['fetched'], 'file')} fetched, {n['here']:,} were here already.")
+    if not result.failed:
+        return 0
+    for row, file, url, reason in result.failed[:5]:
+        talk(f"{table}:{row}  {file or url}: {reason}")
+    talk(f"{counted(n['failed'], 'file')} failed; {report} says which and why.")
+    return 5
+
+
+def _pace(args: Args) -> Pace:
+    from fieldmark.data._get import POLITE, Pace
+
+    base = POLITE if args.urls else Pace()
+    parallel = base.parallel if args.parallel is None else args.parallel
+    delay_s = base.delay_s if args.delay_s is None else args.delay_s
+    for flag, value in (("--parallel", parallel), ("--per-host", args.per_host)):
+        if value < 1:
+            raise UsageError(f"{flag} {value}: expected a whole number, 1 or more.")
+    if not 0 <= delay_s < 3600:
+        raise UsageError(f"--delay-s {delay_s:g}: expected seconds, 0 or more.")
+    return dataclasses.replace(base, parallel=parallel, per_host=args.per_host, delay_s=delay_s)
+
+
+def _refuse_synthetic(root: Path) -> None:
+    """Drawn and real photos in one folder could never be told apart again."""
+    if (root / MARK).exists():
+        raise DataError(
+            f"{root}  holds a synthetic copy ({MARK}): remove it, or choose another folder "
+            "with --out."
+        )

@@ -1,0 +1,384 @@
+"""Archives are unpacked whole and inside their folder, or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldmark.data._get._place import is_unpacked, unpack, unpacked_faults
+from fieldmark.data._get._state import State
+from fieldmark.data._get._unpack import Bundle
+from fieldmark.errors import DataError
+
+FILES = {"photos/a/1.jpg": b"one" * 999, "photos/a/2.jpg": b"", "photos/b/3.jpg": b"x" * 600_000}
+
+
+def nothing(n: int) -> None:
+    pass
+
+
+def pack(path: Path, files: dict[str, bytes] = FILES) -> Path:
+    """An archive of the kind its name says."""
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+            for name, data in files.items():
+                zipped.writestr(name, data)
+        return path
+    kind = {".gz": "w:gz", ".tgz": "w:gz", ".bz2": "w:bz2", ".xz": "w:xz"}.get(path.suffix, "w")
+    with tarfile.open(path, kind) as tar:  # type: ignore[call-overload]
+        for name, data in files.items():
+            add(tar, name, data)
+    return path
+
+
+def add(tar: tarfile.TarFile, name: str, data: bytes = b"", **facts: Any) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    for key, value in facts.items():
+        setattr(info, key, value)
+    tar.addfile(info, io.BytesIO(data))
+
+
+def bundle(root: Path, *paths: Path, **facts: Any) -> Bundle:
+    name = facts.pop("name", paths[0].name)
+    return Bundle(name, paths, root / facts.pop("into", "."), "identity", **facts)
+
+
+def read(root: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and ".fieldmark" not in path.parts
+    }
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name", ["a.tar", "a.tar.gz", "a.tgz", "a.tar.bz2", "a.tar.xz", "a.zip", "A.ZIP"]
+)
+def test_every_kind_is_unpacked(tmp_path: Path, root: Path, name: str) -> None:
+    made = pack(tmp_path / name.lower())
+    archive = bundle(root, made, name=name)
+    state = State(root)
+    assert not is_unpacked(archive, state)
+    unpack(archive, state, nothing)
+    assert read(root) == FILES
+    assert is_unpacked(archive, state)
+    assert unpacked_faults(archive, state, nothing) == []
+    assert not state.scratch(name).exists()
+
+
+def test_parts_are_read_as_one(tmp_path: Path, root: Path) -> None:
+    for name in ("whole.zip", "whole.tar.gz"):
+        data = pack(tmp_path / name, FILES | {"photos/n": os.urandom(5000)}).read_bytes()
+        parts = []
+        for i in range(0, len(data), 700):
+            parts.append(tmp_path / f"{name}.{i:06d}")
+            parts[-1].write_bytes(data[i : i + 700])
+        assert len(parts) > 5
+        unpack(bundle(root / name, *parts, name=name), State(root / name), nothing)
+        assert FILES.items() <= read(root / name).items()
+
+
+def test_strip_and_folder(tmp_path: Path, root: Path) -> None:
+    made = pack(tmp_path / "a.tar")
+    unpack(bundle(root, made, strip=1, into="train"), State(root), nothing)
+    assert set(read(root)) == {"train/a/1.jpg", "train/a/2.jpg", "train/b/3.jpg"}
+
+
+def test_litter_of_desktops_is_left_out(tmp_path: Path, root: Path) -> None:
+    made = pack(tmp_path / "a.zip", {"a/1.jpg": b"1", "__MACOSX/a/._1.jpg": b"2", "a/._1.jpg": b"3",
+                                     "a/.DS_Store": b"4"})  # fmt: skip
+    unpack(bundle(root, made), State(root), nothing)
+    assert read(root) == {"a/1.jpg": b"1"}
+
+
+# --- what must not be unpacked ---
+
+
+def climbs(tar: tarfile.TarFile) -> None:
+    add(tar, "photos/../../outside.txt", b"x")
+
+
+def absolute(tar: tarfile.TarFile) -> None:
+    add(tar, "/tmp/fieldmark-outside.txt", b"x")
+
+
+def drive(tar: tarfile.TarFile) -> None:
+    add(tar, "C:\\outside.txt", b"x")
+
+
+def link_out(tar: tarfile.TarFile) -> None:
+    add(tar, "way", type=tarfile.SYMTYPE, linkname="../..")
+
+
+def link_absolute(tar: tarfile.TarFile) -> None:
+    add(tar, "way", type=tarfile.SYMTYPE, linkname="/etc/passwd")
+
+
+def link_then_write_through(tar: tarfile.TarFile) -> None:
+    add(tar, "way", type=tarfile.SYMTYPE, linkname="..")
+    add(tar, "way/outside.txt", b"x")
+
+
+def link_by_way_of_a_link(tar: tarfile.TarFile) -> None:
+    """Each looks harmless by its name: `a/b/c` is the folder itself, so `a/b/c/..` is above it."""
+    add(tar, "a/b/c", type=tarfile.SYMTYPE, linkname="../..")
+    add(tar, "up", type=tarfile.SYMTYPE, linkname="a/b/c/..")
+
+
+def link_to_itself(tar: tarfile.TarFile) -> None:
+    add(tar, "way", type=tarfile.SYMTYPE, linkname="way")
+
+
+def twin_out(tar: tarfile.TarFile) -> None:
+    add(tar, "way", type=tarfile.LNKTYPE, linkname="../../secret.txt")
+
+
+def twin_absolute(tar: tarfile.TarFile) -> None:
+    add(tar, "way", type=tarfile.LNKTYPE, linkname="/etc/passwd")
+
+
+def device(tar: tarfile.TarFile) -> None:
+    add(tar, "null", type=tarfile.CHRTYPE, devmajor=1, devminor=3)
+
+
+def pipe(tar: tarfile.TarFile) -> None:
+    add(tar, "pipe", type=tarfile.FIFOTYPE)
+
+
+ESCAPES = (
+    climbs, absolute, drive, link_out, link_absolute, link_then_write_through,
+    link_by_way_of_a_link, link_to_itself, twin_out, twin_absolute, device, pipe,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("evil", ESCAPES, ids=lambda evil: evil.__name__)
+def test_archive_that_reaches_out_is_refused_whole(
+    tmp_path: Path, root: Path, evil: Callable[[tarfile.TarFile], None]
+) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as tar:
+        add(tar, "photos/1.jpg", b"fine")
+        evil(tar)
+    before = {each.name for each in tmp_path.iterdir()}
+    with pytest.raises(DataError, match=r"a\.tar  holds .*: nothing of it was unpacked\.$"):
+        unpack(bundle(root, path), State(root), nothing)
+    assert read(root) == {}
+    assert {each.name for each in tmp_path.iterdir()} == before
+    assert not any(each.is_symlink() for each in root.rglob("*"))
+
+
+@pytest.mark.parametrize("name", ["../outside.txt", "/tmp/x", "a/../../b", "..\\x/../y"])
+def test_zip_that_reaches_out_is_refused(tmp_path: Path, root: Path, name: str) -> None:
+    path = pack(tmp_path / "a.zip", {"fine": b"1", name: b"2"})
+    with pytest.raises(DataError, match="leads out of it"):
+        unpack(bundle(root, path), State(root), nothing)
+    assert read(root) == {}
+
+
+def test_link_in_a_zip_is_a_link(tmp_path: Path, root: Path) -> None:
+    path = tmp_path / "a.zip"
+    for target, is_fine in (("../../secret", False), ("photo.jpg", True)):
+        info = zipfile.ZipInfo("way")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        with zipfile.ZipFile(path, "w") as zipped:
+            zipped.writestr("photo.jpg", b"photo")
+            zipped.writestr(info, target)
+        if is_fine:
+            unpack(bundle(root, path), State(root), nothing)
+            continue
+        with pytest.raises(DataError, match="leads out of it"):
+            unpack(bundle(root, path), State(root), nothing)
+    assert (root / "way").is_symlink()
+    assert (root / "way").read_bytes() == b"photo"
+
+
+def test_links_inside_work(tmp_path: Path, root: Path) -> None:
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as tar:
+        add(tar, "a/way", type=tarfile.SYMTYPE, linkname="../b/1.jpg")
+        add(tar, "b/1.jpg", b"photo")
+        add(tar, "b/twin.jpg", type=tarfile.LNKTYPE, linkname="b/1.jpg")
+    unpack(bundle(root, path), State(root), nothing)
+    assert (root / "a/way").read_bytes() == (root / "b/twin.jpg").read_bytes() == b"photo"
+
+
+# --- bombs ---
+
+
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
+def test_bomb_of_bytes(tmp_path: Path, root: Path, name: str) -> None:
+    path = pack(tmp_path / name, {f"{i}.bin": bytes(30_000_000) for i in range(4)})
+    with pytest.raises(DataError, match=r"holds more than 100\.0 MB, packed into .* kB: nothing"):
+        unpack(bundle(root, path), State(root), nothing)
+    assert not any(path.is_file() for path in root.rglob("*") if path.suffix == ".bin")
+
+
+def test_bomb_is_measured_by_what_the_source_states(tmp_path: Path, root: Path) -> None:
+    path = pack(tmp_path / "a.tar.gz", {"a": bytes(5_000_000)})
+    with pytest.raises(DataError, match=r"holds more than 2\.1 MB"):
+        unpack(bundle(root, path, unpacked_bytes=1_000_000), State(root), nothing)
+    unpack(bundle(root, path, unpacked_bytes=5_000_000), State(root), nothing)
+
+
+def test_bomb_of_files(tmp_path: Path, root: Path) -> None:
+    path = pack(tmp_path / "a.tar.gz", {f"d/{i}": b"" for i in range(150)})
+    with pytest.raises(DataError, match="holds more than 111 files"):
+        unpack(bundle(root, path, n_files=10), State(root), nothing)
+    small = bundle(root, path)
+    assert small.most_files == 10_000
+
+
+# --- damage ---
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tar.gz", "a.tar.xz", "a.tar.bz2", "a.zip"])
+@pytest.mark.parametrize("how", ["cut", "flipped", "text", "empty"])
+def test_damaged_archive_is_never_half_unpacked(
+    tmp_path: Path, root: Path, name: str, how: str
+) -> None:
+    files = {f"d/{i}": os.urandom(3000) for i in range(20)}
+    path = pack(tmp_path / name, files)
+    data = bytearray(path.read_bytes())
+    if how == "cut":
+        data = data[: len(data) // 2]
+    elif how == "flipped":
+        # In a plain tar file only headers have checksums.
+        at = 512 * 70 + 3 if name == "a.tar" else len(data) // 2
+        data[at] ^= 255
+    path.write_bytes({"text": b"<html>no</html>" * 100, "empty": b""}.get(how, bytes(data)))
+    with pytest.raises(DataError, match="is damaged"):
+        unpack(bundle(root, path), State(root), nothing)
+    assert read(root) == {}
+
+
+def test_zip_with_a_password(tmp_path: Path, root: Path) -> None:
+    path = pack(tmp_path / "a.zip", {"a": b"1"})
+    data = bytearray(path.read_bytes())
+    data[data.rindex(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="needs a password"):
+        unpack(bundle(root, path), State(root), nothing)
+
+
+# --- again and again ---
+
+
+def test_killed_unpacking_goes_on(tmp_path: Path, root: Path) -> None:
+    """Stopped after the first files, the next run writes only the others."""
+    files = {f"d/{i}": os.urandom(2000) for i in range(50)}
+    path = pack(tmp_path / "a.tar", files)
+    seen = 0
+
+    class Killed(BaseException):
+        pass
+
+    def kill(n: int) -> None:
+        nonlocal seen
+        seen += n
+        if seen > 60_000:
+            raise Killed
+
+    big = pack(tmp_path / "a.tar", files | {f"e/{i}": os.urandom(300_000) for i in range(4)})
+    assert big == path
+    archive, state = bundle(root, path), State(root)
+    with pytest.raises(Killed):
+        seen = -600_000
+        unpack(archive, state, kill)
+    assert read(root) == {}
+    tree = state.scratch("a.tar")
+    early = {each: each.stat().st_mtime_ns for each in tree.rglob("*") if each.is_file()}
+    journal = state.file("a.tar", "journal")
+    assert len(early) >= 20
+    with journal.open("a") as log:
+        log.write('1234 99 "d/4')  # and the power went in the middle of a line
+    unpack(archive, state, nothing)
+    assert files.items() <= read(root).items()
+    kept = [root / each.relative_to(tree) for each in early]
+    same = sum(new.stat().st_mtime_ns == old for new, old in zip(kept, early.values(), strict=True))
+    assert same >= len(early) - 1
+    assert unpacked_faults(archive, state, nothing) == []
+
+
+def test_killed_while_moving_goes_on(tmp_path: Path, root: Path) -> None:
+    path = pack(tmp_path / "a.tar", {f"{i}/x": bytes([i]) for i in range(5)})
+    archive, state = bundle(root, path), State(root)
+    unpack(archive, state, nothing)
+    # As it is between two moves: three folders in their place, two still in the scratch tree.
+    tree = state.scratch("a.tar")
+    tree.mkdir(parents=True)
+    for i in (3, 4):
+        (root / str(i)).rename(tree / str(i))
+    state.file("a.tar", "unpacked").rename(state.file("a.tar", "placing"))
+    assert not is_unpacked(archive, state)
+    unpack(archive, state, nothing)
+    assert read(root) == {f"{i}/x": bytes([i]) for i in range(5)}
+    assert is_unpacked(archive, state)
+
+
+def test_files_in_the_way_are_kept_aside(tmp_path: Path, root: Path) -> None:
+    (root / "photos/a").mkdir(parents=True)
+    (root / "photos/a/1.jpg").write_bytes(b"mine")
+    (root / "photos/a/9.jpg").write_bytes(b"mine too")
+    (root / "photos/b").write_bytes(b"a file where a folder belongs")
+    path = pack(tmp_path / "a.tar")
+    assert unpack(bundle(root, path), State(root), nothing) == 2
+    assert read(root) == FILES | {"photos/a/9.jpg": b"mine too"}
+    kept = root / ".fieldmark/replaced/a.tar/photos"
+    assert (kept / "a/1.jpg").read_bytes() == b"mine"
+    assert (kept / "b").read_bytes() == b"a file where a folder belongs"
+
+
+def test_verifying_finds_what_changed(tmp_path: Path, root: Path) -> None:
+    archive, state = bundle(root, pack(tmp_path / "a.tar")), State(root)
+    unpack(archive, state, nothing)
+    (root / "photos/a/2.jpg").unlink()
+    data = bytearray(FILES["photos/b/3.jpg"])
+    data[7] ^= 1
+    assert zlib.crc32(data) != zlib.crc32(FILES["photos/b/3.jpg"])
+    (root / "photos/b/3.jpg").write_bytes(data)
+    assert unpacked_faults(archive, state, nothing) == ["photos/a/2.jpg", "photos/b/3.jpg"]
+
+
+def test_deleted_folder_is_noticed(tmp_path: Path, root: Path) -> None:
+    archive, state = bundle(root, pack(tmp_path / "a.tar")), State(root)
+    unpack(archive, state, nothing)
+    (root / "photos/b/3.jpg").unlink()
+    (root / "photos/b").rmdir()
+    assert not is_unpacked(archive, state)
+    unpack(archive, state, nothing)
+    assert read(root) == FILES
+
+
+def test_full_disk_while_unpacking(tmp_path: Path, root: Path) -> None:
+    path = pack(tmp_path / "a.tar")
+    state = State(root)
+    target = state.scratch("a.tar") / "photos/b/3.jpg"
+
+    def fill(n: int) -> None:
+        if not target.parent.exists():
+            target.parent.mkdir(parents=True)
+            target.symlink_to("/dev/full")
+
+    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\)"):
+        unpack(bundle(root, path), state, fill)
+    target.unlink()
+    unpack(bundle(root, path), state, nothing)
+    assert read(root) == FILES

@@ -1,0 +1,180 @@
+"""Are unknown fungi kept as unknown, observations kept together, and nothing fetched?"""
+
+import csv
+import importlib
+import io
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from fieldmark.data import fungiclef
+from fieldmark.errors import DataError
+
+Row = tuple[str, object, object]
+
+
+def jpeg() -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (20, 20), "brown").save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+def write(root: Path, train: list[Row], val: list[Row], species: bool = False) -> Path:
+    """Rows are (image_path, class_id, observationID)."""
+    for split, rows in (("train", train), ("val", val)):
+        header = ["image_path", "class_id", "observationID", *(["species"] if species else [])]
+        with (root / fungiclef.FILES[split]).open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(header)
+            writer.writerows([*row, f"Amanita s{row[1]}"] if species else row for row in rows)
+        (root / fungiclef.FOLDERS[split]).mkdir(exist_ok=True)
+        for name, _, _ in rows:
+            (root / fungiclef.FOLDERS[split] / name).write_bytes(jpeg())
+    return root
+
+
+TRAIN: list[Row] = [("1-1.JPG", 0, 1), ("1-2.JPG", 0, 1), ("2-1.JPG", 4, 2)]
+VAL: list[Row] = [("3-1.JPG", 4, 3), ("4-1.JPG", -1, 4), ("5-1.JPG", 9, 5)]
+
+
+def told(root: Path) -> list[str]:
+    """Without the first line, that a few photos are not the published size."""
+    found = fungiclef.check(root)
+    lines = [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in found]
+    assert lines[0].startswith("note: not the published size: train ")
+    return lines[1:]
+
+
+def refusal(root: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        fungiclef.table(root)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).replace(str(root), "ROOT")
+
+
+def test_the_table(tmp_path: Path):
+    write(tmp_path, TRAIN, VAL)
+    rows = fungiclef.table(tmp_path)
+    assert rows.columns == [
+        "id", "image", "crop", "split", "label", "unit", "is_unknown", "is_poisonous", "class_id",
+    ]  # fmt: skip
+    assert rows.row(1) == (
+        "DF20_300/1-2.JPG", "DF20_300/1-2.JPG", None, "train", "0", "1", False, None, 0,
+    )  # fmt: skip
+    assert rows.row(3)[:5] == ("DF21_300/3-1.JPG", "DF21_300/3-1.JPG", None, "val", "4")
+
+
+def test_defect_fungiclef_every_class_train_lacks_is_unknown(tmp_path: Path):
+    """-1 was unknown in one place and any unseen class in another."""
+    write(tmp_path, TRAIN, VAL)
+    rows = fungiclef.table(tmp_path).filter(split="val")
+    assert rows.select("label", "is_unknown", "class_id").rows() == [
+        ("4", False, 4), ("unknown", True, -1), ("unknown", True, 9),
+    ]  # fmt: skip
+
+
+def test_species_names_where_the_table_has_them(tmp_path: Path):
+    write(tmp_path, TRAIN, VAL, species=True)
+    assert fungiclef.table(tmp_path)["label"].to_list() == [
+        "Amanita s0", "Amanita s0", "Amanita s4", "Amanita s4", "unknown", "unknown",
+    ]  # fmt: skip
+
+
+def test_defect_fungiclef_nothing_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The list of poisonous species used to be downloaded when the module was imported."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    fresh = importlib.reload(fungiclef)
+    write(tmp_path, TRAIN, VAL)
+    assert fresh.table(tmp_path)["is_poisonous"].null_count() == 6
+    assert told(tmp_path)[1] == (
+        "note: ROOT/poison_status_list.csv  is not there: the cost of poisonous species cannot be "
+        "counted."
+    )
+
+
+def test_the_local_list_of_poisonous_species(tmp_path: Path):
+    write(tmp_path, TRAIN, VAL)
+    path = tmp_path / "poison_status_list.csv"
+    path.write_text("class_id,poisonous\n0,1\n4,0\n9,1\n")
+    assert fungiclef.table(tmp_path)["is_poisonous"].to_list() == [
+        True, True, False, False, None, True,
+    ]  # fmt: skip
+    assert told(tmp_path) == ["note: 2 of 3 photos of val are of classes that train lacks."]
+    path.write_text("class_id,poisonous\n0,1\n")
+    assert told(tmp_path)[1] == "warning: 1 class that poison_status_list.csv does not list: '4'."
+    path.write_text("class_id,poisonous\n0,very\n")
+    assert refusal(tmp_path) == (
+        "ROOT/poison_status_list.csv:2  poisonous is 'very': expected 0 or 1."
+    )
+
+
+def test_names_in_another_case_on_disk_are_found(tmp_path: Path):
+    write(tmp_path, TRAIN, VAL)
+    (tmp_path / "DF20_300" / "1-2.JPG").rename(tmp_path / "DF20_300" / "1-2.jpg")
+    rows = fungiclef.table(tmp_path)
+    assert rows.select("id", "image").row(1) == ("DF20_300/1-2.JPG", "DF20_300/1-2.jpg")
+    assert rows["image"][0] == "DF20_300/1-1.JPG"
+
+
+def test_check_of_observations(tmp_path: Path):
+    write(tmp_path, [*TRAIN, ("1-3.JPG", 4, 1), ("9.JPG", -1, 9)], [("3-1.JPG", 4, 2)])
+    (tmp_path / "DF21_300" / "3-1.JPG").unlink()
+    assert told(tmp_path) == [
+        "warning: 1 photo of train with class_id -1: nothing can be learnt.",
+        "warning: val has no unknown class: rejection is not tested.",
+        "note: ROOT/poison_status_list.csv  is not there: the cost of poisonous species cannot be "
+        "counted.",
+        "warning: 1 observation with photos of several classes: '1'.",
+        "warning: 1 observation in train and in val: '2'.",
+        "error: 1 of 6 images are missing: 'DF21_300/3-1.JPG'.",
+    ]
+    write(tmp_path, TRAIN[:2], VAL)
+    assert "error: at least two classes are needed in train." in told(tmp_path)
+
+
+def test_numbers_may_be_written_as_decimals(tmp_path: Path):
+    write(tmp_path, [("a.JPG", "0.0", "17.0"), ("b.JPG", "1.0", "18")], [("c.JPG", "-1.0", 4)])
+    rows = fungiclef.table(tmp_path)
+    assert rows["class_id"].to_list() == [0, 1, -1]
+    assert rows["unit"].to_list() == ["17", "18", "4"]
+
+
+def test_broken_files(tmp_path: Path):
+    name = "FungiCLEF2023_train_metadata_PRODUCTION.csv"
+    assert refusal(tmp_path) == (
+        f"ROOT/{name}  is missing: the train photos of FungiCLEF. `fieldmark datasets fungiclef` "
+        "shows layout and sources."
+    )
+    write(tmp_path, [*TRAIN, ("x.JPG", "", 3)], VAL)
+    assert refusal(tmp_path) == (
+        f"ROOT/{name}:5  class_id is None: expected a whole number, -1 for unknown."
+    )
+    write(tmp_path, [*TRAIN, ("x.JPG", 1, "")], VAL)
+    assert refusal(tmp_path) == f"ROOT/{name}:5  observationID is None: expected an observation."
+    (tmp_path / name).write_text("filename,class_id\na,1\n")
+    assert refusal(tmp_path) == (
+        f"ROOT/{name}:1  lacks the columns 'image_path', 'observationID': expected image_path, "
+        "class_id, observationID."
+    )
+
+
+def test_the_made_layout(made_copy: Callable[[str], Path]):
+    root = made_copy("fungiclef")
+    assert {each.name for each in root.iterdir()} == {
+        "DF20_300", "DF21_300", "FungiCLEF2023_train_metadata_PRODUCTION.csv",
+        "FungiCLEF2023_val_metadata_PRODUCTION.csv", "poison_status_list.csv",
+    }  # fmt: skip
+    rows = fungiclef.table(root)
+    assert rows["unit"].n_unique() < len(rows)
+    assert set(rows.filter(is_unknown=True)["split"]) == {"val"}
+    assert rows.filter(is_unknown=True)["class_id"].n_unique() == 2
+    assert rows.filter(is_unknown=False)["is_poisonous"].n_unique() == 2
