@@ -134,7 +134,12 @@ class _Noted:
         self.seek, self.tell = file.seek, file.tell
 
     def read(self, n: int = -1) -> bytes:
-        self.last = self.file.read(n)
+        try:
+            self.last = self.file.read(n)
+        except OSError as error:
+            if error.errno is None:  # not the disk's: bz2 says so of bytes that are not its own
+                raise tarfile.ReadError(str(error)) from error
+            raise
         return self.last
 
 
