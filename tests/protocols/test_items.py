@@ -14,6 +14,7 @@ from fieldmark.protocols._items import (
     check_part,
     draw_test,
     draw_train,
+    refs_of,
     split_parts,
 )
 from fieldmark.tasks import Task
@@ -123,9 +124,9 @@ def test_repeats_differ_and_seeds_differ() -> None:
 def test_defect_small_data_n_test_is_ignored() -> None:
     """Defect: n_test was ignored for vision models."""
     (part,) = split_parts(task(), table())
-    drawn = draw_test(task(), part, Draw(n_test=4))
+    drawn = draw_test(task(), part, Draw(n_test=4), 0)
     assert len(drawn) == 4
-    assert drawn.equals(draw_test(task(), part, Draw(n_test=4)))
+    assert drawn.equals(draw_test(task(), part, Draw(n_test=4), 0))
 
 
 def test_null_units_are_the_item_itself() -> None:
@@ -167,3 +168,37 @@ def test_defect_ages_few_shot_images_drawn_with_replacement() -> None:
         for sampling in ("balanced", "uniform"):
             drawn = draw_train(task(), part, Draw(n_train=n, sampling=sampling), 0)
             assert drawn["id"].n_unique() == n
+
+
+def test_shots_are_images_per_class_and_the_rest_is_tested() -> None:
+    few = task(shots=2, test="rest", train={}, repeats=3)
+    (part,) = split_parts(few, table())
+    tests = []
+    for repeat in range(3):
+        draw = Draw(shots=2, repeats=3)
+        train = draw_train(few, part, draw, repeat)
+        test = draw_test(few, part, draw, repeat)
+        assert set(counts(train).values()) == {2}
+        assert not set(train["id"]) & set(test["id"])
+        assert len(train) + len(test) == 40
+        tests.append(tuple(test["id"]))
+    assert len(set(tests)) == 3
+
+
+def test_traits_are_parts_and_unknown_values_are_left_out() -> None:
+    rows = table().with_columns(
+        fin=pl.Series([True, False, None, True] * 10), tail=pl.Series([True, False] * 20)
+    )
+    parts = split_parts(task(traits=["fin", "tail"]), rows)
+    assert [part.name for part in parts] == ["fin", "tail"]
+    assert set(parts[0].train["target"]) == {"true", "false"}
+    assert len(parts[0].train) + len(parts[0].test) == 30
+    with pytest.raises(UsageError, match="has no column 'fins'"):
+        split_parts(task(traits=["fins"]), rows)
+
+
+def test_clips_have_several_images_a_row() -> None:
+    rows = finish_table(
+        pl.DataFrame({"id": ["a", "b"], "image": [["1.jpg", "2.jpg"], ["3.jpg"]]}), "here"
+    )
+    assert [len(refs) for refs in refs_of(rows)] == [2, 1]

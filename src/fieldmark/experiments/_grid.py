@@ -206,6 +206,7 @@ def _cells(
     ):
         draw = Draw(
             n_train=task.n_train if n_train is None else n_train,
+            shots=task.shots if n_train is None else 0,
             n_test=task.n_test if n_test is None else n_test,
             sampling=sampling or task.sampling,
             seed=seed,

@@ -114,6 +114,10 @@ def _spec(job: Job, parts: list[PartItems]) -> RunSpec:
         block = job.task.probe.model_dump(mode="json")
         settings["probe"] = block | {"classifier": _portable(classifier)}
         method = f"probe/{short_name(classifier)}"
+    if draw.shots:
+        settings["shots"] = draw.shots
+    if job.task.test == "rest":
+        settings["test"] = "rest"
     if draw.n_train >= 0:
         settings["sampling"] = draw.sampling
     settings |= dict(job.ask)

@@ -23,8 +23,9 @@ _SHRINK = 0.1
 class Bank:
     x_nd: np.ndarray
     """the gallery with a last column of ones"""
+    mean_d: np.ndarray
     likeness_nd: np.ndarray
-    """rows whose product with a query (times `likeness_axes`) foretells support vectors"""
+    """their products with a centred query are highest for what will be its support vectors"""
     axes_dd: np.ndarray
     """principal axes of the rows as they are, as columns"""
     power_d: np.ndarray
@@ -44,10 +45,12 @@ def make_bank(x_nd: np.ndarray, cost: float, is_among: bool) -> Bank:
     rows_nd = append_ones(x_nd.astype(precision))
     product_dd = (rows_nd.T @ rows_nd).astype(np.float64)
     power_d, axes_dd = np.linalg.eigh(product_dd)
+    mean_d = rows_nd.mean(axis=0, dtype=np.float64)
     n_rest = max(n - is_among, 1)
     return Bank(
         x_nd=rows_nd,
-        likeness_nd=_likeness(rows_nd, product_dd).astype(precision),
+        mean_d=mean_d.astype(precision),
+        likeness_nd=_likeness(rows_nd, mean_d, product_dd),
         axes_dd=axes_dd.astype(precision),
         power_d=np.maximum(power_d, 0.0),
         cost_one=cost * (n_rest + 1) / 2,
@@ -59,9 +62,8 @@ def append_ones(x_nd: np.ndarray) -> np.ndarray:
     return np.concatenate([x_nd, np.ones((len(x_nd), 1), x_nd.dtype)], axis=1)
 
 
-def _likeness(rows_nd: np.ndarray, product_dd: np.ndarray) -> np.ndarray:
+def _likeness(rows_nd: np.ndarray, mean_d: np.ndarray, product_dd: np.ndarray) -> np.ndarray:
     """Centred rows, whitened with a strongly shrunk covariance (the column of ones drops out)."""
-    mean_d = rows_nd.mean(axis=0, dtype=np.float64)
     spread_dd = product_dd / len(rows_nd) - np.outer(mean_d, mean_d)
     value_d, axes_dd = np.linalg.eigh(spread_dd)
     value_d = np.maximum(value_d, 0.0)

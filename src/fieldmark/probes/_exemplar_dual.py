@@ -1,10 +1,10 @@
-"""Which few gallery images hold back an exemplar machine, and what is its answer?
+"""Which few gallery images hold back an exemplar machine, and what are its weights?
 
-For features as they come, only some dozen of thousands of images end up as support vectors. So each
-query starts from the images most like it, solves a tiny problem among them exactly (block principal
-pivoting on the dual; Júdice and Pires 1994), scores all images by one product shared by a block of
-queries, and takes in those that should have held it back. Every round raises the dual objective, so
-rounds end.
+With features as they come, only some dozen of thousands of images end up as support vectors. So a
+machine starts from the images most like its query and solves a tiny problem among them exactly
+(block principal pivoting on the dual; Júdice and Pires 1994). Whoever asks scores all images, one
+product for a block of machines, and lets in those that should have held it back. Each round raises
+the dual objective, so rounds end.
 """
 
 from __future__ import annotations
@@ -14,38 +14,26 @@ from scipy.linalg import lapack
 
 from fieldmark.probes._exemplar_bank import Bank
 
-N_SEEDS = 96
+N_SEEDS = 128
 _SLACK = 1e-4
 """by how much an image left out may reach above -1"""
 _MOST_NEW = 64
-_MOST_ROUNDS = 50
+_PATIENCE = 5
 
 
-def seeds(bank: Bank, query_qd: np.ndarray, own_q: np.ndarray | None) -> np.ndarray:
-    """The rows most like each query, never the query's own."""
-    if bank.n <= N_SEEDS:
-        return np.broadcast_to(np.arange(bank.n), (len(query_qd), bank.n))
-    like_qn = query_qd @ bank.likeness_nd.T
+def choose_seeds(bank: Bank, query_qd: np.ndarray, own_q: np.ndarray | None) -> np.ndarray:
+    """The rows most like each query, never the query's own; all of them in a small gallery."""
+    like_qn = (query_qd - bank.mean_d) @ bank.likeness_nd.T
+    n_rest = bank.n
     if own_q is not None:
         like_qn[np.arange(len(own_q)), own_q] = -np.inf
-    return np.argpartition(like_qn, bank.n - N_SEEDS, axis=1)[:, bank.n - N_SEEDS :]
-
-
-def solve_among(
-    bank: Bank, query_d: np.ndarray, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Weights of the machine that sees only `rows`, and which of them are support vectors."""
-    signed_md = np.concatenate([query_d[None], -bank.x_nd[rows]])
-    matrix_mm = (signed_md @ signed_md.T).astype(np.float64)
-    matrix_mm.flat[:: len(matrix_mm) + 1] += 1 / (2 * bank.cost_rest)
-    matrix_mm[0, 0] += 1 / (2 * bank.cost_one) - 1 / (2 * bank.cost_rest)
-    alpha_m = _pivot(matrix_mm)
-    weight_d = alpha_m.astype(signed_md.dtype) @ signed_md
-    return weight_d, alpha_m[1:] > 0
+        n_rest -= 1
+    cut = bank.n - min(N_SEEDS, n_rest)
+    return np.argpartition(like_qn, cut, axis=1)[:, cut:] if cut else np.argsort(like_qn, axis=1)
 
 
 def violators(score_n: np.ndarray, held: np.ndarray) -> np.ndarray:
-    """Rows outside `held` that reach above -1, the furthest first, only so many at a time."""
+    """Rows outside `held` that reach above -1: the furthest, only so many at a time."""
     is_over_n = score_n > -1 + _SLACK
     is_over_n[held] = False
     over = np.flatnonzero(is_over_n)
@@ -54,35 +42,63 @@ def violators(score_n: np.ndarray, held: np.ndarray) -> np.ndarray:
     return over
 
 
-def _pivot(matrix_mm: np.ndarray) -> np.ndarray:
-    """The non-negative alpha with matrix·alpha ≥ 1, equal where alpha is above zero."""
-    m = len(matrix_mm)
-    is_in_m = np.ones(m, bool)
-    fewest, patience = m + 1, 5
-    for _ in range(20 * m):
-        alpha_m = _solve_part(matrix_mm, is_in_m)
-        short_m = matrix_mm @ alpha_m < 1 - 1e-9
-        is_bad_m = np.where(is_in_m, alpha_m < 0, short_m)
-        n_bad = int(is_bad_m.sum())
-        if n_bad == 0:
-            break
-        if n_bad < fewest:
-            fewest, patience = n_bad, 5
-        elif patience:
-            patience -= 1
-        else:  # one at a time cannot cycle
-            is_bad_m[: np.flatnonzero(is_bad_m)[-1]] = False
-        is_in_m ^= is_bad_m
-    return np.maximum(alpha_m, 0.0)
+class Machine:
+    """One query against a growing list of gallery rows.
 
+    `signed` holds the query and, with their signs turned, the rows; the dual is then to find a
+    non-negative alpha with matrix·alpha ≥ 1, equal where alpha is above zero.
+    """
 
-def _solve_part(matrix_mm: np.ndarray, is_in_m: np.ndarray) -> np.ndarray:
-    part = np.flatnonzero(is_in_m)
-    # Symmetric, so the transpose is the same matrix in the order LAPACK wants: no copy.
-    block = matrix_mm[np.ix_(part, part)].T
-    alpha_m = np.zeros(len(matrix_mm))
-    _, alpha, info = lapack.dposv(block, np.ones(len(part)), lower=1, overwrite_a=1)
-    if info:
-        raise np.linalg.LinAlgError(f"a machine's matrix is not positive definite at {info}")
-    alpha_m[part] = alpha
-    return alpha_m
+    def __init__(self, bank: Bank, query_d: np.ndarray, rows: np.ndarray) -> None:
+        self._bank = bank
+        self.rows = rows
+        self._signed_md = np.concatenate([query_d[None], -bank.x_nd[rows]])
+        self._matrix_mm = (self._signed_md @ self._signed_md.T).astype(np.float64)
+        self._matrix_mm.flat[:: len(self._matrix_mm) + 1] += 1 / (2 * bank.cost_rest)
+        self._matrix_mm[0, 0] += 1 / (2 * bank.cost_one) - 1 / (2 * bank.cost_rest)
+        self._is_in_m = np.ones(len(rows) + 1, bool)
+
+    def let_in(self, rows: np.ndarray) -> None:
+        new_kd = -self._bank.x_nd[rows]
+        m, k = len(self._matrix_mm), len(rows)
+        grown = np.empty((m + k, m + k))
+        grown[:m, :m] = self._matrix_mm
+        grown[m:, :m] = new_kd @ self._signed_md.T
+        grown[:m, m:] = grown[m:, :m].T
+        grown[m:, m:] = new_kd @ new_kd.T
+        grown.flat[m * (m + k + 1) :: m + k + 1] += 1 / (2 * self._bank.cost_rest)
+        self._matrix_mm = grown
+        self._signed_md = np.concatenate([self._signed_md, new_kd])
+        self.rows = np.concatenate([self.rows, rows])
+        self._is_in_m = np.concatenate([self._is_in_m, np.ones(k, bool)])
+
+    def solve(self) -> np.ndarray:
+        """Weights of the machine that sees only these rows."""
+        alpha_m = self._pivot()
+        self._is_in_m = alpha_m > 0
+        return np.asarray(alpha_m.astype(self._signed_md.dtype) @ self._signed_md)
+
+    def _pivot(self) -> np.ndarray:
+        is_in_m = self._is_in_m
+        fewest, patience = len(is_in_m) + 1, _PATIENCE
+        while True:
+            alpha_m = self._solve_among(is_in_m)
+            is_short_m = self._matrix_mm @ alpha_m < 1 - 1e-9
+            is_bad_m = np.where(is_in_m, alpha_m < 0, is_short_m)
+            n_bad = int(is_bad_m.sum())
+            if not n_bad:
+                return alpha_m
+            patience = _PATIENCE if n_bad < fewest else patience - 1
+            fewest = min(fewest, n_bad)
+            if patience < 0:  # one at a time cannot cycle
+                is_bad_m[: np.flatnonzero(is_bad_m)[-1]] = False
+            is_in_m = is_in_m ^ is_bad_m
+
+    def _solve_among(self, is_in_m: np.ndarray) -> np.ndarray:
+        part = np.flatnonzero(is_in_m)
+        # Symmetric, so the transpose is the same matrix in the order LAPACK wants: no copy.
+        block = self._matrix_mm[np.ix_(part, part)].T
+        _, alpha, _ = lapack.dposv(block, np.ones(len(part)), lower=1, overwrite_a=1)
+        alpha_m = np.zeros(len(is_in_m))
+        alpha_m[part] = alpha
+        return alpha_m

@@ -26,6 +26,8 @@ class Draw:
 
     n_train: int = -1
     """training images in all; -1 = every one"""
+    shots: int = 0
+    """training images per class, in place of n_train; 0 = not used"""
     n_test: int = -1
     sampling: Literal["balanced", "uniform"] = "balanced"
     """balanced: as even over the classes as they allow"""
@@ -65,7 +67,12 @@ def split_parts(
     kept_rows = _keep(task, table, task.where, "where")
     if kept_rows.is_empty():
         raise _nothing_fits(task, table)
-    rows = _targets(task, kept_rows)
+    if task.traits:
+        parts = [
+            _part(task, name, _targets(task, kept_rows, name, "traits")) for name in task.traits
+        ]
+        return _selected(task, parts, selection or Selection())
+    rows = _targets(task, kept_rows, task.label, "label")
     if isinstance(task.parts, dict):
         parts = [
             PartItems(
@@ -82,9 +89,13 @@ def split_parts(
         parts.sort(key=lambda part: part.name)
     else:
         parts = [_part(task, "", rows)]
-    kept = [part for part in parts if _is_selected(part, selection or Selection())]
+    return _selected(task, parts, selection or Selection())
+
+
+def _selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
+    kept = [part for part in parts if _is_selected(part, wanted)]
     if not kept:
-        raise _nothing_selected(task, parts, selection or Selection())
+        raise _nothing_selected(task, parts, wanted)
     return kept
 
 
@@ -110,9 +121,11 @@ def check_part(task: Task, part: PartItems, table: pl.DataFrame | None = None) -
 
 def draw_train(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataFrame:
     """The training rows of one repeat, in table order; the draw of 3 is part of the draw of 10."""
+    seed = (draw.seed, task.task, part.name, repeat, "train")
+    if draw.shots:
+        return part.train.filter(pl.col("id").is_in(_per_class(part.train, draw.shots, seed)))
     if draw.n_train < 0 or draw.n_train >= len(part.train):
         return part.train
-    seed = (draw.seed, task.task, part.name, repeat, "train")
     if draw.sampling == "uniform":
         chosen = draws.shuffled(part.train.get_column("id"), *seed)[: draw.n_train]
     else:
@@ -120,12 +133,19 @@ def draw_train(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataF
     return part.train.filter(pl.col("id").is_in(chosen))
 
 
-def draw_test(task: Task, part: PartItems, draw: Draw) -> pl.DataFrame:
-    """The test rows: the same for every repeat and every model, so that models can be compared."""
+def draw_test(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataFrame:
+    """The test rows: the same for every model, so that models can be compared.
+
+    They are the same for every repeat too, unless the test is the rest of what was drawn from.
+    """
+    rows = part.test
+    if task.test == "rest":
+        drawn = draw_train(task, part, draw, repeat)["id"].to_list()
+        rows = rows.filter(~pl.col("id").is_in(drawn))
     if draw.n_test < 0:
-        return part.test
-    ids = part.test.get_column("id").to_list()
-    return part.test.filter(
+        return rows
+    ids = rows.get_column("id").to_list()
+    return rows.filter(
         pl.col("id").is_in(draws.sample(ids, draw.n_test, draw.seed, task.task, part.name, "test"))
     )
 
@@ -134,33 +154,47 @@ def rows_of(task: Task, parts: Sequence[PartItems], draw: Draw) -> pl.DataFrame:
     """Every row that any part and repeat needs, once: id, image, crop."""
     frames = []
     for part in parts:
-        frames.append(draw_test(task, part, draw))
-        frames.extend(draw_train(task, part, draw, repeat) for repeat in range(draw.repeats))
+        for repeat in range(draw.repeats):
+            frames.append(draw_test(task, part, draw, repeat))
+            frames.append(draw_train(task, part, draw, repeat))
     rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
     return rows.unique("id", maintain_order=True)
 
 
-def refs_of(task: Task, rows: pl.DataFrame) -> list[ImageRef]:
-    """The images of the rows, in their order."""
-    if rows.schema["image"] != pl.String:
-        raise UsageError(f"task {task.task!r}: its items are clips; a probe takes single images.")
-    return [
-        ImageRef(image, tuple(crop) if crop is not None else None)
-        for image, crop in rows.select("image", "crop").iter_rows()
-    ]
+def refs_of(rows: pl.DataFrame) -> list[tuple[ImageRef, ...]]:
+    """The images of each row, in their order: one, or the frames of a clip."""
+    found = []
+    for image, crop in rows.select("image", "crop").iter_rows():
+        box = tuple(crop) if crop is not None else None
+        images = [image] if isinstance(image, str) else image
+        found.append(tuple(ImageRef(each, box) for each in images))
+    return found
 
 
 def items_of(task: Task, parts: Sequence[PartItems], draw: Draw) -> list[ImageRef]:
     """Every distinct image the job needs."""
-    return list(dict.fromkeys(refs_of(task, rows_of(task, parts, draw))))
+    rows = refs_of(rows_of(task, parts, draw))
+    return list(dict.fromkeys(ref for refs in rows for ref in refs))
 
 
 def content_of(task: Task, part: PartItems, draw: Draw, keys: Mapping[ImageRef, bytes]) -> str:
     """Stands for the bytes of every image of the part; "" where one is not known."""
     rows = rows_of(task, [part], draw)
-    pairs = zip(rows["id"].to_list(), refs_of(task, rows), strict=True)
-    known = [(each, keys[ref].hex()) for each, ref in pairs if ref in keys]
-    return draws.digest(*sorted(known)).hex() if len(known) == len(rows) else ""
+    pairs = zip(rows["id"].to_list(), refs_of(rows), strict=True)
+    wanted = sorted((each, number, ref) for each, refs in pairs for number, ref in enumerate(refs))
+    if any(ref not in keys for _, _, ref in wanted):
+        return ""
+    return draws.digest(*((each, number, keys[ref].hex()) for each, number, ref in wanted)).hex()
+
+
+def _per_class(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:
+    """`n` ids of every class, or all of a class that has fewer."""
+    grouped = rows.select("id", "target").group_by("target").agg("id").sort("target")
+    return [
+        each
+        for target, ids in grouped.iter_rows()
+        for each in draws.shuffled(ids, *seed, target)[:n]
+    ]
 
 
 def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:
@@ -188,20 +222,21 @@ def _part(task: Task, name: str, rows: pl.DataFrame) -> PartItems:
     if task.probe is not None and task.probe.leave_one_out:
         return PartItems(name, rows, rows, tuple(groups))
     train = _keep(task, rows, task.train, "train")
-    return PartItems(name, train, _keep(task, rows, task.test, "test"), tuple(groups))
+    test = train if task.test == "rest" else _keep(task, rows, task.test, "test")
+    return PartItems(name, train, test, tuple(groups))
 
 
-def _targets(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
+def _targets(task: Task, rows: pl.DataFrame, column: str, key: str) -> pl.DataFrame:
     """Adds `target` (a name) and a full `unit`; rows without a target cannot be asked about."""
-    _need_column(task, rows, task.label, "label")
+    _need_column(task, rows, column, key)
     _need_column(task, rows, task.unit, "unit")
     known = rows.with_columns(
-        pl.col(task.label).cast(pl.String).alias("target"),
+        pl.col(column).cast(pl.String).alias("target"),
         pl.col(task.unit).cast(pl.String).fill_null(pl.col("id")).alias("unit"),
     ).filter(pl.col("target").is_not_null())
     if known.is_empty():
         raise DataError(
-            f"{task.place_of('label')}  column {task.label!r} of dataset {task.dataset!r} is empty "
+            f"{task.place_of(key)}  column {column!r} of dataset {task.dataset!r} is empty "
             f"in all {len(rows)} rows: labels are needed."
         )
     return known

@@ -16,17 +16,17 @@ import numpy as np
 import polars as pl
 from threadpoolctl import threadpool_limits
 
-from fieldmark.embed import Embedded, EmbedOptions, embed
+from fieldmark.embed import EmbedOptions
 from fieldmark.errors import DataError, FieldmarkError, UsageError
 from fieldmark.probes import Normaliser, load_probe
 from fieldmark.progress import Progress
+from fieldmark.protocols._features import RowFeatures, embed_rows
 from fieldmark.protocols._items import (
     Draw,
     PartItems,
     content_of,
     draw_test,
     draw_train,
-    refs_of,
     rows_of,
 )
 from fieldmark.protocols._predictions import PartPredictions
@@ -64,54 +64,35 @@ def run(
     """The predictions of each part, as they come."""
     if task.probe is None:
         raise UsageError(f"task {task.task!r} has no `probe` block.")
-    items, embedded = _features(task, parts, model, root, draw, options, progress)
-    place = {each: row for row, each in enumerate(items)}
+    rows = rows_of(task, parts, draw)
+    features = embed_rows(model, root, rows, options, progress, task.probe.pool)
     progress.start(f"{task.task} with {model.name}", len(parts))
     for part in parts:
         began = time.monotonic()
-        predictions = _ask_part(task, task.probe, part, draw, embedded, place)
+        predictions = _ask_part(task, task.probe, part, draw, features)
         progress.advance()
         yield predictions.timed(time.monotonic() - began)
 
 
-def _features(
-    task: Task,
-    parts: Sequence[PartItems],
-    model: Backbone,
-    root: Path,
-    draw: Draw,
-    options: EmbedOptions,
-    progress: Progress,
-) -> tuple[list[str], Embedded]:
-    """Features of every image that any part needs, and nothing else."""
-    rows = rows_of(task, parts, draw)
-    refs = refs_of(task, rows)
-    return rows.get_column("id").to_list(), embed(model, root, refs, options, progress)
-
-
 def _ask_part(
-    task: Task,
-    block: ProbeBlock,
-    part: PartItems,
-    draw: Draw,
-    embedded: Embedded,
-    place: dict[str, int],
+    task: Task, block: ProbeBlock, part: PartItems, draw: Draw, features: RowFeatures
 ) -> PartPredictions:
     name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
-    test = _readable(draw_test(task, part, draw), embedded, place, f"{name}: none of the {{}} test")
     columns: list[pl.DataFrame] = []
     n_train, notes = [], dict[str, Any]()
     for repeat in range(draw.repeats):
+        test = draw_test(task, part, draw, repeat)
+        test = features.readable(test, f"{name}: none of the {{}} test")
         if block.leave_one_out:
             train = test
-            answer, sure, asked = _leave_one_out(task, block, test, embedded, place)
+            answer, sure, asked = _leave_one_out(task, block, test, features)
             notes["coverage"] = len(asked) / len(test)
         else:
             drawn = draw_train(task, part, draw, repeat)
-            train = _readable(drawn, embedded, place, f"{name}: none of the {{}} training")
+            train = features.readable(drawn, f"{name}: none of the {{}} training")
             _refuse_lost_classes(name, drawn, train)
             asked = test
-            answer, sure = _fit_predict(task, block, train, test, embedded, place)
+            answer, sure = _fit_predict(task, block, train, test, features)
             unseen = ~test.get_column("target").is_in(train["target"].unique().to_list())
             notes["n_test_of_unseen_classes"] = int(unseen.sum())
         n_train.append(len(train))
@@ -122,23 +103,10 @@ def _ask_part(
                 pl.lit(repeat).alias("repeat"),
             )
         )
-    notes["content"] = content_of(task, part, draw, embedded.keys)
-    n_bad = int((~embedded.is_ok).sum())
-    if n_bad:
-        notes["n_bad_images"] = n_bad
+    notes["content"] = content_of(task, part, draw, features.keys)
+    if features.bad:
+        notes["n_bad_images"] = len(features.bad)
     return PartPredictions(part.name, pl.concat(columns), min(n_train), notes, groups=part.groups)
-
-
-def _readable(
-    rows: pl.DataFrame, embedded: Embedded, place: dict[str, int], none_of: str
-) -> pl.DataFrame:
-    kept = rows.filter(
-        pl.Series([bool(embedded.is_ok[place[each]]) for each in rows["id"]], dtype=pl.Boolean)
-    )
-    if kept.is_empty():
-        image, why = next(iter(embedded.bad.items()))
-        raise DataError(f"{none_of.format(len(rows))} images can be read (first: {image} {why}).")
-    return kept
 
 
 def _refuse_lost_classes(name: str, drawn: pl.DataFrame, train: pl.DataFrame) -> None:
@@ -151,19 +119,14 @@ def _refuse_lost_classes(name: str, drawn: pl.DataFrame, train: pl.DataFrame) ->
         )
 
 
-def _matrix(rows: pl.DataFrame, embedded: Embedded, place: dict[str, int]) -> np.ndarray:
-    return embedded.features[[place[each] for each in rows["id"]]]
-
-
 def _fit_predict(
     task: Task,
     block: ProbeBlock,
     train: pl.DataFrame,
     test: pl.DataFrame,
-    embedded: Embedded,
-    place: dict[str, int],
+    features: RowFeatures,
 ) -> tuple[np.ndarray, np.ndarray]:
-    x_train, x_test = _matrix(train, embedded, place), _matrix(test, embedded, place)
+    x_train, x_test = features.matrix(train), features.matrix(test)
     normaliser = Normaliser(block.normalise).fit(x_train)
     with _fitting_threads(x_train), _told_by_name(block.classifier):
         probe = _probe(task, block).fit(normaliser.transform(x_train), train["target"].to_numpy())
@@ -218,10 +181,10 @@ def _certainty(probe: Any, x_test: np.ndarray) -> np.ndarray:
 
 
 def _leave_one_out(
-    task: Task, block: ProbeBlock, rows: pl.DataFrame, embedded: Embedded, place: dict[str, int]
+    task: Task, block: ProbeBlock, rows: pl.DataFrame, features: RowFeatures
 ) -> tuple[np.ndarray, np.ndarray, pl.DataFrame]:
     """Answers for every row whose label occurs again; the others stay in the gallery."""
-    x = _matrix(rows, embedded, place)
+    x = features.matrix(rows)
     probe = _probe(task, block)
     if not hasattr(probe, "predict_leave_one_out"):
         raise UsageError(f"task {task.task!r}: probe {block.classifier!r} cannot leave one out.")

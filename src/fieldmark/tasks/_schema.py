@@ -50,6 +50,8 @@ class ProbeBlock(BaseModel):
     """steps in order, fitted on the training images only"""
     leave_one_out: bool = False
     """every image is asked about with all the others as the training set"""
+    pool: Literal["mean", "max"] = "mean"
+    """how the features of a clip's frames become one"""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -79,7 +81,10 @@ class Task(_Strict):
     where: Filter = {}
     """which rows belong to the task at all"""
     train: Filter = {"split": ("train",)}
-    test: Filter = {"split": ("test",)}
+    test: Filter | Literal["rest"] = {"split": ("test",)}
+    """or `rest`: all rows that `train` fits and that were not drawn for training"""
+    traits: Names = ()
+    """columns of yes or no, each a part of its own, in place of `label`"""
     parts: str | dict[str, Part] | None = None
     """a column (one part per value, each with a probe of its own) or named settings"""
     groups: Names = ()
@@ -93,6 +98,8 @@ class Task(_Strict):
     """further metrics, reported beside the first"""
     unit: str = "unit"
     """the column that says what is independent for statistics"""
+    shots: Annotated[StrictInt, Field(ge=0)] = 0
+    """training images per class; 0 = as `n_train` says"""
     n_train: Count = -1
     n_test: Count = -1
     sampling: Literal["balanced", "uniform"] = "balanced"

@@ -330,16 +330,16 @@ def test_nobody_listens(tmp_path: Path) -> None:
 def test_host_is_asked_politely(site: Any, noise: Any, tmp_path: Path) -> None:
     urls = [site.add(f"/{i}", noise(1000, i), always={"drip": (500, 0.03)}) for i in range(8)]
     jobs = [Job(tmp_path / str(i), (url,)) for i, url in enumerate(urls)]
-    get(*jobs, pace=Pace(parallel=8, per_host=2, delay_s=0.02))
+    get(*jobs, pace=Pace(parallel=8, per_host=2, delay_s=0.1))
     times = sorted(at for _, _, _, at in site.requests)
     assert site.open_most <= 2
-    assert min(b - a for a, b in zip(times, times[1:], strict=False)) >= 0.01
+    assert times[-1] - times[0] >= 0.65
 
 
 def test_slow_host_does_not_hold_up_another(
     site: Any, other_site: Any, noise: Any, tmp_path: Path
 ) -> None:
-    slow = [site.add(f"/{i}", noise(100, i), always={"drip": (50, 0.3)}) for i in range(3)]
+    slow = [site.add(f"/{i}", noise(100, i), always={"drip": (50, 0.15)}) for i in range(3)]
     fast = [other_site.add(f"/{i}", noise(100, i)) for i in range(6)]
     jobs = [Job(tmp_path / f"s{i}", (url,)) for i, url in enumerate(slow)]
     jobs += [Job(tmp_path / f"f{i}", (url,)) for i, url in enumerate(fast)]

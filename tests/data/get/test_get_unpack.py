@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fieldmark.data._get import _unpack
 from fieldmark.data._get._place import is_unpacked, unpack, unpacked_faults
 from fieldmark.data._get._state import State
 from fieldmark.data._get._unpack import Bundle
@@ -224,9 +225,13 @@ def test_links_inside_work(tmp_path: Path, root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
-def test_bomb_of_bytes(tmp_path: Path, root: Path, name: str) -> None:
-    path = pack(tmp_path / name, {f"{i}.bin": bytes(30_000_000) for i in range(4)})
-    with pytest.raises(DataError, match=r"holds more than 100\.0 MB, packed into .* kB: nothing"):
+def test_bomb_of_bytes(
+    tmp_path: Path, root: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = pack(tmp_path / name, {f"{i}.bin": bytes(1_000_000) for i in range(4)})
+    assert bundle(root, path).most_bytes == 100_000_000
+    monkeypatch.setattr(_unpack, "LEAST_BYTES", 2_000_000)
+    with pytest.raises(DataError, match=r"holds more than 2\.0 MB, packed into .* kB: nothing"):
         unpack(bundle(root, path), State(root), nothing)
     assert not any(path.is_file() for path in root.rglob("*") if path.suffix == ".bin")
 

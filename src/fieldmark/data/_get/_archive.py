@@ -26,7 +26,9 @@ from fieldmark.errors import DataError
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
 DAMAGE = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError,
+    NotImplementedError,
 )  # fmt: skip
+"""the last: what `zipfile` says of versions and compressions it does not know"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def _zip_opener(zipped: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], 
     def opened() -> IO[bytes]:
         try:
             return zipped.open(info)
-        except (NotImplementedError, RuntimeError) as error:
+        except RuntimeError as error:
             raise zipfile.BadZipFile(f"{info.filename}: {error}") from error
 
     return opened

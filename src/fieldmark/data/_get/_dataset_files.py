@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from fieldmark.data._check import counted
 from fieldmark.data._dataset import Source
 from fieldmark.data._get._crew import fetch_all
 from fieldmark.data._get._http import ask_size
@@ -79,7 +80,12 @@ class _Work:
             for item in self.plan
             if item.job is not None and not item.is_manual and item.name not in self.results
         ]
-        todo = [pair for pair in self._bundles() if not self._is_unpacked(*pair)]
+        coming = {*self.results, *map(self._name, jobs)}
+        todo = [
+            (name, items)
+            for name, items in self._bundles()
+            if all(item.name in coming for item in items) and not self._is_unpacked(name, items)
+        ]
         if jobs and self.choice.offline:
             raise ModelError(
                 f"{jobs[0].target}  is not here and --offline forbids fetching it: leave out "
@@ -101,10 +107,12 @@ class _Work:
         for item in self.plan:
             if item.job is None:
                 continue
+            is_told = item.name in self.results
             if item.job.target.is_file():
                 why = self._check(item.job)
-                self._set(item, "damaged" if why else "here", why)
-            elif item.name not in self.results:
+                if why or not is_told:
+                    self._set(item, "damaged" if why else "here", why)
+            elif not is_told:
                 self._set(item, "by hand" if item.is_manual else "missing", "")
         return self._all()
 
@@ -130,7 +138,7 @@ class _Work:
         """Reads a finished file; a wrong one loses its name."""
         why = fault(job, job.target)
         if why:
-            self.state.forget(self._name(job))
+            self.state.forget(self._name(job), "json")
             job.target.replace(job.bad)
             return f"{why}; kept as {job.bad.name}"
         self.state.remember(job)
@@ -141,11 +149,11 @@ class _Work:
         self.tally.start(f"read {name}", items[0].source.unpacked_bytes or 0)
         wrong = unpacked_faults(bundle, self.state, self.tally.add)
         if wrong:
-            self.state.forget(name)
+            self.state.forget(name, "unpacked")
         shown = ", ".join(repr(each) for each in wrong[:3])
-        why = f"{len(wrong):,} unpacked files are missing or changed: {shown}" if wrong else ""
+        why = f"missing or changed since unpacking: {counted(len(wrong), 'file')} ({shown})"
         for item in items:
-            self._set(item, "damaged" if why else "here", why or "unpacked")
+            self._set(item, "damaged" if wrong else "here", why if wrong else "unpacked")
 
     # --- what is done about it ---
 

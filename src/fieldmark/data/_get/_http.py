@@ -9,6 +9,7 @@ from __future__ import annotations
 import email.utils
 import http.client
 import re
+import ssl
 import time
 import urllib.error
 import urllib.request
@@ -125,6 +126,9 @@ def _open(request: urllib.request.Request, timeout_s: float) -> Any:
         with error:
             raise _refusal(error) from None
     except urllib.error.URLError as error:
+        if isinstance(error.reason, ssl.SSLCertVerificationError):
+            text = f"has no valid certificate ({error.reason.verify_message})"
+            raise Refused(text, helps=False) from None
         raise ConnectionError(str(error.reason)) from None
 
 

@@ -55,9 +55,8 @@ class State:
         except (OSError, ValueError):
             return False
 
-    def forget(self, name: str) -> None:
-        for what in ("json", "unpacked"):
-            self.file(name, what).unlink(missing_ok=True)
+    def forget(self, name: str, what: str) -> None:
+        self.file(name, what).unlink(missing_ok=True)
 
 
 def _facts(job: Job) -> dict[str, object]:

@@ -202,15 +202,12 @@ def _go_on(scratch: _Scratch) -> None:
     head = json.dumps({"archive": scratch.bundle.identity, "written": times}) + "\n"
     lines = _lines(scratch.journal)
     if lines[:1] == [head] and scratch.tree.is_dir():
-        for line in lines[1:]:
-            _, n, name = parse_line(line)
-            scratch.whole[name] = n
-        lines_kept = lines
+        scratch.whole.update((name, n) for _, n, name in map(parse_line, lines[1:]))
     else:
         shutil.rmtree(scratch.tree, ignore_errors=True)
-        lines_kept = [head]
+        lines = [head]
     make_folder(scratch.journal.parent)
-    scratch.journal.write_text("".join(lines_kept), encoding="utf-8")
+    scratch.journal.write_text("".join(lines), encoding="utf-8")
 
 
 def _lines(journal: Path) -> list[str]:
@@ -222,9 +219,12 @@ def _lines(journal: Path) -> list[str]:
 
 
 def parse_line(line: str) -> tuple[int, int, str]:
-    """CRC-32, size and name."""
-    crc, n, name = line.split(" ", 2)
-    return int(crc, 16), int(n), json.loads(name)
+    """CRC-32, size and name; a damaged line names nothing that could be there."""
+    try:
+        crc, n, name = line.split(" ", 2)
+        return int(crc, 16), int(n), str(json.loads(name))
+    except ValueError:
+        return 0, -1, "?"
 
 
 def _note(log: IO[str], crc: int, n: int, name: str) -> None:

@@ -94,7 +94,7 @@ def read_jobs(table: Path, out: Path, columns: Columns) -> tuple[list[Job], list
     names = read_columns(path)
     found = _find(path, names, columns)
     wanted = [*found.urls, *([found.checksum] if found.checksum else []), *_fields(found.save_as)]
-    rows = read_table(path, as_text=names).select(dict.fromkeys(wanted))
+    rows = read_table(path, as_text=names).select(*dict.fromkeys(wanted))
     jobs: dict[Path, Job] = {}
     failed: list[Row] = []
     for line, row in enumerate(rows.iter_rows(named=True), 2):

@@ -1,0 +1,87 @@
+"""What does a backbone say of the rows of a task?
+
+Every image that any row needs is embedded once; the frames of a clip become one vector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import polars as pl
+
+from fieldmark.data import ImageRef
+from fieldmark.embed import Embedded, EmbedOptions, embed
+from fieldmark.errors import DataError
+from fieldmark.progress import Progress
+from fieldmark.protocols._items import refs_of
+
+if TYPE_CHECKING:
+    from fieldmark.models import Backbone
+
+
+@dataclass(frozen=True, slots=True)
+class RowFeatures:
+    """Features by item id."""
+
+    features: np.ndarray
+    """float32, rows × dim"""
+    place: dict[str, int]
+    """id → row, for the items that can be read"""
+    bad: dict[str, str]
+    """image → why it cannot be read"""
+    keys: dict[ImageRef, bytes]
+    """what stands for the content of each image"""
+
+    def readable(self, rows: pl.DataFrame, none_of: str) -> pl.DataFrame:
+        """The rows that have features; `none_of` begins the error when none has."""
+        kept = rows.filter(pl.col("id").is_in(list(self.place)))
+        if kept.is_empty():
+            image, why = next(iter(self.bad.items()))
+            told = f"{none_of.format(len(rows))} images can be read (first: {image} {why})."
+            raise DataError(told)
+        return kept
+
+    def matrix(self, rows: pl.DataFrame) -> np.ndarray:
+        return self.features[[self.place[each] for each in rows["id"]]]
+
+
+def embed_rows(
+    model: Backbone,
+    root: Path,
+    rows: pl.DataFrame,
+    options: EmbedOptions,
+    progress: Progress,
+    pool: Literal["mean", "max"] = "mean",
+) -> RowFeatures:
+    """Features of the rows; a clip's frames that cannot be read are left out of it."""
+    refs = refs_of(rows)
+    flat = [ref for each in refs for ref in each]
+    found = embed(model, root, flat, options, progress)
+    sizes = np.array([len(each) for each in refs])
+    features, is_ok = _pooled(found, sizes, pool) if (sizes != 1).any() else _plain(found)
+    ids = rows.get_column("id").to_list()
+    place = {each: row for row, each in enumerate(ids) if is_ok[row]}
+    return RowFeatures(features, place, found.bad, found.keys)
+
+
+def _plain(found: Embedded) -> tuple[np.ndarray, np.ndarray]:
+    return found.features, found.is_ok
+
+
+def _pooled(
+    found: Embedded, sizes: np.ndarray, pool: Literal["mean", "max"]
+) -> tuple[np.ndarray, np.ndarray]:
+    """One vector per clip: the mean or the largest value over its readable frames."""
+    features = np.full((len(sizes), found.features.shape[1]), np.nan, np.float32)
+    is_ok = np.zeros(len(sizes), bool)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    for row, (start, stop) in enumerate(pairwise(starts)):
+        frames = found.features[start:stop][found.is_ok[start:stop]]
+        if len(frames):
+            features[row] = frames.mean(axis=0) if pool == "mean" else frames.max(axis=0)
+            is_ok[row] = True
+    return features, is_ok
