@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from fieldmark.data import COLUMNS, load_dataset
-from fieldmark.errors import DataError, FieldmarkError
+from fieldmark.errors import DataError, FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.models import model_identity
 from fieldmark.protocols import PartItems, check_part, split_parts
@@ -64,6 +64,8 @@ class Tables:
             raise MissingData(no_data(dataset, root))
         try:
             table = module.table(root, **job.task.options)
+        except UsageError as error:  # only the task's options can be wrong here
+            raise UsageError(f"{job.task.place_of('options')}  {error}") from error
         except Exception as error:
             if isinstance(error, FieldmarkError) or not is_file_reference(dataset):
                 raise

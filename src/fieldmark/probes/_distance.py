@@ -5,14 +5,20 @@ cannot tell from the k nearest are then measured again, pair by pair in float64.
 not depend on the block, the batch or the precision of the product, and no queries × rows ×
 dimensions array is ever made. Euclidean data are centred first: |a - b|² = |a|² - 2ab + |b|² loses
 its digits far from the origin.
+
+Large searches look at a few directions first, see `_distance_prune`. Memory beyond the input: two
+copies of the rows and some blocks of `_BLOCK_ENTRIES` values.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from fieldmark.probes._distance_prune import Pruned, Search, Whole, is_worth_pruning
+
 _BLOCK_ENTRIES = 1 << 22
 """entries of the largest temporary: 16 MB in float32"""
+_SAMPLE_QUERIES = 32
 
 
 def nearest(
@@ -36,24 +42,35 @@ def nearest(
     ready_md = _ready(kept_md, offset_d).astype(dtype, copy=False)
     norm_m = _squared_norms(ready_md)
     half_m = norm_m / 2 if metric == "euclidean" else np.zeros(len(kept_m))
-    n_block = max(1, _BLOCK_ENTRIES // len(kept_m))
+    whole = Whole(ready_md, half_m.astype(dtype))
     index_qk = np.empty((len(query_qd), k), np.intp)
     distance_qk = np.empty((len(query_qd), k))
+    own_q = _positions(kept_m, len(query_qd)) if is_self else np.full(len(query_qd), -1)
+    search: Search = whole
+    if is_worth_pruning(len(query_qd), ready_md):
+        some = np.linspace(0, len(query_qd) - 1, _SAMPLE_QUERIES).astype(np.intp)
+        some_bd = _ready(query_qd[some], offset_d).astype(dtype, copy=False)
+        pruned = Pruned(whole, norm_m)
+        if pruned.is_telling(some_bd, own_q[some], k, _rounding(some_bd, norm_m)):
+            search = pruned
+    n_block = max(1, _BLOCK_ENTRIES // len(kept_m))
     for start in range(0, len(query_qd), n_block):
         part = slice(start, start + n_block)
         ready_bd = _ready(query_qd[part], offset_d).astype(dtype, copy=False)
-        rough_bm = half_m.astype(dtype) - ready_bd @ ready_md.T
-        if is_self:
-            own, at = np.nonzero(kept_m == np.arange(start, start + len(ready_bd))[:, None])
-            rough_bm[own, at] = np.inf
-        slack_b = _rounding(_squared_norms(ready_bd), norm_m, ready_md)
-        query_p, row_p = _within(rough_bm, k, slack_b)
+        query_p, row_p = search.pairs(ready_bd, own_q[part], k, _rounding(ready_bd, norm_m))
         distance_p = _measure(query_qd[part], kept_md, (query_p, row_p), metric)
         order = np.lexsort((row_p, rank_m[row_p], distance_p, query_p))
         first_b = np.searchsorted(query_p, np.arange(len(ready_bd)))
         chosen = order[first_b[:, None] + np.arange(k)]
         index_qk[part], distance_qk[part] = kept_m[row_p[chosen]], distance_p[chosen]
     return index_qk, distance_qk
+
+
+def _positions(kept_m: np.ndarray, n_rows: int) -> np.ndarray:
+    """Where each row stands among the kept ones, or -1."""
+    at_n = np.full(n_rows, -1, np.intp)
+    at_n[kept_m] = np.arange(len(kept_m))
+    return at_n
 
 
 def _without_spare_copies(row_nd: np.ndarray, most: int, rank_n: np.ndarray) -> np.ndarray:
@@ -77,18 +94,11 @@ def _squared_norms(x_nd: np.ndarray) -> np.ndarray:
     return np.asarray(np.einsum("nd,nd->n", x_nd, x_nd, dtype=np.float64))
 
 
-def _rounding(norm_b: np.ndarray, norm_m: np.ndarray, ready_md: np.ndarray) -> np.ndarray:
+def _rounding(ready_bd: np.ndarray, norm_m: np.ndarray) -> np.ndarray:
     """Twice the most that rounding can move a rough value: d + 8 steps of machine precision."""
     most = norm_m.max()
-    steps = (ready_md.shape[1] + 8) * np.finfo(ready_md.dtype).eps
-    return np.asarray(2 * steps * (np.sqrt(norm_b * most) + most / 2))
-
-
-def _within(rough_bm: np.ndarray, k: int, slack_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(query, row) pairs that may be among the k nearest, by query."""
-    kth_b = np.partition(rough_bm, k - 1, axis=1)[:, k - 1]
-    query_p, row_p = np.nonzero(rough_bm <= (kth_b + slack_b)[:, None])
-    return query_p, row_p
+    steps = (ready_bd.shape[1] + 8) * np.finfo(ready_bd.dtype).eps
+    return np.asarray(2 * steps * (np.sqrt(_squared_norms(ready_bd) * most) + most / 2))
 
 
 def _measure(

@@ -245,8 +245,8 @@ def _targets(task: Task, rows: pl.DataFrame, column: str, key: str) -> pl.DataFr
 def _keep(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:
     for column, patterns in wanted.items():
         _need_column(task, rows, column, *key, column)
-        values = rows.get_column(column).unique().to_list()
-        allowed = [str(value) for value in values if is_match(value, patterns)]
+        values = rows.get_column(column).cast(pl.String).unique().to_list()
+        allowed = [value for value in values if is_match(value, patterns)]
         rows = rows.filter(pl.col(column).cast(pl.String).is_in(allowed))
     return rows
 
@@ -298,7 +298,7 @@ def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> 
 def _nothing_fits(task: Task, table: pl.DataFrame) -> DataError:
     """Names what the first column that matches nothing holds instead."""
     for column, patterns in task.where.items():
-        values = [str(each) for each in table.get_column(column).drop_nulls().unique().sort()]
+        values = table.get_column(column).cast(pl.String).drop_nulls().unique().sort().to_list()
         if not any(is_match(each, patterns) for each in values):
             near = closest(patterns[0], values, most=1) if patterns else []
             mean = f" Did you mean {near[0]!r}?" if near else f" {_some(values)}"

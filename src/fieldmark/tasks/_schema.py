@@ -25,7 +25,9 @@ from pydantic import (
 def _as_list(value: Any) -> Any:
     if isinstance(value, (str, int, float, bool)):
         value = [value]
-    return [str(each) for each in value] if isinstance(value, list) else value
+    if not isinstance(value, list):
+        return value
+    return [str(each).lower() if isinstance(each, bool) else str(each) for each in value]
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]

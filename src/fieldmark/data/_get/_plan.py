@@ -20,7 +20,7 @@ KINDS = ("annotations", "images")
 SPARE = 1.05
 """unpacked photos take a little more than packed ones: blocks, folders"""
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".txt", ".parquet", ".xlsx", ".xml")
-WORDS = ("annotation", "label", "metadata", "split")
+WORDS = ("annotation", "labels", "metadata", "split")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,19 @@
+"""A dataset whose table cannot be used."""
+
+from fieldmark.data import Info
+
+
+class Ponds:
+    INFO = Info(title="Ponds", licence="CC0-1.0", citation="none")
+
+    @staticmethod
+    def table(root):
+        return {}["species"]
+
+    @staticmethod
+    def check(root):
+        return []
+
+    @staticmethod
+    def make(root, world, size):
+        pass

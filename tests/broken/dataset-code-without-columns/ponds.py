@@ -1,0 +1,21 @@
+"""A dataset whose table cannot be used."""
+
+import polars as pl
+
+from fieldmark.data import Info
+
+
+class Ponds:
+    INFO = Info(title="Ponds", licence="CC0-1.0", citation="none")
+
+    @staticmethod
+    def table(root):
+        return pl.DataFrame({"id": ["a"], "label": ["frog"]})
+
+    @staticmethod
+    def check(root):
+        return []
+
+    @staticmethod
+    def make(root, world, size):
+        pass
