@@ -72,7 +72,7 @@ def test_a_users_file_is_a_metric(folder: Path) -> None:
     ("name", "line"),
     [
         ("macro-acuracy", "metric 'macro-acuracy' is not known. Did you mean 'macro_accuracy'"),
-        ("mine.py:eror_rate", "object 'eror_rate' is not known. Did you mean 'error_rate'?"),
+        ("mine.py:eror_rate", "has no 'eror_rate'. Did you mean 'error_rate'?"),
         ("mine.py:number", "metric 'mine.py:number' is not a function f(target, prediction, "),
         ("mine.py:without_weight", "is not a function f(target, prediction, weight=None)"),
     ],

@@ -116,7 +116,7 @@ def test_a_users_file_is_a_probe(folder: Path) -> None:
         (
             "mine.py:Majorty",
             {},
-            "mine.py  object 'Majorty' is not known. Did you mean 'Majority'?",
+            "mine.py  has no 'Majorty'. Did you mean 'Majority'?",
         ),
         (
             "mine.py:not_a_class",

@@ -99,7 +99,7 @@ def test_nodes_answer_as_every_strength_scored(is_balanced: bool, decay: float) 
 
 def test_ties_of_all_classes_go_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_ridge_predict, "_SMALL", -1)
-    x, y = np.full((60, 4), 0.1), np.arange(60) % 5
+    x, y = np.full((50, 4), 0.1), np.arange(50) % 5
     splits = stratified(5, y)
     predicted = predict_path(x, splits[0][1], ridge_path(x, y, False, splits).system(0), ALPHAS)
     assert (predicted == 0).all()
@@ -150,7 +150,7 @@ def test_moments_of_a_training_set(is_balanced: bool, monkeypatch: pytest.Monkey
         kept = fold_n != fold
         ours, moved = moments.without(fold), x[kept] - moments.offset_d
         weight = ours.weight_c[y[kept]][:, None]
-        np.testing.assert_allclose(ours.second_dd, (weight * moved).T @ moved, rtol=1e-9)
+        np.testing.assert_allclose(ours.second_dd, (weight * moved).T @ moved, rtol=1e-6)
         np.testing.assert_allclose(ours.sum_cd[2], moved[y[kept] == 2].sum(axis=0), rtol=1e-9)
         assert ours.count_c.tolist() == np.bincount(y[kept]).tolist()
         np.testing.assert_allclose(weight.sum(), kept.sum())

@@ -2,11 +2,15 @@
 
 Classes are those present in the (weighted) truth. A class that a resample lost is left out of it,
 never scored 0, and a class that is only predicted costs the classes it was predicted for.
+
+Weights may be a matrix, one row per resample: then there is one value per row. Counts of classes
+are sums over runs of sorted items, so thousands of resamples cost little more than one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,25 +25,27 @@ def accuracy(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | No
     return float(weight[target == prediction].sum() / total) if total > 0 else float("nan")
 
 
-@metric("macro accuracy", bounds=(0.0, 1.0))
+@metric("macro accuracy", bounds=(0.0, 1.0), takes_many=True)
 def macro_accuracy(
     target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
 ) -> float:
     """The mean over classes of the share of their items that is right (balanced accuracy)."""
     tally = _count(*_read(target, prediction, weight))
-    return _mean(tally.hits / tally.size)
+    value: float = _mean(tally.hits, tally.size, tally.size)
+    return value
 
 
-@metric("macro F1", bounds=(0.0, 1.0))
+@metric("macro F1", bounds=(0.0, 1.0), takes_many=True)
 def macro_f1(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None) -> float:
     """The mean over classes of F1, as WILDS scores iWildCam: over the labels in the truth."""
     tally = _count(*_read(target, prediction, weight))
-    return _mean(2 * tally.hits / (tally.size + tally.predicted))
+    value: float = _mean(2 * tally.hits, tally.size + tally.predicted, tally.size)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
 class _Tally:
-    """Weighted counts of each class that is present."""
+    """Weighted counts of each class in the truth; with many resamples, one row for each."""
 
     size: np.ndarray
     """items of the class"""
@@ -51,16 +57,27 @@ class _Tally:
 
 def _count(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray) -> _Tally:
     classes, code = np.unique(target, return_inverse=True)
-    n_classes = len(classes)
-    size = np.bincount(code, weight, n_classes)
-    is_right = target == prediction
-    hits = np.bincount(code[is_right], weight[is_right], n_classes)
     place = np.searchsorted(classes, prediction)
-    is_class = place < n_classes
+    is_class = place < len(classes)
     is_class[is_class] = classes[place[is_class]] == prediction[is_class]
-    predicted = np.bincount(place[is_class], weight[is_class], n_classes)
-    is_present = size > 0
-    return _Tally(size[is_present], hits[is_present], predicted[is_present])
+    is_right = target == prediction
+    return _Tally(
+        _sums(weight, code, len(classes)),
+        _sums(weight[..., is_right], code[is_right], len(classes)),
+        _sums(weight[..., is_class], place[is_class], len(classes)),
+    )
+
+
+def _sums(weight: np.ndarray, code: np.ndarray, n: int) -> np.ndarray:
+    """The weights added up by code, along the last axis."""
+    if weight.ndim == 1:
+        return np.bincount(code, weight, n)
+    found = np.zeros((*weight.shape[:-1], n))
+    if len(code):
+        order = np.argsort(code, kind="stable")
+        first = np.flatnonzero(np.diff(code[order], prepend=-1))
+        found[..., code[order][first]] = np.add.reduceat(weight[..., order], first, axis=-1)
+    return found
 
 
 def _read(
@@ -68,7 +85,7 @@ def _read(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     target, prediction = np.asarray(target), np.asarray(prediction)
     weight = np.ones(len(target)) if weight is None else np.asarray(weight, np.float64)
-    if not target.shape == prediction.shape == weight.shape or target.ndim != 1:
+    if not target.shape == prediction.shape == weight.shape[-1:] or target.ndim != 1:
         raise ValueError(
             f"target, prediction and weight have the shapes {target.shape}, {prediction.shape}, "
             f"{weight.shape}: expected one value per item in each."
@@ -78,5 +95,11 @@ def _read(
     return target, prediction, weight
 
 
-def _mean(value_c: np.ndarray) -> float:
-    return float(value_c.mean()) if len(value_c) else float("nan")
+def _mean(part_c: np.ndarray, whole_c: np.ndarray, size_c: np.ndarray) -> Any:
+    """The mean of part / whole over the classes that are present; NaN without any."""
+    is_present = size_c > 0
+    share_c = np.divide(part_c, whole_c, out=np.zeros(size_c.shape), where=is_present)
+    n_present = np.asarray(is_present.sum(axis=-1), np.float64)
+    n_present[n_present == 0] = np.nan
+    mean = share_c.sum(axis=-1) / n_present
+    return float(mean) if mean.ndim == 0 else mean

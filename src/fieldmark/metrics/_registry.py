@@ -27,6 +27,7 @@ class Metric(Protocol):
     direction: Direction
     kind: Kind
     bounds: tuple[float, float]
+    takes_many: bool
 
     def __call__(
         self, target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
@@ -39,8 +40,12 @@ def metric(
     direction: Direction = "up",
     kind: Kind = "other",
     bounds: tuple[float, float] = (-math.inf, math.inf),
+    takes_many: bool = False,
 ) -> Callable[[Callable[..., float]], Metric]:
     """Says of a function what a reader must know of it.
+
+    `takes_many`: the weights may be a matrix, one row per resample, and then it gives one value
+    per row; intervals are much faster so.
 
     >>> @metric("error rate", direction="down", kind="mean", bounds=(0, 1))
     ... def error_rate(target, prediction, weight=None):
@@ -53,6 +58,7 @@ def metric(
         described = cast(Metric, function)
         described.title, described.direction = title, direction
         described.kind, described.bounds = kind, bounds
+        described.takes_many = takes_many
         return described
 
     return describe

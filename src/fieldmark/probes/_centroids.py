@@ -59,7 +59,8 @@ def predict_repeats(
     answers = np.empty((len(draw_rows), len(test_td)), classes.dtype)
     bank = _TestRows(test_td) if tail in _SHARED_TAILS else None
     for answer_t, rows in zip(answers, draw_rows, strict=True):
-        row_rd = own.transform(pool_nd[rows].astype(np.float64))
+        row_rd = pool_nd[rows].astype(np.float64)
+        row_rd = own.transform(row_rd) if own.steps else row_rd
         present, at_r = np.unique(code_n[rows], return_inverse=True)
         if bank is not None:
             column_t = bank.ask(row_rd, at_r, is_unit=tail == ("centre", "l2"))
@@ -72,47 +73,46 @@ def predict_repeats(
 
 
 class _TestRows:
-    """Test rows about their mean, ready for one product per draw."""
+    """Test rows, as they are and about their mean, ready for one product per draw."""
 
     def __init__(self, test_td: np.ndarray) -> None:
+        self.test_td = test_td
         self.offset_d = test_td.mean(axis=0) if len(test_td) else np.zeros(test_td.shape[1])
-        self.exact_td = test_td - self.offset_d
-        self.length_t = np.linalg.norm(self.exact_td, axis=1)
-        shape = (len(test_td), test_td.shape[1] + _ONES_AND_LENGTH)
-        self.wide_te = np.ones(shape, np.float32)
-        self.wide_te[:, :-_ONES_AND_LENGTH] = self.exact_td
+        self.wide_te = np.ones((len(test_td), test_td.shape[1] + _ONES_AND_LENGTH), np.float32)
+        self.wide_te[:, :-_ONES_AND_LENGTH] = test_td - self.offset_d
+        near_td = self.wide_te[:, :-_ONES_AND_LENGTH]
+        self.square_t = np.einsum("td,td->t", near_td, near_td, dtype=np.float64)
 
     def ask(self, row_rd: np.ndarray, at_r: np.ndarray, is_unit: bool) -> np.ndarray:
         """The column of the nearest mean for each test row."""
-        row_rd = row_rd - self.offset_d
-        middle_d = row_rd.mean(axis=0)
-        if is_unit:
-            row_rd = _unit(row_rd, middle_d)
-        else:
-            row_rd = row_rd - middle_d
-        mean_cd = _means(row_rd, at_r)
+        middle_d = _mean(row_rd)
+        mean_cd = _means(_moved(row_rd, middle_d, is_unit), at_r)
         half_c = np.einsum("cd,cd->c", mean_cd, mean_cd) / 2
-        wide_ce = np.empty((len(mean_cd), self.wide_te.shape[1]), np.float32)
-        wide_ce[:, :-2] = mean_cd
-        wide_ce[:, -2] = -(mean_cd @ middle_d) - (0 if is_unit else half_c)
-        wide_ce[:, -1] = -half_c if is_unit else 0
-        if is_unit:
-            self.wide_te[:, -1] = self._lengths(middle_d)
-        column_t, lead_t = self._best(wide_ce)
-        reach = np.sqrt(2 * half_c.max()) * (1 + np.sqrt(2 * half_c.max()))
-        slack_t = _ROUNDING * reach * (self.length_t + np.linalg.norm(middle_d) + 1e-30)
-        if not is_unit:
-            slack_t += _ROUNDING * half_c.max()
-        unsure = np.flatnonzero(~(lead_t > slack_t))
+        column_t, lead_t = self._best(self._widen(mean_cd, half_c, middle_d, is_unit))
+        longest = np.sqrt(2 * half_c.max())
+        reach_t = np.sqrt(self.square_t) + np.linalg.norm(middle_d - self.offset_d) + longest
+        unsure = np.flatnonzero(~(lead_t > _ROUNDING * longest * (1 + longest) * reach_t))
         if len(unsure):
-            exact_ud = self.exact_td[unsure]
-            exact_ud = _unit(exact_ud, middle_d) if is_unit else exact_ud - middle_d
-            column_t[unsure] = _measure(exact_ud, mean_cd)
+            test_ud = _moved(self.test_td[unsure], middle_d, is_unit)
+            column_t[unsure] = _measure(test_ud, mean_cd)
         return column_t
 
-    def _lengths(self, middle_d: np.ndarray) -> np.ndarray:
-        square_t = self.length_t**2 - 2 * (self.exact_td @ middle_d) + middle_d @ middle_d
-        return np.sqrt(np.maximum(square_t, 0.0))
+    def _widen(
+        self, mean_cd: np.ndarray, half_c: np.ndarray, middle_d: np.ndarray, is_unit: bool
+    ) -> np.ndarray:
+        """Class means with the terms that are multiplied by 1 and by |x - mu|."""
+        middle_d = middle_d - self.offset_d
+        wide_ce = np.zeros((len(mean_cd), self.wide_te.shape[1]), np.float32)
+        wide_ce[:, :-_ONES_AND_LENGTH] = mean_cd
+        wide_ce[:, -2] = -(mean_cd @ middle_d)
+        if not is_unit:
+            wide_ce[:, -2] -= half_c
+        elif np.ptp(half_c) > 0:  # one row a class: all means have length one
+            along_t = self.wide_te[:, :-_ONES_AND_LENGTH] @ middle_d.astype(np.float32)
+            square_t = self.square_t - 2 * along_t + middle_d @ middle_d
+            self.wide_te[:, -1] = np.sqrt(np.maximum(square_t, 0.0))
+            wide_ce[:, -1] = -half_c
+        return wide_ce
 
     def _best(self, wide_ce: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n_test, n_classes = len(self.wide_te), len(wide_ce)
@@ -139,10 +139,19 @@ def _means(row_rd: np.ndarray, at_r: np.ndarray) -> np.ndarray:
     return np.asarray((member @ row_rd) / count_c[:, None])
 
 
-def _unit(row_rd: np.ndarray, middle_d: np.ndarray) -> np.ndarray:
+def _mean(row_rd: np.ndarray) -> np.ndarray:
+    """The mean of each feature; exactly its value where it has but one."""
+    is_constant_d = row_rd.min(axis=0) == row_rd.max(axis=0)
+    return np.where(is_constant_d, row_rd[0], row_rd.mean(axis=0))
+
+
+def _moved(row_rd: np.ndarray, middle_d: np.ndarray, is_unit: bool) -> np.ndarray:
+    """Rows about the mean, of length one if asked (a row that is the mean stays zero)."""
     moved_rd = row_rd - middle_d
-    length_r = np.linalg.norm(moved_rd, axis=1)
-    return np.asarray(moved_rd / np.where(length_r > 0, length_r, 1.0)[:, None])
+    if is_unit:
+        length_r = np.sqrt(np.einsum("rd,rd->r", moved_rd, moved_rd))
+        moved_rd /= np.where(length_r > 0, length_r, 1.0)[:, None]
+    return np.asarray(moved_rd)
 
 
 def _row_numbers(draw: Any, n_rows: int) -> np.ndarray:

@@ -127,6 +127,7 @@ def _kth_largest(gain_bm: np.ndarray, k: int) -> np.ndarray:
 
 def _at_least(gain_bm: np.ndarray, floor_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     # A floor rounded up to the type of the gains would lose the pair that stands on it.
-    floor_b = np.nextafter(floor_b.astype(gain_bm.dtype), -np.inf, dtype=gain_bm.dtype)
+    with np.errstate(under="ignore"):
+        floor_b = np.nextafter(floor_b.astype(gain_bm.dtype), -np.inf, dtype=gain_bm.dtype)
     at_p = np.flatnonzero((gain_bm >= floor_b[:, None]).ravel())
     return np.asarray(at_p // gain_bm.shape[1]), np.asarray(at_p % gain_bm.shape[1])

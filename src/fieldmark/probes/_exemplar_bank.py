@@ -69,4 +69,5 @@ def _likeness(rows_nd: np.ndarray, mean_d: np.ndarray, product_dd: np.ndarray) -
     value_d = np.maximum(value_d, 0.0)
     floor = _SHRINK * value_d[-1] if value_d[-1] > 0 else 1.0
     whiten_dd = (axes_dd / (value_d + floor)) @ axes_dd.T
-    return (rows_nd - mean_d.astype(rows_nd.dtype)) @ whiten_dd.astype(rows_nd.dtype)
+    centred_nd = rows_nd - mean_d.astype(rows_nd.dtype)
+    return np.asarray(centred_nd @ whiten_dd.astype(rows_nd.dtype))

@@ -105,7 +105,7 @@ def _slope(bank: Bank, row_nd: np.ndarray, state: _State) -> np.ndarray:
     pull_qd *= 2 * bank.cost_rest
     pull_qd += state.weight_qd
     pull_qd -= (2 * bank.cost_one * np.maximum(state.gap_q, 0))[:, None] * state.query_qd
-    return pull_qd
+    return np.asarray(pull_qd)
 
 
 def _precondition(bank: Bank, state: _State, slope_qd: np.ndarray) -> np.ndarray:
@@ -167,4 +167,4 @@ def _leads(over_qn: np.ndarray) -> np.ndarray:
 
 
 def _dot(a_qd: np.ndarray, b_qd: np.ndarray) -> np.ndarray:
-    return np.einsum("qd,qd->q", a_qd, b_qd)
+    return np.asarray(np.einsum("qd,qd->q", a_qd, b_qd))

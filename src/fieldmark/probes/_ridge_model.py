@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_BLOCK_VALUES = 1 << 23
+_BLOCK_VALUES = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,14 @@ class LinearModel:
             return np.abs(self.decision_function(x_nd))
         leads = []
         for value_bc in self._blocks(x_nd):
-            next_b, best_b = np.partition(value_bc, -2, axis=1)[:, -2:].T
-            leads.append(best_b - next_b)
+            value_bc.partition(-2, axis=1)
+            leads.append(value_bc[:, -1] - value_bc[:, -2])
         return np.concatenate(leads)
 
     def _blocks(self, x_nd: np.ndarray) -> Iterator[np.ndarray]:
         n_block = max(64, _BLOCK_VALUES // (len(self.intercept_c) + x_nd.shape[1]))
         for start in range(0, max(1, len(x_nd)), n_block):
             part_bd = x_nd[start : start + n_block].astype(np.float64, copy=False)
-            yield part_bd @ self.coef_dc + self.intercept_c
+            value_bc = part_bd @ self.coef_dc
+            value_bc += self.intercept_c
+            yield value_bc

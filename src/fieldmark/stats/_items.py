@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -52,24 +52,40 @@ def estimate(items: Items, prediction: np.ndarray, metric: Metric) -> float:
     """The score itself: over all items, or the mean over parts."""
     target, prediction = np.asarray(items.target), np.asarray(prediction)
     statistic = weighted_score(items, metric, items.part_codes(), target, prediction)
-    return statistic(np.ones(len(target)))
+    return float(statistic(np.ones((1, len(target))))[0])
 
 
 def weighted_score(
     items: Items, metric: Metric, part: np.ndarray, target: np.ndarray, prediction: np.ndarray
-) -> Callable[[np.ndarray], float]:
-    """The score as a function of weights; the arrays may be cells that stand for many items."""
-    if items.score == "pooled":
-        return lambda weight: float(metric(target, prediction, weight))
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The score as a function of weights (resamples × items → one value per resample).
+
+    The arrays may be cells that stand for many items.
+    """
+    members = [slice(None)] if items.score == "pooled" else _members(part)
+
+    def score(weight_rn: np.ndarray) -> np.ndarray:
+        values = [
+            _many(metric, target[each], prediction[each], weight_rn[:, each]) for each in members
+        ]
+        return np.mean(values, axis=0) if values else np.full(len(weight_rn), np.nan)
+
+    return score
+
+
+def _members(part: np.ndarray) -> list[Any]:
     order = np.argsort(part, kind="stable")
     edges = np.flatnonzero(np.diff(part[order])) + 1
-    members = np.split(order, edges) if len(order) else []
+    return np.split(order, edges) if len(order) else []
 
-    def mean_over_parts(weight: np.ndarray) -> float:
-        values = [metric(target[each], prediction[each], weight[each]) for each in members]
-        return float(np.mean(values)) if values else float("nan")
 
-    return mean_over_parts
+def _many(
+    metric: Metric, target: np.ndarray, prediction: np.ndarray, weight_rn: np.ndarray
+) -> np.ndarray:
+    """The metric of every resample, at once where it can."""
+    if getattr(metric, "takes_many", False):
+        return np.asarray(metric(target, prediction, weight_rn))
+    return np.array([metric(target, prediction, weight) for weight in weight_rn], np.float64)
 
 
 def item_values(metric: Metric, target: np.ndarray, prediction: np.ndarray) -> np.ndarray | None:

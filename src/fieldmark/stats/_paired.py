@@ -170,14 +170,14 @@ def _swap_cells(
     twice = np.tile(cells.part, 2), np.tile(target, 2)
     score_first = weighted_score(items, metric, *twice, np.concatenate([ours, theirs]))
     score_second = weighted_score(items, metric, *twice, np.concatenate([theirs, ours]))
-    whole = cells.weights(cells.kinds.count)
+    whole = cells.weights(cells.kinds.count[None, :])
 
-    def difference(kept: np.ndarray) -> float:
-        weight = np.concatenate([kept, whole - kept])
-        return score_first(weight) - score_second(weight)
+    def difference(kept: np.ndarray) -> np.ndarray:
+        weight = np.concatenate([kept, whole - kept], axis=1)
+        return np.asarray(score_first(weight) - score_second(weight))
 
     swapped_r = cells.values(cells.kinds.halved(resampling, "test"), difference)
-    return _share_as_far(swapped_r, difference(whole))
+    return _share_as_far(swapped_r, float(difference(whole)[0]))
 
 
 def _share_as_far(chance_r: np.ndarray, found: float) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import coo_array
 
 from fieldmark import draws
 from fieldmark.stats._items import Items, number_rows
@@ -112,15 +113,20 @@ class CellKinds:
     kind_of_entry: np.ndarray
     cell_of_entry: np.ndarray
 
-    def weights(self, count_k: np.ndarray) -> np.ndarray:
-        """How often each cell occurs when each kind of unit occurs so often."""
-        return np.bincount(self.cell_of_entry, count_k[self.kind_of_entry], len(self.part))
+    def weights(self, count_rk: np.ndarray) -> np.ndarray:
+        """How often each cell occurs when each kind of unit occurs so often, per resample."""
+        n_cells, n_kinds = len(self.part), len(self.kinds.count)
+        ones = np.ones(len(self.cell_of_entry))
+        cells_in_kind = coo_array(
+            (ones, (self.cell_of_entry, self.kind_of_entry)), shape=(n_cells, n_kinds)
+        ).tocsr()
+        return np.asarray((cells_in_kind @ count_rk.T).T)
 
     def values(
-        self, counts: Iterator[np.ndarray], statistic: Callable[[np.ndarray], float]
+        self, counts: Iterator[np.ndarray], statistic: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
         """The statistic of every resample."""
-        return np.array([statistic(self.weights(each)) for block in counts for each in block])
+        return np.concatenate([statistic(self.weights(block)) for block in counts])
 
 
 def cell_kinds(items: Items, *predictions: np.ndarray) -> CellKinds:
