@@ -98,11 +98,16 @@ def main() -> None:
         print(large(100_000, 10_000, 500_000))
         return
     if "--quick" in sys.argv:
-        cases = [(4000, 100, weight, by, 26) for weight, by in
-                 [(None, "accuracy"), (None, "macro_f1"), ("balanced", "macro_f1")]]
+        cases = [
+            (4000, 100, weight, by, 26)
+            for weight, by in [(None, "accuracy"), (None, "macro_f1"), ("balanced", "macro_f1")]
+        ]
     else:
-        cases = [(n, c, weight, by, n_timed) for n, c, n_timed in [(20_000, 500, 3), (50_000, 1000, 2)]
-                 for weight, by in [(None, "accuracy"), ("balanced", "macro_f1")]]
+        cases = [
+            (n, c, weight, by, n_timed)
+            for n, c, n_timed in [(20_000, 500, 3), (50_000, 1000, 2)]
+            for weight, by in [(None, "accuracy"), ("balanced", "macro_f1")]
+        ]
     ratios = [compare(*case) for case in cases]
     print(f"ridge: {min(ratios):.1f} × scikit-learn at the least (of {len(ratios)} cases)")
 

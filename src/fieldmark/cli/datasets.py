@@ -71,8 +71,9 @@ def _source(source: Any) -> str:
     facts = [source.url or source.filename]
     if source.n_bytes:
         facts.append(size(source.n_bytes))
-    if source.md5:
-        facts.append(f"md5 {source.md5}")
+    for name in ("md5", "sha256"):
+        if getattr(source, name):
+            facts.append(f"{name} {getattr(source, name)}")
     lines = ["  ".join(fact for fact in facts if fact), *source.mirrors, source.steps]
     return "\n".join(line for line in lines if line)
 

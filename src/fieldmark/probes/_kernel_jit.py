@@ -1,16 +1,19 @@
 """How do inner loops become machine code, and where is it kept?
 
-numba compiles on first use and keeps the result under `NUMBA_CACHE_DIR` or, without one, in the
-cache folder of fieldmark. It is optional (the extra `fast`): callers ask `has_numba` and take the
-slow way without it. Only modules that are imported on first use may use `compiled`, since it
-imports numba.
+numba compiles on first use and keeps the result under `NUMBA_CACHE_DIR` or, without one, where
+Python keeps its bytecode: beside the module, so that every process on a machine compiles once,
+whatever its settings. Where that cannot be written to, in the cache folder of fieldmark. numba is
+optional (the extra `fast`): callers ask `has_numba` and take the slow way without it. Only modules
+that are imported on first use may use `compiled`, since it imports numba.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fieldmark.settings import load_settings
@@ -34,7 +37,8 @@ def compiled(function: Function) -> Function:
 
     own: Any = config
     kept = own.CACHE_DIR
-    own.CACHE_DIR = kept or str(load_settings().cache / "compiled")
+    if not kept and not os.access(Path(__file__).parent, os.W_OK):
+        own.CACHE_DIR = str(load_settings().cache / "compiled")
     try:
         return _jit(function, is_kept=True)
     except RuntimeError:  # no folder can be written to: compiled anew in each process
@@ -46,5 +50,7 @@ def compiled(function: Function) -> Function:
 def _jit(function: Function, is_kept: bool) -> Function:
     import numba
 
-    made: Any = numba.njit(cache=is_kept, nogil=True, fastmath=_PROMISES)(function)
+    made: Any = numba.njit(cache=is_kept, nogil=True, fastmath=_PROMISES, error_model="numpy")(
+        function
+    )
     return made  # type: ignore[no-any-return]

@@ -83,9 +83,7 @@ def balanced_weights(count_c: np.ndarray) -> np.ndarray:
     return np.where(count_c > 0, count_c.sum() / (n_present * np.maximum(count_c, 1)), 0.0)
 
 
-def measure(
-    x_nd: np.ndarray, code_n: np.ndarray, fold_n: np.ndarray, is_balanced: bool
-) -> Moments:
+def measure(x_nd: np.ndarray, code_n: np.ndarray, fold_n: np.ndarray, is_balanced: bool) -> Moments:
     """One pass over the rows; `fold_n` says in which fold each row is held out."""
     n_folds, n_classes, width = int(fold_n.max()) + 1, int(code_n.max()) + 1, x_nd.shape[1]
     offset_d = x_nd[:: max(1, len(x_nd) // _SAMPLE_ROWS)].mean(axis=0, dtype=np.float64)
@@ -124,9 +122,7 @@ def _blocks(fold_n: np.ndarray) -> Iterator[np.ndarray]:
         yield start + np.argsort(part, kind="stable")
 
 
-def _add_block(
-    found: Moments, part_bd: np.ndarray, code_b: np.ndarray, fold_b: np.ndarray
-) -> None:
+def _add_block(found: Moments, part_bd: np.ndarray, code_b: np.ndarray, fold_b: np.ndarray) -> None:
     n_classes = found.count_fc.shape[1]
     cell, at_b = np.unique(fold_b * n_classes + code_b, return_inverse=True)
     member = (np.ones(len(code_b)), (at_b, np.arange(len(code_b))))
@@ -138,9 +134,7 @@ def _add_block(
         np.maximum(found.high_fd[fold], part_bd[rows].max(axis=0), out=found.high_fd[fold])
 
 
-def _add_extra(
-    found: Moments, part_bd: np.ndarray, code_b: np.ndarray, fold_b: np.ndarray
-) -> None:
+def _add_extra(found: Moments, part_bd: np.ndarray, code_b: np.ndarray, fold_b: np.ndarray) -> None:
     """Outer products times (weight in the training set - weight among all rows)."""
     total_c = found.count_fc.sum(axis=0)
     whole_c = balanced_weights(total_c)

@@ -60,9 +60,7 @@ class _Single:
     nodes: Nodes
 
 
-def _by_nodes(
-    x_nd: np.ndarray, rows: np.ndarray, system: System, alphas: np.ndarray
-) -> np.ndarray:
+def _by_nodes(x_nd: np.ndarray, rows: np.ndarray, system: System, alphas: np.ndarray) -> np.ndarray:
     centred = System(
         system.present_c,
         system.centre_d,
@@ -90,9 +88,7 @@ def _by_nodes(
     return column_an
 
 
-def _block(
-    x_bd: np.ndarray, system: System, single: _Single, alphas: np.ndarray
-) -> np.ndarray:
+def _block(x_bd: np.ndarray, system: System, single: _Single, alphas: np.ndarray) -> np.ndarray:
     moved_bd = x_bd - system.centre_d
     p_bm = moved_bd.astype(np.float32) @ single.axes_dm
     value_kbc = np.stack([p_bm * each_m for each_m in single.filter_km]) @ single.q_mc

@@ -93,13 +93,12 @@ def solve(kernel_nn: np.ndarray, diagonal_n: np.ndarray, n_first: int, cost: flo
     cost above it takes the same steps to the same answer.
     """
     n = len(diagonal_n)
-    y_n = np.full(n, -1.0)
-    y_n[:n_first] = 1.0
-    alpha_n, slope_n, gain_n = np.zeros(n), y_n.copy(), np.empty(n)
+    y_n, slope_n = np.empty(n), np.empty(n)
+    alpha_n, gain_n, zero_n = np.zeros(n), np.empty(n), np.zeros(n)
     rise_n, fall_n = np.empty(n), np.empty(n)
     for k in range(n):
+        y_n[k] = slope_n[k] = 1.0 if k < n_first else -1.0
         rise_n[k], fall_n[k] = _bar(y_n[k], 0.0, cost)
-    zero_n = np.zeros(n)
     largest = 0.0
     top, bottom = 1.0, -1.0
     for _ in range(_MOST_STEPS):
@@ -133,29 +132,43 @@ def solve(kernel_nn: np.ndarray, diagonal_n: np.ndarray, n_first: int, cost: flo
             slope_n[k] -= row_n[k] * move_i + other_n[k] * move_j
             top = max(top, slope_n[k] + rise_n[k])
             bottom = min(bottom, slope_n[k] - fall_n[k])
-    return alpha_n * y_n, _offset(slope_n, y_n, alpha_n, cost), largest
+    offset = _offset(slope_n, y_n, alpha_n, cost)
+    for k in range(n):
+        alpha_n[k] *= y_n[k]
+    return alpha_n, offset, largest
 
 
 @compiled
-def _block(kernel_mn: np.ndarray, start_c: np.ndarray, i: int, j: int) -> np.ndarray:
-    """The kernel among the rows of two classes, as libsvm keeps it."""
+def _block(kernel_mn: np.ndarray, row_n: np.ndarray):  # type: ignore[no-untyped-def]
+    """The kernel among some rows, as libsvm keeps it, and its diagonal."""
+    n = len(row_n)
+    block, diagonal_n = np.empty((n, n), np.float32), np.empty(n)
+    for k in range(n):
+        diagonal_n[k] = kernel_mn[row_n[k], row_n[k]]
+        for other in range(n):
+            block[k, other] = kernel_mn[row_n[k], row_n[other]]
+    return block, diagonal_n
+
+
+@compiled
+def _rows(start_c: np.ndarray, i: int, j: int) -> np.ndarray:
+    """The rows of two classes, one class after the other."""
     n_i, n_j = start_c[i + 1] - start_c[i], start_c[j + 1] - start_c[j]
-    block = np.empty((n_i + n_j, n_i + n_j), np.float32)
-    for k in range(n_i + n_j):
-        row_n = kernel_mn[start_c[i] + k if k < n_i else start_c[j] + k - n_i]
-        block[k, :n_i] = row_n[start_c[i] : start_c[i + 1]]
-        block[k, n_i:] = row_n[start_c[j] : start_c[j + 1]]
-    return block
+    row_n = np.empty(n_i + n_j, np.int64)
+    for k in range(n_i):
+        row_n[k] = start_c[i] + k
+    for k in range(n_j):
+        row_n[n_i + k] = start_c[j] + k
+    return row_n
 
 
 @compiled
-def _add(total_q: np.ndarray, kernel_mn: np.ndarray, first: int, coef_n: np.ndarray) -> None:
-    """Adds each row's share of the decision values of the columns behind the training rows."""
-    m = len(kernel_mn)
-    for k in range(len(coef_n)):
-        if coef_n[k] != 0:
-            for q in range(len(total_q)):
-                total_q[q] += coef_n[k] * kernel_mn[first + k, m + q]
+def _best(vote_qc: np.ndarray, q: int) -> int:
+    best = 0
+    for each in range(vote_qc.shape[1]):
+        if vote_qc[q, each] > vote_qc[q, best]:
+            best = each
+    return best
 
 
 @compiled
@@ -165,26 +178,24 @@ def count_correct(kernel_mn: np.ndarray, start_c: np.ndarray, cost: float, code_
     Columns of the kernel: the m training rows, then the held-out ones. Also the largest multiplier
     (see `solve`) of all pairs.
     """
-    n_classes, n_held = len(start_c) - 1, len(code_q)
-    vote_qc = np.zeros((n_held, n_classes), np.int64)
-    largest = 0.0
+    m, n_classes, n_held = len(kernel_mn), len(start_c) - 1, len(code_q)
+    vote_qc, value_q = np.zeros((n_held, n_classes), np.int64), np.zeros(n_held)
+    largest, n_correct = 0.0, 0
     for i in range(n_classes):
         for j in range(i + 1, n_classes):
-            n_i, n_j = start_c[i + 1] - start_c[i], start_c[j + 1] - start_c[j]
-            block = _block(kernel_mn, start_c, i, j)
-            diagonal_n = np.empty(n_i + n_j)
-            for k in range(n_i + n_j):
-                row = start_c[i] + k if k < n_i else start_c[j] + k - n_i
-                diagonal_n[k] = kernel_mn[row, row]
-            coef_n, offset, reached = solve(block, diagonal_n, n_i, cost)
+            row_n = _rows(start_c, i, j)
+            block, diagonal_n = _block(kernel_mn, row_n)
+            coef_n, offset, reached = solve(block, diagonal_n, start_c[i + 1] - start_c[i], cost)
             largest = max(largest, reached)
-            value_q = np.zeros(n_held)
-            _add(value_q, kernel_mn, start_c[i], coef_n[:n_i])
-            _add(value_q, kernel_mn, start_c[j], coef_n[n_i:])
+            for q in range(n_held):
+                value_q[q] = 0.0
+            for k in range(len(row_n)):
+                if coef_n[k] != 0:
+                    for q in range(n_held):
+                        value_q[q] += coef_n[k] * kernel_mn[row_n[k], m + q]
             for q in range(n_held):
                 vote_qc[q, i if value_q[q] > offset else j] += 1
-    n_correct = 0
     for q in range(n_held):
-        if vote_qc[q].argmax() == code_q[q]:
+        if _best(vote_qc, q) == code_q[q]:
             n_correct += 1
     return n_correct, largest

@@ -72,7 +72,10 @@ def register_task(path: Path | str) -> str:
 
 def find_file(base: str, where: str = "") -> Path:
     if base.endswith((".yaml", ".yml")):
-        return Path(base).expanduser()
+        path = Path(base).expanduser()
+        if where and not path.exists():
+            raise UsageError(f"{where}  task file {base!r} does not exist.")
+        return path
     files = task_files()
     if base not in files:
         raise UnknownName("task", base, files, "fieldmark tasks", where)
