@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from itertools import pairwise
 
 from _features import WIDTH, features, timed  # isort: skip  (sets one thread before numpy loads)
 
@@ -58,9 +59,7 @@ def class_means(repeats: int, shots: int) -> tuple[float, float]:
     order, random = np.argsort(y, kind="stable"), np.random.default_rng(0)
     ends = np.searchsorted(y[order], np.arange(CLASSES + 1))
     draws = [
-        np.concatenate(
-            [order[a + random.permutation(b - a)[:shots]] for a, b in zip(ends, ends[1:])]
-        )
+        np.concatenate([order[a + random.permutation(b - a)[:shots]] for a, b in pairwise(ends)])
         for _ in range(repeats)
     ]
     ours_s, ours = timed(lambda: predict_repeats(x, y, draws, test, STEPS))

@@ -6,7 +6,7 @@ from sklearn.svm import LinearSVC
 
 from fieldmark.errors import DataError
 from fieldmark.probes._exemplar_ask import Asker
-from fieldmark.probes._exemplar_dual import Machine
+from fieldmark.probes._exemplar_dual import Desk, Machine
 from fieldmark.probes.exemplar import Exemplar
 
 
@@ -84,10 +84,11 @@ def test_the_ways_are_chosen_by_how_many_images_are_active() -> None:
 def test_a_machine_ends_where_its_conditions_hold() -> None:
     x, _ = CASES["raw"]
     asker = Asker(x, 0.1, is_among=True)
-    machine = Machine(asker._bank, asker._bank.x_nd[0], np.arange(1, 60))
+    machine = Machine(Desk(asker._bank), asker._bank.x_nd[0], np.arange(1, 60))
     machine.let_in(np.arange(60, 90))
-    weight = machine.solve()
-    is_active = asker._bank.x_nd[1:90] @ weight > -1
+    weight = machine.solve(most=100)
+    is_active = asker._bank.x_nd[machine.rows] @ weight > -1
+    assert machine.is_settled and set(range(60, 90)) <= set(machine.rows)
     assert (machine._is_in_m[1:] == is_active).all() and is_active.any() and not is_active.all()
 
 

@@ -24,7 +24,9 @@ from fieldmark.tasks import ProbeBlock, Task, load_task, parse_name
 
 NATURAL_LISTS = ("normalise", "alphas", "kernels")
 """probe parameters that are lists themselves: only a list of lists is an axis"""
-LEAST = {"n_train": -1, "n_test": -1, "repeats": 1}
+RANGES = {"n_train": (-1, 10**9), "n_test": (-1, 10**9), "repeats": (1, 10**4)}
+LARGEST_SEED = 2**62
+"""what a store can hold, with room to spare"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +73,21 @@ class Axes:
 
     def problems(self) -> Iterator[tuple[str, Any, str]]:
         """Axis, value and what was expected, for every value that cannot be."""
-        for name, least in LEAST.items():
+        for name, (least, most) in RANGES.items():
             for value in getattr(self, name):
-                is_whole = isinstance(value, int) and not isinstance(value, bool)
-                if value is not None and not (is_whole and value >= least):
-                    all_of_them = " (all)" if least < 0 else ""
-                    yield name, value, f"expected a whole number, {least}{all_of_them} or more"
+                if value is not None and not _is_whole(value, least, most):
+                    low = "-1 (all)" if least < 0 else str(least)
+                    yield name, value, f"expected a whole number, {low} to {most:,}"
         for value in self.seed:
-            if not isinstance(value, int) or isinstance(value, bool):
-                yield "seed", value, "expected a whole number"
+            if not _is_whole(value, -LARGEST_SEED, LARGEST_SEED):
+                yield "seed", value, "expected a whole number below 2^62"
         for value in self.sampling:
             if value not in (None, "balanced", "uniform"):
                 yield "sampling", value, "expected 'balanced' or 'uniform'"
+
+
+def _is_whole(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def read_grid(path: Path) -> Grid:
@@ -125,7 +130,10 @@ def make_jobs(
 
     `models` are (name, protocol or "", where), `tasks` are (name, where).
     """
-    problems = [f"{name} = {value!r}: {words}." for name, value, words in axes.problems()]
+    problems = [
+        (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {words}."
+        for name, value, words in axes.problems()
+    ]
     loaded: list[tuple[str, Task]] = []
     for name, where in tasks:
         try:

@@ -92,7 +92,8 @@ def _unknown(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _wrong_value(key: Key, errors: Sequence[ErrorDetails], located: Located) -> str:
-    expected = " or ".join(dict.fromkeys(_expected(each, located) for each in errors))
+    every = " or ".join(dict.fromkeys(_expected(each, located) for each in errors))
+    expected = every.replace(" or expected ", " or ")
     if not key:
         return f"{expected}."
     found = errors[0]["input"]
@@ -112,6 +113,8 @@ def _expected(error: ErrorDetails, located: Located) -> str:
         words = str(about["expected"])
     elif kind == "greater_than_equal":
         words = f"{about['ge']} or more"
+    elif kind == "less_than_equal":
+        words = f"{about['le']:,} or less"
     elif kind == "too_short":
         words = "at least one entry"
     else:

@@ -142,7 +142,7 @@ def _means(row_rd: np.ndarray, at_r: np.ndarray) -> np.ndarray:
 def _mean(row_rd: np.ndarray) -> np.ndarray:
     """The mean of each feature; exactly its value where it has but one."""
     is_constant_d = row_rd.min(axis=0) == row_rd.max(axis=0)
-    return np.where(is_constant_d, row_rd[0], row_rd.mean(axis=0))
+    return np.asarray(np.where(is_constant_d, row_rd[0], row_rd.mean(axis=0)))
 
 
 def _moved(row_rd: np.ndarray, middle_d: np.ndarray, is_unit: bool) -> np.ndarray:

@@ -90,9 +90,8 @@ class Pruned:
             guess_bk = bound_bm.argmax(axis=1)[:, None]
         else:
             guess_bk = np.argpartition(bound_bm, -k, axis=1)[:, -k:]
-        floor_b = np.array(
-            [self._gain(rows, query_d).min() for rows, query_d in zip(guess_bk, ready_bd)]
-        )
+        guesses = zip(guess_bk, ready_bd, strict=True)
+        floor_b = np.array([self._gain(rows, query_d).min() for rows, query_d in guesses])
         return _at_least(bound_bm, floor_b - slack_b)
 
     def _gain(self, rows: np.ndarray, query_d: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 Two ways to the same machine: few active images (`_exemplar_dual`) or many (`_exemplar_newton`). A
 small pilot among the gallery's own images decides which way queries start; one that turns out to
 have many active images changes over. Nothing depends on which queries are asked together. Memory:
-the bank, and for 128 queries at a time their scores and small matrices (about 1 MB each).
+the bank, and for 256 queries at a time their scores and small matrices (about 0.1 MB each).
 """
 
 from __future__ import annotations
@@ -13,13 +13,25 @@ from functools import cached_property
 import numpy as np
 
 from fieldmark.probes._exemplar_bank import Bank, append_ones, make_bank
-from fieldmark.probes._exemplar_dual import Machine, choose_seeds, violators
+from fieldmark.probes._exemplar_dual import (
+    N_SEEDS,
+    Desk,
+    Forecast,
+    Machine,
+    choose_seeds,
+    learn_forecast,
+    likeness,
+    violators,
+)
 from fieldmark.probes._exemplar_newton import descend, rotate
 
-_BLOCK = 128
-_PILOTS = 12
+_BLOCK = 256
+_PILOTS = 16
 _PILOT_ROUNDS = 2
 _MOST_ROUNDS = 30
+_QUICK_ROUNDS, _QUICK_PIVOTS = 2, 2
+"""the first rounds only find out who matters: there machines need not be exact"""
+_MOST_PIVOTS = 200
 
 
 class Asker:
@@ -49,33 +61,49 @@ class Asker:
     @cached_property
     def _has_many(self) -> bool:
         """Are usually many images active? Asked of a few, evenly spread over the gallery."""
-        own_q = np.linspace(0, self._bank.n - 1, min(_PILOTS, self._bank.n)).astype(np.intp)
-        pilot_qd = self._bank.x_nd[own_q]
-        score_qn, _ = self._work(pilot_qd, own_q, _PILOT_ROUNDS)
+        own_q, query_qd = self._pilots
+        score_qn, _ = self._work(query_qd, own_q, Forecast(), _PILOT_ROUNDS)
         return bool(np.median((score_qn > -1).sum(axis=1)) > self._many)
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        own_q, query_qd = self._pilots
+        if self._bank.n <= 2 * N_SEEDS:
+            return Forecast()
+        score_qn, _ = self._work(query_qd, own_q, Forecast(), _MOST_ROUNDS)
+        return learn_forecast(likeness(self._bank, query_qd), score_qn)
+
+    @cached_property
+    def _pilots(self) -> tuple[np.ndarray, np.ndarray]:
+        own_q = np.linspace(0, self._bank.n - 1, min(_PILOTS, self._bank.n)).astype(np.intp)
+        return own_q, self._bank.x_nd[own_q]
 
     def _score(self, query_qd: np.ndarray, own_q: np.ndarray | None) -> np.ndarray:
         if self._has_many:
             return descend(self._bank, self._row_nd, query_qd, own_q)
-        score_qn, left = self._work(query_qd, own_q, _MOST_ROUNDS)
+        score_qn, left = self._work(query_qd, own_q, self._forecast, _MOST_ROUNDS)
         if len(left):
             own = None if own_q is None else own_q[left]
             score_qn[left] = descend(self._bank, self._row_nd, query_qd[left], own)
         return score_qn
 
     def _work(
-        self, query_qd: np.ndarray, own_q: np.ndarray | None, rounds: int
+        self, query_qd: np.ndarray, own_q: np.ndarray | None, forecast: Forecast, rounds: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Scores by growing lists of support vectors, and the queries for which it did not end."""
-        seed_qk = choose_seeds(self._bank, query_qd, own_q)
+        seed_qk = choose_seeds(self._bank, query_qd, own_q, forecast)
+        desk = Desk(self._bank)
         machines = [
-            Machine(self._bank, query_d, rows)
-            for query_d, rows in zip(query_qd, seed_qk, strict=True)
+            Machine(desk, query_d, rows) for query_d, rows in zip(query_qd, seed_qk, strict=True)
         ]
         score_qn = np.empty((len(query_qd), self._bank.n), query_qd.dtype)
         left, given_up = np.arange(len(query_qd)), list[int]()
         for turn in range(rounds):
-            score_ln = np.stack([machines[each].solve() for each in left]) @ self._bank.x_nd.T
+            most = (
+                _QUICK_PIVOTS if turn < _QUICK_ROUNDS and self._bank.n > N_SEEDS else _MOST_PIVOTS
+            )
+            weight_ld = np.stack([machines[each].solve(most) for each in left])
+            score_ln = weight_ld @ self._bank.x_nd.T
             if own_q is not None:
                 score_ln[np.arange(len(left)), own_q[left]] = -np.inf
             score_qn[left] = score_ln
@@ -95,7 +123,8 @@ class Asker:
 
 
 def _grow(machine: Machine, score_n: np.ndarray) -> bool:
+    """Whether the machine has to be solved again, and with whom."""
     new = violators(score_n, machine.rows)
     if len(new):
         machine.let_in(new)
-    return len(new) > 0
+    return len(new) > 0 or not machine.is_settled

@@ -163,7 +163,7 @@ def _slices(fold_b: np.ndarray) -> list[tuple[int, slice]]:
 
 def _total(parts: np.ndarray, kept: list[int]) -> np.ndarray:
     """Sum over the kept folds without a copy of them all."""
-    total = parts[kept[0]].copy()
+    total = np.array(parts[kept[0]])
     for each in kept[1:]:
         total += parts[each]
     return total

@@ -25,7 +25,7 @@ class LinearModel:
     def decision_function(self, x_nd: np.ndarray) -> np.ndarray:
         """n × C, or for two classes n: the second one's."""
         value_nc = np.concatenate(list(self._blocks(x_nd)))
-        return value_nc[:, 1] if len(self.present_c) == 2 else value_nc
+        return np.asarray(value_nc[:, 1] if len(self.present_c) == 2 else value_nc)
 
     def predict(self, x_nd: np.ndarray) -> np.ndarray:
         """Class numbers; a tie goes to the first."""
@@ -36,7 +36,7 @@ class LinearModel:
     def lead(self, x_nd: np.ndarray) -> np.ndarray:
         """The best decision value minus the next; for two classes the size of the one value."""
         if len(self.present_c) == 2:
-            return np.abs(self.decision_function(x_nd))
+            return np.asarray(np.abs(self.decision_function(x_nd)))
         leads = []
         for value_bc in self._blocks(x_nd):
             value_bc.partition(-2, axis=1)

@@ -22,6 +22,7 @@ _SMALL = 1 << 28
 """products up to which float64 throughout is quicker than finding nodes"""
 _BLOCK_BYTES = 1 << 26
 _MOST_ROWS = 1024
+_SAMPLE_ROWS = 256
 _PAIR_COST = 8
 """how much dearer a product is pair by pair than in one large matrix product"""
 
@@ -69,7 +70,7 @@ def _by_nodes(x_nd: np.ndarray, rows: np.ndarray, system: System, alphas: np.nda
         system.q_mc - system.q_mc.mean(axis=1, keepdims=True),
         system.bias_c,
     )
-    sample_bd = x_nd[rows[:: max(1, len(rows) // _MOST_ROWS)]] - system.centre_d
+    sample_bd = x_nd[rows[:: max(1, len(rows) // _SAMPLE_ROWS)]] - system.centre_d
     p_rms_m = np.sqrt(np.mean((sample_bd @ system.axes_dm) ** 2, axis=0))
     nodes = choose_nodes(centred, alphas, p_rms_m)
     single = _Single(
@@ -103,7 +104,8 @@ def _block(x_bd: np.ndarray, system: System, single: _Single, alphas: np.ndarray
         unsure = np.flatnonzero(~(lead_b > change_ba[:, index]))
         if not len(unsure):
             continue
-        value_uc = _combine(single.nodes.coef_ak[index], value_kbc, unsure) + single.bias_c
+        value_uc = _combine(single.nodes.coef_ak[index], value_kbc, unsure)
+        value_uc += single.bias_c
         column_ab[index, unsure], lead_u = _top_two(value_uc)
         left = ~(lead_u > miss_ba[unsure, index])
         if left.any():
@@ -114,14 +116,13 @@ def _block(x_bd: np.ndarray, system: System, single: _Single, alphas: np.ndarray
 
 
 def _combine(coef_k: np.ndarray, value_kbc: np.ndarray, rows_u: np.ndarray) -> np.ndarray:
-    used_k = np.flatnonzero(coef_k)
-    every = len(rows_u) == value_kbc.shape[1]
-    combined: np.ndarray | None = None
-    for node in used_k:
-        part_uc = value_kbc[node] if every else value_kbc[node][rows_u]
-        scaled_uc = part_uc * coef_k[node]
-        combined = scaled_uc if combined is None else np.add(combined, scaled_uc, out=combined)
-    return np.zeros((len(rows_u), value_kbc.shape[2])) if combined is None else combined
+    """Decision values of some rows; gathering them pays off when they are few."""
+    n_nodes, n_rows, n_classes = value_kbc.shape
+    if 2 * len(rows_u) < n_rows:
+        value_kbc, rows_u = value_kbc[:, rows_u], np.arange(len(rows_u))
+    combined_bc = (coef_k @ value_kbc.reshape(n_nodes, -1)).reshape(-1, n_classes)
+    is_every = len(rows_u) == len(combined_bc)
+    return np.asarray(combined_bc if is_every else combined_bc[rows_u])
 
 
 def _top_two(value_bc: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

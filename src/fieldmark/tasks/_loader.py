@@ -72,10 +72,7 @@ def register_task(path: Path | str) -> str:
 
 def find_file(base: str, where: str = "") -> Path:
     if base.endswith((".yaml", ".yml")):
-        path = Path(base).expanduser()
-        if where and not path.exists():
-            raise UsageError(f"{where}  task file {base!r} does not exist.")
-        return path
+        return Path(base).expanduser()
     files = task_files()
     if base not in files:
         raise UnknownName("task", base, files, "fieldmark tasks", where)
@@ -84,11 +81,11 @@ def find_file(base: str, where: str = "") -> Path:
 
 def load_task(name: str, where: str = "") -> Task:
     """The task, checked, with its variant's keys in place (the selection does not matter here)."""
-    from fieldmark.locate import read_yaml, validate
+    from fieldmark.locate import validate
     from fieldmark.tasks._schema import Task
 
     parsed = parse_name(name)
-    located = read_yaml(find_file(parsed.base, where))
+    located = _read(find_file(parsed.base, where), where)
     task = validate(Task, located)
     task._origin = located
     for variant, keys in task.variants.items():
@@ -104,6 +101,17 @@ def load_task(name: str, where: str = "") -> Task:
     if located.path.parent == FOLDER and task.task != located.path.stem:
         raise UsageError(f"{task.place_of('task')}  task {task.task!r} must be named as its file.")
     return _with_whole_paths(task, located.path)
+
+
+def _read(path: Path, where: str) -> Located:
+    """The file; that it is not there is the fault of the place that names it."""
+    from fieldmark.locate import read_text, read_yaml
+
+    try:
+        read_text(path)
+    except UsageError as error:
+        raise UsageError(f"{where}  {error}" if where else str(error)) from error
+    return read_yaml(path)
 
 
 def _with_whole_paths(task: Task, path: Path) -> Task:

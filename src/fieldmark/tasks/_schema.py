@@ -33,7 +33,7 @@ def _as_list(value: Any) -> Any:
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Filter = dict[str, Names]
 """column → allowed values; `*` and `?` match as in file names"""
-Count = Annotated[StrictInt, Field(ge=-1)]
+Count = Annotated[StrictInt, Field(ge=-1, le=10**9)]
 """-1 = all"""
 
 
@@ -105,7 +105,7 @@ class Task(_Strict):
     n_train: Count = -1
     n_test: Count = -1
     sampling: Literal["balanced", "uniform"] = "balanced"
-    repeats: Annotated[StrictInt, Field(ge=1)] = 1
+    repeats: Annotated[StrictInt, Field(ge=1, le=10**4)] = 1
     probe: ProbeBlock | None = None
     variants: dict[str, dict[str, Any]] = {}
     """name → keys that differ: another suite's recipe for the same question"""
