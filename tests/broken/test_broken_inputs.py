@@ -31,9 +31,13 @@ CASES = sorted(path.parent.name for path in FOLDER.glob("*/command"))
 NOT_INPUT = ("command", "expected")
 STORE = Path("results/fieldmark.db")
 WITHOUT_GPU = ("device-cuda-absent",)
+"""cases that hold only on a machine without one; loading torch takes them seconds"""
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=pytest.mark.slow) if case in WITHOUT_GPU else case for case in CASES],
+)
 def test_broken_input(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if case in WITHOUT_GPU and has_gpu():
         pytest.skip("this machine has the device that the case wants to be absent")

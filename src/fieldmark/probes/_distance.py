@@ -53,7 +53,7 @@ def nearest(
         pruned = Pruned(whole, norm_m)
         if pruned.is_telling(some_bd, own_q[some], k, _rounding(some_bd, norm_m)):
             search = pruned
-    n_block = max(1, _BLOCK_ENTRIES // len(kept_m))
+    n_block = max(1, search.n_blocks * _BLOCK_ENTRIES // len(kept_m))
     for start in range(0, len(query_qd), n_block):
         part = slice(start, start + n_block)
         ready_bd = _ready(query_qd[part], offset_d).astype(dtype, copy=False)
@@ -75,11 +75,19 @@ def _positions(kept_m: np.ndarray, n_rows: int) -> np.ndarray:
 
 def _without_spare_copies(row_nd: np.ndarray, most: int, rank_n: np.ndarray) -> np.ndarray:
     """Rows, ascending, with at most `most` copies of each: a constant feature ties all pairs."""
+    row_nd = np.ascontiguousarray(row_nd)
+    bits_nd = row_nd.view(np.uint32 if row_nd.dtype.itemsize == 4 else np.uint64)
+    _, at_n, count = np.unique(
+        bits_nd.sum(axis=1, dtype=np.uint64), return_inverse=True, return_counts=True
+    )
+    # Copies have the same sum of bits; only the few rows that share one are compared in full.
+    alike_a = np.flatnonzero(count[at_n] > most)
     whole = np.dtype((np.void, row_nd.dtype.itemsize * row_nd.shape[1]))
-    _, same_n = np.unique(np.ascontiguousarray(row_nd).view(whole).ravel(), return_inverse=True)
-    order = np.lexsort((np.arange(len(row_nd)), rank_n, same_n))
-    first = np.searchsorted(same_n[order], same_n[order])
-    return np.sort(order[np.arange(len(order)) - first < most])
+    _, same_a = np.unique(row_nd[alike_a].view(whole).ravel(), return_inverse=True)
+    order = np.lexsort((alike_a, rank_n[alike_a], same_a))
+    first = np.searchsorted(same_a[order], same_a[order])
+    is_spare = np.arange(len(order)) - first >= most
+    return np.setdiff1d(np.arange(len(row_nd)), alike_a[order[is_spare]], assume_unique=True)
 
 
 def _ready(x_nd: np.ndarray, offset_d: np.ndarray | None) -> np.ndarray:

@@ -15,7 +15,9 @@ import numpy as np
 
 _MANY_PRODUCTS = 10**11
 _LEAST_WIDTH = 192
-_SHARE_OF_WIDTH = 8
+_SHARE_OF_WIDTH = 6
+_COMB = 8
+"""rows that share one maximum, so that most of a block is read once only"""
 _SAMPLE_ROWS = 8192
 _TELLING = 0.01
 """largest share of rows left to look at for which two looks are quicker than one"""
@@ -23,6 +25,9 @@ _TELLING = 0.01
 
 class Search(Protocol):
     """Finds the (query, row) pairs that may be among the k nearest, by query."""
+
+    n_blocks: int
+    """how many usual blocks to take at a time"""
 
     def pairs(
         self, ready_bd: np.ndarray, own_b: np.ndarray, k: int, slack_b: np.ndarray
@@ -33,6 +38,8 @@ class Search(Protocol):
 
 class Whole:
     """Every pair in full."""
+
+    n_blocks = 1
 
     def __init__(self, ready_md: np.ndarray, half_m: np.ndarray) -> None:
         self.ready_md, self.half_m = ready_md, half_m
@@ -49,6 +56,8 @@ class Whole:
 class Pruned:
     """The first directions for every pair, all of them for the pairs left."""
 
+    n_blocks = 2  # thin products are slow for few queries
+
     def __init__(self, whole: Whole, norm_m: np.ndarray) -> None:
         self.whole = whole
         some_sd = whole.ready_md[:: max(1, len(whole.ready_md) // _SAMPLE_ROWS)]
@@ -56,7 +65,12 @@ class Pruned:
         n_first = some_sd.shape[1] // _SHARE_OF_WIDTH
         self.axes_dr = np.ascontiguousarray(vectors_dd[:, -n_first:])
         # The last coordinate meets a 1 in the query and so takes |b|² / 2 away.
-        self.short_mr = self._shorten(whole.ready_md, norm_m, -whole.half_m)
+        short_mr = self._shorten(whole.ready_md, norm_m, -whole.half_m)
+        n_spare = -len(short_mr) % _COMB
+        spare_sr = np.zeros((n_spare, short_mr.shape[1]), short_mr.dtype)
+        spare_sr[:, -1] = -np.inf
+        self.short_mr = np.concatenate([short_mr, spare_sr])
+        self._bound_bm = np.empty((0, len(self.short_mr)), short_mr.dtype)
 
     def is_telling(
         self, ready_bd: np.ndarray, own_b: np.ndarray, k: int, slack_b: np.ndarray
@@ -73,9 +87,11 @@ class Pruned:
         is_kept_p = np.empty(len(query_p), bool)
         for query, query_d in enumerate(ready_bd):
             part = slice(ends[query], ends[query + 1])
-            gain_p = self._gain(row_p[part], query_d)
-            floor = np.partition(gain_p, len(gain_p) - k)[len(gain_p) - k] - slack_b[query]
-            is_kept_p[part] = gain_p >= floor
+            rows = row_p[part]
+            gain_p = self.whole.ready_md.take(rows, axis=0) @ query_d
+            gain_p -= self.whole.half_m[rows]
+            best = gain_p.max() if k == 1 else np.partition(gain_p, -k)[-k]
+            is_kept_p[part] = gain_p >= best - slack_b[query]
         return query_p[is_kept_p], row_p[is_kept_p]
 
     def _left(
@@ -84,18 +100,30 @@ class Pruned:
         """Pairs whose bound reaches the k-th best gain of the k rows that look best."""
         norm_b = np.einsum("bd,bd->b", ready_bd, ready_bd, dtype=np.float64)
         short_br = self._shorten(ready_bd, norm_b, np.ones(len(ready_bd)))
-        bound_bm = short_br @ self.short_mr.T
+        bound_bm = self._space(len(ready_bd))
+        np.matmul(short_br, self.short_mr.T, out=bound_bm)
         _leave_out(bound_bm, own_b)
+        bound_bcs = bound_bm.reshape(len(bound_bm), _COMB, -1)
+        top_bs = bound_bcs.max(axis=1)
         if k == 1:
-            guess_bk = bound_bm.argmax(axis=1)[:, None]
+            best_b = top_bs.argmax(axis=1)
+            tooth_b = bound_bcs[np.arange(len(best_b)), :, best_b].argmax(axis=1)
+            guess_bk = (tooth_b * top_bs.shape[1] + best_b)[:, None]
         else:
             guess_bk = np.argpartition(bound_bm, -k, axis=1)[:, -k:]
-        guesses = zip(guess_bk, ready_bd, strict=True)
-        floor_b = np.array([self._gain(rows, query_d).min() for rows, query_d in guesses])
-        return _at_least(bound_bm, floor_b - slack_b)
+        floor_b = np.full(len(ready_bd), np.inf)
+        for rows_b in guess_bk.T:
+            product_b = np.einsum("bd,bd->b", self.whole.ready_md[rows_b], ready_bd)
+            np.minimum(floor_b, product_b - self.whole.half_m[rows_b], out=floor_b)
+        query_h, comb_h = _at_least(top_bs, floor_b - slack_b)
+        at_p, tooth_p = _at_least(bound_bcs[query_h, :, comb_h], (floor_b - slack_b)[query_h])
+        return query_h[at_p], tooth_p * top_bs.shape[1] + comb_h[at_p]
 
-    def _gain(self, rows: np.ndarray, query_d: np.ndarray) -> np.ndarray:
-        return np.asarray(self.whole.ready_md[rows] @ query_d - self.whole.half_m[rows])
+    def _space(self, n_queries: int) -> np.ndarray:
+        """Room for a block, the same each time: fresh pages cost as much as the product."""
+        if len(self._bound_bm) < n_queries:
+            self._bound_bm = np.empty((n_queries, len(self.short_mr)), self.short_mr.dtype)
+        return self._bound_bm[:n_queries]
 
     def _shorten(self, ready_nd: np.ndarray, norm_n: np.ndarray, last_n: np.ndarray) -> np.ndarray:
         first_nr = ready_nd @ self.axes_dr

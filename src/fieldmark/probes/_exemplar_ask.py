@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fieldmark.probes._exemplar_bank import Bank, append_ones, make_bank
+from fieldmark.probes._exemplar_bank import Bank, append_ones, leads, make_bank
 from fieldmark.probes._exemplar_dual import (
     N_SEEDS,
     Desk,
@@ -29,8 +29,8 @@ _BLOCK = 256
 _PILOTS = 16
 _PILOT_ROUNDS = 2
 _MOST_ROUNDS = 30
-_QUICK_ROUNDS, _QUICK_PIVOTS = 2, 2
-"""the first rounds only find out who matters: there machines need not be exact"""
+_QUICK_PIVOTS = 2
+"""in the first round, which only finds out who matters: it need not be exact"""
 _MOST_PIVOTS = 200
 
 
@@ -99,32 +99,30 @@ class Asker:
         score_qn = np.empty((len(query_qd), self._bank.n), query_qd.dtype)
         left, given_up = np.arange(len(query_qd)), list[int]()
         for turn in range(rounds):
-            most = (
-                _QUICK_PIVOTS if turn < _QUICK_ROUNDS and self._bank.n > N_SEEDS else _MOST_PIVOTS
-            )
+            is_quick = turn == 0 and self._bank.n > N_SEEDS
+            most = _QUICK_PIVOTS if is_quick else _MOST_PIVOTS
             weight_ld = np.stack([machines[each].solve(most) for each in left])
             score_ln = weight_ld @ self._bank.x_nd.T
             if own_q is not None:
                 score_ln[np.arange(len(left)), own_q[left]] = -np.inf
             score_qn[left] = score_ln
-            is_many = (score_ln > -1).sum(axis=1) > 3 * self._many
-            given_up += left[is_many].tolist() if turn else []
-            left = np.array(
-                [
-                    each
-                    for each, score_n, many in zip(left, score_ln, is_many, strict=True)
-                    if not (many and turn) and _grow(machines[each], score_n)
-                ],
-                np.intp,
-            )
+            is_many = (score_ln > -1).sum(axis=1) > (3 * self._many if turn else np.inf)
+            given_up += left[is_many].tolist()
+            is_open = [
+                not many and _grow(machines[each], score_n, lead)
+                for each, many, score_n, lead in zip(
+                    left, is_many, score_ln, leads(score_ln), strict=True
+                )
+            ]
+            left = left[is_open]
             if not len(left):
                 break
         return score_qn, np.array([*given_up, *left], np.intp)
 
 
-def _grow(machine: Machine, score_n: np.ndarray) -> bool:
+def _grow(machine: Machine, score_n: np.ndarray, lead: float) -> bool:
     """Whether the machine has to be solved again, and with whom."""
-    new = violators(score_n, machine.rows)
+    new = violators(score_n, machine.rows, lead)
     if len(new):
         machine.let_in(new)
     return len(new) > 0 or not machine.is_settled

@@ -62,6 +62,20 @@ def append_ones(x_nd: np.ndarray) -> np.ndarray:
     return np.concatenate([x_nd, np.ones((len(x_nd), 1), x_nd.dtype)], axis=1)
 
 
+def leads(score_qn: np.ndarray) -> np.ndarray:
+    """By how much each best image leads the next (infinite if there is one only).
+
+    No sort: this is asked again and again. The array is changed in between and restored.
+    """
+    own = np.arange(len(score_qn))
+    best_q = score_qn.argmax(axis=1)
+    top_q = score_qn[own, best_q]
+    score_qn[own, best_q] = -np.inf
+    lead_q = top_q - score_qn.max(axis=1)
+    score_qn[own, best_q] = top_q
+    return np.asarray(lead_q)
+
+
 def _likeness(rows_nd: np.ndarray, mean_d: np.ndarray, product_dd: np.ndarray) -> np.ndarray:
     """Centred rows, whitened with a strongly shrunk covariance (the column of ones drops out)."""
     spread_dd = product_dd / len(rows_nd) - np.outer(mean_d, mean_d)

@@ -17,8 +17,8 @@ from scipy.linalg import lapack
 from fieldmark.probes._exemplar_bank import Bank
 
 N_SEEDS = 96
-_SLACK = 1e-4
-"""by how much an image left out may reach above -1"""
+_SLACK, _MOST_SLACK, _LEAST_SLACK = 0.02, 1e-3, 2e-5
+"""by how much of the best image's lead (within bounds) an image left out may reach above -1"""
 _MOST_NEW = 64
 _PATIENCE = 5
 
@@ -64,9 +64,9 @@ def choose_seeds(
     return np.argpartition(value_qn, cut, axis=1)[:, cut:] if cut else np.argsort(value_qn, axis=1)
 
 
-def violators(score_n: np.ndarray, held: np.ndarray) -> np.ndarray:
+def violators(score_n: np.ndarray, held: np.ndarray, lead: float) -> np.ndarray:
     """Rows outside `held` that reach above -1: the furthest, only so many at a time."""
-    is_over_n = score_n > -1 + _SLACK
+    is_over_n = score_n > -1 + min(max(_SLACK * lead, _LEAST_SLACK), _MOST_SLACK)
     is_over_n[held] = False
     over = np.flatnonzero(is_over_n)
     if len(over) > _MOST_NEW:
@@ -164,7 +164,7 @@ class Machine:
             if patience < 0:  # one at a time cannot cycle
                 is_bad_m[: np.flatnonzero(is_bad_m)[-1]] = False
             is_in_m = is_in_m ^ is_bad_m
-        return np.maximum(alpha_m, 0.0)
+        return np.asarray(np.maximum(alpha_m, 0.0))
 
     def _solve_among(self, is_in_m: np.ndarray) -> np.ndarray:
         part = np.flatnonzero(is_in_m)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmark.probes._exemplar_bank import Bank
+from fieldmark.probes._exemplar_bank import Bank, leads
 
 _MOST_STEPS = 400
 _TRUSTED = 0.1
@@ -151,19 +151,8 @@ def _reach(bank: Bank, row_nd: np.ndarray) -> float:
 
 def _is_done(state: _State, doubt_q: np.ndarray) -> np.ndarray:
     floor = _FLOOR[state.over_qn.dtype]
-    allowed_q = np.clip(_TRUSTED * _leads(state.over_qn), floor, _COARSE)
+    allowed_q = np.clip(_TRUSTED * leads(state.over_qn), floor, _COARSE)
     return np.asarray(doubt_q <= allowed_q)
-
-
-def _leads(over_qn: np.ndarray) -> np.ndarray:
-    """By how much the best image leads the next; no sort, this is asked at every step."""
-    own = np.arange(len(over_qn))
-    best_q = over_qn.argmax(axis=1)
-    top_q = over_qn[own, best_q]
-    over_qn[own, best_q] = -np.inf
-    lead_q = top_q - over_qn.max(axis=1)
-    over_qn[own, best_q] = top_q
-    return np.asarray(lead_q)
 
 
 def _dot(a_qd: np.ndarray, b_qd: np.ndarray) -> np.ndarray:
