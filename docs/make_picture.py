@@ -1,7 +1,4 @@
-"""Draws docs/world.jpg, the README's picture of the synthetic world.
-
-    python docs/make_picture.py
-"""
+"""Draws docs/world.jpg, the picture in the README: `python docs/make_picture.py`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Writes docs/reference/ from the code; a test fails when it is stale.
-
-    python docs/make_reference.py
-"""
+"""Writes docs/reference/ from the code: `python docs/make_reference.py`. A test sees to it."""
 
 from __future__ import annotations
 

@@ -106,7 +106,9 @@ class Asker:
             if own_q is not None:
                 score_ln[np.arange(len(left)), own_q[left]] = -np.inf
             score_qn[left] = score_ln
-            is_many = (score_ln > -1).sum(axis=1) > (3 * self._many if turn else np.inf)
+            is_many = (score_ln > -1).sum(axis=1) > (
+                3 * self._many if turn > _PILOT_ROUNDS else np.inf
+            )
             given_up += left[is_many].tolist()
             is_open = [
                 not many and _grow(machines[each], score_n, lead)
