@@ -176,7 +176,7 @@ def test_bad_rows(tmp_path: Path):
         "put the table above them, name them from there."
     )
     assert refusal(write(tmp_path, "key,image,label\n1,a.jpg,oak\n1,b.jpg,elm\n"), id="key") == (
-        "ROOT  1 ids stand on more than one row ('1'): ids must be unique."
+        "ROOT:3  id '1' stands on line 2 already: ids must be unique."
     )
     broken = write(tmp_path, b"PAR1 this is not parquet", "x.parquet")
     assert refusal(broken).startswith("ROOT  is not a parquet file that can be read: ")
