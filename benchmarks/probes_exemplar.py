@@ -78,7 +78,7 @@ def compare(case: Case, n: int, n_sample: int) -> tuple[float, int]:
     theirs_s = (time.process_time() - start) * n / n_sample
     same = sum(best_n[own] == best for own, (best, _) in zip(sample, theirs, strict=True))
     ratio = theirs_s / ours_s
-    bar = f" (bar {case.bar:.0f}×)" if case.bar else ""
+    bar = f" (bar {case.bar:.0f}×)" if case.bar and n == case.most else ""
     print(
         f"{case.name}, n={n}, d={WIDTH}, {np.mean([k for _, k in theirs]):.0f} active: "
         f"LinearSVC {theirs_s:.0f} s (scaled from {n_sample}), fieldmark {ours_s:.1f} s: "

@@ -114,7 +114,7 @@ def n_lines(path: Path) -> int:
 def kill_in_the_middle(command: list[str], log: Path, dice: random.Random, whole_s: float) -> None:
     """Kills the command a moment after it began to embed, or late if it has nothing to embed."""
     before, began = n_lines(log), time.monotonic()
-    patience, moment = dice.uniform(0.6, 1.0) * whole_s, dice.uniform(0, 0.35)
+    patience, moment = 4 * whole_s, dice.uniform(0, 0.35)
     victim = subprocess.Popen(command)
     while victim.poll() is None and time.monotonic() - began < patience:
         if n_lines(log) > before:

@@ -63,7 +63,7 @@ def test_equals_one_machine_per_query(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", ["raw", "l2"])
-def test_both_ways_reach_the_same_machine(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_reach_the_same_machine(case: str) -> None:
     x, _ = CASES[case]
     asker = Asker(x, 0.1, is_among=True)
     own = np.arange(10)

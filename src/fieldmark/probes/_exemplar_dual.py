@@ -21,6 +21,8 @@ _SLACK, _MOST_SLACK, _LEAST_SLACK = 0.02, 1e-3, 2e-5
 """by how much of the best image's lead (within bounds) an image left out may reach above -1"""
 _MOST_NEW = 64
 _PATIENCE = 5
+_PIVOT_SLACK = {np.dtype(np.float32): 5e-5, np.dtype(np.float64): 1e-9}
+_POSV = {np.dtype(np.float32): lapack.sposv, np.dtype(np.float64): lapack.dposv}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class Machine:
         self.rows = rows
         self.is_settled = False
         row_kd = desk.gather(rows)
-        self._matrix_mm = np.empty((len(rows) + 1, len(rows) + 1))
+        self._matrix_mm = np.empty((len(rows) + 1, len(rows) + 1), query_d.dtype)
         self._matrix_mm[0, 0] = query_d @ query_d + 1 / (2 * desk.bank.cost_one)
         self._matrix_mm[0, 1:] = self._matrix_mm[1:, 0] = -(row_kd @ query_d)
         self._matrix_mm[1:, 1:] = row_kd @ row_kd.T
@@ -119,7 +121,7 @@ class Machine:
         self.rows = self.rows[kept[1:] - 1]
         old_kd, new_ld = self._desk.gather(self.rows, 0), self._desk.gather(rows, 1)
         m, n_all = len(kept), len(kept) + len(rows)
-        grown = np.empty((n_all, n_all))
+        grown = np.empty((n_all, n_all), self._matrix_mm.dtype)
         grown[:m, :m] = self._matrix_mm[kept][:, kept]
         grown[m:, 0] = -(new_ld @ self._query_d)
         grown[m:, 1:m] = new_ld @ old_kd.T
@@ -151,26 +153,38 @@ class Machine:
     def _pivot(self, most: int) -> np.ndarray:
         is_in_m = self._is_in_m
         fewest, patience = len(is_in_m) + 1, _PATIENCE
+        short = 1 - _PIVOT_SLACK[self._matrix_mm.dtype]
         for _ in range(most):
-            alpha_m = self._solve_among(is_in_m)
-            is_short_m = self._matrix_mm @ alpha_m < 1 - 1e-9
-            is_bad_m = np.where(is_in_m, alpha_m < 0, is_short_m)
-            n_bad = int(is_bad_m.sum())
+            alpha_m, factor = self._solve_among(is_in_m)
+            is_bad_m = (alpha_m < 0) | ((self._matrix_mm @ alpha_m < short) & ~is_in_m)
+            n_bad = int(np.count_nonzero(is_bad_m))
             self.is_settled = n_bad == 0
             if self.is_settled:
+                if factor.dtype == np.float32:
+                    self._correct(alpha_m, is_in_m, factor)
                 break
             patience = _PATIENCE if n_bad < fewest else patience - 1
             fewest = min(fewest, n_bad)
             if patience < 0:  # one at a time cannot cycle
-                is_bad_m[: np.flatnonzero(is_bad_m)[-1]] = False
+                is_bad_m[: is_bad_m.nonzero()[0][-1]] = False
             is_in_m = is_in_m ^ is_bad_m
-        return np.asarray(np.maximum(alpha_m, 0.0))
+        return np.asarray(np.maximum(alpha_m, 0))
 
-    def _solve_among(self, is_in_m: np.ndarray) -> np.ndarray:
-        part = np.flatnonzero(is_in_m)
+    def _solve_among(self, is_in_m: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Alpha with matrix·alpha = 1 among the places that are in, and the Cholesky factor."""
+        part = is_in_m.nonzero()[0]
         # Symmetric, so the transpose is the same matrix in the order LAPACK wants: no copy.
         block = self._matrix_mm[part][:, part].T
-        _, alpha, _ = lapack.dposv(block, np.ones(len(part)), lower=1, overwrite_a=1)
-        alpha_m = np.zeros(len(is_in_m))
+        one = np.ones(len(part), block.dtype)
+        factor, alpha, trouble = _POSV[block.dtype](block, one, lower=1)
+        if trouble:  # beyond single precision
+            factor, alpha, _ = lapack.dposv(block.astype(np.float64), one, lower=1)
+        alpha_m = np.zeros(len(is_in_m), block.dtype)
         alpha_m[part] = alpha
-        return alpha_m
+        return alpha_m, factor
+
+    def _correct(self, alpha_m: np.ndarray, is_in_m: np.ndarray, factor: np.ndarray) -> None:
+        """Adds what single precision lost: one more solve for what is left over, in double."""
+        part = is_in_m.nonzero()[0]
+        left = 1 - self._matrix_mm[part].astype(np.float64) @ alpha_m
+        alpha_m[part] += lapack.spotrs(factor, left.astype(np.float32), lower=1)[0]
