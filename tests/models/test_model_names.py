@@ -217,5 +217,5 @@ def test_identity_refuses_what_cannot_load(tmp_path: Path) -> None:
         model_identity("tim/resnet18")
     with pytest.raises(UsageError, match=r"weights=/no/where.pt does not exist"):
         model_identity("timm/resnet18?weights=/no/where.pt")
-    with pytest.raises(UsageError, match=r"no.py does not exist"):
+    with pytest.raises(UsageError, match=r"no.py  does not exist"):
         model_identity(f"{tmp_path}/no.py:Mine")
