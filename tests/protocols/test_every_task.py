@@ -14,6 +14,8 @@ from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_task, task_files
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"newt": 1312, "beluga": 60, "world": 300, "fishnet": 90, "fishvista": 90, "ecdysis": 90}
 DEAR = {"newt": "newt/ml_age_bald_eagle,ml_tag_egg"}
 """a search per question is for clusters: two questions show the same code"""
