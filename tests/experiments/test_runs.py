@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from fieldmark.cli import main
+from fieldmark.store import Store
 from pictures import write_image
 
 MODEL = '''
@@ -82,11 +83,13 @@ def fieldmark(*words: str) -> int:
 
 def answers(results: Path) -> list[tuple[object, ...]]:
     """Everything that was found, without when and how long."""
+    with Store.open(results / "fieldmark.db", read_only=True) as store:
+        predictions = [
+            (run.spec.model, run.spec.n_train, run.spec.seed, *row)
+            for run in store.runs()
+            for row in store.predictions(run.id).iter_rows()
+        ]
     with sqlite3.connect(results / "fieldmark.db") as db:
-        predictions = db.execute(
-            "SELECT run.model, n_train, seed, named.part, repeat, named.id, target, prediction,"
-            " named.score, named.unit FROM prediction_named AS named JOIN run ON run.id = named.run"
-        ).fetchall()
         scores = db.execute(
             "SELECT run.model, n_train, seed, score.part, metric, value, low, high, n FROM score"
             " JOIN run ON run.id = score.run WHERE run.state = 'done'"
@@ -221,8 +224,8 @@ def test_one_failed_job_keeps_the_others_and_exits_5(
 def test_defect_newt_stored_ids_are_of_train_and_test_rows(place: Path) -> None:
     """Defect: predictions were zipped with the ids of training and test rows."""
     assert fieldmark("run", "--model", "m.py:Slow", "--task", "blobs.yaml") == 0
-    with sqlite3.connect("results/fieldmark.db") as db:
-        rows = db.execute("SELECT part, id, target FROM prediction_named").fetchall()
+    with Store.open("results/fieldmark.db", read_only=True) as store:
+        rows = store.predictions(1).select("part", "id", "target").rows()
     assert {(part, each.split("/")[0]) for part, each, _ in rows} == {
         ("p1", "test"),
         ("p2", "train"),
@@ -350,7 +353,8 @@ def test_adding_a_probe_is_one_file(place: Path) -> None:
     assert fieldmark(*words) == 0
     with sqlite3.connect("results/fieldmark.db") as db:
         assert db.execute("SELECT protocol FROM run").fetchall() == [("probe/First",)]
-        assert db.execute("SELECT DISTINCT prediction FROM prediction_named").fetchall() == [("a",)]
+    with Store.open("results/fieldmark.db", read_only=True) as store:
+        assert set(store.predictions(1)["prediction"]) == {"a"}
 
 
 def test_changed_pictures_make_a_done_run_stale(

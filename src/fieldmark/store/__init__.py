@@ -1,5 +1,8 @@
 """The store: one SQLite file that holds runs, their predictions and their scores."""
 
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
 from fieldmark.store.records import (
     OK,
     Claim,
@@ -14,8 +17,12 @@ from fieldmark.store.records import (
 from fieldmark.store.reproduction import reproduction_record
 from fieldmark.store.store import Store
 
+if TYPE_CHECKING:
+    from fieldmark.store.predictions import Answers
+
 __all__ = [
     "OK",
+    "Answers",
     "Claim",
     "PartRecord",
     "PartResult",
@@ -27,3 +34,5 @@ __all__ = [
     "Store",
     "reproduction_record",
 ]
+
+__getattr__ = exports(__name__, {"predictions": ("Answers",)})

@@ -1,8 +1,8 @@
 """How is the results file opened, brought up to date and written without losing anything?
 
-Migrations are the numbered files in `sql/`, each applied in one transaction that also raises
-`PRAGMA user_version`. Reading never changes the file: a missing one is answered by an empty store
-in memory.
+Migrations are the numbered files in `sql/`, each applied in one transaction (with the step in
+Python that belongs to it) that also raises `PRAGMA user_version`. Reading never changes the file: a
+missing one is answered by an empty store in memory.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from fieldmark.store.place import is_on_network
 
 _CACHE_KIB = 65_536
 _RIGHTS = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+_PACKED = 2
+"""the version whose predictions are columns"""
 APPLICATION_ID = 0x464D524B  # "FMRK", as in sql/0001_runs.sql
 
 
@@ -193,6 +195,10 @@ def _migrate(database: Database) -> None:
                 return
             for statement in statements(known[version]):
                 connection.execute(statement)
+            if version + 1 == _PACKED:
+                from fieldmark.store.columns import pack_rows  # numpy: not needed to open a file
+
+                pack_rows(connection)
             connection.execute(f"PRAGMA user_version = {version + 1}")
 
 

@@ -1,4 +1,4 @@
-"""Which runs, scores and predictions does the store hold?
+"""Which runs, parts and scores does the store hold?
 
 Reading only. Whatever is read comes in an order that depends on names and numbers, never on which
 process wrote first.
@@ -9,14 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fieldmark.store.database import Database
-from fieldmark.store.names import Names
 from fieldmark.store.records import PartRecord, Run, RunFilter, RunSpec, Score
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _SPEC = (
     "model, task, protocol, settings, n_train, n_test, seed, repeats, task_variant, task_version, "
@@ -93,42 +89,3 @@ def select_parts(database: Database, run: int) -> list[PartRecord]:
         [run],
     )
     return [PartRecord(*[*facts, info and json.loads(info)]) for *facts, info in rows]
-
-
-def count_outcomes(database: Database, run: int) -> dict[str, int]:
-    sql = "SELECT outcome, count(*) FROM prediction WHERE run = ? GROUP BY outcome ORDER BY outcome"
-    return dict(database.rows(sql, [run]))
-
-
-def select_predictions(
-    database: Database, names: Names, run: int, part: str | None = None
-) -> pl.DataFrame:
-    """One row per prediction, by part, repeat and id."""
-    import polars as pl
-
-    wanted = [] if part is None else [names.find([part]).get(part)]
-    rows = database.rows(
-        "SELECT part, repeat, item, target, prediction, score, unit, outcome, info FROM prediction "
-        f"WHERE run = ?{' AND part = ?' if wanted else ''}",
-        [run, *wanted],
-    )
-    columns = list(zip(*rows, strict=True)) or [()] * 9
-    used = set().union(*(columns[at] for at in (0, 2, 3, 4, 6))) - {None}
-    texts = names.texts(used)
-
-    def named(name: str, at: int) -> pl.Series:
-        return pl.Series(name, map(texts.get, columns[at]), pl.String)
-
-    return pl.DataFrame(
-        [
-            named("part", 0),
-            pl.Series("repeat", columns[1], pl.Int64),
-            named("id", 2),
-            named("target", 3),
-            named("prediction", 4),
-            pl.Series("score", columns[5], pl.Float64),
-            named("unit", 6),
-            pl.Series("outcome", columns[7], pl.String),
-            pl.Series("info", columns[8], pl.String),
-        ]
-    ).sort("part", "repeat", "id")

@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,8 @@ from fieldmark.store.records import (
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from fieldmark.store.predictions import Answers
 
 EVERYTHING = RunFilter()
 
@@ -126,7 +128,9 @@ class Store:
     def drop_run(self, key: str) -> bool:
         """Forgets a run with its predictions and scores; False when there is none."""
         with self._database.writing() as connection:
-            return connection.execute("DELETE FROM run WHERE key = ?", [key]).rowcount == 1
+            dropped = connection.execute("DELETE FROM run WHERE key = ?", [key]).rowcount == 1
+            writing.drop_unused_items(connection)
+            return dropped
 
     def _check_there(self, run: int) -> None:
         if not self._database.rows("SELECT 1 FROM run WHERE id = ?", [run]):
@@ -176,11 +180,25 @@ class Store:
 
         In the order of the first three, whoever wrote first.
         """
-        return queries.select_predictions(self._database, self._names, run, part)
+        from fieldmark.store.predictions import select_predictions
+
+        return select_predictions(self._database, self._names, run, part)
+
+    def answers(self, runs: Sequence[int], with_scores: bool = False) -> Answers:
+        """What these runs said about the items all of them were asked, in whole numbers."""
+        from fieldmark.store.predictions import select_answers
+
+        return select_answers(self._database, runs, with_scores)
+
+    def texts(self, numbers: Iterable[int]) -> Mapping[int, str]:
+        """The names behind the numbers of `answers`, and more."""
+        return self._names.texts(map(int, numbers))  # numpy's own numbers are foreign to SQLite
 
     def outcomes(self, run: int) -> dict[str, int]:
         """How many predictions of a run had which outcome."""
-        return queries.count_outcomes(self._database, run)
+        from fieldmark.store.predictions import count_outcomes
+
+        return count_outcomes(self._database, self._names, run)
 
     def record(self, run: int) -> dict[str, Any]:
         """All that is needed to do the run again; {} for an unknown run."""

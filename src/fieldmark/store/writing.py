@@ -1,19 +1,14 @@
-"""How do predictions get into the store, fast and all or nothing?
-
-Rows are sorted by their key before they go in: the table is one tree in that order, and appending
-to a tree is several times faster than jumping about in it.
-"""
+"""How do runs, their parts and scores get into the store?"""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 from fieldmark.errors import DataError
@@ -29,15 +24,14 @@ from fieldmark.store.records import (
     utc_now,
 )
 
-_COLUMNS = ("item", "target", "prediction", "score", "unit", "outcome", "info")
-_FIRST = itemgetter(0)
-
 
 def insert_part(connection: sqlite3.Connection, names: Names, run: int, result: PartResult) -> None:
     """Writes a part and its predictions, in place of what stood there."""
+    from fieldmark.store.columns import insert_columns  # numpy: not needed to open a file
+
     columns = plain_columns(result.predictions)
     check_columns(columns, f"part {result.part!r}, repeat {result.repeat}")
-    named = [columns[each] for each in ("item", "target", "prediction", "unit")]
+    named = [columns[each] for each in ("item", "target", "prediction", "unit", "outcome")]
     numbers = names.intern(chain([result.part], *named))
     where = (run, numbers[result.part], int(result.repeat))
     connection.execute("DELETE FROM part WHERE run = ? AND part = ? AND repeat = ?", where)
@@ -46,37 +40,17 @@ def insert_part(connection: sqlite3.Connection, names: Names, run: int, result: 
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [*where, utc_now(), *_part_facts(result, columns)],
     )
-    # what is the same in all rows is not bound again and again: a fifth of the time
-    constant = ", ".join(map(str, where))
-    connection.executemany(
-        f"INSERT INTO prediction (run, part, repeat, {', '.join(_COLUMNS)}) "
-        f"VALUES ({constant}, ?, ?, ?, ?, ?, ?, ?)",
-        _rows(columns, numbers),
-    )
+    insert_columns(connection, where, columns, numbers)
+
+
+def drop_unused_items(connection: sqlite3.Connection) -> None:
+    connection.execute("DELETE FROM item_list WHERE id NOT IN (SELECT items FROM answer)")
 
 
 def _part_facts(result: PartResult, columns: Mapping[str, list[Any]]) -> list[Any]:
     info = None if result.info is None else canonical_json(result.info)
     n_ok = columns["outcome"].count(OK)
     return [result.n_train, len(columns["item"]), n_ok, float(result.seconds), info]
-
-
-def _rows(
-    columns: Mapping[str, list[Any]], numbers: Mapping[str, int]
-) -> Iterable[tuple[Any, ...]]:
-    number = numbers.get  # None stays None, as it is no name
-    items = [numbers[each] for each in columns["item"]]
-    rows = zip(
-        items,
-        map(number, columns["target"]),
-        map(number, columns["prediction"]),
-        columns["score"],
-        map(number, columns["unit"]),
-        columns["outcome"],
-        columns["info"],
-        strict=True,
-    )
-    return rows if items == sorted(items) else sorted(rows, key=_FIRST)
 
 
 def plain_columns(predictions: Predictions) -> dict[str, list[Any]]:

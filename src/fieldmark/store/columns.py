@@ -1,0 +1,145 @@
+"""How do the predictions of a part become a few blobs, and back?
+
+Names are numbers here (`text.id`, 0: none). Rows are in the order of the items' names, whoever
+wrote them, so that what was asked is byte-equal for all models that were asked it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from fieldmark.store.records import OK
+
+NUMBER = np.dtype("<i4")
+REAL = np.dtype("<f8")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """What was asked in one part."""
+
+    item: np.ndarray
+    target: np.ndarray
+    unit: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answered:
+    """What came back; None where all rows are as usual."""
+
+    prediction: np.ndarray
+    outcome: np.ndarray | None
+    score: np.ndarray | None
+    info: list[str | None] | None
+
+
+def insert_columns(
+    connection: sqlite3.Connection,
+    where: tuple[int, int, int],
+    columns: Mapping[str, Sequence[Any]],
+    numbers: Mapping[str, int],
+) -> None:
+    """Writes the predictions of a part: columns of names, in any order."""
+    order = sorted(range(len(columns["item"])), key=columns["item"].__getitem__)
+    rows = {name: [column[at] for at in order] for name, column in columns.items()}
+    asked = [_pack(rows[name], numbers) for name in ("item", "target", "unit")]
+    is_plain = all(each == OK for each in rows["outcome"])
+    connection.execute(
+        "INSERT INTO answer (run, part, repeat, items, prediction, outcome, score, info) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            *where,
+            _item_list(connection, len(order), asked),
+            _pack(rows["prediction"], numbers),
+            None if is_plain else _pack(rows["outcome"], numbers),
+            _pack_reals(rows["score"]),
+            _pack_texts(rows["info"]),
+        ],
+    )
+
+
+def _item_list(connection: sqlite3.Connection, n: int, asked: Sequence[bytes]) -> int:
+    key = blake2b(b"".join(asked), digest_size=16).digest()
+    found = connection.execute("SELECT id FROM item_list WHERE key = ?", [key]).fetchone()
+    if found is None:
+        found = connection.execute(
+            "INSERT INTO item_list (key, n, item, target, unit) VALUES (?, ?, ?, ?, ?) "
+            "RETURNING id",
+            [key, n, *asked],
+        ).fetchone()
+    return int(found[0])
+
+
+def _pack(names: Sequence[str | None], numbers: Mapping[str, int]) -> bytes:
+    return np.array([0 if name is None else numbers[name] for name in names], NUMBER).tobytes()
+
+
+def _pack_reals(values: Sequence[float | None]) -> bytes | None:
+    reals = np.array([np.nan if value is None else value for value in values], REAL)
+    return None if np.isnan(reals).all() else reals.tobytes()
+
+
+def _pack_texts(texts: Sequence[str | None]) -> bytes | None:
+    if all(text is None for text in texts):
+        return None
+    return zlib.compress(json.dumps(texts, ensure_ascii=False).encode(), level=3)
+
+
+def unpack(blob: bytes) -> np.ndarray:
+    return np.frombuffer(blob, NUMBER)
+
+
+def unpack_asked(item: bytes, target: bytes, unit: bytes) -> Asked:
+    return Asked(unpack(item), unpack(target), unpack(unit))
+
+
+def unpack_answered(
+    prediction: bytes, outcome: bytes | None, score: bytes | None, info: bytes | None
+) -> Answered:
+    return Answered(
+        unpack(prediction),
+        None if outcome is None else unpack(outcome),
+        None if score is None else np.frombuffer(score, REAL),
+        None if info is None else json.loads(zlib.decompress(info)),
+    )
+
+
+def pack_rows(connection: sqlite3.Connection) -> None:
+    """Moves the rows of `prediction` (version 1) into `answer`."""
+    names: dict[int, str] = dict(connection.execute("SELECT id, value FROM text"))
+    numbers = {name: number for number, name in names.items()}
+    outcomes = [
+        outcome
+        for (outcome,) in connection.execute("SELECT DISTINCT outcome FROM prediction")
+        if outcome not in numbers
+    ]
+    fresh = enumerate(outcomes, start=max(names, default=0) + 1)
+    numbers |= {name: number for number, name in fresh}
+    connection.executemany(
+        "INSERT INTO text (value, id) VALUES (?, ?)", [(name, numbers[name]) for name in outcomes]
+    )
+    rows = connection.execute(
+        "SELECT run, part, repeat, item, target, prediction, score, unit, outcome, info "
+        "FROM prediction ORDER BY run, part, repeat"
+    )
+    for where, mine in groupby(rows, key=lambda row: tuple(row[:3])):
+        item, target, answer, score, unit, outcome, info = zip(*(r[3:] for r in mine), strict=True)
+        columns: dict[str, Sequence[Any]] = {
+            "item": [names[each] for each in item],
+            "target": [names.get(each) for each in target],
+            "prediction": [names.get(each) for each in answer],
+            "unit": [names.get(each) for each in unit],
+            "score": score,
+            "outcome": outcome,
+            "info": info,
+        }
+        insert_columns(connection, where, columns, numbers)

@@ -1,0 +1,189 @@
+"""What did runs answer: by name for a person, in whole numbers for statistics?
+
+Reading only. Rows come in the order of part, repeat and item name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fieldmark.store.columns import NUMBER, REAL, Asked, unpack, unpack_answered, unpack_asked
+from fieldmark.store.database import Database
+from fieldmark.store.names import Names
+from fieldmark.store.records import OK
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """What several runs (m) said about the items (n) that all of them were asked.
+
+    Names are numbers; `Store.texts` has the names.
+    """
+
+    part: np.ndarray
+    repeat: np.ndarray
+    item: np.ndarray
+    target: np.ndarray
+    unit: np.ndarray
+    """0: the item itself"""
+    prediction_mn: np.ndarray
+    """0: no answer"""
+    score_mn: np.ndarray
+    """how sure; NaN: not known"""
+
+    def taken(self, which: np.ndarray) -> Answers:
+        """Only some of the items."""
+        return Answers(**{each.name: getattr(self, each.name)[..., which] for each in fields(self)})
+
+
+def select_answers(database: Database, runs: Sequence[int], with_scores: bool = False) -> Answers:
+    """The items that all runs were asked, in the order of part and repeat numbers."""
+    pieces = _pieces(database, runs, with_scores)
+    asked = _asked(database, {each.items for mine in pieces.values() for each in mine.values()})
+    found = [
+        _joined(where, [mine[run] for run in runs], asked)
+        for where, mine in sorted(pieces.items())
+        if len(mine) == len(set(runs))
+    ]
+    if not found:
+        none = Asked(*[np.empty(0, NUMBER)] * 3)
+        found = [_joined((0, 0), [_Piece(0, b"", None)] * len(runs), {0: none})]
+    columns = {
+        each.name: np.concatenate([getattr(one, each.name) for one in found], axis=-1)
+        for each in fields(Answers)
+    }
+    return Answers(**columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """One part and repeat of one run."""
+
+    items: int
+    prediction: bytes
+    score: bytes | None
+
+
+def _pieces(
+    database: Database, runs: Sequence[int], with_scores: bool
+) -> Mapping[tuple[int, int], dict[int, _Piece]]:
+    marks = ",".join("?" * len(runs))
+    score = "score" if with_scores else "NULL"
+    rows = database.rows(
+        f"SELECT part, repeat, run, items, prediction, {score} FROM answer WHERE run IN ({marks})",
+        list(runs),
+    )
+    found: dict[tuple[int, int], dict[int, _Piece]] = {}
+    for part, repeat, run, *rest in rows:
+        found.setdefault((part, repeat), {})[run] = _Piece(*rest)
+    return found
+
+
+def _asked(database: Database, wanted: set[int]) -> dict[int, Asked]:
+    found = {}
+    for number in wanted:
+        sql = "SELECT item, target, unit FROM item_list WHERE id = ?"
+        found[number] = unpack_asked(*database.rows(sql, [number])[0])
+    return found
+
+
+def _joined(
+    where: tuple[int, int], pieces: Sequence[_Piece], asked: Mapping[int, Asked]
+) -> Answers:
+    """The items that all pieces have, with the same target."""
+    first = asked[pieces[0].items]
+    rows = {number: _rows_of(first, asked[number]) for number in {each.items for each in pieces}}
+    kept = np.logical_and.reduce([at >= 0 for at in rows.values()])
+    part, repeat = (np.full(kept.sum(), number) for number in where)
+    prediction = [unpack(each.prediction)[rows[each.items][kept]] for each in pieces]
+    score = [_scores(each)[rows[each.items][kept]] for each in pieces]
+    asked_n = (first.item[kept], first.target[kept], first.unit[kept])
+    return Answers(part, repeat, *asked_n, np.stack(prediction), np.stack(score))
+
+
+def _rows_of(first: Asked, other: Asked) -> np.ndarray:
+    """Where each item of the first stands in the other; -1: it does not, or with another target."""
+    if first is other:
+        return np.arange(len(first.item))
+    order = np.argsort(other.item, kind="stable")
+    at = np.searchsorted(other.item, first.item, sorter=order)
+    row = order[np.minimum(at, len(order) - 1)]
+    is_same = (other.item[row] == first.item) & (other.target[row] == first.target)
+    return np.where(is_same, row, -1)
+
+
+def _scores(piece: _Piece) -> np.ndarray:
+    if piece.score is None:
+        return np.full(len(piece.prediction) // 4, np.nan)
+    return np.frombuffer(piece.score, REAL)
+
+
+def count_outcomes(database: Database, names: Names, run: int) -> dict[str, int]:
+    rows = database.rows(
+        "SELECT outcome, n FROM answer JOIN item_list ON item_list.id = items WHERE run = ?", [run]
+    )
+    found: Counter[str] = Counter()
+    for outcome, n in rows:
+        if outcome is None:
+            found[OK] += n
+            continue
+        numbers, counts = np.unique(unpack(outcome), return_counts=True)
+        texts = names.texts(numbers.tolist())
+        found.update(
+            dict(zip(map(texts.__getitem__, numbers.tolist()), counts.tolist(), strict=True))
+        )
+    return dict(sorted(found.items()))
+
+
+def select_predictions(
+    database: Database, names: Names, run: int, part: str | None = None
+) -> pl.DataFrame:
+    """One row per prediction, by part, repeat and id."""
+    import polars as pl
+
+    rows = database.rows(
+        "SELECT text.value, repeat, item, target, unit, prediction, outcome, score, info "
+        "FROM answer JOIN item_list ON item_list.id = items JOIN text ON text.id = part "
+        f"WHERE run = ?{'' if part is None else ' AND text.value = ?'} "
+        "ORDER BY text.value, repeat",
+        [run] if part is None else [run, part],
+    )
+    frames = [_frame(names, *row) for row in rows]
+    return pl.concat(frames) if frames else _frame(names, "", 0, b"", b"", b"", b"", b"", b"", None)
+
+
+def _frame(names: Names, part: str, repeat: int, *blobs: Any) -> pl.DataFrame:
+    import polars as pl
+
+    asked, answered = unpack_asked(*blobs[:3]), unpack_answered(*blobs[3:])
+    n = len(asked.item)
+
+    def named(column: np.ndarray | None) -> pl.Series:
+        if column is None:
+            return pl.repeat(OK, n, dtype=pl.String, eager=True)
+        numbers, at = np.unique(column, return_inverse=True)
+        texts = names.texts(numbers[numbers > 0].tolist())
+        return pl.Series(map(texts.get, numbers.tolist()), dtype=pl.String).gather(at)
+
+    score = np.full(n, np.nan) if answered.score is None else answered.score
+    return pl.DataFrame(
+        {
+            "part": pl.repeat(part, n, dtype=pl.String, eager=True),
+            "repeat": pl.repeat(repeat, n, dtype=pl.Int64, eager=True),
+            "id": named(asked.item),
+            "target": named(asked.target),
+            "prediction": named(answered.prediction),
+            "score": pl.Series(score).fill_nan(None),
+            "unit": named(asked.unit),
+            "outcome": named(answered.outcome),
+            "info": pl.Series(answered.info or [None] * n, dtype=pl.String),
+        },
+    )

@@ -1,0 +1,108 @@
+"""Do several runs' answers come side by side, and do old files keep theirs?"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fieldmark.store import PartResult, Predictions, RunSpec, Store, database
+
+ONE = RunSpec("m/one", "t", "probe/x")
+TWO = RunSpec("m/two", "t", "probe/x")
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store.open(tmp_path / "fieldmark.db") as opened:
+        yield opened
+
+
+def written(store, spec, *parts: PartResult) -> int:
+    run = store.begin_run(spec)
+    for part in parts:
+        store.write_part(run, part)
+    return run
+
+
+def part(ids, targets, answers, name="", scores=None) -> PartResult:
+    return PartResult(Predictions(ids, targets, answers, scores, units=["u"] * len(ids)), part=name)
+
+
+def named(store, answers):
+    texts = {0: None, **store.texts({*answers.item, *answers.target, *answers.prediction_mn.flat})}
+    return (
+        [texts[each] for each in answers.item],
+        [texts[each] for each in answers.target],
+        [[texts[each] for each in row] for row in answers.prediction_mn],
+    )
+
+
+def test_runs_on_the_same_items_stand_side_by_side_and_share_what_was_asked(store):
+    one = written(store, ONE, part(["b", "a"], ["x", "y"], ["x", "x"], scores=[0.5, None]))
+    two = written(store, TWO, part(["a", "b"], ["y", "x"], ["y", None]))
+    found = store.answers([two, one], with_scores=True)
+    assert named(store, found) == (["a", "b"], ["y", "x"], [["y", None], ["x", "x"]])
+    assert np.isnan(found.score_mn[0]).all() and found.score_mn[1, 1] == 0.5
+    assert store._database.rows("SELECT count(*) FROM item_list") == [(1,)]
+    store.drop_run(ONE.key)
+    assert store._database.rows("SELECT count(*) FROM item_list") == [(1,)]
+    store.drop_run(TWO.key)
+    assert store._database.rows("SELECT count(*) FROM item_list") == [(0,)]
+
+
+def test_only_common_items_with_the_same_target_are_compared(store):
+    one = written(store, ONE, part(["a", "b", "c"], ["x", "y", "x"], ["x", "y", "y"]))
+    two = written(store, TWO, part(["c", "z", "b"], ["x", "y", "OTHER"], ["x", "y", "y"]))
+    assert named(store, store.answers([one, two])) == (["c"], ["x"], [["y"], ["x"]])
+
+
+def test_parts_that_one_run_lacks_are_left_out(store):
+    one = written(store, ONE, part(["a"], ["x"], ["x"], "p"), part(["a"], ["x"], ["x"], "q"))
+    two = written(store, TWO, part(["a"], ["x"], ["y"], "q"))
+    found = store.answers([one, two])
+    assert store.texts(found.part.tolist())[found.part[0]] == "q"
+    assert found.prediction_mn.shape == (2, 1)
+
+
+def test_nothing_in_common_is_an_empty_matrix(store):
+    one = written(store, ONE, part(["a"], ["x"], ["x"]))
+    two = written(store, TWO, part(["b"], ["x"], ["x"]))
+    assert store.answers([one, two]).prediction_mn.shape == (2, 0)
+    assert store.answers([one, store.begin_run(replace(TWO, seed=5))]).prediction_mn.shape == (2, 0)
+
+
+def test_a_file_of_version_one_keeps_its_predictions(tmp_path):
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as old:
+        for statement in database.statements(database.migrations()[0]):
+            old.execute(statement)
+        old.executemany(
+            "INSERT INTO text (id, value) VALUES (?, ?)",
+            enumerate(["", "z.jpg", "a.jpg", "fox", "hare"], start=1),
+        )
+        texts = ["model_version", "task_variant", "data", "created", "started", "fingerprint"]
+        row = dict.fromkeys(texts, "") | {"key": "k", "model": "m", "task": "t", "protocol": "p"}
+        row |= {"task_version": "1", "app": "0.1", "state": "done", "settings": "{}"}
+        row |= {"record": "{}", "seed": 0, "repeats": 1}
+        old.execute(
+            f"INSERT INTO run ({','.join(row)}) VALUES ({','.join('?' * len(row))})",
+            list(row.values()),
+        )
+        old.execute("INSERT INTO part VALUES (1, 1, 0, '', 3, 2, 1, 0.5, NULL)")
+        old.execute("INSERT INTO prediction VALUES (1, 1, 0, 2, 4, 5, 0.25, NULL, 'ok', NULL)")
+        old.execute(
+            "INSERT INTO prediction VALUES (1, 1, 0, 3, 5, NULL, NULL, 4, 'unparsed', '{\"a\":1}')"
+        )
+        old.execute("PRAGMA user_version = 1")
+        old.commit()
+    with Store.open(path) as store:
+        rows = store.predictions(1).rows()
+        assert store.outcomes(1) == {"ok": 1, "unparsed": 1}
+    assert rows == [
+        ("", 0, "a.jpg", "hare", None, None, "fox", "unparsed", '{"a":1}'),
+        ("", 0, "z.jpg", "fox", "hare", 0.25, None, "ok", None),
+    ]
