@@ -1,0 +1,1 @@
+"""Messages to answers: how multimodal language models are asked, at what cost."""
