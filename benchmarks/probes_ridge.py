@@ -1,22 +1,22 @@
 """How much faster is the ridge grid than scikit-learn's, and are the answers the same?
 
-    python benchmarks/probes_ridge.py            n=20k C=500 and n=50k C=1000, plain and balanced
-    python benchmarks/probes_ridge.py --quick    n=4k C=100
-    python benchmarks/probes_ridge.py --large    statistics and solves of n=500k, C=10k
+    python benchmarks/probes_ridge.py            n=20k C=500 and n=50k C=1000, plain and balanced;
+                                                 statistics and solves of n=500k, C=10k
+    python benchmarks/probes_ridge.py --quick    n=4k C=100; n=50k C=5k
 
 The rival is GridSearchCV(StandardScaler + RidgeClassifier), 26 strengths, 5 folds, one thread each,
-CPU seconds. It is timed on float32 features, which suit it best, and, except for --quick, from a
-few strengths scaled to 26 (every strength costs it the same) plus its refit. Agreement is with
-scikit-learn in float64: the strength chosen (among the chosen one and its two neighbours each side;
-with --quick among all 26), the held-out scores, and the predictions of 5,000 new rows.
+CPU seconds. It is timed on float32 features, which suit it best, from a few strengths scaled to 26
+(every strength costs it the same) plus its refit. Agreement is with scikit-learn in float64: the
+strength chosen (among the chosen one and its neighbours), the held-out score, and the predictions
+of 5,000 new rows. At iNat21's size no rival is run: it would need tens of gigabytes.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
-import tracemalloc
 import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,49 +28,92 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from _rows import Row, note, peak_mb, run_alone
 from fieldmark.probes._folds import stratified
 from fieldmark.probes._ridge_path import ridge_path
+from fieldmark.probes._ridge_system import System
 from fieldmark.probes.ridge import Ridge
 
 ALPHAS = [2.0**power for power in range(-15, 11)]
 SCORING = {"accuracy": "accuracy", "macro_f1": "f1_macro"}
+N_NEW = 5_000
+LEAST_EQUAL = 0.9999
+MOST_S, MOST_MB = 60, 2_000
 warnings.filterwarnings("ignore", message="The least populated class")
 
 
-def grid(alphas: list[float], weight: str | None, select_by: str, refit: bool) -> GridSearchCV:
-    recipe = make_pipeline(StandardScaler(), RidgeClassifier(class_weight=weight))
+@dataclass(frozen=True, slots=True)
+class Case:
+    n: int
+    n_classes: int
+    weight: str | None
+    select_by: str
+    n_timed: int
+    """strengths the rival is timed on"""
+    n_beside: int
+    """strengths on each side of the chosen one that are tried in float64"""
+    bar: float = 0.0
+
+
+FULL = (
+    Case(20_000, 500, None, "accuracy", 3, 2, 30),
+    Case(20_000, 500, "balanced", "macro_f1", 3, 2, 30),
+    Case(50_000, 1_000, None, "accuracy", 2, 1, 40),
+    Case(50_000, 1_000, "balanced", "macro_f1", 2, 1, 40),
+)
+QUICK = (
+    Case(4_000, 100, None, "accuracy", 6, 2),
+    Case(4_000, 100, "balanced", "macro_f1", 6, 2),
+)
+
+
+def grid(alphas: list[float], case: Case, refit: bool) -> GridSearchCV:
+    recipe = make_pipeline(StandardScaler(), RidgeClassifier(class_weight=case.weight))
     tried = {"ridgeclassifier__alpha": alphas}
-    return GridSearchCV(recipe, tried, cv=5, scoring=SCORING[select_by], refit=refit)
+    return GridSearchCV(recipe, tried, cv=5, scoring=SCORING[case.select_by], refit=refit)
 
 
-def compare(n: int, n_classes: int, weight: str | None, select_by: str, n_timed: int) -> float:
-    x, y = features(n, n_classes)
-    new, _ = features(5000, n_classes, seed=1)
-    ours_s, ours = timed(lambda: Ridge(class_weight=weight, select_by=select_by).fit(x, y))
-    at = ALPHAS.index(ours.alpha_)
-    near = ALPHAS if n_timed == len(ALPHAS) else ALPHAS[max(0, at - 2) : at + 3]
-    some = ALPHAS[:: len(ALPHAS) // n_timed][:n_timed]
-    theirs_s, _ = timed(lambda: grid(some, weight, select_by, refit=False).fit(x, y))
-    refit = make_pipeline(StandardScaler(), RidgeClassifier(ours.alpha_, class_weight=weight))
+def measure(case: Case) -> Row:
+    note(f"ridge n={case.n} C={case.n_classes} {case.weight or 'plain'}")
+    x, y = features(case.n, case.n_classes)
+    ours = Ridge(class_weight=case.weight, select_by=case.select_by)
+    ours_s, _ = timed(lambda: ours.fit(x, y))
+    some = ALPHAS[:: len(ALPHAS) // case.n_timed][: case.n_timed]
+    theirs_s, _ = timed(lambda: grid(some, case, refit=False).fit(x, y))
+    refit = make_pipeline(StandardScaler(), RidgeClassifier(ours.alpha_, class_weight=case.weight))
     refit_s, _ = timed(lambda: refit.fit(x, y))
-    theirs_s = theirs_s * len(ALPHAS) / n_timed + refit_s
-    exact = grid(near, weight, select_by, refit=True).fit(x.astype(np.float64), y)
-    same_alpha = exact.best_params_["ridgeclassifier__alpha"] == ours.alpha_
-    equal = float((exact.predict(new.astype(np.float64)) == ours.predict(new)).mean())
-    print(
-        f"ridge n={n} C={n_classes} {weight or 'plain'} {select_by}: "
-        f"scikit-learn {theirs_s:.1f} s (from {n_timed} of 26 strengths), ours {ours_s:.2f} s, "
-        f"{theirs_s / ours_s:.1f} ×; alpha {ours.alpha_:g} "
-        f"{'same' if same_alpha else 'DIFFERENT'} (of {len(near)}), "
-        f"score off by {abs(exact.best_score_ - ours.cv_score_):.1e}, "
-        f"predictions {equal:.2%} equal",
-        flush=True,
+    agreement, is_equal = agree(case, ours, x, y)
+    return Row(
+        f"ridge n={case.n} C={case.n_classes} {case.weight or 'plain'} {case.select_by}",
+        rival="GridSearchCV",
+        scaled=f"{case.n_timed} of {len(ALPHAS)} strengths",
+        rival_s=theirs_s * len(ALPHAS) / case.n_timed + refit_s,
+        ours_s=ours_s,
+        bar=case.bar,
+        agreement=agreement,
+        is_equal=is_equal,
+        memory_mb=peak_mb(lambda: Ridge(class_weight=case.weight).fit(x, y)),
     )
-    return theirs_s / ours_s
 
 
-def large(n: int, n_classes: int, n_full: int) -> str:
-    """Statistics and all folds' eigendecompositions on a mapped file; scoring is not part of it."""
+def agree(case: Case, ours: Ridge, x: np.ndarray, y: np.ndarray) -> tuple[str, bool]:
+    """In words, and whether it is enough."""
+    at = ALPHAS.index(ours.alpha_)
+    near = ALPHAS[max(0, at - case.n_beside) : at + case.n_beside + 1]
+    exact = grid(near, case, refit=True).fit(x.astype(np.float64), y)
+    new, _ = features(N_NEW, case.n_classes, seed=1)
+    equal = float((exact.predict(new.astype(np.float64)) == ours.predict(new)).mean())
+    is_same = exact.best_params_["ridgeclassifier__alpha"] == ours.alpha_
+    told = (
+        f"alpha {ours.alpha_:g} {'same' if is_same else 'DIFFERENT'} (of {len(near)}), score off "
+        f"by {abs(exact.best_score_ - ours.cv_score_):.0e}, predictions {equal:.2%} equal"
+    )
+    return told, is_same and equal >= LEAST_EQUAL
+
+
+def measure_large(n: int, n_classes: int, is_bar: bool) -> Row:
+    """Statistics, every fold's solve for all strengths, and the refit, on a mapped file."""
+    note(f"ridge n={n} C={n_classes}: statistics and solves")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "features.npy"
         x, y = features(n, n_classes)
@@ -78,39 +121,39 @@ def large(n: int, n_classes: int, n_full: int) -> str:
         del x
         mapped: Any = np.load(path, mmap_mode="r")
         y = np.unique(y, return_inverse=True)[1]
-        tracemalloc.start()
-        splits = stratified(5, y)
-        sums_s, found = timed(lambda: ridge_path(mapped, y, False, splits))
-        solve_s = sum(timed(lambda fold=fold: found.system(fold))[0] for fold in range(5))
-        refit_s, _ = timed(lambda: found.model(1.0))
-        peak_gb = tracemalloc.get_traced_memory()[1] / 1e9
-        tracemalloc.stop()
-    full_s = sums_s * n_full / n + solve_s + refit_s
-    return (
-        f"ridge at n={n_full}, d={WIDTH}, C={n_classes}: statistics {sums_s:.1f} s at n={n} "
-        f"(linear in n: {sums_s * n_full / n:.1f} s), solves of 5 folds {solve_s:.1f} s, refit "
-        f"{refit_s:.1f} s, together {full_s:.1f} s; {peak_gb:.2f} GB beyond the features"
+        ours_s, (system, peak) = timed(lambda: _solve_large(mapped, y))
+    rank = int(np.count_nonzero(system.lambda_m > 0))
+    is_small = peak <= MOST_MB
+    return Row(
+        f"ridge n={n} C={n_classes} d={WIDTH}: statistics, all strengths' solves, refit",
+        rival="not run",
+        rival_s=float("nan"),
+        ours_s=ours_s,
+        most_s=MOST_S if is_bar else 0,
+        agreement=f"{rank} directions; {'under' if is_small else 'OVER'} {MOST_MB} MB beyond x",
+        is_equal=is_small,
+        memory_mb=peak,
     )
 
 
-def main() -> None:
-    if "--large" in sys.argv:
-        print(large(100_000, 10_000, 500_000))
-        return
-    if "--quick" in sys.argv:
-        cases = [
-            (4000, 100, weight, by, 26)
-            for weight, by in [(None, "accuracy"), (None, "macro_f1"), ("balanced", "macro_f1")]
-        ]
-    else:
-        cases = [
-            (n, c, weight, by, n_timed)
-            for n, c, n_timed in [(20_000, 500, 3), (50_000, 1000, 2)]
-            for weight, by in [(None, "accuracy"), ("balanced", "macro_f1")]
-        ]
-    ratios = [compare(*case) for case in cases]
-    print(f"ridge: {min(ratios):.1f} × scikit-learn at the least (of {len(ratios)} cases)")
+def _solve_large(x: np.ndarray, y: np.ndarray) -> tuple[System, float]:
+    kept: list[System] = []
+
+    def work() -> None:
+        path = ridge_path(x, y, False, stratified(5, y))
+        for fold in range(5):
+            kept[:] = [path.system(fold)]
+        path.model(1.0)
+
+    peak = peak_mb(work)
+    return kept[0], peak
+
+
+def rows(is_quick: bool) -> Iterator[Row]:
+    for case in QUICK if is_quick else FULL:
+        yield measure(case)
+    yield measure_large(50_000, 5_000, False) if is_quick else measure_large(500_000, 10_000, True)
 
 
 if __name__ == "__main__":
-    main()
+    run_alone(rows)

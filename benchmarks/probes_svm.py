@@ -5,14 +5,15 @@
 The rival is `RandomizedSearchCV(StandardScaler + SVC)`, 100 draws, 5 folds, four kernels (NeWT and
 Ages). Made features: Gaussian classes, 768 columns with a falling spectrum, float32, harder and
 easier tasks in turn. CPU seconds of one thread on both sides, `fit` as a whole; compiling (once per
-machine) is done before and its time printed.
+machine) is done before and its time printed. `--quick`: one task of each size, two classes.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from _features import WIDTH, timed  # isort: skip  (sets one thread before numpy loads)
 
 import numpy as np
 from sklearn.model_selection import RandomizedSearchCV
@@ -21,12 +22,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
+from _rows import Row, note, peak_mb, run_alone
 from fieldmark.draws import generator
 from fieldmark.probes._folds import stratified
 from fieldmark.probes._kernel_search import candidates, distributions, score_candidates
 from fieldmark.probes.svm import SupportVectors
 
-WIDTH = 768
 DIFFICULTIES = (0.06, 0.1, 0.14, 0.2)
 
 
@@ -71,12 +72,9 @@ def rival() -> RandomizedSearchCV:
 
 def compare(case: Case, number: int, tally: Tally) -> None:
     x_nd, y, query_nd = make_task(case, number)
-    start = time.process_time()
-    ours = SupportVectors().fit(x_nd, y)
-    tally.ours_s += time.process_time() - start
-    start = time.process_time()
-    theirs = rival().fit(x_nd.astype(np.float64), y)
-    tally.theirs_s += time.process_time() - start
+    ours_s, ours = timed(lambda: SupportVectors().fit(x_nd, y))
+    theirs_s, theirs = timed(lambda: rival().fit(x_nd.astype(np.float64), y))
+    tally.ours_s, tally.theirs_s = tally.ours_s + ours_s, tally.theirs_s + theirs_s
     best = {name.removeprefix("svc__"): value for name, value in theirs.best_params_.items()}
     tally.same_winner += ours.best_params_ == best
     cell_sf = np.stack([theirs.cv_results_[f"split{k}_test_score"] for k in range(5)], axis=1)
@@ -89,37 +87,32 @@ def compare(case: Case, number: int, tally: Tally) -> None:
     )
 
 
-def show(case: Case, tally: Tally, tasks: int) -> str:
-    ratio = tally.theirs_s / tally.ours_s
-    bar = f" (bar {case.bar:.0f}×)" if case.bar else ""
-    print(
-        f"n_train {case.n_train}, {case.classes} classes, {tasks} tasks: "
-        f"scikit-learn {tally.theirs_s / tasks:.2f} s, fieldmark {tally.ours_s / tasks:.3f} s "
-        f"a task: {ratio:.1f}×{bar}; same winner {tally.same_winner}/{tasks}, "
-        f"CV cells equal {tally.same_cells}/{tally.cells}, "
-        f"test predictions equal {tally.same_answers}/{tally.answers}"
+def measure(case: Case, tasks: int) -> Row:
+    note(f"svm n_train={case.n_train}, {case.classes} classes, {tasks} tasks")
+    tally = Tally()
+    for number in range(tasks):
+        compare(case, number + (tasks == 1), tally)
+    x_nd, y, _ = make_task(case, 0)
+    return Row(
+        f"svm search n_train={case.n_train}, {case.classes} classes, mean of {tasks} tasks",
+        rival="RandomizedSearchCV",
+        rival_s=tally.theirs_s / tasks,
+        ours_s=tally.ours_s / tasks,
+        bar=case.bar,
+        agreement=f"same winner {tally.same_winner}/{tasks}, CV cells equal "
+        f"{tally.same_cells}/{tally.cells}, predictions {tally.same_answers}/{tally.answers}",
+        is_equal=tally.same_winner == tasks,
+        memory_mb=peak_mb(lambda: SupportVectors().fit(x_nd, y)),
     )
-    return f"{ratio:.0f}× at {case.n_train}" if case.bar else ""
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one task of each size")
-    is_quick = parser.parse_args().quick
-    start = time.process_time()
-    SupportVectors().fit(*make_task(CASES[0], 99)[:2])
-    print(f"first fit, compiling or loading compiled code: {time.process_time() - start:.1f} s")
-    figures, winners, tasks_done = [], 0, 0
-    for case in CASES:
-        tally, tasks = Tally(), 1 if is_quick else case.tasks
-        for number in range(tasks):
-            compare(case, number + is_quick, tally)
-        figures.append(show(case, tally, tasks))
-        winners, tasks_done = winners + tally.same_winner, tasks_done + tasks
-    told = ", ".join(each for each in figures if each)
-    print(f"svm search: {told}; same winner {winners}/{tasks_done}")
+def rows(is_quick: bool) -> Iterator[Row]:
+    with threadpool_limits(1):
+        first_s, _ = timed(lambda: SupportVectors().fit(*make_task(CASES[0], 99)[:2]))
+        note(f"svm: first fit, compiling or loading compiled code: {first_s:.1f} s")
+        for case in CASES[:3] if is_quick else CASES:
+            yield measure(case, 1 if is_quick else case.tasks)
 
 
 if __name__ == "__main__":
-    with threadpool_limits(1):
-        main()
+    run_alone(rows)

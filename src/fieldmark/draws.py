@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 def digest(*parts: object) -> bytes:
     """Sixteen bytes that stand for the parts; ("ab", "c") and ("a", "bc") differ."""
-    hasher = hashlib.blake2b(digest_size=16)
+    return _hasher(parts).digest()
+
+
+def _hasher(parts: Iterable[object], before: hashlib.blake2b | None = None) -> hashlib.blake2b:
+    """A hash of the parts, or of those before and these, which stays open for more."""
+    hasher = hashlib.blake2b(digest_size=16) if before is None else before.copy()
     for part in parts:
         data = str(part).encode()
-        hasher.update(len(data).to_bytes(8, "little"))
-        hasher.update(data)
-    return hasher.digest()
+        hasher.update(len(data).to_bytes(8, "little") + data)
+    return hasher
 
 
 def number(*parts: object) -> int:
@@ -41,7 +45,8 @@ def shuffled(ids: Iterable[str], *parts: object) -> list[str]:
 
     A prefix of it is a sample without replacement, and the sample of 3 is part of the sample of 10.
     """
-    return sorted(ids, key=lambda each: (digest(*parts, each), each))
+    before = _hasher(parts)
+    return sorted(ids, key=lambda each: (_hasher((each,), before).digest(), each))
 
 
 def sample(ids: Sequence[str], n: int, *parts: object) -> list[str]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 BAD_IMAGES = ("fail", "skip")
 PRECISIONS = ("auto", "float32", "bf16", "fp16")
 DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
+ELSEWHERE = ("chat_models", "chat_providers")
+"""tables of a configuration file that others read"""
 
 
 def default_cache() -> Path:
@@ -115,6 +117,8 @@ def _read(path: Path) -> dict[str, Any]:
     result: dict[str, Any] = {}
     problems: list[str] = []
     for key, value in located.data.items():
+        if key in ELSEWHERE:
+            continue
         try:
             if key == "data":
                 result[key] = _folders(value, located)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from fieldmark.data import fungiclef
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, UsageError
 
 Row = tuple[str, object, object]
 
@@ -59,10 +59,11 @@ def test_the_table(tmp_path: Path):
     write(tmp_path, TRAIN, VAL)
     rows = fungiclef.table(tmp_path)
     assert rows.columns == [
-        "id", "image", "crop", "split", "label", "unit", "is_unknown", "is_poisonous", "class_id",
+        "id", "image", "crop", "split", "label", "unit", "is_unknown", "is_poisonous", "kind",
+        "class_id",
     ]  # fmt: skip
     assert rows.row(1) == (
-        "DF20_300/1-2.JPG", "DF20_300/1-2.JPG", None, "train", "0", "1", False, None, 0,
+        "DF20_300/1-2.JPG", "DF20_300/1-2.JPG", None, "train", "0", "1", False, None, None, 0,
     )  # fmt: skip
     assert rows.row(3)[:5] == ("DF21_300/3-1.JPG", "DF21_300/3-1.JPG", None, "val", "4")
 
@@ -115,6 +116,47 @@ def test_the_local_list_of_poisonous_species(tmp_path: Path):
     assert refusal(tmp_path) == (
         "ROOT/poison_status_list.csv:2  poisonous is 'very': expected 0 or 1."
     )
+
+
+def test_kinds_follow_the_list_and_what_is_not_listed_is_edible(tmp_path: Path):
+    write(tmp_path, TRAIN, VAL)
+    assert fungiclef.table(tmp_path)["kind"].to_list() == [None] * 4 + ["unknown"] * 2
+    (tmp_path / "poison_status_list.csv").write_text("class_id,poisonous\n0,1\n9,1\n")
+    assert fungiclef.table(tmp_path)["kind"].to_list() == [
+        "poisonous", "poisonous", "edible", "edible", "unknown", "unknown",
+    ]  # fmt: skip
+
+
+def test_the_column_of_the_tables_says_it_where_there_is_no_list(tmp_path: Path):
+    write(tmp_path, TRAIN, VAL)
+    for split in ("train", "val"):
+        path = tmp_path / fungiclef.FILES[split]
+        header, *lines = path.read_text().splitlines()
+        told = [f"{line},{int(line.split(',')[1] == '4')}" for line in lines]
+        path.write_text("\n".join([f"{header},poisonous", *told]) + "\n")
+    assert fungiclef.table(tmp_path)["kind"].to_list() == [
+        "edible", "edible", "poisonous", "poisonous", "unknown", "unknown",
+    ]  # fmt: skip
+    assert not any("poison" in line for line in [each.text for each in fungiclef.check(tmp_path)])
+    (tmp_path / "poison_status_list.csv").write_text("class_id,poisonous\n0,1\n4,0\n")
+    assert fungiclef.table(tmp_path)["kind"].to_list()[:3] == ["poisonous", "poisonous", "edible"]
+
+
+def test_rows_of_observations_hold_all_their_photos(tmp_path: Path):
+    odd: list[Row] = [("6-1.JPG", 0, 1), ("6-2.JPG", 4, 3), ("6-3.JPG", 0, 3)]
+    write(tmp_path, TRAIN, [*VAL, *odd])
+    rows = fungiclef.table(tmp_path, rows="observation")
+    photos = fungiclef.table(tmp_path)
+    assert sorted(rows["image"].explode()) == sorted(photos["image"])
+    first = rows.row(0, named=True)
+    assert (first["id"], first["image"], first["unit"]) == (
+        "train/1", ["DF20_300/1-1.JPG", "DF20_300/1-2.JPG"], "1",
+    )  # fmt: skip
+    by_id = {row["id"]: (row["label"], len(row["image"])) for row in rows.iter_rows(named=True)}
+    assert by_id["val/3"] == ("4", 2) and by_id["val/3#2"] == ("0", 1), "contradictions stay apart"
+    assert by_id["val/1"] == ("0", 1), "an observation of train is another row than that of val"
+    with pytest.raises(UsageError, match="rows is 'clip': expected photo or observation"):
+        fungiclef.table(tmp_path, rows="clip")
 
 
 def test_names_in_another_case_on_disk_are_found(tmp_path: Path):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial, update_wrapper
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,15 @@ def bare(target, prediction, weight=None):
 def without_weight(target, prediction):
     return 3.0
 
+def by_hand(target, prediction, weight=None):
+    return 3.0
+
+by_hand.direction = "down"
+
+@metric("fear", uses="kinds")
+def fear(target, prediction, weight=None, *, kind):
+    return float((kind[prediction] == "poisonous").mean())
+
 number = 4
 """
 
@@ -40,12 +50,15 @@ def test_every_metric_says_what_it_is(name: str) -> None:
     assert each.direction in ("up", "down")
     assert each.kind in ("mean", "other")
     assert each.bounds[0] < each.bounds[1]
+    assert each.uses in ("prediction", "score", "whole", "kinds")
     assert pickle.loads(pickle.dumps(each)) is each
 
 
 @pytest.mark.parametrize("name", known_metrics())
 def test_a_mean_is_a_mean(name: str) -> None:
     each = load_metric(name)
+    if each.uses == "kinds":
+        each = update_wrapper(partial(each, kind=np.array(["", "poisonous", "unknown"])), each)
     random = np.random.default_rng(0)
     target, prediction = random.integers(0, 3, 50), random.integers(0, 3, 50)
     weight = random.integers(0, 3, 50)
@@ -66,6 +79,9 @@ def test_a_users_file_is_a_metric(folder: Path) -> None:
     assert (mine.direction, mine.kind, mine.title) == ("down", "mean", "error rate")
     bare = load_metric("mine.py:bare", base=folder)
     assert (bare.direction, bare.kind, bare.title) == ("up", "other", "bare")
+    by_hand = load_metric("mine.py:by_hand", base=folder)
+    assert (by_hand.direction, by_hand.kind, by_hand.uses) == ("down", "other", "prediction")
+    assert load_metric("mine.py:fear", base=folder).uses == "kinds"
 
 
 @pytest.mark.parametrize(

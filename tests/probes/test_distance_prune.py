@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmark.probes import _distance_prune
+from fieldmark.probes import _distance_cells, _distance_mutual, _distance_prune
 from fieldmark.probes._distance import nearest
 
 
@@ -29,18 +29,24 @@ def brute_force(
 
 
 @pytest.fixture
-def always_pruned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    seen: list[int] = []
-    whole = _distance_prune.Pruned.pairs
+def always_pruned(monkeypatch: pytest.MonkeyPatch) -> list[type]:
+    seen: list[type] = []
 
-    def count(self, *args):  # type: ignore[no-untyped-def]
-        seen.append(1)
-        return whole(self, *args)
+    def watch(search):  # type: ignore[no-untyped-def]
+        pairs = search.pairs
 
-    monkeypatch.setattr(_distance_prune.Pruned, "pairs", count)
+        def count(self, *args):  # type: ignore[no-untyped-def]
+            seen.append(search)
+            return pairs(self, *args)
+
+        monkeypatch.setattr(search, "pairs", count)
+
+    watch(_distance_prune.Pruned)
+    watch(_distance_mutual.Mutual)
     monkeypatch.setattr(_distance_prune, "_MANY_PRODUCTS", 0)
     monkeypatch.setattr(_distance_prune, "_LEAST_WIDTH", 8)
-    monkeypatch.setattr(_distance_prune, "_TELLING", 1.0)
+    monkeypatch.setattr(_distance_prune, "TELLING", 1.0)
+    monkeypatch.setattr(_distance_mutual, "TELLING", 1.0)
     return seen
 
 
@@ -49,7 +55,7 @@ def always_pruned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("decay", [0.0, 1.0, 4.0])
 def test_equals_brute_force(
-    metric: str, k: int, dtype: type, decay: float, always_pruned: list[int]
+    metric: str, k: int, dtype: type, decay: float, always_pruned: list[type]
 ) -> None:
     random = np.random.default_rng(k)
     x = random.normal(size=(300, 24)) * np.arange(1, 25) ** -decay
@@ -62,7 +68,21 @@ def test_equals_brute_force(
     queries = x[:50] + random.normal(size=(50, 24)).astype(dtype) / 5
     index, _ = nearest(queries, x, k, rank, metric)
     assert (index == brute_force(queries, x, k, metric, False)).all()
-    assert always_pruned
+    assert set(always_pruned) == {_distance_prune.Pruned, _distance_mutual.Mutual}
+
+
+def test_small_tiles_and_few_pairs_kept_at_a_time(
+    always_pruned: list[type], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_distance_mutual, "_TILE_ROWS", 64)
+    monkeypatch.setattr(_distance_mutual, "_TILE_COLUMNS", 100)
+    monkeypatch.setattr(_distance_mutual, "_MOST_KEPT", 50)
+    monkeypatch.setattr(_distance_cells, "_CELL_ROWS", 3)
+    x = np.random.default_rng(0).normal(size=(500, 24)).astype(np.float32)
+    for k in (1, 5, 40):
+        index, _ = nearest(x, x, k, np.arange(500), is_self=True)
+        assert (index == brute_force(x, x, k, "euclidean", True)).all()
+    assert _distance_mutual.Mutual in always_pruned
 
 
 @settings(max_examples=30, deadline=None)
@@ -76,7 +96,8 @@ def test_ties_fall_as_without_pruning(seed: int, k: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_distance_prune, "_MANY_PRODUCTS", 0)
         patch.setattr(_distance_prune, "_LEAST_WIDTH", 8)
-        patch.setattr(_distance_prune, "_TELLING", 1.0)
+        patch.setattr(_distance_prune, "TELLING", 1.0)
+        patch.setattr(_distance_mutual, "TELLING", 1.0)
         pruned = nearest(x, x, k, rank, is_self=True)
     assert (plain[0] == pruned[0]).all()
     assert (plain[1] == pruned[1]).all()

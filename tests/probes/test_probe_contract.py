@@ -17,6 +17,8 @@ from fieldmark.probes import PROBES, load_probe
 QUICK: dict[str, dict[str, Any]] = {
     "svm": {"search": 3, "folds": 2},
     "ridge": {"alphas": [0.1, 10], "folds": 2},
+    "mlp": {"hidden": 64, "learning_rate": 5e-3},
+    "linear": {"learning_rates": [1e-2, 1e-1], "weight_decays": 1e-2, "steps": 100},
 }
 NAMES = [name for name in PROBES.names() if name not in PROBES.added]
 

@@ -5,20 +5,44 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+from PIL import Image
 
 from fieldmark.data import load_dataset
 from fieldmark.data.world import World
 from fieldmark.experiments import evaluate
+from fieldmark.models import Features
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_task, task_files
 
 pytestmark = pytest.mark.slow
 
 SIZES = {"newt": 1312, "beluga": 60, "world": 300, "fishnet": 90, "fishvista": 90, "ecdysis": 90}
-DEAR = {"newt": "newt/ml_age_bald_eagle,ml_tag_egg"}
+DEAR = {name: f"{name}/ml_age_bald_eagle,ml_tag_egg" for name in ("newt", "newt@biobench2026")}
 """a search per question is for clusters: two questions show the same code"""
+FEWER = {"linear": {"steps": 60}, "mlp": {"epochs": 4}}
+"""changes to probes that learn step by step: the way is the same, only shorter"""
+
+
+class Tiles:
+    """A backbone with patches: the colours of sixteen tiles."""
+
+    name, dim, fingerprint = "tiles", 3, "tiles of a picture"
+
+    def transform(self, image: Image.Image) -> np.ndarray:
+        return np.asarray(image.resize((32, 32)), np.float32)
+
+    def embed_images(self, batch: np.ndarray, *, patches: bool = False) -> Features:
+        tiles = batch.reshape(len(batch), 4, 8, 4, 8, 3).mean(axis=(2, 4)).reshape(-1, 16, 3)
+        return Features(tiles.mean(axis=1), tiles if patches else None)
+
+
+def other_tiles() -> Tiles:
+    other = Tiles()
+    other.fingerprint = "the same, another model"
+    return other
 
 
 @pytest.fixture(scope="module")
@@ -50,16 +74,22 @@ def test_task_runs_end_to_end(name: str, settings: Settings, root) -> None:  # t
     task = load_task(name)
     root(task.dataset)
     results = {}
-    for model in ("classical/chance", "classical/pixels"):
-        result = evaluate(model, DEAR.get(name, name), settings=settings)
+    assert task.probe is not None
+    changes = {"probe": FEWER[task.probe.classifier]} if task.probe.classifier in FEWER else {}
+    models = ["classical/chance", "classical/pixels"]
+    if task.probe.features == "patches":
+        models = [Tiles(), other_tiles()]
+    for model in models:
+        result = evaluate(model, DEAR.get(name, name), settings=settings, **changes)
         score = result.score
         assert 0 <= score.low <= score.value <= score.high <= 1
         assert score.metric == task.metric and score.n > 0
         assert result.predictions.filter(pl.col("prediction").is_null()).is_empty()
         keys = result.predictions.select("part", "repeat", "id")
         assert not keys.is_duplicated().any()
-        results[model] = keys.sort(keys.columns)
-    assert results["classical/chance"].equals(results["classical/pixels"]), "same items for all"
+        results[result.run.spec.model] = keys.sort(keys.columns)
+    first, second = results.values()
+    assert first.equals(second), "same items for all"
 
 
 def test_models_really_differ_on_the_world(settings: Settings, root) -> None:  # type: ignore[no-untyped-def]

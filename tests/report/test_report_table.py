@@ -32,15 +32,18 @@ def right(n: int, n_right: int, shift: int = 0) -> np.ndarray:
 
 def test_wide_table(store):
     assert wide_table(read_table(store), width=90) == (
-        "                                                            beluga        world-species\n"
-        "model                                  mean ↑           accuracy ↑           accuracy ↑\n"
-        "open-clip/hf-hub:imageomics/bioclip-2    77.0  80.0 ± 5.5 (n=200)*  74.0 ± 4.2 (n=412)*\n"
-        "timm/vit_base_patch16_224                71.9  71.0 ± 6.2 (n=200)   72.8 ± 4.3 (n=412)*\n"
-        "classical/chance                         29.8  45.0 ± 6.8 (n=200)   14.6 ± 3.4 (n=412)\n"
-        "classical/colour                            –     –                 65.5 ± 4.6 (n=412)\n"
+        "                                                             beluga         world-species\n"
+        "model                                  mean ↑            accuracy ↑            accuracy ↑\n"
+        "open-clip/hf-hub:imageomics/bioclip-2    77.0  80.0 ± 5.5 (n=200) A  74.0 ± 4.2 (n=412) A\n"
+        "timm/vit_base_patch16_224                71.9  71.0 ± 6.2 (n=200) B  72.8 ± 4.3 (n=412) A\n"
+        "classical/chance                         29.8  45.0 ± 6.8 (n=200) C  14.6 ± 3.4 (n=412) C\n"
+        "classical/colour                            –     –                  65.5 ± 4.6 (n=412) B\n"
+        "\n"
+        "Best, or not to be told from the best: open-clip/hf-hub:imageomics/bioclip-2 on 2 of 2\n"
+        "tasks, timm/vit_base_patch16_224 on 1.\n"
         "\n"
         "↑ higher is better · ± half of the 95 % interval · n items tested · – not run (models "
-        "with\ngaps come last) · * not distinguishable from the best of its column\n"
+        "with\ngaps come last) · letters: tiers; within one, no model can be told from its best\n"
         f"{BELUGA}\n"
         f"{SPECIES}"
     )
@@ -49,17 +52,17 @@ def test_wide_table(store):
 def test_wide_table_at_80_columns_goes_on_below(store):
     text = wide_table(read_table(store))
     assert text.startswith(
-        "                                                            beluga\n"
-        "model                                  mean ↑           accuracy ↑\n"
-        "open-clip/hf-hub:imageomics/bioclip-2    77.0  80.0 ± 5.5 (n=200)*\n"
-        "timm/vit_base_patch16_224                71.9  71.0 ± 6.2 (n=200)\n"
-        "classical/chance                         29.8  45.0 ± 6.8 (n=200)\n"
+        "                                                             beluga\n"
+        "model                                  mean ↑            accuracy ↑\n"
+        "open-clip/hf-hub:imageomics/bioclip-2    77.0  80.0 ± 5.5 (n=200) A\n"
+        "timm/vit_base_patch16_224                71.9  71.0 ± 6.2 (n=200) B\n"
+        "classical/chance                         29.8  45.0 ± 6.8 (n=200) C\n"
         "classical/colour                            –     –\n"
         "\n"
-        "                                             world-species\n"
-        "model                                           accuracy ↑\n"
-        "open-clip/hf-hub:imageomics/bioclip-2  74.0 ± 4.2 (n=412)*\n"
-        "timm/vit_base_patch16_224              72.8 ± 4.3 (n=412)*\n"
+        "                                              world-species\n"
+        "model                                            accuracy ↑\n"
+        "open-clip/hf-hub:imageomics/bioclip-2  74.0 ± 4.2 (n=412) A\n"
+        "timm/vit_base_patch16_224              72.8 ± 4.3 (n=412) A\n"
     )
     assert all(len(line) <= 80 for line in text.splitlines() if not line.startswith("task="))
 
@@ -67,7 +70,7 @@ def test_wide_table_at_80_columns_goes_on_below(store):
 def test_a_narrow_screen_still_shows_every_number(store):
     wide, narrow = (wide_table(read_table(store), width) for width in (200, 10))
     for cell in (
-        "80.0 ± 5.5 (n=200)*",
+        "80.0 ± 5.5 (n=200) A",
         "65.5 ± 4.6 (n=412)",
         "open-clip/hf-hub:imageomics/bioclip-2",
     ):
@@ -80,13 +83,16 @@ def test_long_table(store):
         "all: protocol=probe/ridge  n_train=all  n_test=all  seed=0  repeats=1\n"
         "metric=accuracy ↑  answered=100.0 %\n"
         "model                                  task           score  interval        n  units\n"
-        "classical/chance                       world-species   14.6  [11.5, 18.3]  412    412\n"
-        "classical/colour                       world-species   65.5  [60.8, 70.0]  412    412\n"
-        "open-clip/hf-hub:imageomics/bioclip-2  world-species   74.0  [69.6, 78.0]  412    412  *\n"
-        "timm/vit_base_patch16_224              world-species   72.8  [68.3, 76.9]  412    412  *\n"
+        "classical/chance                       world-species   14.6  [11.5, 18.3]  412    412  C\n"
+        "classical/colour                       world-species   65.5  [60.8, 70.0]  412    412  B\n"
+        "open-clip/hf-hub:imageomics/bioclip-2  world-species   74.0  [69.6, 78.0]  412    412  A\n"
+        "timm/vit_base_patch16_224              world-species   72.8  [68.3, 76.9]  412    412  A\n"
         "\n"
-        "↑ higher is better · intervals of 95 % · n items tested · * not distinguishable\n"
-        "from the best of its column\n"
+        "Use open-clip/hf-hub:imageomics/bioclip-2; timm/vit_base_patch16_224 cannot be\n"
+        "told from it here.\n"
+        "\n"
+        "↑ higher is better · intervals of 95 % · n items tested · letters: tiers; within\n"
+        "one, no model can be told from its best\n"
         f"{SPECIES}"
     )
 
@@ -115,13 +121,15 @@ def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
         filled(store, RunSpec("chat/y", "beluga", "ask"), {"": right(100, 55)})
         text = wide_table(read_table(store))
     assert text == (
-        "                      beluga\n"
-        "model             accuracy ↑\n"
-        "chat/x  57.9 ± 9.7 (n=95) *†\n"
-        "chat/y  55.0 ± 9.6 (n=100)*\n"
+        "                       beluga\n"
+        "model              accuracy ↑\n"
+        "chat/x  57.9 ± 9.7 (n=95)  A†\n"
+        "chat/y  55.0 ± 9.6 (n=100) A\n"
         "\n"
-        "↑ higher is better · ± half of the 95 % interval · n items tested · * not\n"
-        "distinguishable from the best of its column\n"
+        "Use chat/x; chat/y cannot be told from it here.\n"
+        "\n"
+        "↑ higher is better · ± half of the 95 % interval · n items tested · letters:\n"
+        "tiers; within one, no model can be told from its best\n"
         "† items without an answer are left out, not counted as wrong:\n"
         "  chat/x, beluga: 2 failed, 3 unparsed of 100\n"
         f"task=beluga protocol=ask settings=881087d8 n_train=all seed=0 app={APP}"
@@ -230,7 +238,7 @@ def test_mixed_directions_are_ordered_by_rank(tmp_path):
                 higher_is_better=False, is_fraction=False,
             )  # fmt: skip
             store.finish_run(run, [years])
-        text = wide_table(read_table(store, judge=None))
+        text = wide_table(read_table(store, compare=False))
     assert text.splitlines()[:7] == [
         "                             t1                      t2",
         "model  mean rank ↓   accuracy ↑           error_years ↓",

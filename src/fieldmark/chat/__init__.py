@@ -1,1 +1,124 @@
-"""Messages to answers: how multimodal language models are asked, at what cost."""
+"""Messages to answers: how multimodal language models are asked, at what cost.
+
+    model = chat_model("chat/openrouter/openai/gpt-4o-mini")
+    request = Request("item-1", (user("Which species is this?", Picture(path.read_bytes())),))
+    ask_now([request], model, journal=Journal(folder), budget=Budget(max_usd=2), on_answer=keep)
+
+`ask_all` is the same for code with an event loop, `Line` keeps the connections over several calls.
+`chat/mock/…` needs no key and no network. Importing this package loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
+
+if TYPE_CHECKING:
+    from fieldmark.chat._budget import Budget, Cost, price
+    from fieldmark.chat._calibrate import calibrate
+    from fieldmark.chat._cards import Card, Provider, Tables, load_tables
+    from fieldmark.chat._clock import Clock
+    from fieldmark.chat._estimate import Calibration, Estimate, Estimator, estimate
+    from fieldmark.chat._image_tokens import image_tokens, text_tokens
+    from fieldmark.chat._journal import Journal
+    from fieldmark.chat._key import canonical, request_facts, request_key, settings_facts
+    from fieldmark.chat._messages import (
+        Answer,
+        Message,
+        Outcome,
+        Part,
+        Picture,
+        Request,
+        Role,
+        Settings,
+        Text,
+        TokenChance,
+        Usage,
+        assistant,
+        system,
+        user,
+    )
+    from fieldmark.chat._mock_script import MockScript
+    from fieldmark.chat._mock_server import MockServer
+    from fieldmark.chat._model import ChatModel, chat_model, user_tables
+    from fieldmark.chat._options import Options, Tally
+    from fieldmark.chat._pictures import PictureLimits, SentPicture, prepare
+    from fieldmark.chat._run import Line, ask_all, ask_now
+    from fieldmark.chat._sender import Sender
+
+__all__ = [
+    "Answer",
+    "Budget",
+    "Calibration",
+    "Card",
+    "ChatModel",
+    "Clock",
+    "Cost",
+    "Estimate",
+    "Estimator",
+    "Journal",
+    "Line",
+    "Message",
+    "MockScript",
+    "MockServer",
+    "Options",
+    "Outcome",
+    "Part",
+    "Picture",
+    "PictureLimits",
+    "Provider",
+    "Request",
+    "Role",
+    "Sender",
+    "SentPicture",
+    "Settings",
+    "Tables",
+    "Tally",
+    "Text",
+    "TokenChance",
+    "Usage",
+    "ask_all",
+    "ask_now",
+    "assistant",
+    "calibrate",
+    "canonical",
+    "chat_model",
+    "estimate",
+    "image_tokens",
+    "load_tables",
+    "prepare",
+    "price",
+    "request_facts",
+    "request_key",
+    "settings_facts",
+    "system",
+    "text_tokens",
+    "user",
+    "user_tables",
+]
+
+__getattr__ = exports(
+    __name__,
+    {
+        "_budget": ("Budget", "Cost", "price"),
+        "_calibrate": ("calibrate",),
+        "_cards": ("Card", "Provider", "Tables", "load_tables"),
+        "_clock": ("Clock",),
+        "_estimate": ("Calibration", "Estimate", "Estimator", "estimate"),
+        "_image_tokens": ("image_tokens", "text_tokens"),
+        "_journal": ("Journal",),
+        "_key": ("canonical", "request_facts", "request_key", "settings_facts"),
+        "_messages": (
+            "Answer", "Message", "Outcome", "Part", "Picture", "Request", "Role", "Settings",
+            "Text", "TokenChance", "Usage", "assistant", "system", "user",
+        ),
+        "_mock_script": ("MockScript",),
+        "_mock_server": ("MockServer",),
+        "_model": ("ChatModel", "chat_model", "user_tables"),
+        "_options": ("Options", "Tally"),
+        "_pictures": ("PictureLimits", "SentPicture", "prepare"),
+        "_run": ("Line", "ask_all", "ask_now"),
+        "_sender": ("Sender",),
+    },
+)  # fmt: skip

@@ -1,5 +1,5 @@
-"""A small synthetic natural world, several models, several tasks, one table. No download, no torch,
-no key.
+"""A small synthetic natural world, several models and tasks, a table and a page. No download, no
+torch, no key.
 
 examples:
   fieldmark demo
@@ -15,11 +15,15 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._outcome import end
 from fieldmark.cli._show import talk
 from fieldmark.progress import Progress
+
+if TYPE_CHECKING:
+    from fieldmark.settings import Settings
 
 MODELS = ("classical/chance", "classical/colour", "classical/pixels", "classical/texture")
 TASKS = (
@@ -32,6 +36,8 @@ TASKS = (
     "newt@simpleshot",
     "beluga",
 )
+MAX_IMAGES = 200
+"""photos per task on the page: enough to look at, quickly made"""
 SIZES = {"world": 1000, "newt": 1312, "beluga": 120}
 """images per dataset: NeWT has 164 questions, eight images is the least for each"""
 
@@ -66,11 +72,14 @@ def run(args: Args) -> int:
         outcome = execute(plan, settings, progress, ["fieldmark", "demo"])
     end(plan, outcome)
     _show(settings.store)
+    with for_people(args.common.quiet) as progress:
+        page = _write_site(settings, args.out / "site", progress)
     if not args.common.quiet:
         took = time.monotonic() - began
         talk(
             f"\n{len(MODELS)} models on {len(TASKS)} tasks in {took:.0f} s. All of it: {args.out}/"
         )
+        talk(f"open:  {page}")
         where = shlex.quote(str(settings.results))
         talk(f"next:  fieldmark table --by-part --task newt --results {where}")
         talk("       fieldmark models        fieldmark tasks        fieldmark run --help")
@@ -98,6 +107,14 @@ def _make(name: str, root: Path, seed: int, size: int) -> None:
     from fieldmark.data.world import World
 
     load_dataset(name).make(root, World(seed=seed), size)
+
+
+def _write_site(settings: Settings, out: Path, progress: Progress) -> Path:
+    from fieldmark.report.site import SiteOptions, build_site
+    from fieldmark.store import Store
+
+    with Store.open(settings.store, read_only=True) as store:
+        return build_site(store, out, settings, SiteOptions(max_images=MAX_IMAGES), progress)
 
 
 def _show(path: Path) -> None:

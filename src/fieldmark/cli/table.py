@@ -3,6 +3,7 @@
 examples:
   fieldmark table
   fieldmark table --task newt --by-part
+  fieldmark table --task newt --by label
   fieldmark table --long --json
 """
 
@@ -10,13 +11,17 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import print_json
 from fieldmark.errors import DataError
+
+if TYPE_CHECKING:
+    from fieldmark.report import Table
+    from fieldmark.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +36,23 @@ class Args:
     """one row per run"""
     by_part: bool = False
     """one row per part or group of parts"""
+    by: Annotated[str, arg(metavar="COLUMN", help_behavior_hint="")] = ""
+    """share right for each value: label, unit, or a column of the data (family, camera, ...)"""
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()
 
 
 def run(args: Args) -> int:
-    from fieldmark.report import long_table, part_table, plain_rows, read_table, wide_table
+    from fieldmark.report import plain_rows, read_table, sliced
     from fieldmark.store import RunFilter, Store
 
     settings = args.common.settings()
     where = RunFilter(models=args.model, tasks=args.task)
     with Store.open(settings.store, read_only=True) as store:
-        table = read_table(store, where, args.metric, args.by_part)
+        table = read_table(store, where, args.metric, args.by_part, compare=not args.by)
+        if args.by:
+            table = sliced(store, table, args.by, _values(args.by, table, settings))
     if args.json:
         print_json(plain_rows(table))
         return 0
@@ -52,6 +61,26 @@ def run(args: Args) -> int:
             f"{settings.store}  holds no finished runs: `fieldmark run` makes some, "
             "--results says where others are."
         )
-    draw = part_table if args.by_part else long_table if args.long else wide_table
-    print(draw(table, shutil.get_terminal_size().columns))
+    print(_draw(args, table))
     return 0
+
+
+def _draw(args: Args, table: Table) -> str:
+    from fieldmark.report import long_table, part_table, wide_table
+
+    width = shutil.get_terminal_size().columns
+    if args.by or args.by_part:
+        return part_table(table, width, heading=args.by or "part")
+    return long_table(table, width) if args.long else wide_table(table, width)
+
+
+def _values(column: str, table: Table, settings: Settings) -> dict[str, dict[str, str]] | None:
+    """What the data say; None for columns that are in the store."""
+    from fieldmark.report import STORED
+
+    if column in STORED:
+        return None
+    from fieldmark.experiments import item_column
+
+    tasks = sorted({row.run.spec.task for row in table.rows})
+    return {task: item_column(task, column, settings) for task in tasks}

@@ -13,7 +13,7 @@ from fieldmark.data._make import pick, take_photo
 from fieldmark.data.fungiclef import FILES, FOLDERS, POISON_FILE
 from fieldmark.data.world import Scene, World
 
-HEADER = ("observationID", "year", "month", "day", "species", "class_id", "image_path")
+HEADER = ("observationID", "year", "month", "day", "species", "class_id", "image_path", "poisonous")
 _ROUND = ("train", "train", "val", "train")
 """where the observations of a species go, in turn"""
 
@@ -24,21 +24,27 @@ def write_fungiclef(root: Path, world: World, size: int) -> None:
     pool = pool[: max(4, min(len(pool), size // 8))]
     classes: dict[int, int] = {each: place for place, each in enumerate(pool[:-2])}
     classes |= {pool[-2]: len(pool) + 7, pool[-1]: -1}
+    poisonous = _poisonous(world, classes)
     rows: dict[str, list[list[object]]] = {"train": [], "val": []}
     number = 0
     while number < 4 * len(pool) or sum(map(len, rows.values())) < size:
         turn, place = divmod(number, len(pool))
         split = "val" if place >= len(pool) - 2 else _ROUND[turn % 4]
-        rows[split] += _write(root, world, (number, pool[place], classes[pool[place]]), split)
+        each = pool[place]
+        seen = (number, each, classes[each], poisonous.get(each))
+        rows[split] += _write(root, world, seen, split)
         number += 1
     for split, listed in rows.items():
         write_rows(root / FILES[split], HEADER, listed)
-    _write_poison(root, world, classes)
+    listed_poison = [[classes[each], answer] for each, answer in poisonous.items()]
+    write_rows(root / POISON_FILE, ("class_id", "poisonous"), listed_poison)
 
 
-def _write(root: Path, world: World, seen: tuple[int, int, int], split: str) -> list[list[object]]:
+def _write(
+    root: Path, world: World, seen: tuple[int, int, int, int | None], split: str
+) -> list[list[object]]:
     """One observation: up to three photos of one fungus."""
-    number, species, class_id = seen
+    number, species, class_id, poisonous = seen
     observation = 2_238_500_000 + number
     rows: list[list[object]] = []
     for shot in range(1 + pick(3, world.seed, "fungiclef", "photos", number)):
@@ -47,16 +53,16 @@ def _write(root: Path, world: World, seen: tuple[int, int, int], split: str) -> 
         take_photo(world, scene, root / FOLDERS[split] / name)
         day = [2020 + (split == "val"), 1 + number % 12, 1 + number % 28]
         named = None if class_id == -1 else world.species[species].scientific_name
-        rows.append([observation, *day, named, class_id, name])
+        rows.append([observation, *day, named, class_id, name, poisonous])
     return rows
 
 
-def _write_poison(root: Path, world: World, classes: dict[int, int]) -> None:
+def _poisonous(world: World, classes: dict[int, int]) -> dict[int, int]:
+    """1 or 0 for each species with a number."""
     truth = {
         each: bool(world.species[each].traits["is_poisonous"])
         for each, class_id in classes.items()
         if class_id >= 0
     }
     answers = both_answers(truth, world.seed, "fungiclef", "poisonous")
-    rows = [[classes[each], int(answer)] for each, answer in answers.items()]
-    write_rows(root / POISON_FILE, ("class_id", "poisonous"), rows)
+    return {each: int(answer) for each, answer in answers.items()}

@@ -3,8 +3,12 @@
     label         the class (its species' name if the table has one), or "unknown"
     is_unknown    true for val photos of classes that train does not have, class_id -1 or not
     unit          the observation: it may have several photos, all of one class
-    is_poisonous  from ROOT/poison_status_list.csv if it is there, else null; never fetched
+    is_poisonous  from ROOT/poison_status_list.csv if it is there, else from the tables' column
+                  `poisonous`, else null; never fetched
+    kind          unknown, poisonous or edible; null where nothing says which class is poisonous
     class_id      as written in the file
+
+With `rows="observation"` a row is an observation and `image` the list of its photos.
 
 Photos of train lie in DF20_300, those of val in DF21_300; a name whose case differs on disk is
 found too.
@@ -20,6 +24,7 @@ import polars as pl
 from fieldmark.data._annotations import (
     is_given,
     is_whole,
+    numbered,
     read_annotations,
     refuse_odd,
     size_findings,
@@ -27,7 +32,7 @@ from fieldmark.data._annotations import (
 )
 from fieldmark.data._check import counted, image_findings, name_some
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from fieldmark.data.world import World
@@ -38,7 +43,9 @@ UNKNOWN = "unknown"
 FOLDERS = {"train": "DF20_300", "val": "DF21_300"}
 FILES = {split: f"FungiCLEF2023_{split}_metadata_PRODUCTION.csv" for split in FOLDERS}
 POISON_FILE = "poison_status_list.csv"
+ROWS = ("photo", "observation")
 NEEDED = ("image_path", "class_id", "observationID")
+OPTIONAL = ("species", "poisonous")
 PUBLISHED = {"train": 295_938}
 _ADDRESS = "http://ptak.felk.cvut.cz/plants/DanishFungiDataset"
 
@@ -50,7 +57,7 @@ INFO = Info(
     "Dataset. WACV 2022",
     homepage="https://www.imageclef.org/FungiCLEF2023",
     layout=f"ROOT/{FILES['train']}\nROOT/{FILES['val']}\nROOT/DF20_300/*.JPG\nROOT/DF21_300/*.JPG\n"
-    f"ROOT/{POISON_FILE}  (optional: class_id, poisonous)",
+    f"ROOT/{POISON_FILE}  (class_id, poisonous; optional where the tables have `poisonous`)",
     sources=(
         Source(
             steps="The host answers without encryption only, so nothing is fetched for you. "
@@ -62,15 +69,23 @@ INFO = Info(
 )
 
 
-def table(root: Path) -> pl.DataFrame:
-    """One row per photo, train first, in the order of the files."""
+def table(root: Path, rows: str = "photo") -> pl.DataFrame:
+    """One row per photo or observation, train first, in the order of the files."""
+    if rows not in ROWS:
+        raise UsageError(f"rows is {rows!r}: expected {' or '.join(ROWS)}.")
+    frame = _photos(root)
+    return finish_table(frame if rows == "photo" else _observations(frame), root)
+
+
+def _photos(root: Path) -> pl.DataFrame:
     parts = {split: _read(root, split) for split in FILES}
     names = _class_names(parts["train"])
     known = parts["train"].get_column("class_id").unique().to_list()
     is_unknown = (pl.col("class_id") == "-1") | ~pl.col("class_id").is_in(known)
-    frame = pl.concat([part.drop("species") for part in parts.values()])
+    frame = pl.concat(list(parts.values()))
     frame = frame.with_columns(is_unknown=is_unknown)
-    frame = frame.with_columns(_poison(root)).select(
+    frame = frame.with_columns(_poison(root, frame).alias("is_poisonous"))
+    return frame.select(
         "id",
         "image",
         "split",
@@ -81,9 +96,17 @@ def table(root: Path) -> pl.DataFrame:
         pl.col("observationID").str.strip_suffix(".0").alias("unit"),
         "is_unknown",
         "is_poisonous",
+        _kind(frame).alias("kind"),
         pl.col("class_id").cast(pl.Int64),
     )
-    return finish_table(frame, root)
+
+
+def _observations(photos: pl.DataFrame) -> pl.DataFrame:
+    """Photos of one observation together; one that contradicts itself is as many as it claims."""
+    rest = [name for name in photos.columns if name not in ("id", "image")]
+    together = photos.group_by(rest, maintain_order=True).agg("image")
+    together = together.with_columns(path=pl.format("{}/{}", "split", "unit"))
+    return together.with_columns(numbered("path").alias("id")).drop("path")
 
 
 def check(root: Path) -> list[Finding]:
@@ -124,7 +147,10 @@ def _read(root: Path, split: str) -> pl.DataFrame:
             "observationID": (is_given("observationID"), "an observation"),
         },
     )
-    species = pl.col("species") if "species" in frame.columns else pl.lit(None, pl.String)
+    optional = [
+        pl.col(name) if name in frame.columns else pl.lit(None, pl.String).alias(name)
+        for name in OPTIONAL
+    ]
     folder = FOLDERS[split]
     files = _file_names(root / folder, frame.get_column("image_path"))
     return frame.select(
@@ -133,7 +159,7 @@ def _read(root: Path, split: str) -> pl.DataFrame:
         pl.lit(split).alias("split"),
         "class_id",
         "observationID",
-        species.alias("species"),
+        *optional,
     )
 
 
@@ -158,16 +184,26 @@ def _class_names(train: pl.DataFrame) -> dict[str, str]:
     return dict(fit.rows())
 
 
-def _poison(root: Path) -> pl.Expr:
+def _poison(root: Path, photos: pl.DataFrame) -> pl.Expr:
+    """By class: what the list says, or the tables of photos where there is no list."""
     path = root / POISON_FILE
-    if not path.is_file():
-        return pl.lit(None, pl.Boolean).alias("is_poisonous")
-    frame = read_annotations(path, ("class_id", "poisonous"))
-    rule = pl.col("poisonous").is_in(["0", "1"])
-    refuse_odd(path, frame, {"poisonous": (rule, "0 or 1")})
-    listed = {each: answer == "1" for each, answer in frame.select("class_id", "poisonous").rows()}
-    found = pl.col("class_id").replace_strict(listed, default=None, return_dtype=pl.Boolean)
-    return found.alias("is_poisonous")
+    if path.is_file():
+        frame = read_annotations(path, ("class_id", "poisonous"))
+        rule = pl.col("poisonous").is_in(["0", "1"])
+        refuse_odd(path, frame, {"poisonous": (rule, "0 or 1")})
+    else:
+        frame = photos.drop_nulls("poisonous").filter(pl.col("class_id") != "-1")
+    told = frame.select("class_id", pl.col("poisonous").str.strip_suffix(".0") == "1")
+    listed = dict(told.sort("poisonous").iter_rows())
+    return pl.col("class_id").replace_strict(listed, default=None, return_dtype=pl.Boolean)
+
+
+def _kind(frame: pl.DataFrame) -> pl.Expr:
+    """As the contest counts: a class that is not listed is not poisonous."""
+    is_told = frame.get_column("is_poisonous").is_not_null().any()
+    known = pl.when("is_poisonous").then(pl.lit("poisonous")).otherwise(pl.lit("edible"))
+    known = known if is_told else pl.lit(None, pl.String)
+    return pl.when("is_unknown").then(pl.lit(UNKNOWN)).otherwise(known)
 
 
 # --- checking ---
@@ -194,16 +230,17 @@ def _unknown_findings(rows: pl.DataFrame) -> list[Finding]:
 
 def _poison_findings(root: Path, rows: pl.DataFrame) -> list[Finding]:
     path = root / POISON_FILE
-    if not path.is_file():
+    known = rows.filter(~pl.col("is_unknown"))
+    if known.get_column("kind").null_count():
         text = f"{path}  is not there: the cost of poisonous species cannot be counted."
         return [Finding("note", text)]
-    known = rows.filter(~pl.col("is_unknown"))
     missing = known.filter(pl.col("is_poisonous").is_null()).get_column("class_id").unique().sort()
     if not len(missing):
         return []
     names = name_some([str(each) for each in missing])
     n = counted(len(missing), "class", "classes")
-    return [Finding("warning", f"{n} that {POISON_FILE} does not list: {names}.")]
+    where = POISON_FILE if path.is_file() else "the column `poisonous`"
+    return [Finding("warning", f"{n} that {where} does not list: {names}.")]
 
 
 def _observation_findings(rows: pl.DataFrame) -> list[Finding]:

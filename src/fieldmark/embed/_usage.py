@@ -57,6 +57,12 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
     return sorted(found, key=lambda each: (-each.n_bytes, each.model))
 
 
+def speed_of(cache: Path, fingerprint: str) -> float | None:
+    """Images per second when features of this model were last computed; None: never here."""
+    about = read_about(cache / "features" / fingerprint) or {}
+    return _number(about.get("images_per_s"), float)
+
+
 def _number(value: object, kind: Callable[[Any], N]) -> N | None:
     """A damaged `model.json` is a cache file like others: what it says may be nonsense."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)

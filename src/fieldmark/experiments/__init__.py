@@ -1,5 +1,6 @@
 """Experiments: TOML or flags to a grid of runs, a plan, and its execution."""
 
+from fieldmark.experiments._columns import item_column
 from fieldmark.experiments._evaluate import Evaluation, evaluate
 from fieldmark.experiments._grid import Axes, Grid, Job, check_dataset_name, make_jobs, read_grid
 from fieldmark.experiments._prepare import no_data, replace_data
@@ -19,6 +20,7 @@ __all__ = [
     "disk_left",
     "evaluate",
     "execute",
+    "item_column",
     "make_jobs",
     "make_plan",
     "no_data",

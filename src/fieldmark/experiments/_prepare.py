@@ -140,13 +140,13 @@ def _spec(job: Job, parts: list[PartItems]) -> RunSpec:
 
 
 def _signature(parts: list[PartItems]) -> str:
-    """Changes when an item, a label, a split or a unit of the selected parts changes."""
+    """Changes when an item, a label (or what it is), a split or a unit of the parts changes."""
     hasher = hashlib.blake2b(digest_size=8)
-    columns = ("id", "image", "target", "unit")
+    columns = ("id", "image", "target", "unit", "class_kind")
     for part in parts:
         for rows in (part.train, part.test):
             text = rows.select(
-                *(pl.col(name) for name in columns if rows.schema[name] == pl.String),
+                *(pl.col(name) for name in columns if rows.schema.get(name) == pl.String),
                 pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(","),
             )
             hasher.update(part.name.encode() + text.sort("id").write_csv().encode())

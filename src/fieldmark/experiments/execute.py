@@ -11,16 +11,16 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fieldmark.embed import EmbedOptions
+from fieldmark.embed import EmbedOptions, speed_of
 from fieldmark.errors import FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.plan import Plan, Planned
 from fieldmark.models import Backbone, load_model
 from fieldmark.progress import Progress
-from fieldmark.protocols import PROTOCOLS, PartPredictions, score_run
+from fieldmark.protocols import PROTOCOLS, PartPredictions, recorded_kinds, score_run
 from fieldmark.settings import Settings
 from fieldmark.store import PartResult, Predictions, Store, reproduction_record
 
@@ -124,8 +124,11 @@ def run_one(
             for answers in protocol.run(
                 job.task, missing, model, prepared.root, job.draw, options, progress
             ):
-                _write(store, run, answers, have)
-        store.finish_run(run, score_run(job.task, prepared.parts, store.predictions(run)))
+                facts = answers.notes | _facts(model, settings)
+                _write(store, run, replace(answers, notes=facts), have)
+        kinds = recorded_kinds(store.finished_parts(run))
+        scores = score_run(job.task, prepared.parts, store.predictions(run), kinds)
+        store.finish_run(run, scores)
     return True
 
 
@@ -150,6 +153,15 @@ def _write(store: Store, run: int, answers: PartPredictions, have: set[tuple[str
                 info=answers.notes | {"groups": dict(answers.groups)},
             ),
         )
+
+
+def _facts(model: Backbone, settings: Settings) -> dict[str, float]:
+    """What plots want to know of a model, as far as it is known: its size and its speed."""
+    speed = speed_of(settings.cache, model.fingerprint)
+    module = getattr(model, "module", None)
+    size = sum(each.numel() for each in module.parameters()) if module is not None else 0
+    facts = {"images_per_s": speed, "n_parameters": size}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _by_model(jobs: Sequence[Planned]) -> Iterator[tuple[str, list[Planned]]]:

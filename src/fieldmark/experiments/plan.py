@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from fieldmark.data import ImageRef
-from fieldmark.embed import Contents, ModelCache, cached_models, count_missing
+from fieldmark.embed import Contents, ModelCache, cached_models, count_missing, patch_name
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import MissingData, Prepared, Tables, prepare
@@ -145,9 +145,10 @@ def _measure(
     prepared, job = planned.prepared, planned.job
     assert prepared is not None
     refs = items_of(job.task, prepared.parts, job.draw)
-    fresh = [ref for ref in refs if (job.model, prepared.root, ref) not in counted]
-    counted.update((job.model, prepared.root, ref) for ref in refs)
-    cache = caches.get(job.model)
+    name = _feature_name(job)
+    fresh = [ref for ref in refs if (name, prepared.root, ref) not in counted]
+    counted.update((name, prepared.root, ref) for ref in refs)
+    cache = caches.get(name)
     n_missing = count_missing(contents, cache, prepared.root, fresh)
     n_bytes = n_missing * (cache.dim * 4 + 24) if cache else (None if fresh else 0)
     return Planned(
@@ -161,6 +162,13 @@ def _measure(
         seconds=_seconds(prepared, n_missing, cache, history),
         n_bytes=n_bytes,
     )
+
+
+def _feature_name(job: Job) -> str:
+    """What the job's features are called in the cache."""
+    block = job.task.probe if job.protocol == "probe" else None
+    is_patches = block is not None and block.features == "patches"
+    return patch_name(job.model) if is_patches else job.model
 
 
 def _note(prepared: Prepared) -> str:

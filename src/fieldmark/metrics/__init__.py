@@ -6,6 +6,13 @@ weight 0 is the item left out. A prediction of -1 stands for "no answer" and equ
 reports unanswered items as a rate of their own leaves them out before. Without any item the value
 is NaN.
 
+By `uses` a metric says what takes the place of predictions:
+
+    prediction   the number of the predicted label (the default)
+    score        a signed certainty, of yes above 0 and of no below; the target is 1 for yes
+    whole        1 where all parts of an item are right, else 0; the target is 1, one row per item
+    kinds        label numbers, and as `kind` an array: what each label number is ("poisonous")
+
 Each metric carries `title`, `direction` ("up": more is better, or "down"), `bounds` (the least and
 the most it can be) and `kind`: "mean" when it is the weighted mean of one value per item, which has
 exact shortcuts, else "other". Users add theirs by `my_metrics.py:my_metric`, an entry point in the

@@ -14,31 +14,40 @@ from typing import Any
 
 import numpy as np
 
+from fieldmark.metrics._inputs import read_labels
 from fieldmark.metrics._registry import metric
 
 
-@metric("accuracy", kind="mean", bounds=(0.0, 1.0))
+@metric("accuracy", kind="mean", bounds=(0.0, 1.0), closed_form="right")
 def accuracy(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None) -> float:
     """The share of items whose label is right."""
-    target, prediction, weight = _read(target, prediction, weight)
+    target, prediction, weight = read_labels(target, prediction, weight)
     total = weight.sum()
     return float(weight[target == prediction].sum() / total) if total > 0 else float("nan")
 
 
-@metric("macro accuracy", bounds=(0.0, 1.0), takes_many=True)
+@metric("exact match", kind="mean", bounds=(0.0, 1.0), uses="whole", closed_form="right")
+def exact_match(
+    target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
+) -> float:
+    """The share of items of which every part (every trait) is right."""
+    return accuracy(target, prediction, weight)
+
+
+@metric("macro accuracy", bounds=(0.0, 1.0), takes_many=True, closed_form="recall")
 def macro_accuracy(
     target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
 ) -> float:
     """The mean over classes of the share of their items that is right (balanced accuracy)."""
-    tally = _count(*_read(target, prediction, weight))
+    tally = _count(*read_labels(target, prediction, weight))
     value: float = _mean(tally.hits, tally.size, tally.size)
     return value
 
 
-@metric("macro F1", bounds=(0.0, 1.0), takes_many=True)
+@metric("macro F1", bounds=(0.0, 1.0), takes_many=True, closed_form="f1")
 def macro_f1(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None) -> float:
     """The mean over classes of F1, as WILDS scores iWildCam: over the labels in the truth."""
-    tally = _count(*_read(target, prediction, weight))
+    tally = _count(*read_labels(target, prediction, weight))
     value: float = _mean(2 * tally.hits, tally.size + tally.predicted, tally.size)
     return value
 
@@ -78,21 +87,6 @@ def _sums(weight: np.ndarray, code: np.ndarray, n: int) -> np.ndarray:
         first = np.flatnonzero(np.diff(code[order], prepend=-1))
         found[..., code[order][first]] = np.add.reduceat(weight[..., order], first, axis=-1)
     return found
-
-
-def _read(
-    target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    target, prediction = np.asarray(target), np.asarray(prediction)
-    weight = np.ones(len(target)) if weight is None else np.asarray(weight, np.float64)
-    if not target.shape == prediction.shape == weight.shape[-1:] or target.ndim != 1:
-        raise ValueError(
-            f"target, prediction and weight have the shapes {target.shape}, {prediction.shape}, "
-            f"{weight.shape}: expected one value per item in each."
-        )
-    if len(target) and (target.dtype.kind not in "iu" or target.min() < 0):
-        raise ValueError("targets must be whole numbers from 0 up: -1 stands for no answer.")
-    return target, prediction, weight
 
 
 def _mean(part_c: np.ndarray, whole_c: np.ndarray, size_c: np.ndarray) -> Any:

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 Direction = Literal["up", "down"]
 Kind = Literal["mean", "other"]
+Uses = Literal["prediction", "score", "whole", "kinds"]
+"""what takes the place of predictions; see the package's docstring"""
+ClosedForm = Literal["", "right", "recall", "f1"]
+"""the share right, or the mean over the classes in the truth of recall or of F1"""
 
+_TOLD = ("direction", "kind", "bounds", "takes_many", "closed_form")
 _ADDED = Registry(kind="metric", package="fieldmark.metrics", listing="fieldmark tasks --help")
 
 
@@ -28,6 +33,8 @@ class Metric(Protocol):
     kind: Kind
     bounds: tuple[float, float]
     takes_many: bool
+    uses: Uses
+    closed_form: ClosedForm
 
     def __call__(
         self, target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
@@ -41,11 +48,14 @@ def metric(
     kind: Kind = "other",
     bounds: tuple[float, float] = (-math.inf, math.inf),
     takes_many: bool = False,
+    uses: Uses = "prediction",
+    closed_form: ClosedForm = "",
 ) -> Callable[[Callable[..., float]], Metric]:
     """Says of a function what a reader must know of it.
 
     `takes_many`: the weights may be a matrix, one row per resample, and then it gives one value
-    per row; intervals are much faster so.
+    per row; intervals are much faster so. `closed_form`: which formula it computes, where that has
+    a shortcut for comparing many models.
 
     >>> @metric("error rate", direction="down", kind="mean", bounds=(0, 1))
     ... def error_rate(target, prediction, weight=None):
@@ -58,7 +68,8 @@ def metric(
         described = cast(Metric, function)
         described.title, described.direction = title, direction
         described.kind, described.bounds = kind, bounds
-        described.takes_many = takes_many
+        described.takes_many, described.closed_form = takes_many, closed_form
+        described.uses = uses
         return described
 
     return describe
@@ -90,11 +101,12 @@ def register_metric(name: str, function: Callable[..., float]) -> None:
 
 def _built_in() -> dict[str, Metric]:
     # Imported here: numpy is not needed to list commands.
-    from fieldmark.metrics import _classification
+    from fieldmark.metrics import _classification, _open_set, _ranking
 
     return {
         name: cast(Metric, each)
-        for name, each in vars(_classification).items()
+        for module in (_classification, _open_set, _ranking)
+        for name, each in vars(module).items()
         if hasattr(each, "direction") and not name.startswith("_")
     }
 
@@ -105,14 +117,17 @@ def _described(name: str, function: Any) -> Metric:
         raise UsageError(
             f"metric {name!r} is not a function f(target, prediction, weight=None) -> float."
         )
-    if not hasattr(function, "direction"):
-        return metric(name.rpartition(":")[2])(function)
+    if not hasattr(function, "uses"):  # described by hand, if at all
+        title = getattr(function, "title", name.rpartition(":")[2])
+        told = {key: getattr(function, key) for key in _TOLD if hasattr(function, key)}
+        return metric(title, **told)(function)
     return cast(Metric, function)
 
 
 def _takes_weights(function: Callable[..., Any]) -> bool:
+    further = {"kind": None} if getattr(function, "uses", "") == "kinds" else {}
     try:
-        inspect.signature(function).bind(None, None, weight=None)
+        inspect.signature(function).bind(None, None, weight=None, **further)
     except (TypeError, ValueError):
         return False
     return True

@@ -149,24 +149,25 @@ class UserBackbone:
 
         return np.asarray(self.inner.transform(image))
 
-    def embed_images(self, batch: np.ndarray) -> Features:
+    def embed_images(self, batch: np.ndarray, *, patches: bool = False) -> Features:
         """Also takes a bare array, or (pooled, patches), from the inner object."""
         import numpy as np
 
         if len(batch) == 0:
             return Features(np.zeros((0, self.dim), np.float32))
-        result = self.inner.embed_images(batch)
+        takes = "patches" in inspect.signature(self.inner.embed_images).parameters
+        result = self.inner.embed_images(batch, **({"patches": patches} if takes else {}))
         if isinstance(result, Features):
-            pooled, patches = result.pooled, result.patches
+            pooled, tokens = result.pooled, result.patches
         else:
-            pooled, patches = result if isinstance(result, tuple) else (result, None)
+            pooled, tokens = result if isinstance(result, tuple) else (result, None)
         pooled = np.ascontiguousarray(pooled, dtype=np.float32)
         if pooled.shape != (len(batch), self.dim):
             raise ModelError(
                 f"model {self.name!r}: embed_images gave shape {pooled.shape} for {len(batch)} "
                 f"images, expected {(len(batch), self.dim)} (`dim` is {self.dim})."
             )
-        return Features(pooled, None if patches is None else np.asarray(patches, np.float32))
+        return Features(pooled, None if tokens is None else np.asarray(tokens, np.float32))
 
 
 def _brings_own(inner: Any) -> bool:

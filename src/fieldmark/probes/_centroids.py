@@ -16,13 +16,19 @@ import numpy as np
 from scipy import sparse
 
 from fieldmark.errors import UsageError
+from fieldmark.probes._arrays import read_rows
+from fieldmark.probes._centroid_singles import Single, best_singles
 from fieldmark.probes._distance import nearest
-from fieldmark.probes._inputs import ProbeDataError, read_features, read_training
+from fieldmark.probes._inputs import ProbeDataError, read_features, read_labels
 from fieldmark.probes._normalise import Normaliser
+from fieldmark.probes._tensor import as_numpy, is_cuda, together
 
 _ROUNDING = 64 * float(np.finfo(np.float32).eps)
 _BLOCK_VALUES = 1 << 21
-_SHARED_TAILS = ((), ("centre",), ("centre", "l2"))
+_UNIT = ("centre", "l2")
+_SHARED_TAILS = ((), ("centre",), _UNIT)
+_SHARING = 1.2
+"""draws that hold a row, from which its products are better computed once"""
 _ONES_AND_LENGTH = 2
 
 
@@ -44,8 +50,11 @@ def predict_repeats(
     >>> predict_repeats(x, ["a", "a", "b", "b"], [[0, 2], [1, 3]], [[0.2, 2.0]]).tolist()
     [['a'], ['a']]
     """
-    pool_nd, code_n, classes = read_training(x_pool, y_pool)
-    test_td = read_features(x_test, is_empty_ok=True)
+    pool_nd = read_rows(x_pool)
+    code_n, classes = read_labels(y_pool, len(pool_nd))
+    test_td = (
+        read_rows(x_test) if len(x_test) else read_features(as_numpy(x_test), is_empty_ok=True)
+    )
     if test_td.shape[1] != pool_nd.shape[1]:
         raise ProbeDataError(
             f"test features have {test_td.shape[1]} columns, the pool has {pool_nd.shape[1]}."
@@ -55,21 +64,75 @@ def predict_repeats(
     steps = Normaliser(normalise).steps
     n_own = next((at for at, step in enumerate(steps) if step != "l2"), len(steps))
     own, tail = Normaliser(steps[:n_own]), steps[n_own:]
+    if (is_cuda(pool_nd) or is_cuda(test_td)) and len(test_td) and tail in _SHARED_TAILS:
+        return np.asarray(classes[_predict_there(pool_nd, code_n, draw_rows, test_td, steps)])
+    pool_nd, test_td = as_numpy(pool_nd), as_numpy(test_td)
     test_td = own.fit(pool_nd).transform(test_td.astype(np.float64))
     answers = np.empty((len(draw_rows), len(test_td)), classes.dtype)
     bank = _TestRows(test_td) if tail in _SHARED_TAILS else None
-    for answer_t, rows in zip(answers, draw_rows, strict=True):
+    alone = _ask_singles(pool_nd, code_n, draw_rows, test_td, own) if tail == _UNIT else {}
+    for number, (answer_t, rows) in enumerate(zip(answers, draw_rows, strict=True)):
+        if number in alone:
+            answer_t[:] = classes[alone[number]]
+            continue
         row_rd = pool_nd[rows].astype(np.float64)
         row_rd = own.transform(row_rd) if own.steps else row_rd
         present, at_r = np.unique(code_n[rows], return_inverse=True)
         if bank is not None:
-            column_t = bank.ask(row_rd, at_r, is_unit=tail == ("centre", "l2"))
+            column_t = bank.ask(row_rd, at_r, is_unit=tail == _UNIT)
         else:
             fitted = Normaliser(tail).fit(row_rd)
             mean_cd = _means(fitted.transform(row_rd), at_r)
             column_t = _measure(fitted.transform(test_td), mean_cd)
         answer_t[:] = classes[present[column_t]]
     return answers
+
+
+def _predict_there(
+    pool_nd: Any,
+    code_n: np.ndarray,
+    draw_rows: list[np.ndarray],
+    test_td: Any,
+    steps: Sequence[str],
+) -> np.ndarray:
+    """Class numbers, where the pool or the test rows are on a GPU."""
+    from fieldmark.probes._torch_centroids import RepeatsThere
+
+    pool_nd, test_td = together(pool_nd, test_td)
+    there = RepeatsThere(pool_nd, code_n, test_td, has_length=steps[:1] == ("l2",))
+    is_centred = "centre" in steps
+    return there.predict(draw_rows, is_centred, is_unit=is_centred and steps[-1] == "l2")
+
+
+def _ask_singles(
+    pool_nd: np.ndarray,
+    code_n: np.ndarray,
+    draw_rows: list[np.ndarray],
+    test_td: np.ndarray,
+    own: Normaliser,
+) -> dict[int, np.ndarray]:
+    """Class numbers by draw, for draws of one row a class; none where sharing does not pay."""
+    by_class = [rows[np.argsort(code_n[rows], kind="stable")] for rows in draw_rows]
+    single = [at for at, rows in enumerate(by_class) if (np.diff(code_n[rows]) > 0).all()]
+    n_drawn = sum(len(by_class[at]) for at in single)
+    shared_u = np.unique(np.concatenate([by_class[at] for at in single])) if single else ()
+    if not len(test_td) or len(shared_u) * _SHARING > n_drawn:
+        return {}
+    row_ud = pool_nd[shared_u]
+    row_ud = own.transform(row_ud.astype(np.float64)) if own.steps else row_ud
+    made = {at: _single(row_ud, np.searchsorted(shared_u, by_class[at])) for at in single}
+    made = {at: each for at, each in made.items() if (each.length_r > 0).all()}
+    if not made:
+        return {}
+    best_kt = best_singles(row_ud, test_td, list(made.values()))
+    return {at: code_n[by_class[at]][best_t] for at, best_t in zip(made, best_kt, strict=True)}
+
+
+def _single(row_ud: np.ndarray, at_r: np.ndarray) -> Single:
+    row_rd = row_ud[at_r].astype(np.float64)
+    middle_d = _mean(row_rd)
+    row_rd -= middle_d
+    return Single(at_r, middle_d, np.sqrt(np.einsum("rd,rd->r", row_rd, row_rd)))
 
 
 class _TestRows:

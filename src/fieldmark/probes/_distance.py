@@ -6,18 +6,27 @@ not depend on the block, the batch or the precision of the product, and no queri
 dimensions array is ever made. Euclidean data are centred first: |a - b|² = |a|² - 2ab + |b|² loses
 its digits far from the origin.
 
-Large searches look at a few directions first, see `_distance_prune`. Memory beyond the input: two
-copies of the rows and some blocks of `_BLOCK_ENTRIES` values.
+Large searches look at a few directions first, see `_distance_prune`, and at each pair of rows once
+where the queries are the rows, see `_distance_mutual`. On a GPU all pairs are quick enough, see
+`_torch_distance`. Memory beyond the input: two to three copies
+of the rows and some blocks of `_BLOCK_ENTRIES` values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
+from fieldmark.probes._distance_mutual import Mutual
 from fieldmark.probes._distance_prune import Pruned, Search, Whole, is_worth_pruning
+from fieldmark.probes._tensor import as_numpy, is_cuda, together
 
 _BLOCK_ENTRIES = 1 << 22
 """entries of the largest temporary: 16 MB in float32"""
+_READY_ENTRIES = 1 << 18
+"""entries made ready at a time: they stay in the cache"""
 _SAMPLE_QUERIES = 32
 
 
@@ -35,35 +44,63 @@ def nearest(
     Equal distances go to the lower `rank_n`, then to the lower row. With `is_self` query i is row i
     and is never its own neighbour. Needs 1 <= k <= rows (one less with `is_self`).
     """
+    if is_cuda(query_qd) or is_cuda(row_nd):
+        return _nearest_there(query_qd, row_nd, k, rank_n, metric, is_self)
     kept_m = _without_spare_copies(row_nd, k + is_self, rank_n)
-    kept_md, rank_m = row_nd[kept_m], rank_n[kept_m]
-    dtype = np.result_type(query_qd.dtype, row_nd.dtype, np.float32)
-    offset_d = kept_md.mean(axis=0, dtype=np.float64) if metric == "euclidean" else None
-    ready_md = _ready(kept_md, offset_d).astype(dtype, copy=False)
-    norm_m = _squared_norms(ready_md)
-    half_m = norm_m / 2 if metric == "euclidean" else np.zeros(len(kept_m))
-    whole = Whole(ready_md, half_m.astype(dtype))
+    kept_md = row_nd if len(kept_m) == len(row_nd) else row_nd[kept_m]
+    rank_m = rank_n[kept_m]
+    own_q = _positions(kept_m, len(query_qd)) if is_self else np.full(len(query_qd), -1)
     index_qk = np.empty((len(query_qd), k), np.intp)
     distance_qk = np.empty((len(query_qd), k))
-    own_q = _positions(kept_m, len(query_qd)) if is_self else np.full(len(query_qd), -1)
-    search: Search = whole
-    if is_worth_pruning(len(query_qd), ready_md):
-        some = np.linspace(0, len(query_qd) - 1, _SAMPLE_QUERIES).astype(np.intp)
-        some_bd = _ready(query_qd[some], offset_d).astype(dtype, copy=False)
-        pruned = Pruned(whole, norm_m)
-        if pruned.is_telling(some_bd, own_q[some], k, _rounding(some_bd, norm_m)):
-            search = pruned
-    n_block = max(1, search.n_blocks * _BLOCK_ENTRIES // len(kept_m))
-    for start in range(0, len(query_qd), n_block):
-        part = slice(start, start + n_block)
-        ready_bd = _ready(query_qd[part], offset_d).astype(dtype, copy=False)
-        query_p, row_p = search.pairs(ready_bd, own_q[part], k, _rounding(ready_bd, norm_m))
+    for part, (query_p, row_p) in _candidates(query_qd, kept_md, own_q, k, metric):
         distance_p = _measure(query_qd[part], kept_md, (query_p, row_p), metric)
         order = np.lexsort((row_p, rank_m[row_p], distance_p, query_p))
-        first_b = np.searchsorted(query_p, np.arange(len(ready_bd)))
+        first_b = np.searchsorted(query_p, np.arange(len(query_qd[part])))
         chosen = order[first_b[:, None] + np.arange(k)]
         index_qk[part], distance_qk[part] = kept_m[row_p[chosen]], distance_p[chosen]
     return index_qk, distance_qk
+
+
+def _nearest_there(
+    query_qd: Any, row_nd: Any, k: int, rank_n: np.ndarray, metric: str, is_self: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same where one of the two is on a GPU, if its rows do not tie all pairs."""
+    from fieldmark.probes import _torch_distance
+
+    query_qd, row_nd = together(query_qd, row_nd)
+    if not len(query_qd) or _torch_distance.has_many_copies(row_nd, k + is_self):
+        return nearest(as_numpy(query_qd), as_numpy(row_nd), k, rank_n, metric, is_self)
+    return _torch_distance.nearest(query_qd, row_nd, k, rank_n, metric, is_self)
+
+
+def _candidates(
+    query_qd: np.ndarray, row_md: np.ndarray, own_q: np.ndarray, k: int, metric: str
+) -> Iterator[tuple[slice, tuple[np.ndarray, np.ndarray]]]:
+    """Blocks of queries, and the (query, row) pairs that may be among their nearest."""
+    dtype = np.result_type(query_qd.dtype, row_md.dtype, np.float32)
+    offset_d = row_md.mean(axis=0, dtype=np.float64) if metric == "euclidean" else None
+    ready_md = make_ready(row_md, offset_d, dtype)
+    norm_m = _squared_norms(ready_md)
+    half_m = norm_m / 2 if metric == "euclidean" else np.zeros(len(row_md))
+    whole = Whole(ready_md, half_m.astype(dtype))
+    search: Search = whole
+    if is_worth_pruning(len(query_qd), ready_md):
+        if len(own_q) == len(row_md) and (own_q >= 0).all():
+            mutual = Mutual(whole, norm_m, _rounding(ready_md, norm_m), k)
+            if mutual.is_telling():
+                yield slice(None), mutual.pairs()
+                return
+        else:
+            some = np.linspace(0, len(query_qd) - 1, _SAMPLE_QUERIES).astype(np.intp)
+            some_bd = make_ready(query_qd[some], offset_d, dtype)
+            pruned = Pruned(whole, norm_m)
+            if pruned.is_telling(some_bd, own_q[some], k, _rounding(some_bd, norm_m)):
+                search = pruned
+    n_block = max(1, search.n_blocks * _BLOCK_ENTRIES // len(row_md))
+    for start in range(0, len(query_qd), n_block):
+        part = slice(start, start + n_block)
+        ready_bd = make_ready(query_qd[part], offset_d, dtype)
+        yield part, search.pairs(ready_bd, own_q[part], k, _rounding(ready_bd, norm_m))
 
 
 def _positions(kept_m: np.ndarray, n_rows: int) -> np.ndarray:
@@ -90,12 +127,18 @@ def _without_spare_copies(row_nd: np.ndarray, most: int, rank_n: np.ndarray) -> 
     return np.setdiff1d(np.arange(len(row_nd)), alike_a[order[is_spare]], assume_unique=True)
 
 
-def _ready(x_nd: np.ndarray, offset_d: np.ndarray | None) -> np.ndarray:
+def make_ready(x_nd: np.ndarray, offset_d: np.ndarray | None, dtype: np.dtype[Any]) -> np.ndarray:
     """Centred rows, or without an offset rows of length one (zeros stay zeros)."""
-    if offset_d is not None:
-        return np.asarray(x_nd - offset_d)
-    length_n = np.sqrt(_squared_norms(x_nd))
-    return np.asarray(x_nd / np.where(length_n > 0, length_n, 1)[:, None])
+    ready_nd = np.empty(x_nd.shape, dtype)
+    n_block = max(1, _READY_ENTRIES // max(1, x_nd.shape[1]))
+    for start in range(0, len(x_nd), n_block):
+        part_bd = x_nd[start : start + n_block]
+        if offset_d is not None:
+            ready_nd[start : start + n_block] = part_bd - offset_d
+            continue
+        length_b = np.sqrt(_squared_norms(part_bd))
+        ready_nd[start : start + n_block] = part_bd / np.where(length_b > 0, length_b, 1)[:, None]
+    return ready_nd
 
 
 def _squared_norms(x_nd: np.ndarray) -> np.ndarray:

@@ -16,10 +16,10 @@ import numpy as np
 _MANY_PRODUCTS = 10**11
 _LEAST_WIDTH = 192
 _SHARE_OF_WIDTH = 6
-_COMB = 8
+COMB = 8
 """rows that share one maximum, so that most of a block is read once only"""
 _SAMPLE_ROWS = 8192
-_TELLING = 0.01
+TELLING = 0.01
 """largest share of rows left to look at for which two looks are quicker than one"""
 
 
@@ -60,13 +60,10 @@ class Pruned:
 
     def __init__(self, whole: Whole, norm_m: np.ndarray) -> None:
         self.whole = whole
-        some_sd = whole.ready_md[:: max(1, len(whole.ready_md) // _SAMPLE_ROWS)]
-        _, vectors_dd = np.linalg.eigh(some_sd.T @ some_sd)
-        n_first = some_sd.shape[1] // _SHARE_OF_WIDTH
-        self.axes_dr = np.ascontiguousarray(vectors_dd[:, -n_first:])
+        self.axes_dr = principal_axes(whole.ready_md, whole.ready_md.shape[1] // _SHARE_OF_WIDTH)
         # The last coordinate meets a 1 in the query and so takes |b|² / 2 away.
         short_mr = self._shorten(whole.ready_md, norm_m, -whole.half_m)
-        n_spare = -len(short_mr) % _COMB
+        n_spare = -len(short_mr) % COMB
         spare_sr = np.zeros((n_spare, short_mr.shape[1]), short_mr.dtype)
         spare_sr[:, -1] = -np.inf
         self.short_mr = np.concatenate([short_mr, spare_sr])
@@ -77,7 +74,7 @@ class Pruned:
     ) -> bool:
         """Whether few enough rows are left for these queries."""
         query_p, _ = self._left(ready_bd, own_b, k, slack_b)
-        return len(query_p) <= _TELLING * len(ready_bd) * len(self.short_mr)
+        return len(query_p) <= TELLING * len(ready_bd) * len(self.short_mr)
 
     def pairs(
         self, ready_bd: np.ndarray, own_b: np.ndarray, k: int, slack_b: np.ndarray
@@ -103,7 +100,7 @@ class Pruned:
         bound_bm = self._space(len(ready_bd))
         np.matmul(short_br, self.short_mr.T, out=bound_bm)
         _leave_out(bound_bm, own_b)
-        bound_bcs = bound_bm.reshape(len(bound_bm), _COMB, -1)
+        bound_bcs = bound_bm.reshape(len(bound_bm), COMB, -1)
         top_bs = bound_bcs.max(axis=1)
         if k == 1:
             best_b = top_bs.argmax(axis=1)
@@ -127,12 +124,25 @@ class Pruned:
 
     def _shorten(self, ready_nd: np.ndarray, norm_n: np.ndarray, last_n: np.ndarray) -> np.ndarray:
         first_nr = ready_nd @ self.axes_dr
-        square_n = np.einsum("nr,nr->n", first_nr, first_nr, dtype=np.float64)
-        # Rounding must not make what is left too short, or the bound would not be one.
-        spare_n = 64 * np.finfo(ready_nd.dtype).eps * norm_n
-        rest_n = np.sqrt(np.maximum(norm_n - square_n, 0.0) + spare_n)
-        tail_n2 = np.stack([rest_n, last_n], axis=1).astype(ready_nd.dtype)
+        tail_n2 = np.stack([rest_length(norm_n, first_nr), last_n], axis=1).astype(ready_nd.dtype)
         return np.concatenate([first_nr, tail_n2], axis=1)
+
+
+def principal_axes(ready_md: np.ndarray, n_first: int) -> np.ndarray:
+    """Directions as columns, the one that carries most first; from a sample of the rows."""
+    some_sd = ready_md[:: max(1, len(ready_md) // _SAMPLE_ROWS)]
+    _, vectors_dd = np.linalg.eigh(some_sd.T @ some_sd)
+    return np.ascontiguousarray(vectors_dd[:, ::-1][:, :n_first])
+
+
+def rest_length(
+    norm_n: np.ndarray, first_nr: np.ndarray, whole_n: np.ndarray | None = None
+) -> np.ndarray:
+    """Length of what is left of rows with these squares; `whole_n`: squares of the whole rows."""
+    square_n = np.einsum("nr,nr->n", first_nr, first_nr, dtype=np.float64)
+    # Rounding must not make what is left too short, or the bound would not be one.
+    spare_n = 64 * np.finfo(first_nr.dtype).eps * (norm_n if whole_n is None else whole_n)
+    return np.asarray(np.sqrt(np.maximum(norm_n - square_n, 0.0) + spare_n))
 
 
 def is_worth_pruning(n_queries: int, ready_md: np.ndarray) -> bool:

@@ -23,7 +23,7 @@ from fieldmark.probes._exemplar_dual import (
     likeness,
     violators,
 )
-from fieldmark.probes._exemplar_newton import descend, rotate
+from fieldmark.probes._exemplar_newton import Rotated, descend
 
 _BLOCK = 256
 _PILOTS = 16
@@ -55,8 +55,8 @@ class Asker:
         return best_q, score_q
 
     @cached_property
-    def _row_nd(self) -> np.ndarray:
-        return rotate(self._bank)
+    def _rotated(self) -> Rotated:
+        return Rotated(self._bank)
 
     @cached_property
     def _has_many(self) -> bool:
@@ -80,11 +80,11 @@ class Asker:
 
     def _score(self, query_qd: np.ndarray, own_q: np.ndarray | None) -> np.ndarray:
         if self._has_many:
-            return descend(self._bank, self._row_nd, query_qd, own_q)
+            return np.asarray(descend(self._bank, self._rotated, query_qd, own_q))
         score_qn, left = self._work(query_qd, own_q, self._forecast, _MOST_ROUNDS)
         if len(left):
             own = None if own_q is None else own_q[left]
-            score_qn[left] = descend(self._bank, self._row_nd, query_qd[left], own)
+            score_qn[left] = descend(self._bank, self._rotated, query_qd[left], own)
         return score_qn
 
     def _work(

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_DOUBLE_ROWS = 1_024
+from fieldmark.probes._arrays import Array, namespace, numbers
+
+DOUBLE_ROWS = 1_024
 """up to here in float64: small problems are cheap, and their scores then depend on nothing else"""
 _SHRINK = 0.1
 """of the largest eigenvalue: 128 rows chosen with it hold 93 to 98 % of the support vectors"""
@@ -21,14 +23,14 @@ _SHRINK = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Bank:
-    x_nd: np.ndarray
+    x_nd: Array
     """the gallery with a last column of ones"""
-    mean_d: np.ndarray
-    likeness_nd: np.ndarray
+    mean_d: Array
+    likeness_nd: Array
     """their products with a centred query are highest for what will be its support vectors"""
-    axes_dd: np.ndarray
+    axes_dd: Array
     """principal axes of the rows as they are, as columns"""
-    power_d: np.ndarray
+    power_d: Array
     """sum of squares of the rows along each axis"""
     cost_one: float
     cost_rest: float
@@ -41,39 +43,45 @@ class Bank:
 def make_bank(x_nd: np.ndarray, cost: float, is_among: bool) -> Bank:
     """The shared part; `is_among`: queries are rows of the gallery and leave it when asked."""
     n = len(x_nd)
-    precision = np.float64 if n <= _DOUBLE_ROWS else np.float32
+    precision = np.float64 if n <= DOUBLE_ROWS else np.float32
     rows_nd = append_ones(x_nd.astype(precision))
     product_dd = (rows_nd.T @ rows_nd).astype(np.float64)
     power_d, axes_dd = np.linalg.eigh(product_dd)
     mean_d = rows_nd.mean(axis=0, dtype=np.float64)
-    n_rest = max(n - is_among, 1)
+    cost_one, cost_rest = costs(cost, n, is_among)
     return Bank(
         x_nd=rows_nd,
         mean_d=mean_d.astype(precision),
         likeness_nd=_likeness(rows_nd, mean_d, product_dd),
         axes_dd=axes_dd.astype(precision),
-        power_d=np.maximum(power_d, 0.0),
-        cost_one=cost * (n_rest + 1) / 2,
-        cost_rest=cost * (n_rest + 1) / (2 * n_rest),
+        power_d=np.maximum(power_d, 0.0).astype(precision),
+        cost_one=cost_one,
+        cost_rest=cost_rest,
     )
+
+
+def costs(cost: float, n: int, is_among: bool) -> tuple[float, float]:
+    """Of the one positive image and of each of the others, as `class_weight="balanced"` has it."""
+    n_rest = max(n - is_among, 1)
+    return cost * (n_rest + 1) / 2, cost * (n_rest + 1) / (2 * n_rest)
 
 
 def append_ones(x_nd: np.ndarray) -> np.ndarray:
     return np.concatenate([x_nd, np.ones((len(x_nd), 1), x_nd.dtype)], axis=1)
 
 
-def leads(score_qn: np.ndarray) -> np.ndarray:
+def leads(score_qn: Array) -> Array:
     """By how much each best image leads the next (infinite if there is one only).
 
     No sort: this is asked again and again. The array is changed in between and restored.
     """
-    own = np.arange(len(score_qn))
+    own = numbers(range(len(score_qn)), score_qn)
     best_q = score_qn.argmax(axis=1)
     top_q = score_qn[own, best_q]
     score_qn[own, best_q] = -np.inf
-    lead_q = top_q - score_qn.max(axis=1)
+    lead_q = top_q - namespace(score_qn).amax(score_qn, axis=1)
     score_qn[own, best_q] = top_q
-    return np.asarray(lead_q)
+    return lead_q
 
 
 def _likeness(rows_nd: np.ndarray, mean_d: np.ndarray, product_dd: np.ndarray) -> np.ndarray:

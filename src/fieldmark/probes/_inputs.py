@@ -24,19 +24,24 @@ def read_training(
     X: Any, y: Any, dtypes: tuple[type, ...] = FLOATS
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Features (n × d), class numbers (n), sorted classes: `classes[numbers]` are the labels."""
+    x_nd = read_features(X, dtypes)
+    code_n, classes = read_labels(y, len(x_nd))
+    return x_nd, code_n, classes
+
+
+def read_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Class numbers (n) and sorted classes of the labels of `n_rows` rows."""
     if y is None:
         raise ProbeDataError("requires y to be passed, but the target y is None.")
-    x_nd = read_features(X, dtypes)
     label_n = _as_numpy(y)
     if label_n.ndim == 2 and label_n.shape[1] == 1:
         label_n = column_or_1d(label_n, warn=True)
-    if label_n.ndim != 1 or len(label_n) != len(x_nd):
+    if label_n.ndim != 1 or len(label_n) != n_rows:
         raise ProbeDataError(
-            f"labels have the shape {label_n.shape}: "
-            f"expected one label for each of {len(x_nd)} rows."
+            f"labels have the shape {label_n.shape}: expected one label for each of {n_rows} rows."
         )
     classes, code_n = _number_labels(label_n)
-    return x_nd, code_n, classes
+    return code_n, classes
 
 
 def read_queries(probe: Any, X: Any, dtypes: tuple[type, ...] = FLOATS) -> np.ndarray:

@@ -108,7 +108,7 @@ def _scale(train: TrainingSet) -> Scaled:
     n_rows = int(count_c.sum())
     mean_d = sum_cd.sum(axis=0) / n_rows
     variance_d = train.square_d / n_rows - mean_d**2
-    is_flat_d = train.is_constant_d | _is_flat(variance_d, mean_d, train.offset_d, n_rows)
+    is_flat_d = train.is_constant_d | is_flat(variance_d, mean_d, train.offset_d, n_rows)
     scale_d = np.sqrt(np.where(is_flat_d, 1.0, variance_d))
     mass_c = train.weight_c[present_c] * count_c
     share_c, mean_cd = mass_c / mass_c.sum(), sum_cd / count_c[:, None]
@@ -123,7 +123,7 @@ def _scale(train: TrainingSet) -> Scaled:
     return Scaled(present_c, centre_d, scale_d, second_dd, target_dc, 2 * share_c - 1)
 
 
-def _is_flat(
+def is_flat(
     variance_d: np.ndarray, mean_d: np.ndarray, offset_d: np.ndarray, n_rows: int
 ) -> np.ndarray:
     """Spread that is rounding only: scikit-learn's rule, and that of the moments' own rounding."""
@@ -135,7 +135,7 @@ def _by_rows(x_nd: np.ndarray, code_n: np.ndarray, is_balanced: bool) -> _Rows:
     x_nd = x_nd.astype(np.float64)
     present_c, column_n, count_c = np.unique(code_n, return_inverse=True, return_counts=True)
     mean_d = x_nd.mean(axis=0)
-    is_flat_d = (x_nd.min(axis=0) == x_nd.max(axis=0)) | _is_flat(
+    is_flat_d = (x_nd.min(axis=0) == x_nd.max(axis=0)) | is_flat(
         x_nd.var(axis=0), np.zeros_like(mean_d), mean_d, len(x_nd)
     )
     scale_d = np.where(is_flat_d, 1.0, x_nd.std(axis=0))

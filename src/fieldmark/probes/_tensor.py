@@ -24,3 +24,15 @@ def on_accelerator(x: Any) -> bool:
 def as_numpy(x: Any) -> np.ndarray:
     """The same values in main memory."""
     return np.asarray(x.detach().cpu().numpy() if is_tensor(x) else x)
+
+
+def is_cuda(x: Any) -> bool:
+    """A tensor on a GPU that has half-precision products and float64."""
+    return is_tensor(x) and x.device.type == "cuda"
+
+
+def together(one: Any, other: Any) -> tuple[Any, Any]:
+    """Both on the GPU on which one of them is."""
+    device = one.device if is_cuda(one) else other.device
+    torch = sys.modules["torch"]
+    return torch.as_tensor(one, device=device), torch.as_tensor(other, device=device)

@@ -13,14 +13,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from fieldmark.probes._arrays import read_asked, read_rows
 from fieldmark.probes._distance import nearest
-from fieldmark.probes._inputs import (
-    ProbeDataError,
-    check_choice,
-    check_count,
-    read_queries,
-    read_training,
-)
+from fieldmark.probes._inputs import ProbeDataError, check_choice, check_count, read_labels
+from fieldmark.probes._tensor import as_numpy, is_cuda
 
 SUMMARY = "k nearest neighbours, exact; can leave one out"
 _BLOCK_VOTES = 1 << 22
@@ -32,8 +28,10 @@ class Neighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Images at equal distance come in the order of their class, so predictions do not depend on the
     order of the training rows. `k` above the number of images means all of them. The score of a
     prediction is minus the distance to the nearest image of the predicted class (cosine distance:
-    one minus the cosine).
+    one minus the cosine). Features on a GPU stay there, and so do the searches.
     """
+
+    takes_tensors = True
 
     def __init__(self, *, k: int = 1, metric: str = "euclidean") -> None:
         self.k = k
@@ -45,18 +43,20 @@ class Neighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Neighbours:
         self.check_parameters()
-        self.x_, self.code_, self.classes_ = read_training(X, y)
+        x_nd = read_rows(X)
+        self.x_ = x_nd if is_cuda(x_nd) else as_numpy(x_nd)
+        self.code_, self.classes_ = read_labels(y, len(x_nd))
         self.n_features_in_ = self.x_.shape[1]
         self.one_class_ = len(self.classes_) == 1
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """The label that wins the vote."""
-        return self._answer(read_queries(self, X))[0]
+        return self._answer(read_asked(self, X))[0]
 
     def predict_score(self, X: Any) -> np.ndarray:
         """How sure each prediction is; see the class."""
-        return self._answer(read_queries(self, X))[1]
+        return self._answer(read_asked(self, X))[1]
 
     def predict_leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Labels and scores of the training images, each asked of all the others."""
@@ -65,7 +65,8 @@ class Neighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ProbeDataError("leaving one out of 1 image leaves none: at least two are needed.")
         return self._answer(self.x_, is_self=True)
 
-    def _answer(self, x_qd: np.ndarray, is_self: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def _answer(self, x_qd: Any, is_self: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        x_qd = x_qd if is_cuda(self.x_) else as_numpy(x_qd)
         k = min(self.k, len(self.x_) - is_self)
         index_qk, distance_qk = nearest(x_qd, self.x_, k, self.code_, self.metric, is_self)
         code_qk = self.code_[index_qk]

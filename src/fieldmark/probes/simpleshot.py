@@ -13,9 +13,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from fieldmark.probes._arrays import read_asked, read_rows
 from fieldmark.probes._centroids import predict_repeats
 from fieldmark.probes._distance import nearest
-from fieldmark.probes._inputs import read_queries, read_training
+from fieldmark.probes._inputs import read_labels, read_queries
+from fieldmark.probes._tensor import as_numpy, is_cuda
 
 __all__ = ["SUMMARY", "Probe", "SimpleShot", "predict_repeats"]
 
@@ -30,8 +32,12 @@ class SimpleShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     the winner: 0 on the border, and 0 everywhere when only one class was seen (`one_class_`).
     """
 
+    takes_tensors = True
+    predict_repeats = staticmethod(predict_repeats)
+
     def fit(self, X: Any, y: Any) -> SimpleShot:
-        x_nd, code_n, self.classes_ = read_training(X, y)
+        x_nd = read_rows(X)
+        code_n, self.classes_ = read_labels(y, len(x_nd))
         self.n_features_in_ = x_nd.shape[1]
         self.one_class_ = len(self.classes_) == 1
         self.means_ = _class_means(x_nd, code_n, len(self.classes_))
@@ -39,12 +45,12 @@ class SimpleShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray:
         """The label of the nearest mean."""
-        index_nk, _ = self._nearest(read_queries(self, X), 1)
+        index_nk, _ = self._nearest(read_asked(self, X), 1)
         return np.asarray(self.classes_[index_nk[:, 0]])
 
     def predict_score(self, X: Any) -> np.ndarray:
         """How sure each prediction is; see the class."""
-        x_nd = read_queries(self, X)
+        x_nd = read_asked(self, X)
         if self.one_class_:
             return np.zeros(len(x_nd))
         _, distance_nk = self._nearest(x_nd, 2)
@@ -59,12 +65,18 @@ class SimpleShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         score_nc = x_nd @ mean_cd.T - half_c - half_n[:, None]
         return np.asarray(score_nc[:, 1] - score_nc[:, 0] if len(mean_cd) == 2 else score_nc)
 
-    def _nearest(self, x_nd: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def _nearest(self, x_nd: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+        x_nd = x_nd if is_cuda(x_nd) else as_numpy(x_nd)
         return nearest(x_nd, self.means_, k, np.arange(len(self.means_)))
 
 
-def _class_means(x_nd: np.ndarray, code_n: np.ndarray, n_classes: int) -> np.ndarray:
+def _class_means(x_nd: Any, code_n: np.ndarray, n_classes: int) -> np.ndarray:
     """Means in float64, by a sparse product over blocks of rows."""
+    if is_cuda(x_nd):
+        from fieldmark.probes._torch_centroids import class_means
+
+        return class_means(x_nd, code_n, n_classes)
+    x_nd = as_numpy(x_nd)
     offset_d = x_nd.mean(axis=0, dtype=np.float64)
     sum_cd = np.zeros((n_classes, x_nd.shape[1]))
     for start in range(0, len(x_nd), _BLOCK_ROWS):

@@ -1,5 +1,6 @@
 """Protocols: how a model is asked a task. One file each."""
 
+from fieldmark.protocols._answers import arrange, recorded_kinds
 from fieldmark.protocols._check import task_problems
 from fieldmark.protocols._items import (
     Draw,
@@ -22,9 +23,11 @@ __all__ = [
     "PartItems",
     "PartPredictions",
     "Selection",
+    "arrange",
     "check_part",
     "content_of",
     "items_of",
+    "recorded_kinds",
     "score_run",
     "split_parts",
     "task_problems",

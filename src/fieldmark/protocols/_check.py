@@ -13,6 +13,7 @@ from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError, UsageError, closest
 from fieldmark.metrics import load_metric
 from fieldmark.probes import load_probe
+from fieldmark.registry import short_name
 from fieldmark.tasks import Task
 
 
@@ -35,7 +36,30 @@ def task_problems(task: Task) -> list[str]:
         look(partial(load_metric, each), "also", index)
     if task.probe is not None:
         look(partial(load_probe, task.probe.classifier, task.probe.params), "probe")
+    if not problems:
+        look(partial(_check_fit, task), "metric")
     return problems
+
+
+def _check_fit(task: Task) -> None:
+    """Do the metrics, the labels and the probe go together?"""
+    probe = load_probe(task.probe.classifier, task.probe.params) if task.probe else None
+    for name in (task.metric, *task.also):
+        uses = load_metric(name).uses
+        short = short_name(name)
+        if uses == "kinds" and not task.kinds:
+            raise UsageError(
+                f"metric {short!r} asks what each class is: name the column with `kinds`."
+            )
+        if uses in ("score", "whole") and not task.traits:
+            raise UsageError(f"metric {short!r} is for tasks with `traits`, this one has none.")
+        if uses == "score" and probe is not None and not hasattr(probe, "predict_score"):
+            raise UsageError(
+                f"metric {short!r} needs to know how sure an answer is, and the probe has no "
+                "predict_score."
+            )
+    if task.probe is not None and task.probe.reject and (task.traits or task.probe.leave_one_out):
+        raise UsageError("`reject` is for tasks with one label and a training set of their own.")
 
 
 def _check_option(task: Task, name: str) -> None:

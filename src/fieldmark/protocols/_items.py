@@ -8,7 +8,7 @@ repeat, id).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -17,6 +17,7 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, closest
+from fieldmark.probes import load_probe
 from fieldmark.tasks import Filter, Task, is_match
 
 
@@ -52,12 +53,18 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PartItems:
-    """One part: rows with id, image, crop, target, unit."""
+    """One part: rows with id, image, crop, target, unit (and class_kind, where the task has it)."""
 
     name: str
     train: pl.DataFrame
     test: pl.DataFrame
     groups: tuple[tuple[str, str], ...] = ()
+    is_joint: bool = False
+    """one probe learns all parts: the training rows are theirs together, `target` all answers"""
+    drawn: dict[tuple[object, ...], pl.DataFrame] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """training draws made so far: a hundred of them are hashed once, not by everyone who asks"""
 
 
 def split_parts(
@@ -68,10 +75,7 @@ def split_parts(
     if kept_rows.is_empty():
         raise _nothing_fits(task, table)
     if task.traits:
-        parts = [
-            _part(task, name, _targets(task, kept_rows, name, "traits")) for name in task.traits
-        ]
-        return _selected(task, parts, selection or Selection())
+        return _selected(task, _trait_parts(task, kept_rows), selection or Selection())
     rows = _targets(task, kept_rows, task.label, "label")
     if isinstance(task.parts, dict):
         parts = [
@@ -111,26 +115,37 @@ def check_part(task: Task, part: PartItems, table: pl.DataFrame | None = None) -
                 f"{_told(wanted)} (its splits: {_splits(part, table)}). Say under `{key}` in the "
                 "task file which rows do."
             )
-    labels = part.train.get_column("target").unique()
-    if len(labels) < 2:
+    labels = part.train.get_column(part.name if part.is_joint else "target").drop_nulls()
+    if labels.n_unique() < 2:
+        has = f"have the label {str(labels[0]).lower()!r}" if len(labels) else "lack a label"
         raise DataError(
-            f"{name}: all {len(part.train)} training images have the label {labels[0]!r}: "
+            f"{name}: all {len(labels) or len(part.train)} training images {has}: "
             "at least two classes are needed."
         )
 
 
 def draw_train(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataFrame:
     """The training rows of one repeat, in table order; the draw of 3 is part of the draw of 10."""
-    seed = (draw.seed, task.task, part.name, repeat, "train")
-    if draw.shots:
-        return part.train.filter(pl.col("id").is_in(_per_class(part.train, draw.shots, seed)))
-    if draw.n_train < 0 or draw.n_train >= len(part.train):
+    if not draw.shots and (draw.n_train < 0 or draw.n_train >= len(part.train)):
         return part.train
+    seed = (draw.seed, task.task, _draws_as(part), repeat, "train")
+    key = (*seed, draw.shots, draw.n_train, draw.sampling)
+    if key not in part.drawn:
+        part.drawn[key] = part.train.filter(pl.col("id").is_in(_chosen(part.train, draw, seed)))
+    return part.drawn[key]
+
+
+def _chosen(rows: pl.DataFrame, draw: Draw, seed: tuple[object, ...]) -> list[str]:
+    if draw.shots:
+        return _per_class(rows, draw.shots, seed)
     if draw.sampling == "uniform":
-        chosen = draws.shuffled(part.train.get_column("id"), *seed)[: draw.n_train]
-    else:
-        chosen = _balanced(part.train, draw.n_train, seed)
-    return part.train.filter(pl.col("id").is_in(chosen))
+        return draws.shuffled(rows.get_column("id"), *seed)[: draw.n_train]
+    return _balanced(rows, draw.n_train, seed)
+
+
+def _draws_as(part: PartItems) -> str:
+    """Parts that are learnt together are drawn together."""
+    return "" if part.is_joint else part.name
 
 
 def draw_test(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataFrame:
@@ -146,7 +161,9 @@ def draw_test(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataFr
         return rows
     ids = rows.get_column("id").to_list()
     return rows.filter(
-        pl.col("id").is_in(draws.sample(ids, draw.n_test, draw.seed, task.task, part.name, "test"))
+        pl.col("id").is_in(
+            draws.sample(ids, draw.n_test, draw.seed, task.task, _draws_as(part), "test")
+        )
     )
 
 
@@ -212,6 +229,27 @@ def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]
     return [each for each, _ in zip(turns, range(n), strict=False)]
 
 
+def is_joint(task: Task) -> bool:
+    """Are all traits of the task learnt by one probe?"""
+    if not task.traits or task.probe is None:
+        return False
+    return bool(
+        getattr(load_probe(task.probe.classifier, task.probe.params), "is_multilabel", False)
+    )
+
+
+def _trait_parts(task: Task, rows: pl.DataFrame) -> list[PartItems]:
+    parts = [_part(task, name, _targets(task, rows, name, "traits")) for name in task.traits]
+    if not is_joint(task):
+        return parts
+    answers = [pl.col(name).cast(pl.String).fill_null("?") for name in task.traits]
+    known = rows.filter(pl.any_horizontal(pl.col(*task.traits).is_not_null())).with_columns(
+        pl.concat_str(answers, separator=" ").alias("target"), _unit(task)
+    )
+    train = _keep(task, known, task.train, "train")
+    return [PartItems(part.name, train, part.test, part.groups, is_joint=True) for part in parts]
+
+
 def _part(task: Task, name: str, rows: pl.DataFrame) -> PartItems:
     groups = []
     for column in task.groups:
@@ -230,16 +268,43 @@ def _targets(task: Task, rows: pl.DataFrame, column: str, key: str) -> pl.DataFr
     """Adds `target` (a name) and a full `unit`; rows without a target cannot be asked about."""
     _need_column(task, rows, column, key)
     _need_column(task, rows, task.unit, "unit")
-    known = rows.with_columns(
-        pl.col(column).cast(pl.String).alias("target"),
-        pl.col(task.unit).cast(pl.String).fill_null(pl.col("id")).alias("unit"),
-    ).filter(pl.col("target").is_not_null())
+    known = rows.with_columns(pl.col(column).cast(pl.String).alias("target"), _unit(task)).filter(
+        pl.col("target").is_not_null()
+    )
     if known.is_empty():
         raise DataError(
             f"{task.place_of(key)}  column {column!r} of dataset {task.dataset!r} is empty "
             f"in all {len(rows)} rows: labels are needed."
         )
-    return known
+    return _with_kinds(task, known) if task.kinds else known
+
+
+def _unit(task: Task) -> pl.Expr:
+    return pl.col(task.unit).cast(pl.String).fill_null(pl.col("id")).alias("unit")
+
+
+def _with_kinds(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
+    """Adds `class_kind`, which must be known, and the same in all rows of a class."""
+    _need_column(task, rows, task.kinds, "kinds")
+    rows = rows.with_columns(pl.col(task.kinds).cast(pl.String).alias("class_kind"))
+    by_class = rows.group_by("target").agg(pl.col("class_kind").unique()).sort("target")
+    for target, found in by_class.iter_rows():
+        if len(found) != 1 or found[0] is None:
+            has = " and ".join(sorted(str(each or "nothing") for each in found))
+            raise DataError(
+                f"{task.place_of('kinds')}  column {task.kinds!r} of dataset {task.dataset!r} says "
+                f"{has} for the class {target!r}: expected one word for each class "
+                f"(`fieldmark datasets {task.dataset}` says which file holds it)."
+            )
+    return rows
+
+
+def kinds_of(part: PartItems) -> dict[str, str]:
+    """What each class of the part is; {} where the task does not say."""
+    if "class_kind" not in part.test.columns:
+        return {}
+    both = pl.concat([rows.select("target", "class_kind") for rows in (part.train, part.test)])
+    return dict(both.unique().sort("target").iter_rows())
 
 
 def _keep(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:

@@ -7,15 +7,16 @@ reported as its own rate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
 from fieldmark.metrics import Metric, load_metric
+from fieldmark.protocols._answers import arrange
 from fieldmark.protocols._items import PartItems
 from fieldmark.registry import short_name
-from fieldmark.stats import Items, code_labels, estimate, interval
+from fieldmark.stats import Items, estimate, interval
 from fieldmark.store import OK, Score
 from fieldmark.tasks import Task
 
@@ -27,68 +28,75 @@ MANY_PARTS = 20
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """Some of a run's rows, and how they make one number."""
+    """Some of a run's parts, and how they make one number."""
 
     name: str
-    rows: pl.DataFrame
+    parts: frozenset[str]
     is_mean: bool = False
+    is_part: bool = False
 
 
-def score_run(task: Task, parts: Sequence[PartItems], predictions: pl.DataFrame) -> list[Score]:
-    """All scores of a run: the whole first, then groups and parts."""
-    rows = _coded(predictions.filter(pl.col("outcome") == OK))
-    names = (task.metric, *task.also)
+def score_run(
+    task: Task,
+    parts: Sequence[PartItems],
+    predictions: pl.DataFrame,
+    kinds: Mapping[str, str] | None = None,
+) -> list[Score]:
+    """All scores of a run: the whole first, then groups and parts.
+
+    `kinds` says what each class is, as the run recorded it, for metrics that ask.
+    """
+    rows = predictions.filter(pl.col("outcome") == OK)
+    metrics = {name: load_metric(name) for name in (task.metric, *task.also)}
+    arranged: dict[str, pl.DataFrame] = {}
+    for name, each in metrics.items():
+        if each.uses not in arranged or each.uses == "kinds":
+            arranged[each.uses], metrics[name] = arrange(rows, ["prediction"], each, kinds)
     scores = []
-    for view in _views(task, parts, rows):
-        is_part = view.name in {part.name for part in parts}
-        for name in names:
-            metric = load_metric(name)
-            if is_part and len(parts) > MANY_PARTS and metric.kind != "mean":
-                continue
-            scores.append(
-                _score(view, name, metric, is_primary=not view.name and name == task.metric)
-            )
+    for view in _views(task, parts):
+        for name, metric in metrics.items():
+            if _is_shown(view, metric, len(parts)):
+                is_primary = not view.name and name == task.metric
+                scores.append(_score(view, arranged[metric.uses], name, metric, is_primary))
     return scores
 
 
-def _views(task: Task, parts: Sequence[PartItems], rows: pl.DataFrame) -> Iterator[_View]:
-    if len(parts) == 1 and not parts[0].name:
-        yield _View("", rows)
+def _is_shown(view: _View, metric: Metric, n_parts: int) -> bool:
+    if metric.uses == "whole":
+        return not view.name
+    return not view.is_part or n_parts <= MANY_PARTS or metric.kind == "mean"
+
+
+def _views(task: Task, parts: Sequence[PartItems]) -> Iterator[_View]:
+    every = frozenset(part.name for part in parts)
+    if every == {""}:
+        yield _View("", every)
         return
     if task.primary:
-        yield _View("", rows.filter(pl.col("part") == task.primary))
+        yield _View("", every & {task.primary})
     else:
         is_mean = task.score == "mean"
-        yield _View("", rows, is_mean)
-        yield _View(POOLED if is_mean else MEAN, rows, not is_mean)
+        yield _View("", every, is_mean)
+        yield _View(POOLED if is_mean else MEAN, every, not is_mean)
         for column in task.groups:
             of_part = {part.name: dict(part.groups).get(column) for part in parts}
             for value in sorted({value for value in of_part.values() if value is not None}):
-                mine = [name for name, each in of_part.items() if each == value]
-                yield _View(f"{column}: {value}", rows.filter(pl.col("part").is_in(mine)), is_mean)
+                mine = frozenset(name for name, each in of_part.items() if each == value)
+                yield _View(f"{column}: {value}", mine, is_mean)
     for part in parts:
-        yield _View(part.name, rows.filter(pl.col("part") == part.name))
+        yield _View(part.name, frozenset([part.name]), is_part=True)
 
 
-def _coded(rows: pl.DataFrame) -> pl.DataFrame:
-    """Label names to whole numbers, and a unit for every row."""
-    columns = [rows.get_column(name).to_numpy() for name in ("part", "target", "prediction")]
-    target, prediction = code_labels(*columns)
-    return rows.with_columns(
-        pl.Series("target", target),
-        pl.Series("prediction", prediction),
-        pl.col("unit").fill_null(pl.col("id")),
-    )
-
-
-def _score(view: _View, name: str, metric: Metric, is_primary: bool) -> Score:
+def _score(view: _View, rows: pl.DataFrame, name: str, metric: Metric, is_primary: bool) -> Score:
     """Repeats are further answers about the same units, so a unit is drawn with all of them."""
-    rows = view.rows
+    is_mean = view.is_mean and metric.uses != "whole"
+    if metric.uses != "whole":
+        rows = rows.filter(pl.col("part").is_in(view.parts))
     items = Items(
         target=rows["target"].to_numpy(),
         unit=rows["unit"].to_numpy(),
-        part=rows["part"].to_numpy() if view.is_mean else None,
-        score="mean" if view.is_mean else "pooled",
+        part=rows["part"].to_numpy() if is_mean else None,
+        score="mean" if is_mean else "pooled",
     )
     prediction = rows["prediction"].to_numpy()
     found = interval(items, prediction, metric)

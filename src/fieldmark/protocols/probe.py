@@ -1,44 +1,47 @@
 """How is a frozen backbone with a light probe asked a task?
 
 Features of the training images fit the normalisation and the probe, features of the test images are
-predicted; one probe per part and repeat. Nothing of a test image ever reaches a fit.
+predicted; one probe per part and repeat, or one for all parts where they are learnt together.
+Nothing of a test image ever reaches a fit.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from threadpoolctl import threadpool_limits
 
-from fieldmark.embed import EmbedOptions
-from fieldmark.errors import DataError, FieldmarkError, UsageError
-from fieldmark.probes import Normaliser, load_probe
+from fieldmark.embed import EmbedOptions, PatchFeatures
+from fieldmark.errors import DataError, UsageError
+from fieldmark.probes import Normaliser
 from fieldmark.progress import Progress
 from fieldmark.protocols._features import RowFeatures, embed_rows
+from fieldmark.protocols._fit import Fitted, device_of, fit_probe, new_probe
 from fieldmark.protocols._items import (
     Draw,
     PartItems,
     content_of,
     draw_test,
     draw_train,
+    kinds_of,
     rows_of,
 )
+from fieldmark.protocols._joint import ask_jointly
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.registry import is_file_reference, short_name
+from fieldmark.protocols._reject import choose_threshold
+from fieldmark.protocols._repeats import ask_together
 from fieldmark.tasks import ProbeBlock, Task
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
 
-SMALL_FIT = 20_000_000
-"""values in the training matrix, above which several BLAS threads pay"""
 SUMMARY = "a frozen backbone's features, a light classifier on top"
+Answer = tuple[pl.DataFrame, np.ndarray, np.ndarray]
+"""rows asked about, labels, certainties"""
 
 
 def why_not(task: Task, draw: Draw) -> str | None:
@@ -62,51 +65,151 @@ def run(
     progress: Progress,
 ) -> Iterator[PartPredictions]:
     """The predictions of each part, as they come."""
-    if task.probe is None:
+    block = task.probe
+    if block is None:
         raise UsageError(f"task {task.task!r} has no `probe` block.")
+    seen = PatchFeatures(model) if block.features == "patches" else model
     rows = rows_of(task, parts, draw)
-    features = embed_rows(model, root, rows, options, progress, task.probe.pool)
+    features = embed_rows(seen, root, rows, options, progress, block.pool)
     progress.start(f"{task.task} with {model.name}", len(parts))
-    for part in parts:
-        began = time.monotonic()
-        predictions = _ask_part(task, task.probe, part, draw, features)
+    began = time.monotonic()
+    for predictions in _ask(task, block, parts, draw, features, device_of(model)):
         progress.advance()
-        yield predictions.timed(time.monotonic() - began)
+        now = time.monotonic()
+        yield predictions.timed(now - began)
+        began = time.monotonic()
 
 
-def _ask_part(
-    task: Task, block: ProbeBlock, part: PartItems, draw: Draw, features: RowFeatures
-) -> PartPredictions:
-    name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
-    columns: list[pl.DataFrame] = []
-    n_train, notes = [], dict[str, Any]()
-    for repeat in range(draw.repeats):
-        test = draw_test(task, part, draw, repeat)
-        test = features.readable(test, f"{name}: none of the {{}} test")
-        if block.leave_one_out:
-            train = test
-            answer, sure, asked = _leave_one_out(task, block, test, features)
-            notes["coverage"] = len(asked) / len(test)
-        else:
-            drawn = draw_train(task, part, draw, repeat)
-            train = features.readable(drawn, f"{name}: none of the {{}} training")
-            _refuse_lost_classes(name, drawn, train)
-            asked = test
-            answer, sure = _fit_predict(task, block, train, test, features)
-            unseen = ~test.get_column("target").is_in(train["target"].unique().to_list())
-            notes["n_test_of_unseen_classes"] = int(unseen.sum())
-        n_train.append(len(train))
-        columns.append(
-            asked.select("id", "target", "unit").with_columns(
+def _ask(
+    task: Task,
+    block: ProbeBlock,
+    parts: Sequence[PartItems],
+    draw: Draw,
+    features: RowFeatures,
+    device: str,
+) -> Iterator[PartPredictions]:
+    if parts and parts[0].is_joint:
+        yield from ask_jointly(task, block, parts, draw, features, device)
+        return
+    for part in parts:
+        asking = _Asking(task, block, part, draw, features, device)
+        yield asking.ask()
+
+
+class _Asking:
+    """One part on its way from rows to predictions."""
+
+    def __init__(
+        self,
+        task: Task,
+        block: ProbeBlock,
+        part: PartItems,
+        draw: Draw,
+        features: RowFeatures,
+        device: str,
+    ) -> None:
+        self.task, self.block, self.part, self.draw = task, block, part, draw
+        self.features, self.device = features, device
+        self.name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
+        self.n_train: list[int] = []
+        self.notes: dict[str, Any] = {}
+
+    def ask(self) -> PartPredictions:
+        frames = [
+            rows.select("id", "target", "unit").with_columns(
                 pl.Series("prediction", answer, pl.String),
                 pl.Series("score", sure, pl.Float64),
                 pl.lit(repeat).alias("repeat"),
             )
+            for repeat, (rows, answer, sure) in enumerate(self._answers())
+        ]
+        self.notes["content"] = content_of(self.task, self.part, self.draw, self.features.keys)
+        kinds = kinds_of(self.part)
+        if kinds:
+            self.notes["kinds"] = kinds
+        if self.features.bad:
+            self.notes["n_bad_images"] = len(self.features.bad)
+        return PartPredictions(
+            self.part.name,
+            pl.concat(frames),
+            min(self.n_train),
+            self.notes,
+            groups=self.part.groups,
         )
-    notes["content"] = content_of(task, part, draw, features.keys)
-    if features.bad:
-        notes["n_bad_images"] = len(features.bad)
-    return PartPredictions(part.name, pl.concat(columns), min(n_train), notes, groups=part.groups)
+
+    def _answers(self) -> Iterator[Answer]:
+        """One answer per repeat."""
+        repeats = range(self.draw.repeats)
+        if self.block.leave_one_out:
+            yield from (self._leave_one_out(self._test(repeat)) for repeat in repeats)
+            return
+        drawn = (self._drawn(repeat) for repeat in repeats)
+        probe = new_probe(self.task, self.block)
+        if self.draw.repeats > 1 and hasattr(probe, "predict_repeats") and not self.block.reject:
+            every = list(drawn)
+            answers = ask_together(probe, self.block, every, self.features)
+            for (_, test), (answer, sure) in zip(every, answers, strict=True):
+                yield test, answer, sure
+            return
+        for train, test in drawn:
+            answer, sure = self._fit_predict(train, test)
+            yield test, answer, sure
+
+    def _test(self, repeat: int) -> pl.DataFrame:
+        rows = draw_test(self.task, self.part, self.draw, repeat)
+        return self.features.readable(rows, f"{self.name}: none of the {{}} test")
+
+    def _train(self, repeat: int) -> pl.DataFrame:
+        drawn = draw_train(self.task, self.part, self.draw, repeat)
+        train = self.features.readable(drawn, f"{self.name}: none of the {{}} training")
+        _refuse_lost_classes(self.name, drawn, train)
+        self.n_train.append(len(train))
+        return train
+
+    def _drawn(self, repeat: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+        test, train = self._test(repeat), self._train(repeat)
+        is_seen = test.get_column("target").is_in(train["target"].unique().to_list())
+        self.notes["n_test_of_unseen_classes"] = int((~is_seen).sum())
+        return train, test
+
+    def _fit(self, train: pl.DataFrame) -> Fitted:
+        x, y = self.features.matrix(train), train["target"].to_numpy()
+        return fit_probe(self.task, self.block, x, y, self.device)
+
+    def _fit_predict(
+        self, train: pl.DataFrame, test: pl.DataFrame
+    ) -> tuple[np.ndarray, np.ndarray]:
+        label = self.block.reject
+        if label:
+            train = train.filter(pl.col("target") != label)
+        answer, sure = self._fit(train).ask_labels(self.features.matrix(test))
+        if label:
+            kinds = kinds_of(self.part)
+            threshold = choose_threshold(self.task, train, self.features, self._fit, kinds)
+            answer = threshold.apply(answer, sure, label)
+            self.notes["reject_below"] = threshold.value
+            self.notes["n_rejected"] = int((answer == label).sum())
+        return answer, sure
+
+    def _leave_one_out(self, rows: pl.DataFrame) -> Answer:
+        """Answers for every row whose label occurs again; the others stay in the gallery."""
+        x = self.features.matrix(rows)
+        probe = new_probe(self.task, self.block)
+        if not hasattr(probe, "predict_leave_one_out"):
+            raise UsageError(
+                f"task {self.task.task!r}: probe {self.block.classifier!r} cannot leave one out."
+            )
+        probe.fit(Normaliser(self.block.normalise).fit(x).transform(x), rows["target"].to_numpy())
+        answer, sure = probe.predict_leave_one_out()
+        has_mate = rows.get_column("target").is_duplicated()
+        if not has_mate.any():
+            raise DataError(
+                f"task {self.task.task!r}: no label occurs twice, so nothing can be found again."
+            )
+        self.n_train.append(len(rows))
+        self.notes["coverage"] = has_mate.sum() / len(rows)
+        mask = has_mate.to_numpy()
+        return rows.filter(has_mate), answer[mask], sure[mask]
 
 
 def _refuse_lost_classes(name: str, drawn: pl.DataFrame, train: pl.DataFrame) -> None:
@@ -117,90 +220,3 @@ def _refuse_lost_classes(name: str, drawn: pl.DataFrame, train: pl.DataFrame) ->
             f"{name}: without the images that cannot be read, all {len(train)} training images "
             f"have the label {has[0]!r}: at least two classes are needed."
         )
-
-
-def _fit_predict(
-    task: Task,
-    block: ProbeBlock,
-    train: pl.DataFrame,
-    test: pl.DataFrame,
-    features: RowFeatures,
-) -> tuple[np.ndarray, np.ndarray]:
-    x_train, x_test = features.matrix(train), features.matrix(test)
-    normaliser = Normaliser(block.normalise).fit(x_train)
-    with _fitting_threads(x_train), _told_by_name(block.classifier):
-        probe = _probe(task, block).fit(normaliser.transform(x_train), train["target"].to_numpy())
-        x_test = normaliser.transform(x_test)
-        answer = _checked(block.classifier, probe.predict(x_test), len(test))
-        return answer, _certainty(probe, x_test)
-
-
-@contextmanager
-def _told_by_name(classifier: str) -> Iterator[None]:
-    """Whatever a user's probe raises, with its name, in one line."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, FieldmarkError) or not is_file_reference(classifier):
-            raise
-        first = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
-        raise UsageError(
-            f"probe {short_name(classifier)!r} failed: {type(error).__name__}: {first} "
-            "(--debug shows where)."
-        ) from error
-
-
-def _checked(classifier: str, answer: Any, n: int) -> np.ndarray:
-    """One label, or None for no answer, per image."""
-    labels = np.asarray(answer, dtype=object)
-    if labels.shape != (n,):
-        raise UsageError(
-            f"probe {short_name(classifier)!r} gave predictions of shape {labels.shape} for {n} "
-            f"images, expected ({n},)."
-        )
-    odd = [each for each in labels if each is not None and not isinstance(each, str)]
-    if odd:
-        raise UsageError(
-            f"probe {short_name(classifier)!r} predicted {odd[0]!r}, expected one of the labels "
-            "it was trained with."
-        )
-    return labels
-
-
-def _fitting_threads(x_train: np.ndarray) -> AbstractContextManager[Any]:
-    """One thread for small fits: two made a 192 × 192 ridge grid 9 × slower on two busy cores."""
-    is_small = x_train.size < SMALL_FIT
-    return threadpool_limits(1) if is_small else nullcontext()
-
-
-def _certainty(probe: Any, x_test: np.ndarray) -> np.ndarray:
-    """How sure the probe is of each answer; not known for a user's probe that does not say."""
-    if hasattr(probe, "predict_score"):
-        return np.asarray(probe.predict_score(x_test), np.float64)
-    return np.full(len(x_test), np.nan)
-
-
-def _leave_one_out(
-    task: Task, block: ProbeBlock, rows: pl.DataFrame, features: RowFeatures
-) -> tuple[np.ndarray, np.ndarray, pl.DataFrame]:
-    """Answers for every row whose label occurs again; the others stay in the gallery."""
-    x = features.matrix(rows)
-    probe = _probe(task, block)
-    if not hasattr(probe, "predict_leave_one_out"):
-        raise UsageError(f"task {task.task!r}: probe {block.classifier!r} cannot leave one out.")
-    probe.fit(Normaliser(block.normalise).fit(x).transform(x), rows["target"].to_numpy())
-    answer, sure = probe.predict_leave_one_out()
-    has_mate = rows.get_column("target").is_duplicated()
-    if not has_mate.any():
-        raise DataError(
-            f"task {task.task!r}: no label occurs twice, so nothing can be found again."
-        )
-    mask = has_mate.to_numpy()
-    return answer[mask], sure[mask], rows.filter(has_mate)
-
-
-def _probe(task: Task, block: ProbeBlock) -> Any:
-    try:
-        return load_probe(block.classifier, block.params)
-    except FieldmarkError as error:
-        raise UsageError(f"task {task.task!r}, key 'probe': {error}") from error

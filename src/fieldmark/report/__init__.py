@@ -11,23 +11,40 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
+    from fieldmark.report.compare import Question, compare_models
+    from fieldmark.report.compare_text import comparison_text, plain_comparison
+    from fieldmark.report.published import match_published, plain_published, published_text
     from fieldmark.report.rows import Row, Table, plain_rows, read_table
+    from fieldmark.report.slices import STORED, sliced
     from fieldmark.report.table import long_table, part_table, wide_table
 
 __all__ = [
+    "STORED",
+    "Question",
     "Row",
     "Table",
+    "compare_models",
+    "comparison_text",
     "long_table",
+    "match_published",
     "part_table",
+    "plain_comparison",
+    "plain_published",
     "plain_rows",
+    "published_text",
     "read_table",
+    "sliced",
     "wide_table",
 ]
 
 __getattr__ = exports(
     __name__,
     {
+        "compare": ("Question", "compare_models"),
+        "compare_text": ("comparison_text", "plain_comparison"),
+        "published": ("match_published", "plain_published", "published_text"),
         "rows": ("Row", "Table", "plain_rows", "read_table"),
+        "slices": ("STORED", "sliced"),
         "table": ("long_table", "part_table", "wide_table"),
     },
 )

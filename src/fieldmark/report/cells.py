@@ -15,7 +15,7 @@ from fieldmark.store import Score
 
 MISSING = "–"
 UNDEFINED = "undefined"
-TIED, UNANSWERED = "*", "†"
+UNANSWERED = "†"
 
 
 def number(value: float, score: Score) -> str:
@@ -38,7 +38,7 @@ def interval_cell(score: Score) -> str:
 
 
 def marks(row: Row) -> str:
-    return (TIED if row.is_tied else "") + (UNANSWERED if row.outcomes else "")
+    return (f" {row.tier}" if row.tier else "") + (UNANSWERED if row.outcomes else "")
 
 
 def column_of_cells(rows: Sequence[Row | None]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
 
 GAP = "  "
 _CONTROL = dict.fromkeys((*range(32), 127), " ")
@@ -19,9 +20,10 @@ def text_width(text: str) -> int:
     >>> text_width("fox"), text_width("狐"), text_width("e\u0301")
     (3, 2, 1)
     """
-    return sum(_places(each) for each in text)
+    return len(text) if text.isascii() else sum(map(_places, text))
 
 
+@cache
 def _places(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0

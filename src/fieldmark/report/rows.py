@@ -14,7 +14,7 @@ from typing import Any
 
 from fieldmark import draws
 from fieldmark.errors import UnknownName
-from fieldmark.report.ties import Judge, by_paired_test, tied_runs
+from fieldmark.report.tiers import BEST, tier_runs
 from fieldmark.store import Run, RunFilter, RunSpec, Score, Store
 
 _ROW_FACTS = ("model", "model_version")
@@ -31,10 +31,16 @@ class Row:
     """the model's name; with its version where several are shown"""
     column: str
     """the heading: the task and, on lines of their own, what differs between its columns"""
-    is_tied: bool | None = None
-    """not distinguishable from the best of its column; None: not compared"""
+    tier: str | None = None
+    """A for those not distinguishable from the best of the column, B for the best of the rest and
+    those not distinguishable from it, ...; None: not compared"""
     outcomes: Mapping[str, int] = field(default_factory=dict)
     """how many items had which outcome, where not all were answered"""
+
+    @property
+    def is_tied(self) -> bool | None:
+        """Not distinguishable from the best of its column; None: not compared."""
+        return None if self.tier is None else self.tier == BEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +57,12 @@ def read_table(
     where: RunFilter | None = None,
     metric: str = "",
     by_part: bool = False,
-    judge: Judge | None = by_paired_test,
+    compare: bool = True,
 ) -> Table:
     """The finished runs asked for with their primary scores, or with those of `metric`.
 
-    `by_part` gives every part and group of parts a row of its own. Without a judge nothing is
-    compared, which saves reading predictions.
+    `by_part` gives every part and group of parts a row of its own. Without `compare`
+    there are no tiers, which saves reading predictions.
     """
     where = where or RunFilter()
     _check_names(store, where)
@@ -67,8 +73,8 @@ def read_table(
         known = {score.metric for scores in store.scores(where).values() for score in scores}
         raise UnknownName("metric of these runs", metric, known)
     rows = [_with_outcomes(store, row) for row in rows]
-    if judge is not None and not by_part:
-        rows = _with_ties(store, rows, judge)
+    if compare and not by_part:
+        rows = _with_tiers(store, rows)
     states = [run.state for run in runs if run.state != "done"]
     return Table(tuple(rows), {state: states.count(state) for state in sorted(set(states))})
 
@@ -87,6 +93,7 @@ def _plain(row: Row) -> dict[str, Any]:
     return {
         **asked,
         **found,
+        "tier": row.tier,
         "is_tied_with_best": row.is_tied,
         "n_items": row.run.n_items,
         "n_answered": row.run.n_ok,
@@ -185,24 +192,14 @@ def _with_outcomes(store: Store, row: Row) -> Row:
     return replace(row, outcomes=store.outcomes(row.run.id))
 
 
-def _with_ties(store: Store, rows: Sequence[Row], judge: Judge) -> list[Row]:
+def _with_tiers(store: Store, rows: Sequence[Row]) -> list[Row]:
     columns: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         columns.setdefault((row.column, row.score.metric), []).append(row)
-    tied: dict[int, bool] = {}
+    tier: dict[int, str] = {}
     for (_, metric), mine in columns.items():
-        found = tied_runs(store, [row.run for row in mine], metric, judge)
-        if found is not None:
-            best = min(mine, key=_from_best).run.id
-            tied |= {row.run.id: row.run.id in {*found, best} for row in mine}
-    return [replace(row, is_tied=tied.get(row.run.id)) for row in rows]
-
-
-def _from_best(row: Row) -> float:
-    """Smaller is better; what is not defined comes last."""
-    if math.isnan(row.score.value):
-        return math.inf
-    return -row.score.value if row.score.higher_is_better else row.score.value
+        tier |= tier_runs(store, [row.run for row in mine], metric) or {}
+    return [replace(row, tier=tier.get(row.run.id)) for row in rows]
 
 
 def _check_names(store: Store, where: RunFilter) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from fieldmark.report.cells import MISSING, arrow, column_of_cells, interval_cell, marks, number
 from fieldmark.report.columns import GAP, align, text_width
+from fieldmark.report.decision import decision
 from fieldmark.report.ranking import rank_models
 from fieldmark.report.rows import Row, Table, task_name
 from fieldmark.report.signature import signatures
@@ -37,7 +38,7 @@ def wide_table(table: Table, width: int = 80) -> str:
     return "\n".join([*lines, "", *_footer(table, width, "±", *("–" * has_gaps))])
 
 
-def part_table(table: Table, width: int = 80) -> str:
+def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
     """For each task: its parts and groups of parts × models. Wants `read_table(by_part=True)`."""
     sections = []
     for column in dict.fromkeys(_heading(row) for row in table.rows):
@@ -50,7 +51,7 @@ def part_table(table: Table, width: int = 80) -> str:
         cells = {
             model: column_of_cells([grid.get((part, model)) for part in parts]) for model in models
         }
-        labels = {"part": [part or WHOLE for part in parts]}
+        labels = {heading: [part or WHOLE for part in parts]}
         sections += [column.replace("\n", GAP), *_blocks(labels, {}, cells, width), ""]
     return "\n".join([*sections, *_footer(table, width, "±")]) if sections else ""
 
@@ -91,7 +92,7 @@ def _facts(row: Row) -> dict[str, str]:
         "n": f"{score.n:,}",
         "units": MISSING if score.n_units is None else f"{score.n_units:,}",
         "answered": MISSING if math.isnan(share) else f"{100 * share:.1f} %",
-        "": marks(row),
+        "": marks(row).strip(),
     }
 
 
@@ -138,7 +139,9 @@ def _column_width(name: str, column: Sequence[str]) -> int:
 
 def _footer(table: Table, width: int, *signs: str) -> list[str]:
     legend = textwrap.wrap(" · ".join(_legend(table.rows, signs)), width)
-    return [*legend, *_unanswered(table.rows), *_left_out(table), *signatures(table.rows)]
+    use = textwrap.wrap(decision(table.rows), width)
+    about = [*legend, *_unanswered(table.rows), *_left_out(table), *signatures(table.rows)]
+    return [*use, "", *about] if use else about
 
 
 def _legend(rows: Sequence[Row], signs: Sequence[str]) -> Iterator[str]:
@@ -154,8 +157,8 @@ def _legend(rows: Sequence[Row], signs: Sequence[str]) -> Iterator[str]:
     yield "n items tested"
     if MISSING in signs:
         yield f"{MISSING} not run (models with gaps come last)"
-    if any(row.is_tied for row in rows):
-        yield "* not distinguishable from the best of its column"
+    if any(row.tier for row in rows):
+        yield "letters: tiers; within one, no model can be told from its best"
 
 
 def _unanswered(rows: Sequence[Row]) -> Iterator[str]:

@@ -34,7 +34,7 @@ def by_paired_test(items: Any, predictions: Any, metric: Any) -> Ties:
 def tied_runs(store: Store, runs: Sequence[Run], metric: str, judge: Judge) -> set[int] | None:
     """The best run and those not distinguishable from it; None where they cannot be compared."""
     from fieldmark.metrics import load_metric
-    from fieldmark.stats import code_labels
+    from fieldmark.protocols import arrange, recorded_kinds
 
     if len(runs) < 2:
         return None
@@ -45,10 +45,14 @@ def tied_runs(store: Store, runs: Sequence[Run], metric: str, judge: Judge) -> s
     frame = _paired(store, runs)
     if frame is None or frame.is_empty():
         return None
-    names = ["part", "target", *(f"answer {number}" for number in range(len(runs)))]
-    target, *answers = code_labels(*(frame[name].to_numpy() for name in names))
-    by_run = {str(run.id): codes for run, codes in zip(runs, answers, strict=True)}
-    ties = judge(_items(frame, target, _rule(runs[0])), by_run, function)
+    kinds: dict[str, str] = {}
+    for run in runs if function.uses == "kinds" else ():
+        kinds |= recorded_kinds(store.finished_parts(run.id))
+    names = [f"answer {number}" for number in range(len(runs))]
+    frame, function = arrange(frame, names, function, kinds)
+    by_run = {str(run.id): frame[name].to_numpy() for run, name in zip(runs, names, strict=True)}
+    rule = "pooled" if function.uses == "whole" else _rule(runs[0])
+    ties = judge(_items(frame, frame["target"].to_numpy(), rule), by_run, function)
     return {int(name) for name in ties.tied}
 
 
@@ -65,7 +69,8 @@ def _paired(store: Store, runs: Sequence[Run]) -> pl.DataFrame | None:
         if rule not in ("mean", "pooled"):
             frame = frame.filter(pl.col("part") == rule)
         answer = pl.col("prediction").alias(f"answer {number}")
-        answers = frame.select(*_KEY, "target", "unit", answer)
+        sure = pl.col("score").alias(f"score answer {number}")
+        answers = frame.select(*_KEY, "target", "unit", answer, sure)
         if paired is None:
             paired = answers
         else:

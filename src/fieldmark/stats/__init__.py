@@ -4,27 +4,52 @@ Items that share a unit (burst, camera, individual, observation) are one draw fr
 units are resampled, never single frames. Every score has an interval that contains it; two models
 are compared on the same items with the same draws. The tests repeat the simulation behind each
 choice. A metric is any function `f(target, prediction, weight) -> float`; its attributes `kind`,
-`bounds` and `direction` are used where it has them.
+`bounds`, `direction` and `closed_form` are used where it has them.
 """
 
 from __future__ import annotations
 
+from fieldmark.stats._compare import Comparison, compare
+from fieldmark.stats._correction import benjamini_hochberg, holm
 from fieldmark.stats._interval import Interval, bootstrap, interval, wilson
 from fieldmark.stats._items import Items, code_labels, estimate
 from fieldmark.stats._paired import Difference, Ties, paired_difference, ties_with_best
+from fieldmark.stats._power import items_to_detect
+from fieldmark.stats._ranks import Place, Ranks, kendall_tau, rank_intervals
+from fieldmark.stats._repeats import VarianceParts, variance_parts
+from fieldmark.stats._replicates import replicate_scores
 from fieldmark.stats._resample import Resampling
+from fieldmark.stats._tiers import Tiers, tier_letter, tiers
+from fieldmark.stats._weak import WeakCoverage, weak_coverage
 
 __all__ = [
+    "Comparison",
     "Difference",
     "Interval",
     "Items",
+    "Place",
+    "Ranks",
     "Resampling",
+    "Tiers",
     "Ties",
+    "VarianceParts",
+    "WeakCoverage",
+    "benjamini_hochberg",
     "bootstrap",
     "code_labels",
+    "compare",
     "estimate",
+    "holm",
     "interval",
+    "items_to_detect",
+    "kendall_tau",
     "paired_difference",
+    "rank_intervals",
+    "replicate_scores",
+    "tier_letter",
+    "tiers",
     "ties_with_best",
+    "variance_parts",
+    "weak_coverage",
     "wilson",
 ]

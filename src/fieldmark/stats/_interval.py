@@ -1,9 +1,9 @@
 """Between which values does the true score lie, 19 times out of 20?
 
 A share without clusters: Wilson's interval (normal theory covers 81 % of n=30, p=.9 where it
-claims 95). Everything else: a percentile bootstrap over units, moved onto the estimate because
-resamples lose rare classes and sit below it, and widened for few units as Student's t widens a
-mean's. The interval always contains its estimate.
+claims 95). Means over classes: `_class_interval`. Everything else: a percentile bootstrap over
+units, moved onto the estimate because resamples lose rare classes and sit below it, and widened for
+few units as Student's t widens a mean's. The interval always contains its estimate.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from statistics import NormalDist
 import numpy as np
 from scipy.special import ndtr, stdtrit
 
+from fieldmark.stats._class_interval import class_limits
+from fieldmark.stats._class_replicates import replicate_classes
+from fieldmark.stats._influence import form_of
 from fieldmark.stats._items import Items, Metric, estimate, item_values, weighted_score
 from fieldmark.stats._resample import Resampling, cell_kinds, mean_kinds
+from fieldmark.stats._wilson import wilson_limits
 
 _DEFAULT = Resampling()
 
@@ -28,7 +32,7 @@ class Interval:
     low: float
     high: float
     method: str
-    """"wilson" or "bootstrap" """
+    """"wilson", "leave-one-out" or "bootstrap" """
     n: int
     n_units: int
     """independent units among the n items"""
@@ -49,12 +53,7 @@ def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
         raise ValueError(f"{hits} hits of {n}: expected 0 <= hits <= n.")
     if n == 0:
         return Interval(0.0, 1.0, "wilson", 0, 0)
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share, shrink = hits / n, 1 + z * z / n
-    centre = (share + z * z / (2 * n)) / shrink
-    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / shrink
-    low = 0.0 if hits == 0 else min(centre - half, share)
-    high = 1.0 if hits == n else max(centre + half, share)
+    low, high = wilson_limits(hits / n, n, NormalDist().inv_cdf((1 + level) / 2))
     return Interval(low, high, "wilson", n, n)
 
 
@@ -63,6 +62,10 @@ def interval(
 ) -> Interval:
     """The interval of a score by the method that fits it."""
     n = len(items.target)
+    if n and form_of(metric) in ("recall", "f1"):
+        low, high = class_limits(items, prediction, metric, resampling.level)
+        value = estimate(items, prediction, metric)
+        return Interval(min(low, value), max(high, value), "leave-one-out", n, count_units(items))
     value_n = item_values(metric, items.target, prediction)
     is_simple = items.score == "pooled" and n == count_units(items)
     if is_simple and value_n is not None and np.isin(value_n, (0, 1)).all():
@@ -80,6 +83,8 @@ def bootstrap(
     value_n = item_values(metric, items.target, prediction)
     if value_n is not None:
         replicate_r = replicate_mean(items, value_n, resampling)
+    elif form_of(metric):
+        replicate_r = replicate_classes(items, np.asarray(prediction), metric, resampling)
     else:
         cells = cell_kinds(items, prediction)
         statistic = weighted_score(items, metric, cells.part, *cells.columns.T)

@@ -41,11 +41,12 @@ class Items:
         """A number per item, 0 up, in the order the parts sort."""
         if self.part is None:
             return np.zeros(len(self.target), np.intp)
-        return np.unique(np.asarray(self.part), return_inverse=True)[1]
+        return _number_values(np.asarray(self.part))
 
     def unit_codes(self) -> np.ndarray:
         """A number per item, 0 up, equal for items of one unit and part."""
-        return number_rows(self.part_codes(), _number_units(self.unit, len(self.target)))[1]
+        unit_n = _number_units(self.unit, len(self.target))
+        return unit_n if self.part is None else number_rows(self.part_codes(), unit_n)[1]
 
 
 def estimate(items: Items, prediction: np.ndarray, metric: Metric) -> float:
@@ -93,6 +94,8 @@ def item_values(metric: Metric, target: np.ndarray, prediction: np.ndarray) -> n
     if getattr(metric, "kind", "other") != "mean":
         return None
     target, prediction = np.asarray(target), np.asarray(prediction)
+    if getattr(metric, "closed_form", "") == "right":
+        return np.asarray(target == prediction, np.float64)
     first_c, cell_n = number_rows(target, prediction)
     value_c = np.array([metric(target[[c]], prediction[[c]], np.ones(1)) for c in first_c])
     return np.asarray(value_c[cell_n], np.float64)
@@ -100,18 +103,35 @@ def item_values(metric: Metric, target: np.ndarray, prediction: np.ndarray) -> n
 
 def number_rows(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where each distinct row occurs first, and the number of every row, 0 up as the rows sort."""
-    first_c, code_n = np.unique(columns[0], return_index=True, return_inverse=True)[1:]
+    code_n = _number_values(np.asarray(columns[0]))
     for column in columns[1:]:
-        values, each_n = np.unique(column, return_inverse=True)
-        paired_n = code_n * len(values) + each_n
-        first_c, code_n = np.unique(paired_n, return_index=True, return_inverse=True)[1:]
+        each_n = _number_values(np.asarray(column))
+        code_n = _number_values(code_n * (int(each_n.max(initial=0)) + 1) + each_n)
+    first_c = np.zeros(int(code_n.max(initial=-1)) + 1, np.intp)
+    first_c[code_n[::-1]] = np.arange(len(code_n))[::-1]  # the first of equal rows is written last
     return first_c, code_n
+
+
+def _number_values(column: np.ndarray) -> np.ndarray:
+    """As the inverse of `np.unique`, without sorting whole numbers that lie close together."""
+    if column.dtype.kind not in "iu" or not len(column):
+        return np.unique(column, return_inverse=True)[1]
+    least = int(column.min())
+    width = int(column.max()) - least + 1
+    if width > 16 * len(column) + 1000:
+        return np.unique(column, return_inverse=True)[1]
+    is_used = np.zeros(width, bool)
+    place_n = column.astype(np.int64) - least
+    is_used[place_n] = True
+    return np.asarray((np.cumsum(is_used) - 1)[place_n])
 
 
 def _number_units(unit: np.ndarray | None, n: int) -> np.ndarray:
     if unit is None:
         return np.arange(n)
     unit = np.asarray(unit)
+    if unit.dtype.kind in "iu" and n:
+        return _number_values(unit)
     is_missing = np.asarray(unit != unit)  # NaN
     if unit.dtype == object:
         is_missing = np.array([each is None or each != each for each in unit], dtype=bool)

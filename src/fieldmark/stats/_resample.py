@@ -15,6 +15,7 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from fieldmark import draws
+from fieldmark.stats._counts import draw_counts
 from fieldmark.stats._items import Items, number_rows
 
 _BLOCK_ENTRIES = 1 << 21
@@ -58,9 +59,7 @@ class Kinds:
         n_block = max(1, _BLOCK_ENTRIES // len(self.count))
         for start in range(0, settings.draws, n_block):
             n = min(n_block, settings.draws - start)
-            yield np.hstack(
-                [random.multinomial(each.sum(), each / each.sum(), size=n) for each in groups]
-            )
+            yield np.hstack([draw_counts(random, each, n) for each in groups])
 
     def halved(self, settings: Resampling, purpose: str) -> Iterator[np.ndarray]:
         """How many units of each kind fall to one of two equal sides (draws × kinds), in blocks."""
@@ -116,6 +115,8 @@ class CellKinds:
     def weights(self, count_rk: np.ndarray) -> np.ndarray:
         """How often each cell occurs when each kind of unit occurs so often, per resample."""
         n_cells, n_kinds = len(self.part), len(self.kinds.count)
+        if n_cells == n_kinds == len(self.cell_of_entry):  # each unit is one item
+            return np.asarray(count_rk, np.float64)
         ones = np.ones(len(self.cell_of_entry))
         cells_in_kind = coo_array(
             (ones, (self.cell_of_entry, self.kind_of_entry)), shape=(n_cells, n_kinds)
@@ -125,8 +126,15 @@ class CellKinds:
     def values(
         self, counts: Iterator[np.ndarray], statistic: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """The statistic of every resample."""
-        return np.concatenate([statistic(self.weights(block)) for block in counts])
+        """The statistic of every resample; of scores there are as many cells as items."""
+        n = max(1, _BLOCK_ENTRIES // len(self.part))
+        return np.concatenate(
+            [
+                statistic(self.weights(block[start : start + n]))
+                for block in counts
+                for start in range(0, len(block), n)
+            ]
+        )
 
 
 def cell_kinds(items: Items, *predictions: np.ndarray) -> CellKinds:
@@ -134,8 +142,13 @@ def cell_kinds(items: Items, *predictions: np.ndarray) -> CellKinds:
     columns = np.stack([items.target, *predictions], axis=1)
     part_n = items.part_codes()
     first_c, cell_n = number_rows(part_n, *columns.T)
-    part_c = part_n[first_c]
-    content = _contents(items.unit_codes(), cell_n)
+    part_c, unit_n = part_n[first_c], items.unit_codes()
+    if unit_n.max() + 1 == len(unit_n):  # each unit is one item: a kind is a cell
+        each_c = np.arange(len(part_c))
+        return CellKinds(
+            Kinds(np.bincount(cell_n), part_c), part_c, columns[first_c], each_c, each_c
+        )
+    content = _contents(unit_n, cell_n)
     kinds = sorted(content)
     return CellKinds(
         Kinds(np.array([content[each] for each in kinds]), part_c[[each[0] for each in kinds]]),
@@ -148,8 +161,6 @@ def cell_kinds(items: Items, *predictions: np.ndarray) -> CellKinds:
 
 def _contents(unit_n: np.ndarray, cell_n: np.ndarray) -> Counter[tuple[int, ...]]:
     """How many units have which cells."""
-    if unit_n.max() + 1 == len(unit_n):
-        return Counter({(cell,): int(n) for cell, n in enumerate(np.bincount(cell_n))})
     order = np.lexsort((cell_n, unit_n))
     edges = np.flatnonzero(np.diff(unit_n[order])) + 1
     return Counter(tuple(each.tolist()) for each in np.split(cell_n[order], edges))

@@ -36,31 +36,42 @@ class Answers:
     """0: the item itself"""
     prediction_mn: np.ndarray
     """0: no answer"""
-    score_mn: np.ndarray
-    """how sure; NaN: not known"""
+    score_mn: np.ndarray | None = None
+    """how sure; NaN: not known; None: not asked for"""
 
     def taken(self, which: np.ndarray) -> Answers:
-        """Only some of the items."""
-        return Answers(**{each.name: getattr(self, each.name)[..., which] for each in fields(self)})
+        """Only the items where `which` is true."""
+        if which.all():
+            return self
+        columns = {each.name: getattr(self, each.name) for each in fields(self)}
+        some: dict[str, Any] = {
+            k: None if each is None else each[..., which] for k, each in columns.items()
+        }
+        return Answers(**some)
 
 
 def select_answers(database: Database, runs: Sequence[int], with_scores: bool = False) -> Answers:
-    """The items that all runs were asked, in the order of part and repeat numbers."""
+    """The items that all runs (one at least) were asked, in the order of part and repeat."""
     pieces = _pieces(database, runs, with_scores)
     asked = _asked(database, {each.items for mine in pieces.values() for each in mine.values()})
     found = [
-        _joined(where, [mine[run] for run in runs], asked)
+        _joined(where, [mine[run] for run in runs], asked, with_scores)
         for where, mine in sorted(pieces.items())
         if len(mine) == len(set(runs))
     ]
     if not found:
-        none = Asked(*[np.empty(0, NUMBER)] * 3)
-        found = [_joined((0, 0), [_Piece(0, b"", None)] * len(runs), {0: none})]
-    columns = {
-        each.name: np.concatenate([getattr(one, each.name) for one in found], axis=-1)
-        for each in fields(Answers)
+        nothing = Asked(*[np.empty(0, NUMBER)] * 3)
+        found = [_joined((0, 0), [_Piece(0, b"", None)] * len(runs), {0: nothing}, with_scores)]
+    return found[0] if len(found) == 1 else _chained(found)
+
+
+def _chained(found: Sequence[Answers]) -> Answers:
+    columns = {each.name: [getattr(one, each.name) for one in found] for each in fields(Answers)}
+    whole: dict[str, Any] = {
+        name: None if pieces[0] is None else np.concatenate(pieces, axis=-1)
+        for name, pieces in columns.items()
     }
-    return Answers(**columns)
+    return Answers(**whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,23 +107,38 @@ def _asked(database: Database, wanted: set[int]) -> dict[int, Asked]:
 
 
 def _joined(
-    where: tuple[int, int], pieces: Sequence[_Piece], asked: Mapping[int, Asked]
+    where: tuple[int, int], pieces: Sequence[_Piece], asked: Mapping[int, Asked], with_scores: bool
 ) -> Answers:
     """The items that all pieces have, with the same target."""
     first = asked[pieces[0].items]
     rows = {number: _rows_of(first, asked[number]) for number in {each.items for each in pieces}}
-    kept = np.logical_and.reduce([at >= 0 for at in rows.values()])
-    part, repeat = (np.full(kept.sum(), number) for number in where)
-    prediction = [unpack(each.prediction)[rows[each.items][kept]] for each in pieces]
-    score = [_scores(each)[rows[each.items][kept]] for each in pieces]
-    asked_n = (first.item[kept], first.target[kept], first.unit[kept])
-    return Answers(part, repeat, *asked_n, np.stack(prediction), np.stack(score))
+    prediction = [_aligned(unpack(each.prediction), rows[each.items]) for each in pieces]
+    score = [_aligned(_scores(each), rows[each.items]) for each in pieces] if with_scores else None
+    part, repeat = (np.full(len(first.item), number) for number in where)
+    found = Answers(
+        part,
+        repeat,
+        first.item,
+        first.target,
+        first.unit,
+        np.stack(prediction),
+        None if score is None else np.stack(score),
+    )
+    is_common = [at >= 0 for at in rows.values() if at is not None]
+    return found.taken(np.logical_and.reduce(is_common)) if is_common else found
 
 
-def _rows_of(first: Asked, other: Asked) -> np.ndarray:
-    """Where each item of the first stands in the other; -1: it does not, or with another target."""
+def _aligned(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    return column if rows is None else column[rows]
+
+
+def _rows_of(first: Asked, other: Asked) -> np.ndarray | None:
+    """Where each item of the first stands in the other; -1: it does not, or with another target.
+
+    None: they are the same.
+    """
     if first is other:
-        return np.arange(len(first.item))
+        return None
     order = np.argsort(other.item, kind="stable")
     at = np.searchsorted(other.item, first.item, sorter=order)
     row = order[np.minimum(at, len(order) - 1)]
@@ -122,7 +148,7 @@ def _rows_of(first: Asked, other: Asked) -> np.ndarray:
 
 def _scores(piece: _Piece) -> np.ndarray:
     if piece.score is None:
-        return np.full(len(piece.prediction) // 4, np.nan)
+        return np.full(len(unpack(piece.prediction)), np.nan)
     return np.frombuffer(piece.score, REAL)
 
 

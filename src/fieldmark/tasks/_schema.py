@@ -54,6 +54,12 @@ class ProbeBlock(BaseModel):
     """every image is asked about with all the others as the training set"""
     pool: Literal["mean", "max"] = "mean"
     """how the features of a clip's frames become one"""
+    features: Literal["image", "patches"] = "image"
+    """the model's feature of the whole image, or mean and maximum over its patches side by side"""
+    reject: str = ""
+    """the label for images of no class that training has: given below a threshold of certainty"""
+    reject_folds: Annotated[StrictInt, Field(ge=2, le=20)] = 5
+    """the threshold is chosen on training images, as if one class in so many were new"""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -98,6 +104,8 @@ class Task(_Strict):
     metric: str
     also: Names = ()
     """further metrics, reported beside the first"""
+    kinds: str = ""
+    """the column that says what each class is (edible, poisonous), for metrics that ask"""
     unit: str = "unit"
     """the column that says what is independent for statistics"""
     shots: Annotated[StrictInt, Field(ge=0)] = 0

@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fieldmark.metrics import load_metric
 from fieldmark.report import read_table
-from fieldmark.stats import Ties
+from fieldmark.report.paired import Paired, read_paired
+from fieldmark.stats import estimate
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 
 SPEC = RunSpec("a", "beluga", "probe/svm", {"score": "mean"})
@@ -41,43 +43,41 @@ def test_a_model_alone_is_not_compared(empty, filled):
     assert tied(empty) == {"a": None}
 
 
-def test_without_a_judge_nothing_is_compared(empty, filled):
+def test_unasked_for_nothing_is_compared(empty, filled):
     filled(empty, SPEC, {"": right(200, 120)})
     filled(empty, replace(SPEC, model="b"), {"": right(200, 120)})
-    assert tied(empty, judge=None) == {"a": None, "b": None}
+    assert tied(empty, compare=False) == {"a": None, "b": None}
 
 
-def seen_by_judge(store: Store, **more) -> dict[str, object]:
-    seen: dict[str, object] = {}
+def test_equal_models_share_a_tier_and_a_better_one_leads(empty, filled):
+    filled(empty, SPEC, {"": right(400, 330)})
+    for number in range(3):
+        model = f"equal {number}"
+        filled(empty, replace(SPEC, model=model), {"": right(400, 250, 7 * number)})
+    rows = {row.model: row.tier for row in read_table(empty).rows}
+    assert rows == {"a": "A", "equal 0": "B", "equal 1": "B", "equal 2": "B"}
 
-    def judge(items, predictions, metric) -> Ties:
-        seen.update(items=items, predictions=predictions, metric=metric)
-        return Ties(next(iter(predictions)), tuple(predictions), {})
 
-    seen["tied"] = tied(store, judge=judge, **more)
-    return seen
+def paired(store: Store, **where) -> Paired:
+    return read_paired(store, store.runs(RunFilter(**where)), load_metric("accuracy"))
 
 
 def test_only_items_that_all_answered_are_compared(empty, filled):
     filled(empty, SPEC, {"": right(100, 60)}, n_lost=10)
     filled(empty, replace(SPEC, model="b"), {"": right(100, 50)})
-    seen = seen_by_judge(empty)
-    assert len(seen["items"].target) == 90
-    for name, hits in zip(seen["predictions"], (50, 40), strict=True):
-        assert (seen["predictions"][name] == seen["items"].target).sum() == hits
-    assert seen["tied"] == {"a": True, "b": True}
+    found = paired(empty)
+    assert (len(found.items.target), found.n_unanswered) == (90, 10)
+    assert (found.answer_mn == found.items.target).sum(axis=1).tolist() == [50, 40]
 
 
 def test_the_rule_for_parts_is_that_of_the_score(empty, filled):
     parts = {"p": right(20, 10), "q": right(10, 5)}
     for rule, model in ((rule, m) for rule in ("mean", "pooled", "q") for m in ("a", "b")):
         filled(empty, replace(SPEC, task=rule, model=model, settings={"score": rule}), parts)
-    mean, pooled, part = (
-        seen_by_judge(empty, where=RunFilter(tasks=(rule,)))["items"]
-        for rule in ("mean", "pooled", "q")
-    )
-    assert mean.score == "mean" and sorted(set(mean.part)) == ["p", "q"]
+    mean, pooled, part = (paired(empty, tasks=(rule,)).items for rule in ("mean", "pooled", "q"))
+    assert mean.score == "mean" and len(set(mean.part)) == 2
     assert pooled.score == "pooled" and len(pooled.target) == 30
+    assert len(set(pooled.target)) == 2, "a fox of one part is not a fox of another"
     assert part.score == "pooled" and len(part.target) == 10
 
 
@@ -87,7 +87,27 @@ def test_units_are_kept_together(empty):
         given = Predictions(["1", "2", "3"], ["x"] * 3, ["x", "y", "x"], units=["u", "u", None])
         empty.write_part(run, PartResult(given))
         empty.finish_run(run, [Score("accuracy", 2 / 3, n=3, is_primary=True)])
-    assert list(seen_by_judge(empty)["items"].unit) == ["u", "u", "3"]
+    first, second, third = paired(empty).items.unit
+    assert first == second != third
+
+
+def test_metrics_of_scores_and_of_whole_items_are_compared_as_they_are_scored(empty):
+    """The same yes and no, but one model is surer of the right ones."""
+    yes = ["true"] * 5 + ["false"] * 5
+    for model, sure in (("good", [0.9] * 5 + [0.1] * 5), ("poor", [0.1] * 5 + [0.9] * 5)):
+        spec = replace(SPEC, model=model, settings={"score": "mean", "parts": ["fin", "barbel"]})
+        run = empty.begin_run(spec)
+        for part in ("fin", "barbel"):
+            ids = [f"{number}" for number in range(10)]
+            given = Predictions(ids, yes, ["true"] * 10, sure)
+            empty.write_part(run, PartResult(given, part=part))
+        empty.finish_run(run, [Score("average_precision", 0.5, n=10, is_primary=True)])
+    found = read_paired(empty, empty.runs(), load_metric("average_precision"))
+    good, poor = (estimate(found.items, each, found.metric) for each in found.answer_mn)
+    assert good == 1.0 > poor
+    whole = read_paired(empty, empty.runs(), load_metric("exact_match"))
+    assert len(whole.items.target) == 10
+    assert [estimate(whole.items, each, whole.metric) for each in whole.answer_mn] == [0.5, 0.5]
 
 
 def test_a_metric_that_is_not_here_leaves_the_models_uncompared(empty, filled):

@@ -1,0 +1,124 @@
+"""What happens on the wire: one attempt, one answer or one fault.
+
+aiohttp without helpers. Redirects are not followed: a key must not travel to another host. Nothing
+raised or logged here holds a key or a request's headers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from fieldmark.chat._faults import Fault, broken, judge, judge_error, without_secrets
+from fieldmark.chat._messages import Answer, Request
+from fieldmark.chat._model import ChatModel, is_loopback
+from fieldmark.chat._options import Options
+from fieldmark.chat._pictures import SentPicture
+from fieldmark.chat._wire import BadReply, body_pieces, read_reply, to_answer
+from fieldmark.errors import ModelError
+
+if TYPE_CHECKING:
+    from fieldmark.chat._mock_server import MockServer
+
+AGENT = "fieldmark (Python; multimodal evaluation)"
+_JOIN_BYTES = 1 << 19
+"""larger bodies go out piece by piece: pieces that requests share are not copied for each"""
+_MOST_REPLY = 64 << 20
+
+
+class Wire:
+    """The connection pool to a model's endpoint."""
+
+    def __init__(self, model: ChatModel, options: Options) -> None:
+        self._model, self._options = model, options
+        self._session: aiohttp.ClientSession | None = None
+        self._mock: MockServer | None = None
+        self._url, self._key = "", ""
+
+    async def open(self) -> None:
+        base_url = self._model.base_url
+        if self._model.is_mock:
+            from fieldmark.chat._mock_server import MockServer, read_script
+
+            script = read_script(self._model.name, self._model.mock)
+            self._mock = MockServer(script, self._options.mock_labels)
+            base_url = await self._mock.start()
+        self._key = self._model.key()
+        if not self._key.isprintable() or not self._key.isascii():
+            raise ModelError(f"{self._model.key_env}  holds characters no key has: set it again.")
+        options = self._options
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            timeout=aiohttp.ClientTimeout(
+                total=options.timeout_s, sock_connect=options.connect_timeout_s
+            ),
+            # Proxies of the environment are for the world outside.
+            trust_env=not is_loopback(base_url),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("Accept-Encoding",) if is_loopback(base_url) else (),
+        )
+        self._url = f"{base_url}/chat/completions"
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+        if self._mock is not None:
+            await self._mock.stop()
+
+    async def send(self, request: Request, pictures: Sequence[SentPicture]) -> Answer | Fault:
+        """One attempt; it always ends within the timeout."""
+        assert self._session is not None, "the sender is opened with `async with`"
+        model, clock = self._model, self._options.clock
+        pieces = body_pieces(request, pictures, model.id, model.lacks, model.output_key)
+        began = clock.now()
+        try:
+            async with self._session.post(
+                self._url,
+                data=_payload(pieces),
+                headers=self._headers(sum(map(len, pieces))),
+                allow_redirects=False,
+            ) as response:
+                data = await response.content.read(_MOST_REPLY)
+                while not response.content.at_eof():
+                    data += await response.content.read(_MOST_REPLY)
+                status, said = response.status, response.headers
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return self._clean(broken(error))
+        if status != 200:
+            return self._clean(judge(status, said, data))
+        try:
+            answer = to_answer(read_reply(data))
+        except BadReply as error:
+            return self._clean(judge_error(error.code, error.body or str(error)))
+        return self._priced(answer, clock.now() - began)
+
+    def _headers(self, length: int) -> dict[str, str]:
+        headers = {
+            "Content-Type": "application/json",
+            "Content-Length": str(length),
+            "User-Agent": AGENT,
+        }
+        return {**headers, "Authorization": f"Bearer {self._key}"} if self._key else headers
+
+    def _priced(self, answer: Answer, latency_s: float) -> Answer:
+        usd = answer.usd
+        if usd is None and answer.usage is not None:
+            usd = self._model.card.usd(answer.usage)
+        return dataclasses.replace(answer, usd=usd, latency_s=latency_s)
+
+    def _clean(self, fault: Fault) -> Fault:
+        return dataclasses.replace(fault, text=without_secrets(fault.text, self._key))
+
+
+def _payload(pieces: Sequence[bytes]) -> bytes | AsyncIterator[bytes]:
+    if sum(map(len, pieces)) <= _JOIN_BYTES:
+        return b"".join(pieces)
+    return _piece_by_piece(pieces)
+
+
+async def _piece_by_piece(pieces: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece

@@ -1,0 +1,210 @@
+"""A model that needs no key, no network and no GPU: an HTTP server on loopback.
+
+It speaks /v1/chat/completions, fails in all the ways real endpoints do when its script says so, and
+counts on its side what the sender promises: requests in flight, per second, tokens per minute.
+`fieldmark demo` and the tests use it; so can anyone who wants a run rehearsed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from fieldmark import draws
+from fieldmark.chat._mock_counts import Counts
+from fieldmark.chat._mock_eyes import Eyes, Sight, see
+from fieldmark.chat._mock_script import MockScript, read_script
+from fieldmark.chat._mock_voice import say
+from fieldmark.chat._options import Labels
+
+__all__ = ["MockScript", "MockServer", "read_script"]
+
+_MOST_BYTES = 1 << 30
+_CUT_OFF = 12
+"""characters left of an answer that ran out of tokens"""
+
+
+class MockServer:
+    """An in-process server; `start` gives its base URL."""
+
+    def __init__(self, script: MockScript | None = None, labels: Labels | None = None) -> None:
+        self.script, self.counts = script or MockScript(), Counts()
+        self.asked: Counter[str] = Counter()
+        """body → how many times it came; kept only where the script has faults or records"""
+        self.answered: Counter[str] = Counter()
+        """body → how many paid answers left"""
+        self.is_recording = self.script.p_faults > 0
+        self._eyes = Eyes(labels or {})
+        self._runner: web.ServerRunner | None = None
+
+    async def start(self, port: int = 0) -> str:
+        server = web.Server(self._handle)
+        self._runner = web.ServerRunner(server, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", port)
+        await site.start()
+        return f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path.endswith("/stats"):
+            return web.json_response(self.stats())
+        if request.path.endswith("/models"):
+            return web.json_response({"object": "list", "data": [{"id": "mock"}]})
+        if not request.path.endswith("/chat/completions"):
+            return _error(404, "no such path")
+        request._client_max_size = _MOST_BYTES
+        with self.counts.flight():
+            data = await request.read()
+            return await self._answer(request, data)
+
+    async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        digest = hashlib.blake2b(data, digest_size=16).hexdigest() if self.is_recording else ""
+        time_asked = self.asked[digest]
+        if digest:
+            self.asked[digest] += 1
+        limit = self.script.max_in_flight
+        if limit is not None and self.counts.in_flight > limit:
+            return self._rate_limited()
+        if self.script.latency_s:
+            await asyncio.sleep(self.script.latency_s)
+        fault = self._fault(digest, time_asked)
+        if fault is not None:
+            return await fault(request)
+        reply = self.reply(data, digest)
+        if digest:
+            self.answered[digest] += 1
+        if self._luck(digest, time_asked, "drip") < self.script.p_drip:
+            return await self._drip(request, json.dumps(reply).encode())
+        return web.Response(body=json.dumps(reply).encode(), content_type="application/json")
+
+    def stats(self) -> dict[str, Any]:
+        """What the server saw, for tests and benchmarks."""
+        return {
+            **self.counts.facts(),
+            "n_distinct": len(self.asked),
+            "n_answered": self.answered.total(),
+            "n_answered_twice": sum(n - 1 for n in self.answered.values()),
+        }
+
+    def reply(self, data: bytes, digest: str = "") -> dict[str, Any]:
+        """A chat completion for a body."""
+        body: dict[str, Any] = {}
+        sight = Sight((), "")
+        if self._eyes.labels:
+            body = json.loads(data)
+            sight = see(body)
+        text, finish = say(self._eyes.choose(sight, self.script), sight, self.script), "stop"
+        who = "+".join(sight.pictures) or digest
+        if self._luck(who, 0, "unclear") < self.script.p_unclear:
+            text = "I cannot tell."
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if self._luck(who, 0, "refuse") < self.script.p_refuse:
+            message |= {"content": None, "refusal": "I'm sorry, I can't help with that."}
+        elif self._luck(who, 0, "length") < self.script.p_length:
+            message["content"], finish = text[:_CUT_OFF], "length"
+        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
+        if body.get("logprobs"):
+            choice["logprobs"] = _logprobs(str(message["content"] or ""), body)
+        tokens = self._tokens(data, sight, text)
+        self.counts.spend(tokens["total_tokens"])
+        return {
+            "id": f"mock-{self.counts.n_requests}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": body.get("model", "mock"),
+            "system_fingerprint": f"mock-{self.script.seed}",
+            "choices": [choice],
+            **({"usage": tokens} if self.script.usage else {}),
+        }
+
+    def _tokens(self, data: bytes, sight: Sight, text: str) -> dict[str, int]:
+        n_images = len(sight.pictures) or data.count(b'"image_url":{"url"')
+        tokens_in = 8 + len(sight.text) // 4 + n_images * self.script.tokens_per_image
+        tokens_out = max(1, len(text) // 4)
+        return {
+            "prompt_tokens": tokens_in,
+            "completion_tokens": tokens_out,
+            "total_tokens": tokens_in + tokens_out,
+        }
+
+    def _fault(
+        self, digest: str, time_asked: int
+    ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]] | None:
+        if not self.script.p_faults:
+            return None
+        luck, script = self._luck(digest, time_asked, "fault"), self.script
+        for share, fault in (
+            (script.p_429, self._too_many),
+            (script.p_500, self._server_error),
+            (script.p_cut, self._cut),
+            (script.p_junk, self._junk),
+            (script.p_error_body, self._error_body),
+        ):
+            if luck < share:
+                return fault
+            luck -= share
+        return None
+
+    def _luck(self, *parts: object) -> float:
+        return draws.number(self.script.seed, *parts) / 2**64
+
+    def _rate_limited(self) -> web.Response:
+        self.counts.note("429")
+        wait_s = self.script.retry_after_s
+        return _error(
+            429, "too many requests", {} if wait_s is None else {"Retry-After": f"{wait_s}"}
+        )
+
+    async def _too_many(self, _: web.BaseRequest) -> web.StreamResponse:
+        return self._rate_limited()
+
+    async def _server_error(self, _: web.BaseRequest) -> web.StreamResponse:
+        self.counts.note("500")
+        return _error(500, "something broke")
+
+    async def _cut(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.counts.note("cut")
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+
+    async def _junk(self, _: web.BaseRequest) -> web.StreamResponse:
+        self.counts.note("junk")
+        return web.Response(body=b"<html>502 upstream</html>", content_type="text/html")
+
+    async def _error_body(self, _: web.BaseRequest) -> web.StreamResponse:
+        self.counts.note("error body")
+        return web.json_response({"error": {"code": 429, "message": "upstream is busy"}})
+
+    async def _drip(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        for start in range(0, len(data), 16):
+            await response.write(data[start : start + 16])
+            await asyncio.sleep(self.script.drip_s * 16 / len(data))
+        return response
+
+
+def _error(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
+    body = {"error": {"message": text, "code": status}}
+    return web.json_response(body, status=status, headers=headers)
+
+
+def _logprobs(text: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Each word of the answer is fairly sure; its rivals share the rest."""
+    rivals = [
+        {"token": f"rival {n}", "logprob": -3.0 - n} for n in range(body.get("top_logprobs", 0))
+    ]
+    words = [{"token": word, "logprob": -0.1, "top_logprobs": rivals} for word in text.split()]
+    return {"content": words}

@@ -1,0 +1,86 @@
+"""What did the model answer? Free text in, one of the offered labels or an explicit nothing out.
+
+    parse("The bird is **male**", options, "choice")  →  Parsed(label="m", how="marked")
+
+Never guesses: a refusal, an empty or ambiguous text, an answer that was not offered come back as
+`label=None` with a reason, so that parse and refusal rates can stand beside the score. Purely a
+function of its arguments: re-parsing kept answers costs nothing. Forms of answer:
+
+    choice   one of the options, by letter or by name
+    yes_no   the same with options named yes and no
+    labels   any number of the options (traits); "none" is an answer too
+    count    a whole number; with options, one of their names
+    open     a species name, against `fieldmark.chat._names.index_taxa`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fieldmark.chat._names import TaxonNames, read_name
+from fieldmark.chat._parse_choice import Found, choose
+from fieldmark.chat._parse_count import count
+from fieldmark.chat._parse_index import Option, index
+from fieldmark.chat._parse_labels import choose_some
+from fieldmark.chat._parse_text import strip_reasoning
+
+__all__ = ["Form", "Option", "Parsed", "parse"]
+
+Form = Literal["choice", "yes_no", "labels", "count", "open"]
+_REFUSALS = ("declined", "cannot tell")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    label: str | None
+    """an offered label, or None; of several labels, all of them joined by "; " in offered order"""
+    how: str = ""
+    """the place that decided: json, tag, answer line, whole text, …"""
+    why: str = ""
+    """why there is no label; with one, what was left aside"""
+    labels: tuple[str, ...] = ()
+    """the labels of the form `labels`; may be empty although the text was understood"""
+
+    @property
+    def outcome(self) -> Literal["parsed", "refused", "unparsed"]:
+        if self.label is not None:
+            return "parsed"
+        return "refused" if self.why in _REFUSALS else "unparsed"
+
+
+def parse(
+    text: str | None,
+    options: Sequence[Option] | TaxonNames,
+    form: Form = "choice",
+    *,
+    is_cut: bool = False,
+) -> Parsed:
+    """What a text answers. `is_cut`: the model ran out of tokens, so only strict places count.
+
+    >>> parse("(B)", [Option("m", "male", "A"), Option("f", "female", "B")]).label
+    'f'
+    """
+    told = strip_reasoning(text or "")
+    if told is None:
+        return Parsed(None, "", "reasoning never ended")
+    told = told.strip()
+    if not any(char.isalnum() for char in told):
+        return Parsed(None, "", "empty")
+    if isinstance(options, TaxonNames):
+        match = read_name(told, options, is_cut=is_cut)
+        return Parsed(match.label, match.how, match.why)
+    if form == "count":
+        return _parsed(count(told, [each.name for each in options], is_cut=is_cut))
+    names = index(tuple(options))
+    if form == "labels":
+        some = choose_some(told, names, is_cut=is_cut)
+        if some.labels is None:
+            return Parsed(None, some.how, some.why)
+        return Parsed("; ".join(some.labels), some.how, some.why, some.labels)
+    return _parsed(choose(told, names, is_yes_no=form == "yes_no", is_cut=is_cut))
+
+
+def _parsed(found: Found) -> Parsed:
+    return Parsed(found.label, found.how, found.why)

@@ -1,0 +1,219 @@
+"""Which words of a text name which option?
+
+Longest name first, whole words only. Besides its full name an option answers to its aliases, its
+letter, and its core: what is left when the words that all options share are taken off ("adult" of
+"adult bald eagle"). An alias or core that two options share belongs to neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fieldmark.chat._parse_text import ARTICLES, Passage, fold, is_cjk, word_set
+
+_SMALL = word_set("at by for in its no non not of off on that to with without")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One answer that was offered."""
+
+    label: str
+    """what is stored"""
+    name: str
+    """what the model was shown"""
+    letter: str = ""
+    """"" where options were listed without letters"""
+    aliases: tuple[str, ...] = ()
+    """other ways to say the same"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    label: str
+    first: int
+    last: int
+    """places of its first and last word"""
+    is_core: bool = False
+    is_letter: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the options answer to, by their first word, longest first."""
+
+    by_first: dict[str, tuple[tuple[tuple[str, ...], str, bool], ...]]
+    """first word → (words, label, is_core)"""
+    by_words: dict[tuple[str, ...], tuple[str, bool]]
+    letters: dict[str, str]
+    """letter, case-folded → label"""
+    labels: tuple[str, ...]
+    parts: dict[tuple[str, ...], str]
+    """beginning or end of one name only → label: "in the wild", where one option ends so"""
+
+
+@lru_cache(maxsize=512)
+def index(options: tuple[Option, ...]) -> Names:
+    """What the options answer to; the same options are indexed once."""
+    owners: dict[tuple[str, ...], set[str]] = {}
+    for option in options:
+        owners.setdefault(fold(option.name), set()).add(option.label)
+    full = dict(owners)
+    for option in options:
+        for words in map(fold, (*option.aliases, option.label)):
+            if words not in full:
+                owners.setdefault(words, set()).add(option.label)
+    core_owners: dict[tuple[str, ...], set[str]] = {}
+    for option, words in zip(options, _cores([fold(each.name) for each in options]), strict=True):
+        if words and words not in owners:
+            core_owners.setdefault(words, set()).add(option.label)
+    by_words = {words: (min(found), False) for words, found in owners.items() if len(found) == 1}
+    by_words |= {w: (min(found), True) for w, found in core_owners.items() if len(found) == 1}
+    letters = {each.letter.casefold(): each.label for each in options if each.letter}
+    parts = {
+        words: label for words, label in _parts(options).items() if words not in by_words | owners
+    }
+    return names_of(by_words, letters, [each.label for each in options], parts)
+
+
+def names_of(
+    by_words: Mapping[tuple[str, ...], tuple[str, bool]],
+    letters: Mapping[str, str],
+    labels: Iterable[str],
+    parts: Mapping[tuple[str, ...], str] | None = None,
+) -> Names:
+    """words → (label, is_core), made ready to be searched for."""
+    said = {words: owner for words, owner in by_words.items() if words}
+    return Names(_by_first(said), said, dict(letters), tuple(labels), dict(parts or {}))
+
+
+def _parts(options: Iterable[Option]) -> dict[tuple[str, ...], str]:
+    """Beginnings and ends of names that no other name has; small words alone are none."""
+    owners: dict[tuple[str, ...], set[str]] = {}
+    for option in options:
+        name = fold(option.name)
+        for n in range(1, len(name)):
+            for words in (name[:n], name[n:]):
+                owners.setdefault(words, set()).add(option.label)
+    return {
+        words: min(found)
+        for words, found in owners.items()
+        if len(found) == 1 and not _SMALL.issuperset(words)
+    }
+
+
+def _cores(names: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """The names without the words that all of them begin and end with; () where one has no rest."""
+    if len(names) < 2:
+        return [()] * len(names)
+    shortest = min(map(len, names))
+    head = next((n for n in range(shortest) if len({name[n] for name in names}) > 1), shortest)
+    rest = [name[head:] for name in names]
+    shortest = min(map(len, rest))
+    tail = next((n for n in range(shortest) if len({e[-1 - n] for e in rest}) > 1), shortest)
+    cores = [each[: len(each) - tail] for each in rest]
+    return cores if all(cores) else [()] * len(names)
+
+
+def _by_first(
+    names: Mapping[tuple[str, ...], tuple[str, bool]],
+) -> dict[str, tuple[tuple[tuple[str, ...], str, bool], ...]]:
+    found: dict[str, list[tuple[tuple[str, ...], str, bool]]] = {}
+    for words, (label, is_core) in names.items():
+        found.setdefault(words[0], []).append((words, label, is_core))
+    return {
+        first: tuple(sorted(each, key=lambda entry: -len(entry[0])))
+        for first, each in found.items()
+    }
+
+
+def find_names(passage: Passage, names: Names) -> list[Mention]:
+    """Every option named in the text, leftmost and longest; a name never spans punctuation."""
+    places = [n for n, word in enumerate(passage.words) if word.text not in ARTICLES]
+    found: list[Mention] = []
+    at = 0
+    while at < len(places):
+        mention = _name_at(passage, names, places[at : at + 24])
+        if mention is None or _is_determiner(passage, mention) or _is_joined(passage, mention):
+            at += 1
+            continue
+        found.append(mention)
+        while at < len(places) and places[at] <= mention.last:
+            at += 1
+    return found
+
+
+def _name_at(passage: Passage, names: Names, places: Sequence[int]) -> Mention | None:
+    first = passage.words[places[0]]
+    for words, label, is_core in names.by_first.get(first.text, ()):
+        if len(words) > len(places):
+            continue
+        there = places[: len(words)]
+        if all(passage.words[n].text == word for n, word in zip(there, words, strict=True)):
+            inside = range(there[0] + 1, there[-1] + 1)
+            if not any(passage.words[n].is_after_break for n in inside):
+                return Mention(label, there[0], there[-1], is_core)
+    return None
+
+
+def _is_joined(passage: Passage, mention: Mention) -> bool:
+    """Is the name only part of a word with hyphens, as in "sub-adult"?"""
+    before = mention.first and passage.gap_before(mention.first)
+    after = mention.last + 1 < len(passage.words) and passage.gap_after(mention.last)
+    return before == "-" or after == "-"
+
+
+def _is_determiner(passage: Passage, mention: Mention) -> bool:
+    """Is this the "no" of "no spots", not the answer no?"""
+    if mention.first != mention.last or passage.words[mention.last].text != "no":
+        return False
+    gap = passage.gap_after(mention.last)
+    return mention.last + 1 < len(passage.words) and not gap.strip(" ")
+
+
+_SAYS_LETTER = word_set("answer choice letter option opcion antwort respuesta reponse")
+_AFTER_LETTER = word_set(
+    "and as because but due fits for given instead is matches not or over rather seems since was "
+    "with appears looks shows"
+)
+
+
+def find_letters(passage: Passage, names: Names) -> list[Mention]:
+    """Every option named by its letter; the article "a" and the pronoun "I" are not letters."""
+    if not names.letters:
+        return []
+    is_mixed = any(char.islower() for char in passage.plain) or not any(
+        len(word.raw) > 1 and word.raw.isupper() for word in passage.words
+    )
+    return [
+        Mention(names.letters[word.text], place, place, is_letter=True)
+        for place, word in enumerate(passage.words)
+        if word.text in names.letters and _is_letter(passage, place, is_mixed)
+    ]
+
+
+def _is_letter(passage: Passage, place: int, is_mixed: bool) -> bool:
+    word = passage.words[place]
+    before, after = passage.gap_before(place), passage.gap_after(place)
+    if before[-1:] in ("°", "º") or (place and passage.words[place - 1].text.isdigit()):
+        return False
+    is_wrapped = before[-1:] in tuple("([{'\"*`_") and after[:1] in tuple(")]}'\"*`_")
+    is_listed = after[:1] in (")", ".", ":") and (place == 0 or "\n" in before)
+    is_said = bool(place) and passage.words[place - 1].text in _SAYS_LETTER
+    is_said = is_said and not passage.words[place].is_after_break
+    if is_wrapped or is_listed or (is_said and word.text not in ("a", "i")):
+        return True
+    if not (is_mixed and word.raw.isupper()):
+        return False
+    if is_said or place + 1 == len(passage.words) or after.strip():
+        return True
+    following = passage.words[place + 1].text
+    return is_cjk(following) or following in (
+        _AFTER_LETTER if word.text != "i" else ("is", "because")
+    )
+
+
+def distinct(mentions: Iterable[Mention]) -> list[str]:
+    return list(dict.fromkeys(each.label for each in mentions))

@@ -1,0 +1,164 @@
+"""How does a model's answer become words that can be compared?
+
+Reasoning is cut away, typography is levelled (curly quotes, full-width letters, accents, dashes),
+and the words are numbered by sentence and clause, so that later steps can say what a negation
+reaches. Names of options go through the same mill, so both sides always agree.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_TAGS = "think|thinking|thought|thoughts|reasoning|reason|analysis|reflection|scratchpad"
+_REASONING = re.compile(
+    rf"(?P<open><(?:{_TAGS})\b[^<>]*>|\[THINK\]|◁think▷|<\|channel\|>\s*analysis\b)"
+    rf"|(?P<close></(?:{_TAGS})\s*>|\[/THINK\]|◁/think▷|<\|channel\|>\s*final\s*<\|message\|>)",
+    re.IGNORECASE,
+)
+_CONTROL = re.compile(r"<\|[a-z_]{1,24}\|>", re.IGNORECASE)
+
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_WORD = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+(?:'(?:(?![{_CJK}])[^\W_])+)*", re.UNICODE)
+_ELIDED = re.compile(r"(?:[lLdDcCnNjJsSmMtT]|[qQ]u|[uU]n|[dD]ell|[aA]ll|[nN]ell|[sS]ull)'(?=\w{3})")
+
+_LEVEL = str.maketrans(
+    {
+        **dict.fromkeys("‘’‚‛ʼʻ´′＇", "'"),
+        **dict.fromkeys("“”„‟«»″", '"'),
+        **dict.fromkeys("‐‑‒–−", "-"),
+        **dict.fromkeys("—―", " - "),
+        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff\u00ad", ""),
+        "。": ". ", "、": ", ", "ø": "o", "Ø": "O", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe",
+        "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ð": "d", "þ": "th", "ı": "i",
+    }
+)  # fmt: skip
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a line, as a set."""
+    return frozenset(text.split())
+
+
+_SENTENCE = re.compile(r"\n|[!?]|\.(?=\W*\s)|\.\W*\Z")
+_CLAUSE = re.compile(r"[,;:()\[\]{}→]|\s-+\s|->")
+CLAUSE_WORDS = word_set(
+    "and although because but hence however indicating nevertheless since so suggesting then "
+    "therefore though thus whereas which while yet aber sondern pero sino mais ma"
+)
+"""words that begin a clause of their own: what was negated before them is no longer"""
+ARTICLES = frozenset(("a", "an", "the"))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    text: str
+    """case-folded, apostrophes gone"""
+    raw: str
+    start: int
+    end: int
+    sentence: int
+    clause: int
+    """numbered through the whole text"""
+    is_after_break: bool
+    """punctuation that no name contains stands before it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    plain: str
+    """levelled, in its own case"""
+    words: tuple[Word, ...]
+
+    def gap_after(self, place: int) -> str:
+        """What stands between a word and the next."""
+        end = self.words[place + 1].start if place + 1 < len(self.words) else len(self.plain)
+        return self.plain[self.words[place].end : end]
+
+    def gap_before(self, place: int) -> str:
+        start = self.words[place - 1].end if place else 0
+        return self.plain[start : self.words[place].start]
+
+
+def strip_reasoning(text: str) -> str | None:
+    """The text without its reasoning blocks; None when a block was opened and never closed.
+
+    A closing tag without its opening one ends a block that began before the text.
+
+    >>> strip_reasoning("<think>A? No.</think>B")
+    'B'
+    """
+    kept, depth, place = [], 0, 0
+    for match in _REASONING.finditer(text):
+        if match["open"]:
+            kept += [text[place : match.start()]] if depth == 0 else []
+            depth += 1
+        else:
+            kept = kept if depth else []
+            depth = max(0, depth - 1)
+        place = match.end()
+    if depth:
+        return None
+    return _CONTROL.sub(" ", "".join([*kept, text[place:]]))
+
+
+def level(text: str) -> str:
+    """One spelling of quotes, dashes, widths and accents; case is kept."""
+    parts = unicodedata.normalize("NFKD", text.translate(_LEVEL))
+    bare = "".join(char for char in parts if unicodedata.category(char) != "Mn")
+    return unicodedata.normalize("NFC", bare).translate(_LEVEL)
+
+
+def fold(text: str) -> tuple[str, ...]:
+    """The words of a name, without articles unless nothing else is left.
+
+    >>> fold("Cooper’s_Hawk")
+    ('coopers', 'hawk')
+    """
+    words = tuple(word.text for word in read(text).words)
+    return tuple(each for each in words if each not in ARTICLES) or words
+
+
+def read(text: str) -> Passage:
+    """The words of a text, with the sentence and the clause each stands in."""
+    plain = level(text)
+    words: list[Word] = []
+    sentence = clause = last = 0
+    for start, end in _spans(plain):
+        gap, raw = plain[last:start], plain[start:end]
+        folded = raw.replace("'", "").casefold()
+        is_new_sentence = bool(words) and _SENTENCE.search(gap) is not None
+        is_after_break = bool(words) and (is_new_sentence or _CLAUSE.search(gap) is not None)
+        sentence += is_new_sentence
+        clause += is_after_break or (bool(words) and folded in CLAUSE_WORDS)
+        words.append(Word(folded, raw, start, end, sentence, clause, is_after_break))
+        last = end
+    return Passage(plain, tuple(words))
+
+
+def _spans(plain: str) -> list[tuple[int, int]]:
+    """Where words begin and end; French and Italian articles are words of their own."""
+    spans = []
+    for match in _WORD.finditer(plain):
+        elided = _ELIDED.match(plain, match.start(), match.end())
+        if elided:
+            spans.append((match.start(), elided.end() - 1))
+        spans.append((elided.end() if elided else match.start(), match.end()))
+    return spans
+
+
+def segments(words: Sequence[Word]) -> list[list[Word]]:
+    """Words cut at punctuation and where a clause of its own begins; "A and B" stays one."""
+    found: list[list[Word]] = []
+    for word in words:
+        if not found or word.is_after_break or word.text in CLAUSE_WORDS - {"and"}:
+            found.append([])
+        found[-1].append(word)
+    return found
+
+
+def is_cjk(text: str) -> bool:
+    """Is this a character of a script that puts no spaces between words?"""
+    return re.fullmatch(f"[{_CJK}]", text) is not None

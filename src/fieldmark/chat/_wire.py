@@ -1,0 +1,205 @@
+"""How does a request look as the body of /chat/completions, and what does a reply say?
+
+Bodies are bytes in pieces: the base64 of an image is spliced in, not escaped by a JSON encoder, and
+pieces that many requests share (shots) exist once in memory. The same request always gives the same
+bytes, so that providers' prompt caches can work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fieldmark.chat._messages import (
+    Answer,
+    Message,
+    Outcome,
+    Request,
+    Settings,
+    Text,
+    TokenChance,
+    Usage,
+)
+from fieldmark.chat._pictures import SentPicture
+
+_REFUSING = ("content_filter", "safety", "prohibited_content", "recitation", "refusal", "blocklist")
+_SAID = ("content", "refusal", "reasoning", "reasoning_content")
+_FULL = ("length", "max_tokens", "max_output_tokens")
+
+
+class BadReply(Exception):
+    """A reply that is no chat completion: junk, an empty body, an error in disguise."""
+
+    def __init__(self, text: str, code: int | None = None, body: Any = None) -> None:
+        super().__init__(text)
+        self.code, self.body = code, body
+
+
+def body_pieces(
+    request: Request,
+    pictures: Sequence[SentPicture],
+    model: str,
+    lacks: Sequence[str] = (),
+    output_key: str = "max_tokens",
+) -> list[bytes]:
+    """The JSON body; `lacks` are settings the model does not take, which are left out."""
+    head = {"model": model, **settings_body(request.settings, lacks, output_key)}
+    pieces = [_json(head)[:-1] + b',"messages":[']
+    sent = iter(pictures)
+    for number, message in enumerate(request.messages):
+        pieces.append(b"," if number else b"")
+        pieces.extend(_message_pieces(message, sent))
+    pieces.append(b"]}")
+    return pieces
+
+
+def settings_body(
+    settings: Settings, lacks: Sequence[str] = (), output_key: str = "max_tokens"
+) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        output_key: settings.max_output_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "seed": settings.seed,
+        "stop": list(settings.stop) or None,
+        "reasoning_effort": settings.reasoning_effort or None,
+    }
+    if settings.schema is not None and "schema" not in lacks:
+        form = {"name": "answer", "strict": True, "schema": dict(settings.schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
+    if settings.top_logprobs is not None and "logprobs" not in lacks:
+        body |= {"logprobs": True, "top_logprobs": settings.top_logprobs or None}
+    kept = {name: value for name, value in body.items() if value is not None and name not in lacks}
+    return {**kept, **settings.extra}
+
+
+def _message_pieces(message: Message, sent: Iterator[SentPicture]) -> Iterator[bytes]:
+    role = b'{"role":' + _json(message.role) + b',"content":'
+    if len(message.parts) == 1 and isinstance(message.parts[0], Text):
+        yield role + _json(message.parts[0].text) + b"}"
+        return
+    yield role + b"["
+    for number, part in enumerate(message.parts):
+        comma = b"," if number else b""
+        if isinstance(part, Text):
+            yield comma + b'{"type":"text","text":' + _json(part.text) + b"}"
+            continue
+        picture = next(sent)
+        media_type = picture.media_type.encode()
+        yield comma + b'{"type":"image_url","image_url":{"url":"data:' + media_type + b";base64,"
+        yield picture.base64
+        yield b'"' + (b',"detail":' + _json(part.detail) if part.detail else b"") + b"}}"
+    yield b"]}"
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def read_reply(data: bytes) -> dict[str, Any]:
+    """The reply of status 200; an error inside it is raised with its own code."""
+    try:
+        reply = json.loads(data)
+    except (ValueError, UnicodeDecodeError):
+        raise BadReply(f"a reply that is not JSON ({data[:40]!r})") from None
+    if not isinstance(reply, dict):
+        raise BadReply("a reply that is no JSON object")
+    if reply.get("error") and not reply.get("choices"):
+        raise BadReply(error_text(reply), error_code(reply), reply)
+    choices = reply.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise BadReply("a reply without choices")
+    if choices[0].get("error"):
+        raise BadReply(error_text(choices[0]), error_code(choices[0]), choices[0])
+    message, finish = choices[0].get("message"), choices[0].get("finish_reason")
+    if not isinstance(message, dict):
+        raise BadReply("a reply without a message")
+    # Routers whose upstream failed send this; a model that has nothing to say gives a reason.
+    if finish == "error" or (not finish and not any(message.get(key) for key in _SAID)):
+        raise BadReply("an empty reply without a finish_reason")
+    return reply
+
+
+def to_answer(reply: dict[str, Any]) -> Answer:
+    """What a good reply says; price, key and timing are the sender's to add."""
+    choice = reply["choices"][0]
+    message = choice["message"]
+    text = _content(message.get("content"))
+    reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+    refusal = message.get("refusal") or ""
+    finish = str(choice.get("finish_reason") or "")
+    return Answer(
+        outcome=_outcome(finish, str(refusal)),
+        text=text or str(refusal),
+        reasoning=reasoning if isinstance(reasoning, str) else "",
+        finish_reason=finish,
+        usage=_usage(reply.get("usage")),
+        usd=_number((reply.get("usage") or {}).get("cost")),
+        model=str(reply.get("model") or ""),
+        fingerprint=str(reply.get("system_fingerprint") or ""),
+        logprobs=_logprobs(choice.get("logprobs")),
+    )
+
+
+def _outcome(finish: str, refusal: str) -> Outcome:
+    if finish.lower() in _FULL:
+        return "length"
+    if refusal or finish.lower() in _REFUSING:
+        return "refused"
+    return "ok"
+
+
+def _content(content: Any) -> str:
+    """Text, or the text parts of a list; nothing at all is the empty text, not the word None."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
+
+
+def _usage(usage: Any) -> Usage | None:
+    if not isinstance(usage, dict) or not isinstance(usage.get("prompt_tokens"), int):
+        return None
+    prompt = usage.get("prompt_tokens_details") or {}
+    completion = usage.get("completion_tokens_details") or {}
+    return Usage(
+        tokens_in=usage["prompt_tokens"],
+        tokens_out=int(usage.get("completion_tokens") or 0),
+        cached=int(prompt.get("cached_tokens") or 0),
+        reasoning=int(completion.get("reasoning_tokens") or 0),
+    )
+
+
+def _logprobs(found: Any) -> tuple[TokenChance, ...]:
+    content = found.get("content") if isinstance(found, dict) else None
+    if not isinstance(content, list):
+        return ()
+    return tuple(
+        TokenChance(
+            str(each.get("token", "")),
+            float(each.get("logprob", 0.0)),
+            tuple((str(t["token"]), float(t["logprob"])) for t in each.get("top_logprobs") or ()),
+        )
+        for each in content
+    )
+
+
+def error_code(body: Any) -> int | None:
+    """The HTTP-like code of an error body, where it has one (OpenRouter sends some under 200)."""
+    error = body.get("error") if isinstance(body, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return (
+        int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else None
+    )
+
+
+def error_text(body: Any) -> str:
+    """One line of what the server said."""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    text = error.get("message", error) if isinstance(error, dict) else error
+    return " ".join(str(text).split())[:300]
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number else None

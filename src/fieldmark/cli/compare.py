@@ -1,0 +1,69 @@
+"""Compare two models on the same items, or your scores with published ones.
+
+examples:
+  fieldmark compare bioclip-2 dinov2
+  fieldmark compare bioclip-2 dinov2 --task newt
+  fieldmark compare --published
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._show import print_json
+from fieldmark.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    models: Annotated[Positional[tuple[str, ...]], arg(metavar="A B")] = ()
+    """two models, or parts of their names that fit only one"""
+    task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
+    """only these (* and ? work)"""
+    metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
+    """another metric than the tasks' own"""
+    published: bool = False
+    """compare the scores with published numbers instead"""
+    json: bool = False
+    """print JSON"""
+    common: CommonFlags = Common()
+
+
+def run(args: Args) -> int:
+    return _published(args) if args.published else _pair(args)
+
+
+def _pair(args: Args) -> int:
+    from fieldmark.report import compare_models, comparison_text, plain_comparison
+    from fieldmark.store import Store
+
+    if len(args.models) != 2:
+        found = f"found {len(args.models)}" if args.models else "found none"
+        raise UsageError(f"expected two models to compare, {found}: fieldmark compare A B.")
+    with Store.open(args.common.settings().store, read_only=True) as store:
+        questions = compare_models(store, *args.models, tasks=args.task, metric=args.metric)
+    if args.json:
+        print_json([plain_comparison(each) for each in questions])
+    else:
+        print(comparison_text(questions, shutil.get_terminal_size().columns))
+    return 0
+
+
+def _published(args: Args) -> int:
+    from fieldmark.report import match_published, plain_published, published_text, read_table
+    from fieldmark.store import RunFilter, Store
+
+    where = RunFilter(models=args.models, tasks=args.task)
+    with Store.open(args.common.settings().store, read_only=True) as store:
+        table = read_table(store, where, args.metric, compare=False)
+    matches = match_published(table.rows)
+    if args.json:
+        print_json([plain_published(each) for each in matches])
+    else:
+        print(published_text(matches, shutil.get_terminal_size().columns))
+    return 0

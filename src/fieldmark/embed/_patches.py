@@ -1,0 +1,71 @@
+"""How are a model's patches kept without keeping all of them?
+
+Mean and maximum over the patches, side by side, take the place of the image's feature: the mean
+says what the picture is made of, the maximum what occurs in it anywhere, such as a fin that covers
+a few patches only. They are pooled before they are stored, under a fingerprint of their own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fieldmark import draws
+from fieldmark.errors import ModelError
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from fieldmark.models import Backbone, Features
+
+VERSION = 1
+
+
+def patch_name(model: str) -> str:
+    """What the pooled patches of a model are called in the cache."""
+    return f"{model} patches"
+
+
+class PatchFeatures:
+    """A backbone whose feature is what its patches say."""
+
+    def __init__(self, model: Backbone) -> None:
+        self.inner: Any = model
+        self.name = patch_name(model.name)
+        self.wants_full_batches = getattr(model, "wants_full_batches", False)
+        self.fingerprint = draws.digest("patches mean max", VERSION, model.fingerprint).hex()
+
+    @cached_property
+    def batch_size(self) -> int:
+        return int(getattr(self.inner, "batch_size", 16))
+
+    @cached_property
+    def dim(self) -> int:
+        """Measured with one grey image."""
+        import PIL.Image
+
+        grey = PIL.Image.new("RGB", (256, 256), (128, 128, 128))
+        return int(self.embed_images(np.stack([self.transform(grey)])).pooled.shape[1])
+
+    def transform(self, image: Image.Image) -> np.ndarray:
+        return np.asarray(self.inner.transform(image))
+
+    def embed_images(self, batch: np.ndarray) -> Features:
+        found = self._embed(batch)
+        patches = found.patches
+        if patches is None or patches.ndim != 3 or not patches.shape[1]:
+            raise ModelError(
+                f"model {self.inner.name!r} gives no patch features: take one that does (a "
+                "network of timm, open-clip or hf), or `features: image` in the probe block."
+            )
+        pooled = np.concatenate([patches.mean(axis=1), patches.max(axis=1)], axis=1)
+        return type(found)(np.ascontiguousarray(pooled, np.float32))
+
+    def _embed(self, batch: np.ndarray) -> Features:
+        """Patches must be asked for where a model can leave them out."""
+        takes = "patches" in inspect.signature(self.inner.embed_images).parameters
+        found: Features = self.inner.embed_images(batch, **({"patches": True} if takes else {}))
+        return found

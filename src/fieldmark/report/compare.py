@@ -1,0 +1,156 @@
+"""Which of two models is better at what, how sure is that, and where do they disagree?
+
+Only runs that asked the same question in the same way are paired, item by item. Among several
+questions some differ by chance: p values are corrected (Holm) over all questions shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from fieldmark.errors import DataError, UnknownName, UsageError
+from fieldmark.metrics import load_metric
+from fieldmark.report.paired import Paired, read_paired
+from fieldmark.report.rows import Row, read_table
+from fieldmark.stats import Comparison, compare, holm
+from fieldmark.store import RunFilter, Store
+
+N_CLASSES = 3
+"""classes named for each side"""
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Where one model is right and the other is not."""
+
+    only_a: int
+    only_b: int
+    both: int
+    neither: int
+    a_gains: tuple[tuple[str, int, int], ...]
+    """classes on which a leads most: name, items only a has right minus only b, items"""
+    b_gains: tuple[tuple[str, int, int], ...]
+    examples_a: tuple[str, ...]
+    """ids of items only a has right, those b was surest of first where that is known"""
+    examples_b: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One column of a table: the same question asked of both models."""
+
+    a: Row
+    b: Row
+    found: Comparison
+    p_corrected: float
+    where: Disagreement | None
+    """None for metrics that are not about single labels"""
+    n_unanswered: int
+
+    @property
+    def verdict(self) -> str:
+        """ "a", "b" or "tie"."""
+        if self.p_corrected > 1 - self.found.level:
+            return "tie"
+        return "a" if self.found.lead > 0 else "b"
+
+
+def compare_models(
+    store: Store, a: str, b: str, tasks: Sequence[str] = (), metric: str = ""
+) -> list[Question]:
+    """The questions both models were asked, in the order of the table."""
+    names = {run.spec.model for run in store.runs()}
+    if not names:
+        raise DataError(f"{store.path}  holds no runs: `fieldmark run` makes some.")
+    first, second = pick_model(a, names), pick_model(b, names)
+    if first == second:
+        raise UsageError(f"{a!r} and {b!r} both name {first!r}: expected two models.")
+    pairs = _pairs(store, first, second, tasks, metric)
+    if not pairs:
+        raise DataError(
+            f"{first!r} and {second!r} have no finished run of the same task, asked the same way: "
+            "`fieldmark table --long` shows what there is."
+        )
+    found = [_ask(store, *pair) for pair in pairs]
+    corrected = holm([each.found.p for each in found])
+    return [replace(each, p_corrected=float(p)) for each, p in zip(found, corrected, strict=True)]
+
+
+def pick_model(name: str, known: set[str]) -> str:
+    """The model of that name, or the only one whose name contains it or matches * and ?."""
+    if name in known:
+        return name
+    found = sorted(each for each in known if name in each or fnmatchcase(each, name))
+    if len(found) > 1:
+        shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+        raise UsageError(f"{name!r} fits {len(found)} models ({shown}): expected one.")
+    if not found:
+        raise UnknownName("model in these results", name, known, "fieldmark table")
+    return found[0]
+
+
+def _pairs(
+    store: Store, a: str, b: str, tasks: Sequence[str], metric: str
+) -> list[tuple[Row, Row]]:
+    table = read_table(store, RunFilter(models=(a, b), tasks=tuple(tasks)), metric, compare=False)
+    columns: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in table.rows:
+        columns.setdefault((row.column, row.score.metric), {})[row.run.spec.model] = row
+    return [(mine[a], mine[b]) for mine in columns.values() if len(mine) == 2]
+
+
+def _ask(store: Store, a: Row, b: Row) -> Question:
+    metric = load_metric(a.score.metric)
+    paired = read_paired(store, [a.run, b.run], metric)
+    found = compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
+    where = _disagreement(store, paired)
+    return Question(a, b, found, found.p, where, paired.n_unanswered)
+
+
+def _disagreement(store: Store, paired: Paired) -> Disagreement:
+    asked = paired.asked
+    is_a, is_b = asked.prediction_mn == asked.target
+    gain = is_a.astype(int) - is_b
+    labels, code = np.unique(asked.target, return_inverse=True)
+    gain_c = np.bincount(code, gain, len(labels)).astype(int)
+    size_c = np.bincount(code, minlength=len(labels))
+    names = store.texts(labels)
+    classes = [
+        (names[int(label)], int(gain), int(size))
+        for label, gain, size in zip(labels, gain_c, size_c, strict=True)
+    ]
+    examples = [_examples(store, paired, gain == sign) for sign in (1, -1)]
+    return Disagreement(
+        int((gain > 0).sum()),
+        int((gain < 0).sum()),
+        int((is_a & is_b).sum()),
+        int((~is_a & ~is_b).sum()),
+        _leading(classes, 1),
+        _leading(classes, -1),
+        *examples,
+    )
+
+
+def _leading(
+    classes: Sequence[tuple[str, int, int]], sign: int
+) -> tuple[tuple[str, int, int], ...]:
+    ahead = sorted(
+        (each for each in classes if each[1] * sign > 0), key=lambda c: (-c[1] * sign, c)
+    )
+    return tuple((name, abs(gain), size) for name, gain, size in ahead[:N_CLASSES])
+
+
+def _examples(store: Store, paired: Paired, which: np.ndarray) -> tuple[str, ...]:
+    numbers = paired.asked.item[which][:N_CLASSES]
+    names = store.texts(numbers)
+    return tuple(names[int(each)] for each in numbers)
+
+
+def counts(questions: Sequence[Question]) -> Mapping[str, int]:
+    """How many questions each side wins."""
+    verdicts = [each.verdict for each in questions]
+    return {side: verdicts.count(side) for side in ("a", "b", "tie")}

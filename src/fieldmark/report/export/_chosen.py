@@ -1,0 +1,108 @@
+"""Which results are exported, and in which plain form?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import DataError
+from fieldmark.report.rows import Row, Table, plain_rows, read_table, task_name
+from fieldmark.store import Run, RunFilter, Store
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of an export."""
+
+    name: str
+    """relative; folders are made"""
+    chunks: Iterable[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The runs asked for with all their scores, and the open store they came from."""
+
+    store: Store
+    rows: tuple[Row, ...]
+    """one per score: every metric, the whole run first, then its parts"""
+    has_predictions: bool = False
+    source: str = ""
+    """where the full results can be seen"""
+    left_out: list[str] = field(default_factory=list)
+    """what the format could not say, one line each; formats add to it"""
+
+    def runs(self) -> list[Run]:
+        return list({row.run.id: row.run for row in self.rows}.values())
+
+    def models(self) -> dict[str, list[Row]]:
+        """The rows of each model, by name."""
+        found: dict[str, list[Row]] = {}
+        for row in sorted(self.rows, key=lambda row: row.run.spec.model):
+            found.setdefault(row.run.spec.model, []).append(row)
+        return found
+
+
+def choose(
+    store: Store,
+    where: RunFilter | None = None,
+    has_predictions: bool = False,
+    source: str = "",
+) -> Chosen:
+    """All scores of the finished runs asked for; DataError where there are none."""
+    shown = read_table(store, where, compare=False).rows  # checks names; scores are read below
+    scores = store.scores(where or RunFilter())
+    names = {row.run.id: row for row in shown}
+    rows = [
+        Row(row.run, score, row.run.spec.model, task_name(row.run.spec))
+        for row in names.values()
+        for score in scores[row.run.id]
+    ]
+    if not rows:
+        raise DataError(
+            f"{store.path}  holds no finished runs: `fieldmark run` makes some, "
+            "--results says where others are."
+        )
+    return Chosen(store, tuple(rows), has_predictions, source)
+
+
+def plain_scores(chosen: Chosen) -> list[dict[str, Any]]:
+    """One flat mapping of JSON values per score; tiers are a table's matter, not the runs'."""
+    rows = plain_rows(Table(chosen.rows))
+    return [
+        {k: v for k, v in row.items() if k not in ("tier", "is_tied_with_best")} for row in rows
+    ]
+
+
+def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
+    """One frame per run: what was asked, then what was answered."""
+    import polars as pl
+
+    for run in chosen.runs():
+        spec = run.spec
+        asked = {
+            "run": run.id,
+            "model": spec.model,
+            "task": task_name(spec),
+            "protocol": spec.protocol,
+            "n_train": spec.n_train,
+            "seed": spec.seed,
+        }
+        types = {"n_train": pl.Int64}
+        columns = [pl.lit(value, types.get(name)).alias(name) for name, value in asked.items()]
+        frame = chosen.store.predictions(run.id)
+        yield frame.select(*columns, *frame.columns)
+
+
+def file_name(text: str) -> str:
+    """A name that every file system takes.
+
+    >>> file_name("open-clip/hf-hub:imageomics/bioclip-2")
+    'open-clip_hf-hub_imageomics_bioclip-2'
+    """
+    kept = "".join(each if each.isalnum() or each in "-._@+=" else "_" for each in text)
+    return kept.strip(". ") or "_"

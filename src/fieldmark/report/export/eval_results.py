@@ -1,0 +1,55 @@
+"""Entries for the Hub's leaderboards: `.eval_results/*.yaml` of a model repository.
+
+https://huggingface.co/docs/hub/eval-results (beta). An entry holds one number, so its interval
+stands in the notes. Only data that live on the Hub can be named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from fieldmark.report.cells import number
+from fieldmark.report.export._chosen import Chosen, File, file_name
+from fieldmark.report.export._facts import TaskFacts, task_facts
+from fieldmark.report.export._yaml import yaml_text
+from fieldmark.report.rows import Row
+from fieldmark.report.signature import signature
+
+
+def export(chosen: Chosen) -> Iterator[File]:
+    facts = task_facts(chosen)
+    elsewhere = sorted(name for name, each in facts.items() if not each.hub_id)
+    if elsewhere:
+        chosen.left_out.append(f"data that are not on the Hub: {', '.join(elsewhere)}")
+    for model, rows in chosen.models().items():
+        by_task: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            is_wanted = row.score.is_primary and not row.score.part and facts[row.column].hub_id
+            if is_wanted and not math.isnan(row.score.value):
+                entry = _entry(row, facts[row.column], chosen.source)
+                by_task.setdefault(row.column, []).append(entry)
+        for task, entries in by_task.items():
+            name = f"{file_name(model)}/.eval_results/{file_name(task)}.yaml"
+            yield File(name, [yaml_text(entries).encode()])
+
+
+def _entry(row: Row, facts: TaskFacts, source: str) -> dict[str, Any]:
+    score, finished = row.score, row.run.finished
+    return {
+        "dataset": {"id": facts.hub_id, "task_id": row.column},
+        "value": round((100 if score.is_fraction else 1) * score.value, 4),
+        **({"date": finished} if finished else {}),
+        **({"source": {"url": source, "name": "fieldmark"}} if source else {}),
+        "notes": _notes(row),
+    }
+
+
+def _notes(row: Row) -> str:
+    score = row.score
+    interval = "no interval"
+    if score.low is not None and score.high is not None:
+        low, high = number(score.low, score), number(score.high, score)
+        interval = f"{100 * score.level:g} % interval {low} to {high}"
+    return f"{score.metric}, {interval}, n={score.n}; {signature(row.run.spec)} app={row.run.app}"

@@ -1,0 +1,218 @@
+"""Records of the shared evaluation database Every Eval Ever: JSON per model and task.
+
+https://github.com/evaleval/every_eval_ever, schema 0.3.0 (arXiv:2606.14516). Files lie as its
+repository wants them; with --predictions the answers to single items stand beside each record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from fieldmark.report.export._chosen import Chosen, File, file_name
+from fieldmark.report.export._facts import (
+    UNKNOWN,
+    TaskFacts,
+    checkpoint,
+    developer_and_name,
+    task_facts,
+)
+from fieldmark.report.rows import Row
+from fieldmark.report.signature import signature
+from fieldmark.store import OK, Run
+from fieldmark.store.records import canonical_json
+
+SCHEMA = "0.3.0"
+HAS_PREDICTIONS = True
+
+
+def export(chosen: Chosen) -> Iterator[File]:
+    facts = task_facts(chosen)
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in chosen.rows:
+        if not row.score.part and not math.isnan(row.score.value):
+            groups.setdefault((row.run.spec.model, row.column), []).append(row)
+    for (model, task), rows in sorted(groups.items()):
+        developer, name = developer_and_name(model)
+        identity = _uuid(sorted({row.run.key for row in rows}))
+        base = f"data/fieldmark/{file_name(developer)}/{file_name(name)}/{identity}"
+        record = _record(rows, facts[task], chosen)
+        if chosen.has_predictions:
+            lines = b"".join(_lines(record, rows, chosen))
+            record["detailed_evaluation_results"] = _reference(f"{base}_samples.jsonl", lines)
+            yield File(f"{base}_samples.jsonl", [lines])
+        text = json.dumps(record, indent=1, ensure_ascii=False)
+        yield File(f"{base}.json", [f"{text}\n".encode()])
+
+
+def _uuid(keys: Sequence[str]) -> uuid.UUID:
+    """The same for the same runs; the database wants the form of a random one."""
+    digest = hashlib.sha256("\n".join(keys).encode()).digest()
+    return uuid.UUID(bytes=digest[:16], version=4)
+
+
+def _record(rows: Sequence[Row], facts: TaskFacts, chosen: Chosen) -> dict[str, Any]:
+    run = max((row.run for row in rows), key=lambda run: (run.finished or "", run.id))
+    finished = str(_seconds(run.finished))
+    model_id = "/".join(developer_and_name(run.spec.model))
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": f"fieldmark_{facts.name}/{model_id}/{finished}",
+        "evaluation_timestamp": finished,
+        "retrieved_timestamp": finished,
+        "source_metadata": {
+            "source_name": "fieldmark",
+            "source_type": "evaluation_run",
+            "source_organization_name": UNKNOWN,
+            **({"source_organization_url": chosen.source} if chosen.source else {}),
+            "evaluator_relationship": "other",
+        },
+        "eval_library": {"name": "fieldmark", "version": run.app},
+        "model_info": _model(run),
+        "evaluation_results": [_result(row, facts) for row in rows],
+    }
+
+
+def _seconds(time: str | None) -> int:
+    return int(datetime.fromisoformat(time).timestamp()) if time else 0
+
+
+def _model(run: Run) -> dict[str, Any]:
+    model = run.spec.model
+    known = checkpoint(model)
+    is_chat = model.startswith("chat/")
+    developer, name = developer_and_name(model)
+    availability = UNKNOWN if is_chat or not known.source else "open_weights"
+    details = {
+        "deployment_type": UNKNOWN if is_chat else "self_deployed",
+        "model_availability": availability,
+        "fieldmark_name": model,
+        "fingerprint": run.fingerprint,
+        "weights_licence": known.licence,
+        "parameters": "" if known.params is None else str(known.params),
+    }
+    return {
+        "name": model,
+        "id": f"{developer}/{name}",
+        "developer": developer,
+        "additional_details": {k: v for k, v in details.items() if v},
+    }
+
+
+def _result(row: Row, facts: TaskFacts) -> dict[str, Any]:
+    score, spec = row.score, row.run.spec
+    bounds = {"min_score": 0, "max_score": 1}
+    if not score.is_fraction:
+        bounds = {"min_score": "-Infinity", "max_score": "Infinity"}  # type: ignore[dict-item]
+    return {
+        "evaluation_result_id": _result_id(row),
+        "evaluation_name": facts.name,
+        "source_data": _data(facts, row),
+        "evaluation_timestamp": str(_seconds(row.run.finished)),
+        "metric_config": {
+            "evaluation_description": facts.title,
+            "metric_id": score.metric,
+            "metric_name": score.metric,
+            "metric_unit": "proportion" if score.is_fraction else "points",
+            "lower_is_better": not score.higher_is_better,
+            "score_type": "continuous",
+            **bounds,
+        },
+        "score_details": {
+            "score": score.value,
+            "details": {"signature": signature(spec), "settings": canonical_json(spec.settings)},
+            "uncertainty": _uncertainty(row),
+        },
+        "generation_config": {
+            "additional_details": {
+                "protocol": spec.protocol,
+                "n_train": "all" if spec.n_train is None else str(spec.n_train),
+                "seed": str(spec.seed),
+                "repeats": str(spec.repeats),
+            }
+        },
+    }
+
+
+def _result_id(row: Row) -> str:
+    return f"{row.run.key}:{row.score.metric}"
+
+
+def _uncertainty(row: Row) -> dict[str, Any]:
+    score = row.score
+    found: dict[str, Any] = {"num_samples": score.n}
+    if score.low is not None and score.high is not None:
+        found["confidence_interval"] = {
+            "lower": score.low,
+            "upper": score.high,
+            "confidence_level": score.level,
+            "method": score.method or UNKNOWN,
+        }
+    return found
+
+
+def _data(facts: TaskFacts, row: Row) -> dict[str, Any]:
+    details = {"additional_details": {"signature": row.run.spec.data, "licence": facts.licence}}
+    if facts.hub_id:
+        return {"dataset_name": facts.data_title, "source_type": "hf_dataset",
+                "hf_repo": facts.hub_id, "samples_number": row.score.n, **details}  # fmt: skip
+    if facts.homepage:
+        return {"dataset_name": facts.data_title, "source_type": "url", "url": [facts.homepage],
+                **details}  # fmt: skip
+    return {"dataset_name": facts.data_title, "source_type": "other", **details}
+
+
+def _reference(path: str, lines: bytes) -> dict[str, Any]:
+    return {
+        "format": "jsonl",
+        "file_path": path,
+        "hash_algorithm": "sha256",
+        "checksum": hashlib.sha256(lines).hexdigest(),
+        "total_rows": lines.count(b"\n"),
+    }
+
+
+def _lines(record: Mapping[str, Any], rows: Sequence[Row], chosen: Chosen) -> Iterator[bytes]:
+    """Of the primary score of each run: a record of an item belongs to exactly one result."""
+    for row in rows:
+        if row.score.is_primary:
+            for answer in chosen.store.predictions(row.run.id).iter_rows(named=True):
+                line = json.dumps(_item(record, row, answer), ensure_ascii=False)
+                yield f"{line}\n".encode()
+
+
+def _item(record: Mapping[str, Any], row: Row, answer: Mapping[str, Any]) -> dict[str, Any]:
+    target, given = answer["target"], answer["prediction"]
+    is_right = answer["outcome"] == OK and given is not None and given == target
+    reference = [] if target is None else [target]
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": record["evaluation_id"],
+        "model_id": record["model_info"]["id"],
+        "evaluation_name": row.column,
+        "evaluation_result_id": _result_id(row),
+        "sample_id": answer["id"],
+        "sample_hash": hashlib.sha256(f"{answer['id']}{''.join(reference)}".encode()).hexdigest(),
+        "interaction_type": "single_turn",
+        "input": {"raw": answer["id"], "reference": reference},
+        "output": {"raw": [] if given is None else [given]},
+        "answer_attribution": [
+            {
+                "turn_idx": 0,
+                "source": "output.raw",
+                "extracted_value": given or "",
+                "extraction_method": "exact_match",
+                "is_terminal": True,
+            }
+        ],
+        "evaluation": {"score": float(is_right), "is_correct": is_right},
+        "error": None if answer["outcome"] == OK else answer["outcome"],
+        "metadata": {
+            k: str(answer[k]) for k in ("part", "repeat", "unit") if answer[k] not in (None, "")
+        },
+    }

@@ -1,0 +1,83 @@
+"""Metadata for a model card: the `model-index` block of a README on the Hugging Face Hub.
+
+https://huggingface.co/docs/hub/model-cards. One file per model, to be put between the `---` lines;
+values are in percent where the metric is a share, limits and counts stand under `args`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fieldmark.report.export._chosen import Chosen, File, file_name
+from fieldmark.report.export._facts import TaskFacts, developer_and_name, task_facts
+from fieldmark.report.export._yaml import yaml_text
+from fieldmark.report.rows import Row
+from fieldmark.report.signature import signature
+
+TASK_TYPES = {
+    "probe": "image-classification",
+    "zero_shot": "zero-shot-image-classification",
+    "ask": "image-text-to-text",
+    "retrieve": "text-to-image-retrieval",
+    "rerank": "text-to-image-retrieval",
+}
+
+
+def export(chosen: Chosen) -> Iterator[File]:
+    facts = task_facts(chosen)
+    for model, rows in chosen.models().items():
+        results = _results(rows, facts, chosen)
+        index = {"model-index": [{"name": developer_and_name(model)[1], "results": results}]}
+        yield File(f"{file_name(model)}.yaml", [yaml_text(index).encode()])
+
+
+def _results(
+    rows: Sequence[Row], facts: dict[str, TaskFacts], chosen: Chosen
+) -> list[dict[str, Any]]:
+    """One entry per run, with all metrics of the whole run."""
+    found: dict[int, dict[str, Any]] = {}
+    for row in rows:
+        if row.score.part or math.isnan(row.score.value):
+            continue
+        spec, about = row.run.spec, facts[row.column]
+        kind = TASK_TYPES.get(spec.protocol.partition("/")[0], "image-classification")
+        entry = found.setdefault(
+            row.run.id,
+            {
+                "task": {"type": kind, "name": about.title},
+                "dataset": {
+                    "name": about.data_title,
+                    "type": about.hub_id or about.dataset,
+                    "config": row.column,
+                    "split": "test",
+                    "args": {"signature": signature(spec)},
+                },
+                "metrics": [],
+                **(
+                    {"source": {"name": "fieldmark", "url": chosen.source}} if chosen.source else {}
+                ),
+            },
+        )
+        entry["metrics"].append(_metric(row))
+    return list(found.values())
+
+
+def _source(address: str) -> dict[str, Any]:
+    return {"source": {"name": "fieldmark", "url": address}}
+
+
+def _metric(row: Row) -> dict[str, Any]:
+    score = row.score
+    scale = 100 if score.is_fraction else 1
+    limits: dict[str, Any] = {}
+    if score.low is not None and score.high is not None:
+        limits = {"low": round(scale * score.low, 4), "high": round(scale * score.high, 4),
+                  "level": score.level}  # fmt: skip
+    return {
+        "type": score.metric,
+        "value": round(scale * score.value, 4),
+        "name": f"{score.metric}{', %' if score.is_fraction else ''}",
+        "args": {**limits, "n": score.n},
+    }

@@ -1,0 +1,138 @@
+"""Which pieces do several plots share?
+
+Names short enough for an axis, scores in the unit they are shown in, panels side by side, and the
+lines of words that say what is shown and what is not.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fieldmark.report.plots._results import MOST_PANELS
+from fieldmark.report.rows import Row
+from fieldmark.store import Score
+
+Spec = dict[str, Any]
+LONGEST = 42
+"""characters of a name on an axis"""
+
+
+def short_names(names: Iterable[str], longest: int = LONGEST) -> dict[str, str]:
+    """Each name, its middle left out where it is long; no two become the same.
+
+    >>> list(short_names(["timm/vit_base_patch16_224.augreg"], longest=16).values())
+    ['timm/vit…4.augreg']
+    """
+    found: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        room = longest
+        while (short := _shortened(name, room)) in found.values() and room < len(name):
+            room += 1
+        found[name] = short
+    return found
+
+
+def _shortened(name: str, longest: int) -> str:
+    if len(name) <= longest:
+        return name
+    tail = (longest - 1) // 2
+    return f"{name[: longest - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def without_family(model: str) -> str:
+    """For names beside points and lines, where there is little room.
+
+    >>> without_family("open-clip/hf-hub:imageomics/bioclip-2"), without_family("mine")
+    ('imageomics/bioclip-2', 'mine')
+    """
+    return model.partition("/")[2].removeprefix("hf-hub:") or model
+
+
+def factor(score: Score) -> float:
+    """What a value is multiplied by to be shown: fractions become percent."""
+    return 100.0 if score.is_fraction else 1.0
+
+
+def datum(row: Row, names: Mapping[str, str]) -> Spec:
+    """What is drawn of a row; tooltips in the page show all of it."""
+    scale, score = factor(row.score), row.score
+    return {
+        "model": row.model,
+        "label": names[row.model],
+        "score": rounded(scale * score.value),
+        "low": None if score.low is None else rounded(scale * score.low),
+        "high": None if score.high is None else rounded(scale * score.high),
+        "n": score.n,
+    }
+
+
+def rounded(value: float) -> float:
+    """Six figures: what is drawn must not depend on the last bits of a processor."""
+    return float(f"{value:.6g}")
+
+
+def score_title(score: Score) -> str:
+    unit = ", %" if score.is_fraction else ""
+    way = "higher" if score.higher_is_better else "lower"
+    return f"{score.metric}{unit} ({way} is better)"
+
+
+def heading(row: Row) -> str:
+    """A column in one line: `newt, n_train=10`."""
+    return row.column.replace("\n", ", ")
+
+
+def figure(title: str, notes: Sequence[str], body: Mapping[str, Any], n_panels: int = 1) -> Spec:
+    """The body under a title and lines that say how to read it, as wide as one panel or two."""
+    width = 92 if n_panels == 1 else 180
+    lines = [line for note in notes if note for line in textwrap.wrap(note, width)]
+    words = textwrap.wrap(title, int(width * 0.75))
+    return {"title": {"text": words, "subtitle": lines}, **body}
+
+
+def panels(parts: Sequence[Spec], per_row: int = 2) -> Spec:
+    """One panel alone, several in rows."""
+    if len(parts) == 1:
+        return dict(parts[0])
+    return {"concat": list(parts), "columns": per_row}
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """
+    >>> some(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+def first_panels(columns: Sequence[str], most: int = MOST_PANELS) -> tuple[list[str], str]:
+    """As many columns as a figure takes, and what to say of the others."""
+    if len(columns) <= most:
+        return list(columns), ""
+    return list(columns[:most]), (
+        f"{most} of {len(columns)} columns shown, those with most models; --task chooses others."
+    )
+
+
+def level_of(rows: Sequence[Row]) -> str:
+    """`95 % intervals`, or that there are none."""
+    levels = sorted({row.score.level for row in rows if row.score.low is not None})
+    if not levels:
+        return "no intervals are stored for these scores"
+    return f"{' or '.join(f'{100 * each:g} %' for each in levels)} intervals"
+
+
+def without_interval(rows: Sequence[Row]) -> str:
+    lacking = [row.model for row in rows if row.score.low is None]
+    if not lacking or len(lacking) == len(rows):
+        return ""
+    return f"Hollow, no interval stored: {some(sorted(set(lacking)))}."
+
+
+def undefined(rows: Sequence[Row]) -> str:
+    lost = sorted({row.model for row in rows if row.score.value != row.score.value})
+    return f"Not defined, so not drawn: {some(lost)}." if lost else ""

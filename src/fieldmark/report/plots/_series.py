@@ -1,0 +1,259 @@
+"""How are scores drawn over something that grows: lines, intervals, and names at the lines' ends?
+
+Lines that meet are set a little apart so that their intervals can be seen; names are moved up or
+down until none lies on another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fieldmark.report.plots._panel import (
+    Spec,
+    factor,
+    rounded,
+    score_title,
+    short_names,
+    without_family,
+)
+from fieldmark.report.plots._theme import FAINT, SERIES
+from fieldmark.report.rows import Row
+from fieldmark.store import Score
+
+SIZE = (330, 220)
+_LINE = 11.5
+"""pixels between two names"""
+DASHES = ([1, 0], [5, 3], [2, 2], [8, 3, 2, 3])
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What grows."""
+
+    title: str
+    kind: str
+    """"symlog", "log", "linear", or "ordinal" for words"""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line."""
+
+    name: str
+    kind: str
+    """told by the dash of the line, such as the protocol"""
+    points: tuple[tuple[Any, Score], ...]
+    """in the order of the axis"""
+
+
+def mean_score(scores: Sequence[Score]) -> Score:
+    """Of runs that differ in their draws only; limits are averaged too, which keeps their width."""
+    first = scores[0]
+    lows = [each.low for each in scores if each.low is not None]
+    highs = [each.high for each in scores if each.high is not None]
+    return Score(
+        first.metric,
+        sum(each.value for each in scores) / len(scores),
+        first.part,
+        sum(lows) / len(lows) if len(lows) == len(scores) else None,
+        sum(highs) / len(highs) if len(highs) == len(scores) else None,
+        first.level,
+        min(each.n for each in scores),
+        higher_is_better=first.higher_is_better,
+        is_fraction=first.is_fraction,
+    )
+
+
+def best_last(series: Sequence[Series]) -> list[Series]:
+    """Best final score first: those get the colours."""
+    sign = -1 if series[0].points[0][1].higher_is_better else 1
+    return sorted(series, key=lambda each: (sign * each.points[-1][1].value, each.name))
+
+
+def series_panel(series: Sequence[Series], axis: Axis, title: str = "") -> Spec:
+    """The panel; lines beyond the colours are drawn faintly and without names."""
+    ordered = best_last(series)
+    kinds = sorted({each.kind for each in ordered}, key=lambda kind: (kind != "probe", kind))
+    span = _span([x for each in ordered for x, _ in each.points], axis)
+    values = [
+        value
+        for place, each in reversed(list(enumerate(ordered)))  # the best are drawn last, on top
+        for value in _values(each, place, len(ordered), axis, span)
+    ]
+    known = [
+        each[key] for each in values for key in ("score", "low", "high") if each[key] is not None
+    ]
+    air = max(0.06 * (max(known) - min(known)), 1e-6 + 0.01 * abs(max(known)))
+    domain = (min(known) - air, max(known) + air)
+    score = ordered[0].points[0][1]
+    x, y = _x(axis, ordered), _y(score_title(score), domain)
+    names = _names(ordered[: len(SERIES)], domain)
+    panel: Spec = {
+        "width": SIZE[0],
+        "height": SIZE[1],
+        "layer": [*_lines(values, x, y, axis, kinds), _ends(names, y)],
+    }
+    if title:
+        panel["title"] = {"text": title, "fontSize": 10.5}
+    return panel
+
+
+def _values(series: Series, place: int, n_series: int, axis: Axis, span: float) -> list[Spec]:
+    is_faint = place >= len(SERIES)
+    shift = 0.0 if is_faint else place - (min(n_series, len(SERIES)) - 1) / 2
+    return [
+        {
+            "series": series.name,
+            "kind": series.kind,
+            "colour": FAINT if is_faint else SERIES[place],
+            "faint": is_faint,
+            "x": x,
+            "at": _apart(x, shift, axis, span),
+            "score": rounded(factor(score) * score.value),
+            "low": None if score.low is None else rounded(factor(score) * score.low),
+            "high": None if score.high is None else rounded(factor(score) * score.high),
+        }
+        for x, score in series.points
+    ]
+
+
+def _apart(x: Any, shift: float, axis: Axis, span: float) -> Any:
+    """Four pixels beside its true place for every line between it and the middle one."""
+    step = 4 * shift * span / SIZE[0]
+    if axis.kind == "symlog":
+        return rounded(math.expm1(math.log1p(x) + step))
+    if axis.kind == "log":
+        return rounded(math.exp(math.log(x) + step))
+    return x if axis.kind == "ordinal" else rounded(x + step)
+
+
+def _position(x: float, axis: Axis) -> float:
+    return x if axis.kind == "linear" else math.log1p(x) if axis.kind == "symlog" else math.log(x)
+
+
+def _span(seen: Sequence[Any], axis: Axis) -> float:
+    if axis.kind == "ordinal":
+        return 1.0
+    places = [_position(x, axis) for x in seen]
+    return (max(places) - min(places)) or 1.0
+
+
+def _x(axis: Axis, series: Sequence[Series]) -> Spec:
+    seen = sorted({x for each in series for x, _ in each.points})
+    base = {"field": "at", "title": axis.title}
+    if axis.kind == "ordinal":
+        return {**base, "type": "ordinal", "sort": seen, "axis": {"labelAngle": 0, "grid": False}}
+    spread = _spread(seen, axis)
+    scale = {"type": axis.kind, "nice": False, "zero": False}
+    return {
+        **base,
+        "type": "quantitative",
+        "scale": scale | ({"padding": 14} if axis.kind == "linear" else {}),
+        "axis": {"values": spread, "grid": False, "format": ",~r"},
+    }
+
+
+def _spread(seen: Sequence[float], axis: Axis) -> list[float]:
+    """Where the axis is labelled: at what was run, as far as labels do not touch."""
+    span, kept = _span(seen, axis), [seen[0]]
+    for x in seen[1:]:
+        if (_position(x, axis) - _position(kept[-1], axis)) / span >= 0.07:
+            kept.append(x)
+    return kept
+
+
+def _y(title: str, domain: tuple[float, float]) -> Spec:
+    return {
+        "field": "score",
+        "type": "quantitative",
+        "title": title,
+        "scale": {"domain": [rounded(each) for each in domain], "nice": False, "zero": False},
+        "axis": {"tickCount": 6},
+    }
+
+
+def _lines(
+    values: Sequence[Spec], x: Spec, y: Spec, axis: Axis, kinds: Sequence[str]
+) -> list[Spec]:
+    colour = {"field": "colour", "type": "nominal", "scale": None}
+    is_words = axis.kind == "ordinal"
+    apart = {"xOffset": {"field": "series", "type": "nominal"}} if is_words else {}
+    dash: Spec = {
+        "field": "kind",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": list(kinds), "range": [DASHES[i % len(DASHES)] for i in
+                                                   range(len(kinds))]},
+        "legend": {"orient": "bottom", "symbolType": "stroke", "symbolSize": 300,
+                   "symbolStrokeColor": "#555555"} if len(kinds) > 1 else None,
+    }  # fmt: skip
+    thin = {"condition": {"test": "datum.faint", "value": 0.7}, "value": 1.6}
+    line: Spec = {
+        "mark": {"type": "line"},
+        "encoding": {"x": x, "y": y, "color": colour, "strokeDash": dash, "strokeWidth": thin,
+                     "detail": {"field": "series", "type": "nominal"}},
+    }  # fmt: skip
+    marks: list[Spec] = [
+        {"mark": {"type": "rule", "strokeWidth": 1.2, "opacity": 0.75},
+         "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"},
+                      "color": colour, **apart}},
+        {"mark": {"type": "point", "filled": True, "size": 30, "opacity": 1},
+         "encoding": {"x": x, "y": y, "color": colour, **apart,
+                      "tooltip": [{"field": "series", "type": "nominal"},
+                                  {"field": "kind", "type": "nominal"},
+                                  *({"field": each, "type": "nominal" if is_words and each == "x"
+                                     else "quantitative"}
+                                    for each in ("x", "score", "low", "high"))]}},
+    ]  # fmt: skip
+    data = {"values": list(values)}
+    return [{"data": data, **each} for each in ([] if is_words else [line]) + marks]
+
+
+def _names(series: Sequence[Series], domain: tuple[float, float]) -> list[Spec]:
+    """Each name at its line's end, pushed apart where ends are close."""
+    bottom, top = domain
+    per_pixel = (top - bottom) / SIZE[1]
+    short = short_names((without_family(each.name) for each in series), 40)
+    ends = sorted(
+        (factor(score) * score.value, -place, series[place].name)
+        for place, score in enumerate(each.points[-1][1] for each in series)
+    )
+    heights: list[float] = []
+    for value, _, _ in ends:
+        lowest = heights[-1] + _LINE * per_pixel if heights else -math.inf
+        heights.append(max(value, lowest))
+    too_high = max(heights[-1] - top, 0.0)
+    return [
+        {"series": name, "text": short[without_family(name)], "colour": SERIES[-place],
+         "score": rounded(height - too_high)}
+        for (_, place, name), height in zip(ends, heights, strict=True)
+    ]  # fmt: skip
+
+
+def _ends(names: Sequence[Spec], y: Spec) -> Spec:
+    return {
+        "data": {"values": list(names)},
+        "mark": {"type": "text", "align": "left", "dx": 9},
+        "encoding": {
+            "x": {"value": "width"},
+            "y": y,
+            "text": {"field": "text"},
+            "color": {"field": "colour", "type": "nominal", "scale": None},
+        },
+    }
+
+
+def quiet_note(n_series: int) -> str:
+    if n_series <= len(SERIES):
+        return ""
+    return f"The {len(SERIES)} best at the end are named, {n_series - len(SERIES)} more are faint."
+
+
+def level_note(rows: Sequence[Row]) -> str:
+    levels = sorted({row.score.level for row in rows if row.score.low is not None})
+    if not levels:
+        return "No intervals are stored for these scores."
+    return f"Bars: {' or '.join(f'{100 * each:g} %' for each in levels)} intervals."

@@ -1,0 +1,202 @@
+"""How is a score drawn against what it costs, with the models nobody beats in both?
+
+A model is on the Pareto front when no other is at least as good and at most as dear, and better in
+one of the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fieldmark.errors import DataError
+from fieldmark.report.plots._labels import place_labels
+from fieldmark.report.plots._panel import (
+    Spec,
+    datum,
+    figure,
+    first_panels,
+    heading,
+    level_of,
+    panels,
+    score_title,
+    short_names,
+    some,
+    undefined,
+    without_family,
+    without_interval,
+)
+from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.plots._theme import BLUE, INK, QUIET
+from fieldmark.report.rows import Row
+
+SIZE = (350, 250)
+Domains = tuple[tuple[float, float], tuple[float, float]]
+"""of cost and score"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What is on the horizontal axis."""
+
+    title: str
+    """of the axis"""
+    words: str
+    """in the figure's title: "size" """
+    lacking: str
+    """how models without it are spoken of"""
+    is_better_small: bool
+    values: Mapping[str, float]
+    """by model name"""
+
+
+def tradeoff(results: Results, cost: Cost) -> Spec:
+    """Score against cost, a panel per task."""
+    columns = defined_columns(results)
+    known = {
+        name: [row for row in rows if cost.values.get(row.run.spec.model)]
+        for name, rows in columns.items()
+    }
+    shown, more = first_panels([name for name, rows in known.items() if rows])
+    have = {row.model for rows in known.values() for row in rows}
+    lacking = sorted({row.model for row in results.rows} - have)
+    if not shown:
+        raise DataError(f"{cost.lacking} of all these models: there is nothing to draw.")
+    drawn = [_panel(known[name], cost, heading(known[name][0])) for name in shown]
+    rows = [row for name in shown for row in known[name]]
+    unnamed = sorted({model for _, names in drawn for model in names})
+    notes = [
+        f"Point: score; line: {level_of(rows)}. Blue, joined: no other model is better and "
+        f"{'smaller' if cost.is_better_small else 'faster'} at once; intervals may still overlap.",
+        f"{cost.lacking}: {some(lacking)}." if lacking else "",
+        f"Without room for a name: {some(unnamed)}." if unnamed else "",
+        more,
+        without_interval(rows),
+        undefined(results.rows),
+    ]
+    where = heading(rows[0]) if len(shown) == 1 else f"{len(shown)} tasks"
+    parts = [spec for spec, _ in drawn]
+    if len(parts) == 1:
+        parts[0].pop("title")
+    return figure(f"Score against {cost.words} on {where}", notes, panels(parts), len(parts))
+
+
+def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Indices of the points that no other beats; (cost, loss), both better when smaller.
+
+    >>> pareto([(1, 5), (2, 3), (3, 4), (4, 1)])
+    [0, 1, 3]
+    """
+    front: list[int] = []
+    least = math.inf
+    for index in sorted(range(len(points)), key=lambda each: points[each]):
+        if points[index][1] < least:
+            front.append(index)
+            least = points[index][1]
+    return front
+
+
+def _panel(rows: Sequence[Row], cost: Cost, title: str) -> tuple[Spec, list[str]]:
+    """The panel, and the front's models that got no name."""
+    sign_cost = 1 if cost.is_better_small else -1
+    sign_score = -1 if rows[0].score.higher_is_better else 1
+    costs = [cost.values[row.run.spec.model] for row in rows]
+    front = pareto(
+        [(sign_cost * c, sign_score * row.score.value) for c, row in zip(costs, rows, strict=True)]
+    )
+    order = [*front, *(index for index in range(len(rows)) if index not in front)]
+    names = short_names(row.model for row in rows)
+    values = [
+        datum(rows[index], names) | {"cost": costs[index], "front": index in front}
+        for index in order
+    ]
+    domains = _domains(values)
+    n_named = len(values) if len(values) <= 12 else len(front)
+    unnamed = _name(values, n_named, domains, sign_cost)
+    return _drawn(values, domains, cost, score_title(rows[0].score), title), unnamed
+
+
+def _domains(values: Sequence[Spec]) -> Domains:
+    """Of cost (log) and score, with some air."""
+    costs = [math.log10(each["cost"]) for each in values]
+    scores = [each[key] for each in values for key in ("score", "low", "high")
+              if each[key] is not None]  # fmt: skip
+    air_cost = max(0.15 * (max(costs) - min(costs)), 0.2)
+    air_score = max(0.05 * (max(scores) - min(scores)), 1e-6 + abs(max(scores)) * 0.01)
+    return (
+        (10 ** (min(costs) - air_cost), 10 ** (max(costs) + air_cost)),
+        (min(scores) - air_score, max(scores) + air_score),
+    )
+
+
+def _name(values: Sequence[Spec], n_named: int, domains: Domains, first: int) -> list[str]:
+    """Gives the first models a place for their names; returns those of the front without one."""
+    (left, right), (bottom, top) = domains
+    span = math.log10(right) - math.log10(left)
+    points = [
+        (
+            SIZE[0] * (math.log10(each["cost"]) - math.log10(left)) / span,
+            SIZE[1] * (1 - (each["score"] - bottom) / (top - bottom)),
+        )
+        for each in values
+    ]
+    short = short_names((without_family(each["model"]) for each in values), 30)
+    texts = [short[without_family(each["model"])] for each in values]
+    places = place_labels(texts[:n_named], points, SIZE, first)
+    for value, text, place in zip(values, texts, places, strict=False):
+        if place is not None:
+            value |= {"name": text, "align": place.align, "dx": place.dx, "dy": place.dy}
+    return [each["model"] for each in values[:n_named] if "name" not in each and each["front"]]
+
+
+def _drawn(values: Sequence[Spec], domains: Domains, cost: Cost, y_title: str, title: str) -> Spec:
+    x = {"field": "cost", "type": "quantitative", "title": cost.title,
+         "scale": {"type": "log", "domain": list(domains[0]), "nice": False},
+         "axis": {"format": "~s", "grid": False, "tickCount": 5,
+                  "labelExpr": "replace(datum.label, 'G', 'B')"}}  # fmt: skip
+    y = {"field": "score", "type": "quantitative", "title": y_title,
+         "scale": {"domain": list(domains[1]), "nice": False, "zero": False},
+         "axis": {"tickCount": 6}}  # fmt: skip
+    colour = {"condition": {"test": "datum.front", "value": BLUE}, "value": QUIET}
+    fill = {"condition": [{"test": "datum.low === null", "value": "white"},
+                          {"test": "datum.front", "value": BLUE}], "value": QUIET}  # fmt: skip
+    step = "step-after" if cost.is_better_small else "step-before"
+    layers: list[Spec] = [
+        {"transform": [{"filter": "datum.front"}],
+         "mark": {"type": "line", "interpolate": step,
+                  "color": BLUE, "opacity": 0.45,
+                  "strokeWidth": 1.2},
+         "encoding": {"x": x, "y": y}},
+        {"mark": {"type": "rule", "strokeWidth": 1.3, "opacity": 0.6},
+         "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"},
+                      "color": colour}},
+        {"mark": {"type": "point", "size": 34, "opacity": 1, "strokeWidth": 1.2},
+         "encoding": {"x": x, "y": y, "color": colour, "fill": fill,
+                      "tooltip": [{"field": "model", "type": "nominal"},
+                                  *({"field": each, "type": "quantitative"}
+                                    for each in ("score", "low", "high", "cost"))]}},
+        *_names(values, x, y),
+    ]  # fmt: skip
+    width, height = SIZE
+    return {"width": width, "height": height, "title": {"text": title, "fontSize": 10.5},
+            "data": {"values": list(values)}, "layer": layers}  # fmt: skip
+
+
+def _names(values: Sequence[Spec], x: Spec, y: Spec) -> list[Spec]:
+    """A layer per way of standing: align and offset belong to the mark, not to the data."""
+    ways = sorted({(each["align"], each["dx"], each["dy"]) for each in values if "name" in each})
+    return [
+        {
+            "transform": [
+                {
+                    "filter": f"datum.name && datum.align === '{align}' && datum.dx === {dx:g} "
+                    f"&& datum.dy === {dy:g}"
+                }
+            ],
+            "mark": {"type": "text", "align": align, "dx": dx, "dy": dy, **look},
+            "encoding": {"x": x, "y": y, "text": {"field": "name"}},
+        }
+        for look in ({"stroke": "white", "strokeWidth": 3, "color": "white"}, {"color": INK})
+        for align, dx, dy in ways
+    ]

@@ -1,0 +1,128 @@
+"""Which labels are mixed up most: the twenty pairs with most wrong answers.
+
+Of the best model of each task, or of the one that --model names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fieldmark.errors import DataError
+from fieldmark.report.plots._panel import (
+    Spec,
+    figure,
+    first_panels,
+    heading,
+    panels,
+    rounded,
+    short_names,
+    some,
+)
+from fieldmark.report.plots._results import Results
+from fieldmark.report.plots._theme import INK, ORANGE, WIDTH
+from fieldmark.report.rows import Row
+
+N_PAIRS = 20
+
+
+def plot(results: Results) -> Spec:
+    columns = results.columns()
+    shown, more = first_panels(list(columns))
+    best = [columns[name][0] for name in shown]
+    pairs = [confusion_pairs(results, row) for row in best]
+    drawn = [(row, found) for row, found in zip(best, pairs, strict=True) if found]
+    if not drawn:
+        raise DataError("no wrong answers in these runs: there is nothing to draw.")
+    right = [heading(row) for row, found in zip(best, pairs, strict=True) if not found]
+    others = max(len(columns[name]) for name in shown) - 1
+    is_alone = len(drawn) == 1
+    notes = [
+        "Bar: wrong answers of this kind, of all images of the true label; line: 95 % interval.",
+        f"The best of {others + 1} models; --model chooses another." if others else "",
+        f"No wrong answers: {some(right)}." if right else "",
+        more,
+    ]
+    title = f"What {drawn[0][0].model} mixes up on {heading(drawn[0][0])}"
+    if not is_alone:
+        title = f"What the best model mixes up on {len(drawn)} tasks"
+    parts = [
+        _panel(found, "" if is_alone else f"{heading(row)}: {row.model}") for row, found in drawn
+    ]
+    return figure(title, notes, panels(parts), len(parts))
+
+
+def confusion_pairs(results: Results, row: Row, most: int = N_PAIRS) -> list[Spec]:
+    """The pairs with most wrong answers, most first; equal ones by name."""
+    asked = results.store.answers([row.run.id])
+    asked = asked.taken(asked.prediction_mn[0] != 0)
+    unit = np.where(asked.unit > 0, asked.unit, -1 - asked.item)
+    labels, code, n_c = _counted(np.stack([asked.part, asked.target]))
+    units, _, _ = _counted(np.stack([asked.part, asked.target, unit]))
+    n_units_c = _counted(units[:2])[2]
+    wrong = asked.prediction_mn[0] != asked.target
+    pairs, _, n_wrong = _counted(np.stack([code[wrong], asked.prediction_mn[0][wrong]]))
+    names = results.store.texts({*labels.ravel().tolist(), *pairs[1].tolist()})
+    has_parts = len(np.unique(labels[0])) > 1
+    found = [
+        _pair(
+            _pair_name(names, labels[:, at], int(answer), has_parts),
+            int(n),
+            int(n_c[at]),
+            int(n_units_c[at]),
+        )
+        for (at, answer), n in zip(pairs.T, n_wrong, strict=True)
+    ]
+    return sorted(found, key=lambda each: (-each["wrong"], each["pair"]))[:most]
+
+
+def _counted(columns_kn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The different columns, which of them each one is, and how often each occurs."""
+    found, code, counts = np.unique(columns_kn, axis=1, return_inverse=True, return_counts=True)
+    return found, code.reshape(-1), counts
+
+
+def _pair_name(names: Mapping[int, str], label: np.ndarray, answer: int, has_parts: bool) -> str:
+    part, target = (names[int(each)] for each in label)
+    return f"{part}: {target} → {names[answer]}" if has_parts else f"{target} → {names[answer]}"
+
+
+def _pair(name: str, wrong: int, n: int, n_units: int) -> Spec:
+    """Images of one unit are one draw, so the interval counts units, not images."""
+    from fieldmark.stats import wilson
+
+    found = wilson(round(wrong / n * n_units), n_units)
+    return {
+        "pair": name,
+        "wrong": wrong,
+        "low": rounded(min(found.low * n, wrong)),
+        "high": rounded(max(found.high * n, wrong)),
+        "text": f"{wrong:,} of {n:,}",
+        "n": n,
+    }
+
+
+def _panel(pairs: Sequence[Spec], title: str) -> Spec:
+    names = short_names((each["pair"] for each in pairs), 54)
+    values = [{**each, "label": names[each["pair"]]} for each in pairs]
+    y = {"field": "label", "type": "nominal", "sort": [each["label"] for each in values],
+         "title": None}  # fmt: skip
+    x = {"type": "quantitative", "title": "wrong answers", "axis": {"tickCount": 5,
+                                                                    "format": "~s"}}  # fmt: skip
+    layers: list[Spec] = [
+        {"mark": {"type": "bar", "color": ORANGE, "height": 9},
+         "encoding": {"y": y, "x": {**x, "field": "wrong"},
+                      "tooltip": [{"field": "pair", "type": "nominal"},
+                                  {"field": "wrong", "type": "quantitative"},
+                                  {"field": "n", "type": "quantitative"}]}},
+        {"mark": {"type": "rule", "strokeWidth": 1.2, "color": INK},
+         "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}}},
+        {"mark": {"type": "text", "align": "right", "dx": 8 + 5 * max(len(each["text"]) for each
+                                                                     in values)},
+         "encoding": {"y": y, "x": {"value": "width"}, "text": {"field": "text"}}},
+    ]  # fmt: skip
+    panel: Spec = {"width": int(WIDTH * 0.8), "height": {"step": 14}, "data": {"values": values}}
+    if title:
+        panel["title"] = {"text": title, "fontSize": 10.5}
+    return panel | {"layer": layers}

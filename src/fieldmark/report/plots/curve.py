@@ -1,0 +1,116 @@
+"""How scores grow with training images: probes and chat models on one axis.
+
+A zero-shot model stands at nought, a chat model at the number of its examples. Where all images
+were used, the point stands at how many there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from fieldmark.errors import DataError
+from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
+from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.plots._series import (
+    Axis,
+    Series,
+    level_note,
+    mean_score,
+    quiet_note,
+    series_panel,
+)
+from fieldmark.report.rows import Row, column_facts, task_name
+from fieldmark.store import Score
+
+_DRAWS = ("n_train", "seed", "repeats", "shots", "sampling", "data")
+"""what may differ along one line"""
+_AXIS = Axis("training images (asked for, or all there are)", "symlog")
+
+
+def plot(results: Results) -> Spec:
+    groups: dict[str, list[Row]] = {}
+    for rows in defined_columns(results).values():
+        for row in rows:
+            groups.setdefault(f"{task_name(row.run.spec)}\n{row.score.metric}", []).append(row)
+    places = {row.run.id: n_train_of(results, row) for rows in groups.values() for row in rows}
+    lines = {name: _lines(rows, places) for name, rows in groups.items()}
+    grown = [name for name, each in lines.items() if _n_places(each) > 1]
+    if not grown:
+        raise DataError(
+            "no task was run with several numbers of training images: "
+            "`fieldmark run … --n-train 1 10 100` gives a curve."
+        )
+    shown, more = first_panels(sorted(grown, key=lambda name: -_n_places(lines[name])))
+    parts = [
+        series_panel(lines[name], _AXIS, name.partition("\n")[0] if len(shown) > 1 else "")
+        for name in shown
+    ]
+    rows = [row for name in shown for row in groups[name]]
+    unplaced = sorted({row.model for row in rows if places[row.run.id] is None})
+    flat = sorted({name.partition("\n")[0] for name in lines if name not in grown})
+    seeds = {row.run.spec.seed for row in rows}
+    notes = [
+        f"{level_note(rows)} {'Dash: how the model was asked. ' * (_n_kinds(lines, shown) > 1)}"
+        f"{'Mean over seeds where several were run.' * (len(seeds) > 1)}",
+        quiet_note(max(len(lines[name]) for name in shown)),
+        f"Number of training images not known: {some(unplaced)}." if unplaced else "",
+        f"One number of training images only, so no curve: {some(flat)}." if flat else "",
+        more,
+        undefined(results.rows),
+    ]
+    where = shown[0].partition("\n")[0] if len(shown) == 1 else f"{len(shown)} tasks"
+    return figure(f"Score over training images on {where}", notes, panels(parts), len(parts))
+
+
+def n_train_of(results: Results, row: Row) -> float | None:
+    """What was asked for; else what was used, the median over parts."""
+    spec = row.run.spec
+    if spec.n_train is not None:
+        return spec.n_train
+    if spec.protocol.partition("/")[0] == "zero_shot":
+        return 0
+    used = [part.n_train for part in results.store.finished_parts(row.run.id)]
+    known = [each for each in used if each is not None]
+    return median(known) if known else None
+
+
+def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]:
+    """One line per model and way of asking."""
+    ways: dict[tuple[str, str, str], dict[float, list[Score]]] = {}
+    for row in rows:
+        place = places[row.run.id]
+        if place is not None:
+            facts = column_facts(row.run.spec)
+            rest = {k: v for k, v in facts.items() if k.rpartition(".")[2] not in _DRAWS}
+            key = (row.model, row.run.spec.protocol, repr(sorted(rest.items(), key=str)))
+            ways.setdefault(key, {}).setdefault(place, []).append(row.score)
+    names = _line_names(list(ways))
+    return [
+        Series(
+            names[key],
+            key[1].partition("/")[0],
+            tuple((place, mean_score(found[place])) for place in sorted(found)),
+        )
+        for key, found in ways.items()
+    ]
+
+
+def _line_names(keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
+    """The model; with the protocol, and at last a number, where one model has several lines."""
+    found: dict[tuple[str, str, str], str] = {}
+    for key in keys:
+        model, protocol, _ = key
+        same = [each for each in keys if each[0] == model]
+        alike = [each for each in same if each[1] == protocol]
+        name = model if len(same) == 1 else f"{model}, {protocol}"
+        found[key] = name if len(alike) == 1 else f"{name} ({alike.index(key) + 1})"
+    return found
+
+
+def _n_places(lines: Sequence[Series]) -> int:
+    return len({place for each in lines for place, _ in each.points})
+
+
+def _n_kinds(lines: dict[str, list[Series]], shown: Sequence[str]) -> int:
+    return len({each.kind for name in shown for each in lines[name]})

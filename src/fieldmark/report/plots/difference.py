@@ -1,0 +1,98 @@
+"""How far every model is behind the best, compared on the same items.
+
+The interval is that of the paired difference, so it is narrower than two scores' intervals suggest.
+Only items that every model answered are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fieldmark.errors import DataError
+from fieldmark.report.plots._lines import line_panel
+from fieldmark.report.plots._panel import (
+    Spec,
+    factor,
+    figure,
+    first_panels,
+    heading,
+    panels,
+    rounded,
+    short_names,
+    some,
+    undefined,
+)
+from fieldmark.report.plots._results import Results, defined_columns, within
+from fieldmark.report.rows import Row
+from fieldmark.report.tiers import BEST
+
+MOST_MODELS, MOST_OF_MANY = 40, 20
+"""compared with the best in a panel alone, and in each of several"""
+
+
+def plot(results: Results) -> Spec:
+    columns = {name: rows for name, rows in defined_columns(results).items() if len(rows) > 1}
+    if not columns:
+        raise DataError(
+            "a difference needs two models on one task: `fieldmark run` with another --model."
+        )
+    readable, _ = first_panels(list(within(columns)) or list(columns)[:1])
+    most = MOST_MODELS if len(readable) == 1 else MOST_OF_MANY
+    drawn = {name: _panel(results, columns[name], most) for name in readable}
+    parts = {name: part for name, part in drawn.items() if part is not None}
+    if not parts:
+        raise DataError("no two models answered the same items: there is nothing to compare.")
+    unread = [heading(columns[name][0]) for name in columns if name not in parts]
+    n_cut = max(len(columns[name]) - 1 - most for name in parts)
+    notes = [
+        "Point: difference to the best model on the items all of them answered; line: its 95 % "
+        "interval. Blue: not distinguishable from the best when all models are tested at once, by "
+        "name and in no order.",
+        f"The {most} models behind the best shown, {n_cut} left out." if n_cut > 0 else "",
+        f"Not compared here: {some(unread)}; --task chooses." if unread else "",
+        undefined(results.rows),
+    ]
+    first = columns[next(iter(parts))]
+    where = heading(first[0]) if len(parts) == 1 else f"{len(parts)} tasks"
+    best = f"{first[0].model} on {where}" if len(parts) == 1 else f"the best on {where}"
+    return figure(f"Difference to {best}", notes, panels(list(parts.values())), len(parts))
+
+
+def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
+    from fieldmark.metrics import load_metric
+    from fieldmark.report.paired import read_paired
+    from fieldmark.stats import paired_difference, tiers
+
+    best, others = rows[0], rows[1 : most + 1]
+    paired = read_paired(results.store, [row.run for row in rows], load_metric(best.score.metric))
+    if not len(paired.items.target):
+        return None
+    letters = tiers(paired.items, paired.answer_mn, paired.metric).letters
+    names = short_names(row.model for row in rows)
+    scale = factor(best.score)
+    values = []
+    for place, row in enumerate(others, 1):
+        found = paired_difference(
+            paired.items, paired.answer_mn[place], paired.answer_mn[0], paired.metric
+        )
+        values.append(
+            {
+                "model": row.model,
+                "label": names[row.model],
+                "score": rounded(scale * found.value),
+                "low": rounded(scale * found.low),
+                "high": rounded(scale * found.high),
+                "text": f"{scale * found.value:+.1f}".replace("-", "−"),
+                "tied": letters[place] == BEST,
+                "shaded": letters[place] == BEST,
+                "n": len(paired.items.target),
+            }
+        )
+    values.sort(key=_standing)
+    unit = " in points" if best.score.is_fraction else ""
+    title = f"{best.score.metric}{unit}, minus that of {names[best.model]}"
+    return line_panel(values, title, heading(best) if most == MOST_OF_MANY else "", zero=True)
+
+
+def _standing(value: Spec) -> tuple[bool, float, str]:
+    return not value["tied"], 0.0 if value["tied"] else abs(value["score"]), value["model"]

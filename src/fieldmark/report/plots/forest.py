@@ -1,0 +1,92 @@
+"""Scores with their intervals, one line per model.
+
+Models that cannot be told apart stand together in a band, by name: inside it there is no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fieldmark.report.cells import number
+from fieldmark.report.plots._lines import line_panel
+from fieldmark.report.plots._panel import (
+    Spec,
+    datum,
+    figure,
+    first_panels,
+    heading,
+    level_of,
+    panels,
+    score_title,
+    short_names,
+    undefined,
+    without_interval,
+)
+from fieldmark.report.plots._results import (
+    Results,
+    defined_columns,
+    tiers_of,
+    within,
+)
+from fieldmark.report.rows import Row
+from fieldmark.report.tiers import BEST
+
+MOST_MODELS = 20
+"""in each of several panels; a panel alone shows all"""
+
+
+def plot(results: Results) -> Spec:
+    columns = defined_columns(results)
+    shown, more = first_panels(list(columns))
+    tested = set(within({name: columns[name] for name in shown}))
+    is_alone = len(shown) == 1
+    parts, cut = [], 0
+    for name in shown:
+        rows = columns[name]
+        tiers = tiers_of(results, rows, name in tested)
+        kept = rows if is_alone else rows[:MOST_MODELS]
+        cut = max(cut, len(rows) - len(kept))
+        parts.append(_panel(kept, tiers, "" if is_alone else heading(rows[0])))
+    rows = [row for name in shown for row in columns[name]]
+    n_models = len({row.model for row in rows})
+    notes = [
+        f"Point: score; line: {level_of(rows)}.",
+        _colours(len(tested), len(shown)) if n_models > 1 else "",
+        f"The {MOST_MODELS} best models of each panel shown, up to {cut} left out." if cut else "",
+        more,
+        without_interval(rows),
+        undefined(results.rows),
+    ]
+    what = heading(rows[0]) if is_alone else f"{len(shown)} tasks"
+    title = f"Scores of {n_models} model{'s' * (n_models > 1)} on {what}"
+    return figure(title, notes, panels(parts), 1 if is_alone else 2)
+
+
+def _colours(n_tested: int, n_shown: int) -> str:
+    told = (
+        "Bands: tiers of models that these items cannot tell apart, by name and in no order; blue: "
+        "the best tier."
+    )
+    if n_tested == n_shown:
+        return told
+    return f"{told} Where there was too much to read, the best tier is where intervals meet."
+
+
+def _panel(rows: Sequence[Row], tiers: Mapping[int, str], title: str) -> Spec:
+    names = short_names(row.model for row in rows)
+    order = {
+        letter: place
+        for place, letter in enumerate(dict.fromkeys(tiers[row.run.id] for row in rows))
+    }
+    ordered = sorted(rows, key=lambda row: (order[tiers[row.run.id]], row.model))
+    values = [
+        datum(row, names)
+        | {
+            "tier": tiers[row.run.id],
+            "tied": tiers[row.run.id] == BEST,
+            "shaded": order[tiers[row.run.id]] % 2 == 0,
+            "text": number(row.score.value, row.score),
+        }
+        for row in ordered
+    ]
+    return line_panel(values, score_title(rows[0].score), title)

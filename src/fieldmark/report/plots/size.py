@@ -1,0 +1,21 @@
+"""Score against the number of parameters, with the models nobody beats in both."""
+
+from __future__ import annotations
+
+from fieldmark.report.plots._facts import parameters
+from fieldmark.report.plots._panel import Spec
+from fieldmark.report.plots._results import Results
+from fieldmark.report.plots._tradeoff import Cost, tradeoff
+
+
+def plot(results: Results) -> Spec:
+    return tradeoff(
+        results,
+        Cost(
+            "parameters of the image tower",
+            "size",
+            "Number of parameters unknown",
+            True,
+            parameters(results),
+        ),
+    )

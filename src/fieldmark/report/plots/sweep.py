@@ -1,0 +1,145 @@
+"""What a setting does: scores over a hyper-parameter that differs between runs.
+
+The setting with most values is taken; --by names another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fieldmark.errors import DataError, UnknownName
+from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
+from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.plots._series import (
+    Axis,
+    Series,
+    level_note,
+    mean_score,
+    quiet_note,
+    series_panel,
+)
+from fieldmark.report.rows import Row, column_facts, task_name
+from fieldmark.store import Score
+
+_NOT_SETTINGS = ("seed", "data", "task_version", "task", "task_variant", "parts", "metric")
+
+
+def plot(results: Results) -> Spec:
+    groups: dict[str, list[Row]] = {}
+    for rows in defined_columns(results).values():
+        for row in rows:
+            groups.setdefault(f"{task_name(row.run.spec)}\n{row.score.metric}", []).append(row)
+    differing = {name: _differing(rows) for name, rows in groups.items()}
+    setting = _chosen(differing, results.by)
+    lines = {name: _lines(groups[name], setting) for name in groups if setting in differing[name]}
+    shown, more = first_panels([name for name, found in lines.items() if found])
+    if not shown:
+        raise DataError(f"no model was run with several values of {setting!r} and all else equal.")
+    axis = _axis(setting, [x for name in shown for each in lines[name] for x, _ in each.points])
+    parts = [
+        series_panel(
+            _as_words(lines[name], axis), axis, name.partition("\n")[0] if len(shown) > 1 else ""
+        )
+        for name in shown
+    ]
+    rows = [row for name in shown for row in groups[name]]
+    others = sorted({key for found in differing.values() for key in found} - {setting})
+    notes = [
+        level_note(rows),
+        quiet_note(max(len(lines[name]) for name in shown)),
+        f"Other settings that differ (--by draws them): {some(others)}." if others else "",
+        more,
+        undefined(results.rows),
+    ]
+    where = shown[0].partition("\n")[0] if len(shown) == 1 else f"{len(shown)} tasks"
+    return figure(f"Score over {setting} on {where}", notes, panels(parts), len(parts))
+
+
+def _facts(row: Row) -> dict[str, Any]:
+    """The settings by their last name, as headings of tables have them."""
+    return {
+        key.removeprefix("probe."): value
+        for key, value in column_facts(row.run.spec).items()
+        if key.rpartition(".")[2] not in _NOT_SETTINGS
+    }
+
+
+def _differing(rows: Sequence[Row]) -> dict[str, int]:
+    """Setting → the most values that any model was run with."""
+    by_model: dict[str, dict[str, set[str]]] = {}
+    for row in rows:
+        for key, value in _facts(row).items():
+            by_model.setdefault(row.model, {}).setdefault(key, set()).add(repr(value))
+    counts: dict[str, int] = {}
+    for mine in by_model.values():
+        for key, values in mine.items():
+            counts[key] = max(counts.get(key, 0), len(values))
+    return {key: n for key, n in counts.items() if n > 1}
+
+
+def _chosen(differing: Mapping[str, Mapping[str, int]], asked: str) -> str:
+    totals: dict[str, int] = {}
+    for found in differing.values():
+        for key, n in found.items():
+            totals[key] = max(totals.get(key, 0), n)
+    if not totals:
+        raise DataError(
+            "no model was run with several values of a setting: a grid such as "
+            "`fieldmark run … --n-train 10 100`, or several probes in an experiment file, gives "
+            "some."
+        )
+    if asked and asked not in totals:
+        raise UnknownName("setting that differs between these runs", asked, totals)
+    if asked:
+        return asked
+    return max(sorted(totals), key=lambda key: totals[key])
+
+
+def _lines(rows: Sequence[Row], setting: str) -> list[Series]:
+    ways: dict[tuple[str, str], dict[Any, list[Score]]] = {}
+    for row in rows:
+        facts = _facts(row)
+        value = facts.pop(setting, None)
+        rest = repr(sorted(facts.items(), key=str))
+        ways.setdefault((row.model, rest), {}).setdefault(_plain(value), []).append(row.score)
+    several = {key: found for key, found in ways.items() if len(found) > 1}
+    models = [model for model, _ in several]
+    counts: dict[str, int] = {}
+    lines = []
+    for (model, _), found in several.items():
+        counts[model] = counts.get(model, 0) + 1
+        name = model if models.count(model) == 1 else f"{model} ({counts[model]})"
+        points = tuple((x, mean_score(found[x])) for x in sorted(found, key=_standing))
+        lines.append(Series(name, "", points))
+    return lines
+
+
+def _plain(value: Any) -> Any:
+    """A number as it is, anything else in words."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value)) or "none"
+    return "all" if value is None else str(value)
+
+
+def _standing(value: Any) -> tuple[bool, float, str]:
+    return isinstance(value, str), 0.0 if isinstance(value, str) else float(value), str(value)
+
+
+def _axis(setting: str, values: Sequence[Any]) -> Axis:
+    if any(isinstance(each, str) for each in values):
+        return Axis(setting, "ordinal")
+    is_wide = min(values) > 0 and max(values) / min(values) >= 50
+    return Axis(setting, "log" if is_wide else "linear")
+
+
+def _as_words(lines: Sequence[Series], axis: Axis) -> list[Series]:
+    """On an axis of words numbers are words too."""
+    if axis.kind != "ordinal":
+        return list(lines)
+    return [
+        Series(each.name, each.kind, tuple((str(x), score) for x, score in each.points))
+        for each in lines
+    ]

@@ -1,0 +1,147 @@
+"""What does the live page show now?
+
+The store is opened read-only for each look, and looked at anew only when its file has changed.
+Photos are found by the hash in their thumbnail's name: no path ever comes from an address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from fieldmark.data import ImageRef
+from fieldmark.errors import FieldmarkError
+from fieldmark.report.rows import Table, read_table
+from fieldmark.report.site.build import samples_of
+from fieldmark.report.site.charts import chart_specs
+from fieldmark.report.site.facts import task_facts
+from fieldmark.report.site.images import TaskImages, find_images, thumbnail
+from fieldmark.report.site.predictions import ColumnData, pack, read_column
+from fieldmark.report.site.scripts import data_script, script_json, summary_script
+from fieldmark.report.site.summary import columns_of, shown_models, summarise
+from fieldmark.settings import Settings
+from fieldmark.store import Run, RunFilter, Store
+
+N_THUMBNAILS = 2_000
+"""kept in memory: 20 MB or so"""
+
+
+class LiveResults:
+    """The results as they are now; safe to be asked from several threads."""
+
+    def __init__(self, settings: Settings, where: RunFilter, with_images: bool = True) -> None:
+        self.settings, self.where, self.with_images = settings, where, with_images
+        self._lock = Lock()
+        self._seen: str | None = None
+        self._table = Table(())
+        self._summary: dict[str, Any] = {}
+        self._images: dict[str, TaskImages | None] = {}
+        self._refs: dict[str, tuple[Path, ImageRef]] = {}
+        self._thumbnail = lru_cache(maxsize=N_THUMBNAILS)(self._make_thumbnail)
+
+    def version(self) -> str:
+        """Another text whenever the store's file has changed."""
+        found = []
+        for suffix in ("", "-wal"):
+            path = self.settings.store.with_name(self.settings.store.name + suffix)
+            if path.exists():
+                stat = path.stat()
+                found.append(f"{stat.st_mtime_ns:x}.{stat.st_size:x}")
+        return "-".join(found)
+
+    def summary(self) -> dict[str, Any]:
+        with self._lock:
+            version = self.version()
+            if version != self._seen:
+                with self._open() as store:
+                    self._table = read_table(store, self.where)
+                    self._summary = self._summarise(store)
+                self._seen = version
+            return self._summary
+
+    def summary_file(self) -> bytes:
+        return summary_script(self.summary())
+
+    def charts_file(self) -> bytes:
+        self.summary()
+        with self._open() as store:
+            charts = chart_specs(store, self._table)
+        return f'fieldmark.receive("charts",{script_json(charts)});\n'.encode()
+
+    def column_file(self, name: str) -> bytes | None:
+        """The predictions of a column; None for one that is not known."""
+        self.summary()
+        table = self._table
+        rows = columns_of(table).get(name)
+        if rows is None:
+            return None
+        with self._open() as store:
+            data = read_column(store, rows, shown_models(table), store.scores(self.where))
+            thumbs = self._thumbs(store, rows[0].run, data)
+        return data_script(name, pack(data, thumbs))
+
+    def thumbnail(self, name: str) -> bytes | None:
+        """A photo by its hash; None where it is not one of a task's, or cannot be read."""
+        return self._thumbnail(name) if name in self._refs else None
+
+    def progress(self) -> dict[str, Any]:
+        """How far the runs are, for the line at the top of the page."""
+        with self._open() as store:
+            runs = store.runs(self.where)
+            going = [_standing(store, run) for run in runs if run.state == "running"]
+        states = [run.state for run in runs]
+        return {
+            "done": states.count("done"),
+            "failed": states.count("failed"),
+            "running": going,
+            "usd": sum(each["usd"] for each in going),
+        }
+
+    def _open(self) -> Store:
+        return Store.open(self.settings.store, read_only=True)
+
+    def _summarise(self, store: Store) -> dict[str, Any]:
+        summary = summarise(store, self._table)
+        columns = columns_of(self._table)
+        first = {rows[0].run.spec.task: rows for rows in reversed(columns.values())}
+        for task, rows in zip(summary["tasks"], reversed(first.values()), strict=True):
+            data = read_column(store, rows, shown_models(self._table), {})
+            thumbs = self._thumbs(store, rows[0].run, data)
+            task |= {"samples": samples_of(data, thumbs), "n_images": len(thumbs)}
+        summary["charts"] = sorted(chart_specs(store, self._table)) if self._table.rows else []
+        return summary
+
+    def _thumbs(self, store: Store, run: Run, data: ColumnData) -> Mapping[str, str]:
+        """Item id → thumbnail's name, for the photos that are here."""
+        if not self.with_images:
+            return {}
+        if run.spec.task not in self._images:
+            facts = task_facts(store, run)
+            self._images[run.spec.task] = find_images(facts, self.settings)
+        images = self._images[run.spec.task]
+        if images is None:
+            return {}
+        names = {item: images.name(item) for item in data.ids if item in images.refs}
+        self._refs |= {name: (images.root, images.refs[item]) for item, name in names.items()}
+        return names
+
+    def _make_thumbnail(self, name: str) -> bytes | None:
+        try:
+            return thumbnail(*self._refs[name])
+        except FieldmarkError:  # a photo that cannot be read has no thumbnail
+            return None
+
+
+def _standing(store: Store, run: Run) -> dict[str, Any]:
+    parts = store.finished_parts(run.id)
+    n_parts = len(run.spec.settings.get("parts", [""])) * run.spec.repeats
+    return {
+        "model": run.spec.model,
+        "task": run.spec.task,
+        "parts_done": len(parts),
+        "parts": n_parts,
+        "usd": sum(float((part.info or {}).get("usd") or 0.0) for part in parts),
+    }

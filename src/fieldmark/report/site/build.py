@@ -1,0 +1,188 @@
+"""How does a store become a folder that can be mailed?
+
+Everything is written beside the folder first and takes its place in the end: a kill leaves what
+was there. The same store gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fieldmark.errors import DataError
+from fieldmark.progress import Progress, Silent
+from fieldmark.report.rows import Row, Table, read_table
+from fieldmark.report.site.charts import chart_specs, vega_script
+from fieldmark.report.site.facts import TaskFacts, task_facts
+from fieldmark.report.site.images import (
+    choose_images,
+    find_images,
+    sample_thumbs,
+    write_thumbnails,
+)
+from fieldmark.report.site.pages import index_page, is_site, page_files
+from fieldmark.report.site.predictions import ColumnData, pack, read_column
+from fieldmark.report.site.scripts import data_script, script_json, summary_script
+from fieldmark.report.site.summary import columns_of, shown_models, summarise
+from fieldmark.settings import Settings
+from fieldmark.store import RunFilter, Score, Store
+
+N_SAMPLES = 12
+"""photos on a task's page"""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteOptions:
+    """What goes into a site."""
+
+    where: RunFilter = RunFilter()
+    max_images: int = 300
+    """per task; 0 = none, for data that must not leave the machine"""
+
+
+def build_site(
+    store: Store,
+    out: Path,
+    settings: Settings,
+    options: SiteOptions | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """Writes the site; gives the path of its first page."""
+    options, progress = options or SiteOptions(), progress or Silent()
+    check_place(out)
+    table = read_table(store, options.where)
+    if not table.rows:
+        raise DataError(
+            f"{store.path}  holds no finished runs: `fieldmark run` makes some, "
+            "--results says where others are."
+        )
+    making = _beside(out, "making")
+    try:
+        _remove(making)
+        (making / "data").mkdir(parents=True)
+        _write(_Job(store, making, settings, options, progress, shown_models(table)), table)
+        _put_in_place(making, out)
+    except OSError as error:
+        raise DataError(
+            f"{out}  cannot be written ({error.strerror or error}): choose another folder."
+        ) from error
+    finally:
+        _remove(making)
+    return out / "index.html"
+
+
+def check_place(out: Path) -> None:
+    """Refuses a folder that holds anything but a site; brings back one a kill left aside."""
+    aside = _beside(out, "before")
+    if not out.exists() and is_site(aside):
+        aside.rename(out)
+    if out.exists() and not out.is_dir():
+        raise DataError(f"{out}  is a file: name a folder for the site.")
+    if out.exists() and any(out.iterdir()) and not is_site(out):
+        raise DataError(
+            f"{out}  holds files that are no fieldmark site: name an empty or a new folder."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    store: Store
+    folder: Path
+    settings: Settings
+    options: SiteOptions
+    progress: Progress
+    names: Mapping[str, str]
+
+
+def _write(job: _Job, table: Table) -> None:
+    summary = summarise(job.store, table)
+    scores = job.store.scores(job.options.where)
+    by_task: dict[str, dict[str, list[Row]]] = {}
+    for name, rows in columns_of(table).items():
+        by_task.setdefault(rows[0].run.spec.task, {})[name] = rows
+    for task, columns in zip(summary["tasks"], by_task.values(), strict=True):
+        task |= _write_task(job, columns, scores)
+    job.progress.start("charts", 1)
+    charts = chart_specs(job.store, table)
+    summary["charts"] = sorted(charts)
+    _put(job.folder / "data" / "summary.js", summary_script(summary))
+    if charts:
+        text = f'fieldmark.receive("charts",{script_json(charts)});\n'
+        _put(job.folder / "data" / "charts.js", text.encode())
+        _put(job.folder / "vega.js", vega_script())
+    for file, content in page_files().items():
+        _put(job.folder / file, content)
+    _put(job.folder / "index.html", index_page(summary))
+
+
+def _write_task(
+    job: _Job, columns: Mapping[str, Sequence[Row]], scores: Mapping[int, list[Score]]
+) -> dict[str, Any]:
+    """The predictions and thumbnails of a task; what the summary says of them."""
+    facts = task_facts(job.store, next(iter(columns.values()))[0].run)
+    job.progress.start(f"{facts.name}: predictions", len(columns))
+    data = {}
+    for name, rows in columns.items():
+        data[name] = read_column(job.store, rows, job.names, scores)
+        job.progress.advance()
+    thumbs = _write_images(job, facts, list(data.values()))
+    for name, each in data.items():
+        _put(job.folder / "data" / f"{name}.js", data_script(name, pack(each, thumbs)))
+    return {"samples": samples_of(next(iter(data.values())), thumbs), "n_images": len(thumbs)}
+
+
+def _write_images(job: _Job, facts: TaskFacts, data: Sequence[ColumnData]) -> dict[str, str]:
+    images = find_images(facts, job.settings) if job.options.max_images else None
+    if images is None:
+        return {}
+    wrong: dict[str, int] = {}
+    for each in data:
+        for item, n in each.times_wrong().items():
+            wrong[item] = wrong.get(item, 0) + n
+    chosen = choose_images(wrong, images.refs, job.options.max_images, facts.name)
+    job.progress.start(f"{facts.name}: photos", len(chosen))
+    return write_thumbnails(images, chosen, job.folder, job.settings.threads, job.progress)
+
+
+def samples_of(data: ColumnData, thumbs: Mapping[str, str]) -> list[list[str]]:
+    """Thumbnails with their labels, for the task's page."""
+    targets = dict(zip(data.arrays["id"].tolist(), data.arrays["target"].tolist(), strict=True))
+    labels = ["", *data.labels]
+    shown = {
+        thumbs[item]: labels[targets[number]]
+        for number, item in enumerate(data.ids)
+        if item in thumbs
+    }
+    frame = pl.DataFrame(
+        {"name": list(shown), "label": list(shown.values())},
+        schema={"name": pl.String, "label": pl.String},
+    )
+    return [[name, shown[name]] for name in sample_thumbs(frame, N_SAMPLES)]
+
+
+def _put(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def _beside(out: Path, word: str) -> Path:
+    whole = out.absolute()
+    return whole.with_name(f".{whole.name}.{word}")
+
+
+def _put_in_place(making: Path, out: Path) -> None:
+    aside = _beside(out, "before")
+    _remove(aside)
+    if out.exists():
+        out.rename(aside)
+    making.rename(out)
+    _remove(aside)
+
+
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)

@@ -1,0 +1,96 @@
+/* Charts: the specifications of `fieldmark plot`, drawn by Vega, which is loaded only here. */
+
+/** @param {Place} place */
+function chartsPage(place) {
+  const names = summary.charts || [];
+  if (!names.length) return [h("h1", {}, "Charts"), h("p", { class: "empty" }, "This site was made without charts.")];
+  const chosen = names.includes(place.name) ? place.name : names[0];
+  const frame = h("div", { role: "img" }, "Loading …");
+  drawChart(chosen, frame);
+  return [
+    h("h1", {}, "Charts"),
+    h("nav", { class: "tabs", "aria-label": "Charts" }, names.map((/** @type {string} */ name) =>
+      h("a", { href: address("charts", name), "aria-current": name === chosen ? "page" : null }, name.replaceAll(/[-_]/g, " ")))),
+    chartPanel(frame),
+  ];
+}
+
+/** @param {HTMLElement} frame */
+function chartPanel(frame) {
+  return h("div", { class: "panel" }, h("div", { class: "chart", role: "region", tabindex: 0, "aria-label": "Chart" }, frame));
+}
+
+/** @param {string} name @param {HTMLElement} frame */
+async function drawChart(name, frame) {
+  try {
+    await Promise.all([loadScript("vega.js"), loadScript("data/charts.js")]);
+    const { about, spec } = received.get("charts")[name];
+    const config = isDark() ? darkened(spec.config || {}) : { ...spec.config, background: "transparent" };
+    frame.replaceChildren();
+    frame.setAttribute("aria-label", about);
+    await /** @type {any} */ (window).vegaEmbed(frame, { ...spec, config }, { actions: false, renderer: "svg" });
+    enlarge(frame.querySelector("svg"));
+  } catch (error) {
+    frame.textContent = /** @type {Error} */ (error).message;
+  }
+}
+
+const ENLARGED = 1.3;
+const DARK_CHART = {
+  axis: { labelColor: "#cfd6d2", titleColor: "#cfd6d2", gridColor: "#39413d", domainColor: "#66716b", tickColor: "#66716b" },
+  legend: { labelColor: "#cfd6d2", titleColor: "#cfd6d2" },
+  title: { color: "#e9eeeb", subtitleColor: "#cfd6d2" },
+  header: { labelColor: "#cfd6d2", titleColor: "#cfd6d2" },
+  text: { color: "#cfd6d2" },
+};
+
+/** Plots are made for a journal's column; a screen has more room. @param {SVGSVGElement | null} svg */
+function enlarge(svg) {
+  if (!svg) return;
+  const width = svg.viewBox.baseVal.width * ENLARGED;
+  svg.setAttribute("width", `${width}`);
+  svg.setAttribute("height", `${svg.viewBox.baseVal.height * ENLARGED}`);
+}
+
+/** The theme of a chart with light text. @param {any} config */
+function darkened(config) {
+  const merged = { ...config, background: "transparent" };
+  for (const [name, colours] of Object.entries(DARK_CHART)) merged[name] = { ...config[name], ...colours };
+  return merged;
+}
+
+/** How scores grow with the number of training images, as numbers. */
+function curvesPage() {
+  const groups = curveGroups();
+  const intro = [h("h1", {}, "Learning curves")];
+  if (!groups.length) return [...intro, h("p", { class: "empty" }, "No task was run with several numbers of training images: `fieldmark run --n-train 10 30 100` makes such runs.")];
+  const frame = h("div", { role: "img" }, "Loading …");
+  const hasChart = (summary.charts || []).includes("curve");
+  if (hasChart) drawChart("curve", frame);
+  return [...intro, hasChart && chartPanel(frame), ...groups.flatMap(curveTable)];
+}
+
+/** Columns of one task that differ in the number of training images. @returns {Column[][]} */
+function curveGroups() {
+  const groups = new Map();
+  for (const column of columns) {
+    const key = `${column.heading} ${column.protocol} ${column.metric}`;
+    groups.set(key, [...(groups.get(key) || []), column]);
+  }
+  return [...groups.values()].filter((group) => new Set(group.map(trainText)).size > 1).map((group) =>
+    group.sort((/** @type {Column} */ x, /** @type {Column} */ y) => (x.n_train ?? Infinity) - (y.n_train ?? Infinity)));
+}
+
+/** @param {Column[]} group */
+function curveTable(group) {
+  const rows = models.map((_, number) => number).filter((number) => group.some((column) => cellOf(number, column.number)));
+  const scale = scaleOf(cells.filter((cell) => group.includes(columns[cell.column])));
+  const last = group[group.length - 1];
+  const order = sorted(rows, last.name, last.is_up, group, { heading: "", isRank: false, isUp: true, of: new Map() });
+  const heads = h("tr", {}, h("th", { scope: "col", class: "first" }, "model"), group.map((column) => h("th", { scope: "col", class: "number" }, trainText(column))));
+  const lines = order.map((row) => h("tr", {}, h("th", { scope: "row", class: "first" }, h("a", { href: address("model", models[row].name) }, models[row].name)),
+    group.map((column) => boardCell(cellOf(row, column.number), column, scale, false))));
+  return [h("h2", {}, `${group[0].heading} · ${group[0].protocol} · ${group[0].metric}`),
+    h("p", { class: "facts" }, "Columns: training images per part; all on one scale."),
+    scrolling("Learning curve", boardFrame(group.length, null, heads, h("tbody", {}, lines)))];
+}

@@ -1,0 +1,71 @@
+/* Which labels does a model mix up? */
+
+const MOST_PAIRS = 40;
+
+/** @param {Place} place */
+function confusionsPage(place) {
+  const column = columnNamed(place.name) || columns[0];
+  const body = h("div", {}, h("p", { class: "empty" }, "Loading …"));
+  fill(body, column, confusionsBody);
+  return [h("h1", {}, "What is mixed up"), body];
+}
+
+/** @param {Column} column @param {Packed} data */
+function confusionsBody(column, data) {
+  const best = ranked(column)[0];
+  const asked = modelNamed(here().options.get("a"));
+  const model = Math.max(0, data.models.indexOf(asked ?? (best ? best.model : -1)));
+  const pairs = confusionPairs(data, model);
+  const name = models[data.models[model]].name;
+  const most = Math.max(1, ...pairs.map((each) => each.n));
+  const rows = pairs.slice(0, MOST_PAIRS).map((pair) => confusionRow(column, data, pair, name, most));
+  const heads = ["truth", "taken for", data.parts.length > 1 ? "part" : null, "times", "of", "and back", ""].filter((each) => each !== null);
+  const many = pairs.length > MOST_PAIRS ? ` The first ${MOST_PAIRS} of ${countText(pairs.length)} pairs are shown.` : "";
+  return [
+    h("div", { class: "filters" },
+      columnField(column, (chosen) => { location.hash = address("confusions", chosen, { a: name }); }),
+      modelField("Model", data.models, data.models[model], (a) => go({ a }))),
+    h("p", { class: "verdict" }, confusionVerdict(data, pairs, name) + many),
+    pairs.length > 0 && scrolling("Confused pairs", h("table", { class: "scores" },
+      h("thead", {}, h("tr", {}, heads.map((each) => h(each ? "th" : "td", { scope: each ? "col" : null, class: ["times", "of", "and back"].includes(each) ? "number" : null }, each)))), h("tbody", {}, rows))),
+  ];
+}
+
+/** @typedef {{ truth: number, said: number, part: number, n: number, of: number, back: number }} Pair */
+
+/** Most frequent first. @param {Packed} data @param {number} model @returns {Pair[]} */
+function confusionPairs(data, model) {
+  const wide = data.labels.length + 1, answer = data.answers[model];
+  const size = new Map(), counts = new Map();
+  const add = (/** @type {Map<number, number>} */ map, /** @type {number} */ key) => map.set(key, (map.get(key) || 0) + 1);
+  for (let i = 0; i < data.n; i++) {
+    if (!answer[i] || !data.target[i]) continue;
+    const first = data.part[i] * wide + data.target[i];
+    add(size, first);
+    if (answer[i] !== data.target[i]) add(counts, first * wide + answer[i]);
+  }
+  const pairs = [...counts].map(([key, n]) => {
+    const said = key % wide, first = Math.floor(key / wide), truth = first % wide, part = Math.floor(first / wide);
+    return { truth, said, part, n, of: size.get(first) || n, back: counts.get((part * wide + said) * wide + truth) || 0 };
+  });
+  return pairs.sort((x, y) => y.n - x.n || y.n / y.of - x.n / x.of || x.truth - y.truth || x.said - y.said);
+}
+
+/** @param {Column} column @param {Packed} data @param {Pair} pair @param {string} name @param {number} most */
+function confusionRow(column, data, pair, name, most) {
+  const [truth, said] = [labelOf(data, pair.truth), labelOf(data, pair.said)];
+  const part = data.parts[pair.part];
+  const href = address("predictions", column.name, { a: name, truth, said, part: data.parts.length > 1 ? part : null });
+  return h("tr", {}, h("th", { scope: "row" }, h("a", { href }, truth)), h("td", {}, said),
+    data.parts.length > 1 && h("td", {}, part),
+    h("td", { class: "number" }, h("b", {}, countText(pair.n))), h("td", { class: "number" }, countText(pair.of)), h("td", { class: "number" }, pair.back ? countText(pair.back) : MISSING),
+    h("td", { class: "wide" }, h("span", { class: "amount", "aria-hidden": "true", vars: { v: `${(100 * pair.n) / most}%` } })));
+}
+
+/** @param {Packed} data @param {Pair[]} pairs @param {string} name */
+function confusionVerdict(data, pairs, name) {
+  if (!pairs.length) return `${name} answers nothing wrongly here.`;
+  const { truth, said, n, of, back } = pairs[0];
+  const both = back ? `, and the other way round ${countText(back)} times` : "";
+  return `${name} most often takes ${labelOf(data, truth)} for ${labelOf(data, said)}: ${countText(n)} of ${countText(of)}${both}.`;
+}

@@ -1,0 +1,69 @@
+/* How is a score written, and drawn as a bar? */
+
+const MISSING = "–";
+
+/** @param {number | null} value @param {Column} column */
+function scoreText(value, column) {
+  if (value === null) return MISSING;
+  return column.is_fraction ? (100 * value).toFixed(1) : Number(value.toPrecision(3)).toString();
+}
+
+/** With a sign, for differences. @param {number} value @param {Column} column */
+function signedText(value, column) {
+  const text = scoreText(Math.abs(value), column);
+  return `${value < 0 ? "−" : "+"}${text}`;
+}
+
+const COUNT = new Intl.NumberFormat("en-GB");
+
+/** @param {number} n */
+function countText(n) {
+  return COUNT.format(n);
+}
+
+/** @param {number} n @param {string} noun */
+function counted(n, noun) {
+  return `${countText(n)} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+/** @param {number | null} params */
+function paramsText(params) {
+  if (!params) return "";
+  return params >= 1e9 ? `${(params / 1e9).toFixed(1)} B` : `${Math.max(1, Math.round(params / 1e6))} M`;
+}
+
+/** The sentence behind a number. @param {Cell} cell @param {Column} column */
+function explain(cell, column) {
+  const model = models[cell.model].name;
+  const units = cell.units && cell.units < cell.n ? ` from ${countText(cell.units)} independent units` : "";
+  const unit = column.is_fraction ? " %" : "";
+  const score = cell.value === null ? "not defined" : scoreText(cell.value, column) + unit;
+  const limits = cell.low === null ? "" :
+    ` (${100 * column.level} % interval ${scoreText(cell.low, column)} to ${scoreText(cell.high, column)})`;
+  const lost = cell.unanswered ? ` ${counted(cell.unanswered, "item")} had no answer and are left out.` : "";
+  const tie = cell.tier === null ? "" : cell.isTied ? " Tier A: not distinguishable from the best." : ` Tier ${cell.tier}.`;
+  return `${model} on ${columnTitle(column)}: ${column.metric} ${score} in ${countText(cell.n)} items${units}${limits}.${tie}${lost}`;
+}
+
+/**
+ * Where dot and interval lie on a scale, as the style sheet wants it; without an interval, the dot.
+ * @param {number} value @param {number | null} low @param {number | null} high @param {[number, number]} scale
+ */
+function barStyle(value, low, high, scale) {
+  const share = (/** @type {number} */ x) =>
+    (5 + 90 * Math.min(1, Math.max(0, (x - scale[0]) / (scale[1] - scale[0] || 1)))).toFixed(1);
+  return `--v:${share(value)}%;--l:${share(low ?? value)}%;--r:${share(high ?? value)}%`;
+}
+
+/** @param {number | null} value @param {number | null} low @param {number | null} high @param {[number, number]} scale */
+function bar(value, low, high, scale) {
+  return value === null ? null : h("span", { class: "bar", "aria-hidden": "true", style: barStyle(value, low, high, scale) });
+}
+
+/** The range all intervals of a column fit in. @param {Cell[]} some @returns {[number, number]} */
+function scaleOf(some) {
+  const known = some.filter((cell) => cell.value !== null);
+  const lows = known.map((cell) => cell.low ?? cell.value ?? 0);
+  const highs = known.map((cell) => cell.high ?? cell.value ?? 0);
+  return [Math.min(...lows), Math.max(...highs)];
+}

@@ -1,0 +1,161 @@
+/* Which photos does a model get wrong, and do they look hard? */
+
+/** @type {[string, string, boolean][]} value, text, needs two models */
+const SHOWS = [
+  ["", "all", false],
+  ["right", "right", false],
+  ["wrong", "wrong", false],
+  ["unanswered", "without an answer", false],
+  ["differ", "the two differ", true],
+  ["first", "only the first is right", true],
+  ["second", "only the second is right", true],
+  ["both", "both are wrong", true],
+];
+const ORDERS = /** @type {[string, string][]} */ ([["", "photos first"], ["data", "as in the data"], ["surest", "surest first"], ["least", "least sure first"], ["hard", "hardest first"]]);
+
+/** @typedef {{ a: number, b: number | null, show: string, truth: number, said: number, part: number, order: string, photos: boolean }} Wish */
+
+/** @param {Place} place */
+function predictionsPage(place) {
+  const column = columnNamed(place.name) || columns[0];
+  const body = h("div", {}, h("p", { class: "empty" }, "Loading …"));
+  fill(body, column, predictionsBody);
+  return [h("h1", {}, "Predictions"), body];
+}
+
+/** @param {Column} column @param {Packed} data */
+function predictionsBody(column, data) {
+  const wish = readWish(column, data), found = matching(data, wish);
+  const models2 = [wish.a, ...(wish.b === null ? [] : [wish.b])];
+  const grid = found.length
+    ? virtualGrid({
+        n: found.length, width: innerWidth < 640 ? 150 : 196, height: models2.length > 1 ? 238 : 220, label: "Predictions",
+        draw: (at) => predictionCard(data, found[at], models2, column),
+      })
+    : h("p", { class: "empty" }, "No prediction fits these filters.");
+  const right = found.reduce((sum, item) => sum + Number(data.answers[wish.a][item] === data.target[item]), 0);
+  const first = models[data.models[wish.a]].name;
+  const text = `${countText(found.length)} of ${counted(data.n, "prediction")} · ${first} is right in ${countText(right)} of those shown`;
+  say(text);
+  return [predictionFilters(column, data, wish), h("p", { class: "facts" }, text), grid];
+}
+
+/** @param {Column} column @param {Packed} data @returns {Wish} */
+function readWish(column, data) {
+  const options = here().options;
+  const place = (/** @type {string} */ name) => {
+    const model = modelNamed(options.get(name));
+    const at = model === null ? -1 : data.models.indexOf(model);
+    return at < 0 ? null : at;
+  };
+  const label = (/** @type {string} */ name) => (options.has(name) ? data.labels.indexOf(options.get(name) || "") + 1 : 0);
+  const best = Math.max(0, data.models.indexOf(ranked(column)[0]?.model ?? 0));
+  const a = place("a") ?? best;
+  const b = place("b") === a ? null : place("b");
+  const show = SHOWS.find(([value]) => value === options.get("show"));
+  return {
+    a, b,
+    show: show && (b !== null || !show[2]) ? show[0] : "",
+    truth: label("truth"), said: label("said"),
+    part: options.has("part") ? data.parts.indexOf(options.get("part") || "") : -1,
+    order: options.get("order") || "", photos: options.get("photos") === "1",
+  };
+}
+
+/** @param {Column} column @param {Packed} data @param {Wish} wish */
+function predictionFilters(column, data, wish) {
+  const shows = SHOWS.filter(([, , two]) => !two || wish.b !== null).map(([value, text]) => /** @type {[string, string]} */ ([value, text]));
+  const options = here().options;
+  return h("div", { class: "filters narrow" },
+    columnField(column, (name) => { location.hash = address("predictions", name, { a: options.get("a"), b: options.get("b") }); }),
+    modelField("Model", data.models, data.models[wish.a], (a) => go({ a })),
+    data.models.length > 1 && modelField("Beside", data.models.filter((each) => each !== data.models[wish.a]), wish.b === null ? null : data.models[wish.b], (b) => go({ b }), "no other"),
+    select("Show", shows, wish.show, (show) => go({ show })),
+    labelField("Truth", data.labels, options.get("truth") || "", (truth) => go({ truth })),
+    labelField("Answer", data.labels, options.get("said") || "", (said) => go({ said })),
+    data.parts.length > 1 && labelField("Part", data.parts, options.get("part") || "", (part) => go({ part })),
+    select("Order", ORDERS, wish.order, (order) => go({ order })),
+    data.thumb && tick("with a photo", wish.photos, (on) => go({ photos: on ? "1" : null })));
+}
+
+/** Items that fit, in order. @param {Packed} data @param {Wish} wish @returns {Uint32Array} */
+function matching(data, wish) {
+  const answer = data.answers[wish.a], other = wish.b === null ? null : data.answers[wish.b];
+  const found = [];
+  for (let i = 0; i < data.n; i++) {
+    if (wish.truth && data.target[i] !== wish.truth) continue;
+    if (wish.said && answer[i] !== wish.said) continue;
+    if (wish.part >= 0 && data.part[i] !== wish.part) continue;
+    if (wish.photos && !thumbOf(data, i)) continue;
+    if (wish.show && !isShown(wish.show, data.target[i], answer[i], other ? other[i] : 0)) continue;
+    found.push(i);
+  }
+  return ordered(data, wish, Uint32Array.from(found));
+}
+
+/** @param {string} show @param {number} target @param {number} a @param {number} b */
+function isShown(show, target, a, b) {
+  if (show === "right") return a === target;
+  if (show === "wrong") return a !== target && a > 0;
+  if (show === "unanswered") return a === 0;
+  if (show === "differ") return a !== b;
+  if (show === "first") return a === target && b !== target;
+  if (show === "second") return a !== target && b === target;
+  return a !== target && b !== target;
+}
+
+/** @param {Packed} data @param {Wish} wish @param {Uint32Array} found */
+function ordered(data, wish, found) {
+  if (wish.order === "data" || (!wish.order && !data.thumb)) return found;
+  const sure = data.sure[wish.a];
+  const key = new Float64Array(data.n);
+  for (const i of found) {
+    if (!wish.order) key[i] = thumbOf(data, i) ? 0 : 1;
+    else if (wish.order === "hard") key[i] = -data.answers.reduce((sum, each) => sum + Number(each[i] !== data.target[i]), 0);
+    else if (sure[i] === NO_SCORE) key[i] = Infinity;
+    else key[i] = wish.order === "surest" ? -sure[i] : sure[i];
+  }
+  return found.sort((x, y) => key[x] - key[y] || x - y);
+}
+
+/** @param {Packed} data @param {number} item @param {number[]} which @param {Column} column */
+function predictionCard(data, item, which, column) {
+  const target = labelOf(data, data.target[item]), src = thumbOf(data, item);
+  const said = which.map((model) => answerLine(data, model, item, which.length > 1));
+  const open = () => showItem(data, item, column);
+  return h("button", { type: "button", class: "photo", onclick: open, title: data.ids[data.id[item]] },
+    src ? h("img", { src, alt: "", loading: "lazy", decoding: "async" }) : h("span", { class: "blank" }, target.slice(0, 1) || "?"),
+    h("span", { class: "truth" }, target), said);
+}
+
+/** @param {Packed} data @param {number} model @param {number} item @param {boolean} named */
+function answerLine(data, model, item, named) {
+  const code = data.answers[model][item];
+  const isRight = code === data.target[item];
+  const kind = code === 0 ? "lost" : isRight ? "right" : "wrong";
+  const mark = { lost: "○", right: "✓", wrong: "✗" }[kind];
+  const word = { lost: "no answer", right: "right", wrong: labelOf(data, code) }[kind];
+  const who = named ? `${models[data.models[model]].name.split("/").pop()}: ` : "";
+  return h("span", { class: `answer ${kind}` }, h("i", { "aria-hidden": "true" }, mark), `${who}${word}`);
+}
+
+/** All that is known of an item. @param {Packed} data @param {number} item @param {Column} column */
+function showItem(data, item, column) {
+  const src = thumbOf(data, item);
+  const rows = data.models.map((model, at) => {
+    const sure = sureOf(data, at, item);
+    return h("tr", {}, h("th", { scope: "row" }, models[model].name), h("td", {}, answerLine(data, at, item, false)), h("td", { class: "number" }, sure === null ? "" : Number(sure.toPrecision(3)).toString()));
+  });
+  const heads = ["model", "answer", "score"].map((each) => h("th", { scope: "col" }, each));
+  const part = data.parts[data.part[item]];
+  const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { class: "item", "aria-label": "One prediction" },
+    h("form", { method: "dialog" }, h("button", { class: "plain", autofocus: true }, "Close")),
+    src && h("img", { src, alt: "" }),
+    h("h2", {}, labelOf(data, data.target[item])),
+    h("p", { class: "facts" }, `${columnTitle(column)}${part ? ` · ${part}` : ""} · `, h("code", {}, data.ids[data.id[item]])),
+    scrolling("Answers", h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)))));
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  document.body.append(dialog);
+  dialog.showModal();
+}

@@ -1,0 +1,126 @@
+/* How is the big table drawn and sorted? Rows are made once; sorting moves them. */
+
+const MOST_SPACIOUS = 600;
+/** @type {WeakMap<Element, Cell>} */ const behind = new WeakMap();
+
+/** @param {number[]} rows @param {Column[]} shown @param {Means} means @param {URLSearchParams} options */
+function boardTable(rows, shown, means, options) {
+  const scales = shown.map((column) => scaleOf(cells.filter((cell) => cell.column === column.number)));
+  const isCompact = rows.length * shown.length > MOST_SPACIOUS;
+  const lines = new Map(rows.map((row) => [row, boardRow(row, shown, means, scales, isCompact)]));
+  const body = h("tbody", { onpointerover: explainCell, onfocusin: explainCell });
+  const heads = h("tr", {},
+    head("model", "model", "", options), shown.length > 1 && head("mean", means.heading, `${shown.length} tasks ${means.isUp ? "↑" : "↓"}`, options),
+    shown.map((column) => head(column.name, column.heading, column.is_up ? "↑" : "↓", options, column)));
+  const sort = (/** @type {string} */ key, /** @type {boolean} */ down) => {
+    const order = sorted(rows, key, down, shown, means);
+    body.append(...order.map((row) => /** @type {HTMLElement} */ (lines.get(row))));
+    for (const each of heads.children) {
+      if (each.getAttribute("data-key") === key) each.setAttribute("aria-sort", down ? "descending" : "ascending");
+      else each.removeAttribute("aria-sort");
+    }
+  };
+  heads.addEventListener("click", (event) => {
+    const button = /** @type {Element} */ (event.target).closest("button");
+    if (button) nextSort(/** @type {Element} */ (button.closest("th")), shown, means, sort);
+  });
+  const key = options.get("sort") || (shown.length > 1 ? "mean" : shown[0].name);
+  sort(key, options.has("dir") ? options.get("dir") === "down" : isDownFirst(key, shown, means));
+  const caption = h("caption", { class: "unseen" }, "Scores of models (rows) on tasks (columns); buttons in the heading sort.");
+  return scrolling("Scores of models on tasks", boardFrame(shown.length + Number(shown.length > 1), caption, heads, body));
+}
+
+/** Columns of a fixed width: the browser need not measure thousands of cells to find one.
+ * @param {number} n of columns beside the first @param {Child} caption @param {HTMLElement} heads @param {HTMLElement} body */
+function boardFrame(n, caption, heads, body) {
+  const widths = h("colgroup", {}, h("col", { class: "first" }), h("col", { span: n, class: "other" }));
+  return h("table", { class: "board", vars: { n } }, caption, widths, h("thead", {}, heads), body);
+}
+
+/** @param {Element} th @param {Column[]} shown @param {Means} means @param {(key: string, down: boolean) => void} sort */
+function nextSort(th, shown, means, sort) {
+  const key = th.getAttribute("data-key") || "";
+  const before = th.getAttribute("aria-sort");
+  const down = before ? before === "ascending" : isDownFirst(key, shown, means);
+  remember({ sort: key, dir: down ? "down" : "up" });
+  sort(key, down);
+  say(`Sorted by ${th.textContent}, ${down ? "descending" : "ascending"}`);
+}
+
+/** Best first. @param {string} key @param {Column[]} shown @param {Means} means */
+function isDownFirst(key, shown, means) {
+  if (key === "model") return false;
+  return key === "mean" ? means.isUp : shown.find((each) => each.name === key)?.is_up ?? true;
+}
+
+/** @param {string} key @param {string} text @param {string} arrow @param {URLSearchParams} options @param {Column} [column] */
+function head(key, text, arrow, options, column) {
+  const lines = column ? [...column.lines, column.metric] : [];
+  return h("th", { scope: "col", "data-key": key, class: key === "model" ? "first" : key === "mean" ? "mean" : null },
+    h("button", { type: "button", class: "sort", title: `Sort by ${text}` },
+      h("span", {}, breakable(text)), h("small", {}, breakable([lines.join(" · "), arrow].filter(Boolean).join("\u00a0")))),
+    column && h("a", { class: "about", href: address("task", tasks[column.task].name), "aria-label": `About ${text}` }, "about"));
+}
+
+/** @param {number} row @param {Column[]} shown @param {Means} means @param {[number, number][]} scales @param {boolean} isCompact */
+function boardRow(row, shown, means, scales, isCompact) {
+  const model = models[row], mean = means.of.get(row);
+  const note = [model.title, paramsText(model.params)].filter(Boolean).join(" · ");
+  return h("tr", {},
+    h("th", { scope: "row", class: "first", title: model.name }, h("a", { href: address("model", model.name) }, breakable(model.name)), note && h("small", { title: note }, note)),
+    shown.length > 1 && h("td", { class: "mean" }, mean ? meanText(mean, means, shown[0]) : MISSING),
+    shown.map((column, at) => boardCell(cellOf(row, column.number), column, scales[at], isCompact)));
+}
+
+/** @param {{ value: number, half: number | null }} mean @param {Means} means @param {Column} column */
+function meanText(mean, means, column) {
+  if (means.isRank) return [mean.value.toFixed(1)];
+  return [h("b", {}, scoreText(mean.value, column)), mean.half === null ? "" : h("small", {}, `±${scoreText(mean.half, column)}`)];
+}
+
+/** The interval is the cell's background: with thousands of cells, every element counts.
+ * @param {Cell | undefined} cell @param {Column} column @param {[number, number]} scale @param {boolean} isCompact */
+function boardCell(cell, column, scale, isCompact) {
+  if (!cell) return h("td", { class: "none" }, MISSING);
+  const half = cell.low === null || cell.high === null ? null : (cell.high - cell.low) / 2;
+  const link = h("a", { href: address("predictions", column.name, { a: models[cell.model].name }) },
+    cell.value === null ? "undefined" : scoreText(cell.value, column));
+  const style = cell.value === null ? null : barStyle(cell.value, cell.low, cell.high, scale);
+  const td = h("td", { class: tierClass(cell.tier), style }, link,
+    half !== null && !isCompact && h("small", {}, `±${scoreText(half, column)}`),
+    cell.unanswered > 0 && h("sup", { title: `${cell.unanswered} without an answer` }, "†"));
+  behind.set(td, cell);
+  return td;
+}
+
+/** Writes the sentence behind a number when somebody points at it. @param {Event} event */
+function explainCell(event) {
+  const td = /** @type {Element} */ (event.target).closest("td");
+  const cell = td && behind.get(td);
+  if (td && cell && !td.title) td.title = explain(cell, columns[cell.column]);
+}
+
+/** @param {string | null} tier */
+function tierClass(tier) {
+  return tier === "A" ? "tied" : tier === "B" ? "second" : null;
+}
+
+/** Models without a value come last either way. @param {number[]} rows @param {string} key @param {boolean} down
+ * @param {Column[]} shown @param {Means} means */
+function sorted(rows, key, down, shown, means) {
+  const sign = down ? -1 : 1;
+  const name = (/** @type {number} */ row) => models[row].name;
+  if (key === "model") return [...rows].sort((a, b) => sign * name(a).localeCompare(name(b)));
+  const column = shown.find((each) => each.name === key);
+  const value = (/** @type {number} */ row) =>
+    (column ? cellOf(row, column.number)?.value : means.of.get(row)?.value) ?? null;
+  const fallback = (/** @type {number} */ row) => {
+    const known = shown.map((each) => cellOf(row, each.number)?.value).filter((each) => each !== null && each !== undefined);
+    return known.reduce((sum, each) => sum + each, 0) / (known.length || 1);
+  };
+  return [...rows].sort((a, b) => {
+    const [x, y] = [value(a), value(b)];
+    if (x === null || y === null) return Number(x === null) - Number(y === null) || fallback(b) - fallback(a) || name(a).localeCompare(name(b));
+    return sign * (x - y) || name(a).localeCompare(name(b));
+  });
+}

@@ -1,0 +1,68 @@
+"""Which files make the page itself, whatever the results?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "page"
+SCRIPTS = (
+    "elements", "numbers", "state", "results", "packed", "statistics", "controls", "leaderboard",
+    "table_view", "task", "model", "compare", "grid", "predictions", "confusions", "charts",
+    "methods", "start",
+)  # fmt: skip
+"""in the order they are joined; modules of their own are not allowed to a page from a disk"""
+GENERATOR = "fieldmark site"
+
+
+def page_files() -> dict[str, bytes]:
+    """File name → content of all that is the same in every site."""
+    scripts = [_read(f"{name}.js") for name in SCRIPTS]
+    joined = "\n".join(['"use strict";', "(() => {", *scripts, "})();", ""])
+    return {"app.js": joined.encode(), "style.css": _read("style.css").encode()}
+
+
+def index_page(summary: Mapping[str, Any]) -> bytes:
+    """index.html, with the scores as a plain table for those without scripts."""
+    page = _read("index.html")
+    return page.replace("{{generator}}", GENERATOR).replace("{{table}}", _table(summary)).encode()
+
+
+def is_site(folder: Path) -> bool:
+    """Was this folder written by `fieldmark site`?"""
+    try:
+        text = (folder / "index.html").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return f'<meta name="generator" content="{GENERATOR}">' in text
+
+
+def _read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def _table(summary: Mapping[str, Any]) -> str:
+    cells = {(cell[0], cell[1]): cell for cell in summary["cells"]}
+    columns = summary["columns"]
+    heads = [" ".join((each["heading"], *each["lines"], each["metric"])) for each in columns]
+    lines = [_row("th scope=col", ["model", *heads])]
+    for number, model in enumerate(summary["models"]):
+        scores = [_score(cells.get((number, at)), each) for at, each in enumerate(columns)]
+        lines.append(_row("td", [model["name"], *scores]))
+    return "\n".join(lines)
+
+
+def _row(tag: str, texts: list[str]) -> str:
+    closing = tag.partition(" ")[0]
+    return "<tr>" + "".join(f"<{tag}>{escape(each)}</{closing}>" for each in texts) + "</tr>"
+
+
+def _score(cell: list[Any] | None, column: Mapping[str, Any]) -> str:
+    if cell is None or cell[2] is None:
+        return "–"
+    factor, places = (100, 1) if column["is_fraction"] else (1, 3)
+    value, low, high = (None if each is None else each * factor for each in cell[2:5])
+    shown = f"{value:.{places}f}"
+    return shown if low is None else f"{shown} [{low:.{places}f}, {high:.{places}f}]"

@@ -1,0 +1,166 @@
+"""How do the predictions of all models on a task travel to the page?
+
+As columns of small whole numbers beside a dictionary of names, packed: a length, a JSON header,
+then the columns one after the other, little-endian, each starting at a multiple of four; all of it
+gzipped. A label is stored as its number plus one, so that 0 means no answer.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fieldmark.errors import UnknownName
+from fieldmark.report.paired import score_rule
+from fieldmark.report.rows import Row, Table, read_table
+from fieldmark.report.site.summary import columns_of, shown_models
+from fieldmark.store import Score, Store
+
+_NO_SCORE = 255
+THUMB_BYTES = 6
+"""of a thumbnail's name"""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnData:
+    """What was asked and answered in one column; arrays have one entry per item."""
+
+    ids: list[str]
+    labels: list[str]
+    parts: list[str]
+    arrays: Mapping[str, np.ndarray]
+    """id, part, target, unit; answer and sure of each model by its number: `answer 0`, `sure 0`"""
+    models: list[str]
+    rule: str
+    """how parts make one score: "mean", "pooled", or the part whose score it is"""
+    ranges: list[tuple[float, float] | None]
+    """what 0 and 254 stand for in a model's `sure`; None: not known"""
+    scores: list[list[Any]]
+    """of parts: model, part, value, low, high, n"""
+
+    def times_wrong(self) -> dict[str, int]:
+        """How many models answered wrongly, by item id."""
+        target = self.arrays["target"]
+        wrong = np.zeros(len(target), np.int64)
+        for number in range(len(self.models)):
+            answer = self.arrays[f"answer {number}"]
+            wrong += (answer != target) & (answer > 0)
+        total = np.bincount(self.arrays["id"], wrong, len(self.ids))
+        return {each: int(n) for each, n in zip(self.ids, total, strict=True)}
+
+
+def task_predictions(store: Store, column: str, table: Table | None = None) -> bytes:
+    """The packed predictions of the column of that name (as `build_summary` names it)."""
+    table = table or read_table(store, compare=False)
+    columns = columns_of(table)
+    if column not in columns:
+        raise UnknownName("column of these results", column, columns)
+    return pack(read_column(store, columns[column], shown_models(table), store.scores()))
+
+
+def read_column(
+    store: Store,
+    rows: Sequence[Row],
+    names: Mapping[str, str],
+    scores: Mapping[int, list[Score]],
+) -> ColumnData:
+    """The answers of all runs of a column to the items they share, by part, repeat and id.
+
+    `names`: how the page calls each model.
+    """
+    asked = store.answers([row.run.id for row in rows], with_scores=True)
+    ids, item = _named(store, asked.item)
+    parts, part = _named(store, asked.part)
+    labels, label = _named(store, np.concatenate([asked.target[None], asked.prediction_mn]))
+    unit = np.unique(np.where(asked.unit > 0, asked.unit, asked.item), return_inverse=True)[1]
+    order = np.lexsort((item, asked.repeat, part))
+    arrays = {
+        "id": item[order],
+        "part": part[order],
+        "repeat": asked.repeat[order],
+        "target": label[0][order] + 1,
+        "unit": unit[order],
+    }
+    ranges = []
+    for number, answer in enumerate(label[1:]):
+        score = (
+            asked.score_mn[number] if asked.score_mn is not None else np.full(len(order), np.nan)
+        )
+        sure, span = _quantised(score[order])
+        arrays |= {f"answer {number}": answer[order] + 1, f"sure {number}": sure}
+        ranges.append(span)
+    return ColumnData(
+        ids, labels, parts, arrays, [names[row.model] for row in rows], score_rule(rows[0].run),
+        ranges, _part_scores(rows, scores),
+    )  # fmt: skip
+
+
+def pack(data: ColumnData, thumbs: Mapping[str, str] | None = None) -> bytes:
+    """`thumbs`: item id → name of its thumbnail."""
+    arrays = {name: _smallest(array) for name, array in data.arrays.items()}
+    if thumbs:
+        empty = "00" * THUMB_BYTES
+        names = "".join(thumbs.get(each, empty) for each in data.ids)
+        arrays["thumb"] = np.frombuffer(bytes.fromhex(names), np.uint8)
+    blobs, layout, at = [], {}, 0
+    for name, array in arrays.items():
+        blob = array.astype(array.dtype.newbyteorder("<")).tobytes()
+        layout[name] = [at, len(array), array.dtype.itemsize]
+        blobs.append(blob + b"\0" * (-len(blob) % 4))
+        at += len(blobs[-1])
+    header = {
+        "n": len(data.arrays["id"]), "ids": data.ids, "labels": data.labels, "parts": data.parts,
+        "models": data.models, "rule": data.rule, "ranges": data.ranges, "scores": data.scores,
+        "layout": layout,
+    }  # fmt: skip
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 4)
+    packed = len(text).to_bytes(4, "little") + text + b"".join(blobs)
+    return gzip.compress(packed, compresslevel=6, mtime=0)
+
+
+def _named(store: Store, numbers: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """The names behind the numbers, sorted, and the place of each; -1 for 0, which has no name."""
+    known, at = np.unique(numbers, return_inverse=True)
+    texts = store.texts(known[known > 0])
+    names = sorted({texts[number] for number in known[known > 0].tolist()})
+    place = {name: rank for rank, name in enumerate(names)}
+    code = np.array([place[texts[n]] if n > 0 else -1 for n in known.tolist()], np.int64)
+    return names, code[at].reshape(numbers.shape)
+
+
+def _quantised(score: np.ndarray) -> tuple[np.ndarray, tuple[float, float] | None]:
+    """255 steps between the lowest and the highest score: enough to sort and to show."""
+    score = np.asarray(score, np.float64)
+    is_known = np.isfinite(score)
+    steps = np.full(len(score), _NO_SCORE, np.int64)
+    if not is_known.any():
+        return steps, None
+    low, high = float(score[is_known].min()), float(score[is_known].max())
+    width = (high - low) or 1.0
+    steps[is_known] = np.rint((score[is_known] - low) / width * (_NO_SCORE - 1)).astype(np.int64)
+    return steps, (low, high)
+
+
+def _smallest(array: np.ndarray) -> np.ndarray:
+    top = int(array.max(initial=0))
+    return array.astype(np.uint8 if top < 1 << 8 else np.uint16 if top < 1 << 16 else np.uint32)
+
+
+def _part_scores(rows: Sequence[Row], scores: Mapping[int, list[Score]]) -> list[list[Any]]:
+    return [
+        [number, each.part, *(_round(v) for v in (each.value, each.low, each.high)), each.n]
+        for number, row in enumerate(rows)
+        for each in scores.get(row.run.id, ())
+        if each.part and each.metric == row.score.metric
+    ]
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else round(float(value), 5)

@@ -1,0 +1,123 @@
+"""What does the page know before a task is opened?
+
+Models, tasks, columns (a task asked in one way) and one cell per model and column: score,
+interval, tier. Small enough to load at once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from fieldmark import draws
+from fieldmark.report.plots._results import Results
+from fieldmark.report.rows import Row, Table, read_table, task_name
+from fieldmark.report.signature import signature
+from fieldmark.report.site.facts import describe_models, describe_task, task_facts
+from fieldmark.report.site.scripts import public_names, without_folders
+from fieldmark.store import RunFilter, Store
+
+CELL = (
+    "model", "column", "value", "low", "high", "n", "units", "tier", "unanswered", "seconds",
+)  # fmt: skip
+"""what stands at which place of a cell"""
+
+
+def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any]:
+    """All of it as JSON values; the same for the same store."""
+    return summarise(store, read_table(store, where))
+
+
+def summarise(store: Store, table: Table) -> dict[str, Any]:
+    columns = columns_of(table)
+    tasks = list(dict.fromkeys(rows[0].run.spec.task for rows in columns.values()))
+    models = {row.model: row.run.spec.model for row in table.rows}
+    public = shown_models(table)
+    facts = [
+        task_facts(store, next(row.run for row in table.rows if row.run.spec.task == name))
+        for name in tasks
+    ]
+    return {
+        "app": version("fieldmark"),
+        "until": max((row.run.finished or "" for row in table.rows), default=""),
+        "left_out": dict(table.left_out),
+        "models": describe_models(
+            {public[shown]: name for shown, name in models.items()}, Results(store, table.rows)
+        ),
+        "tasks": [describe_task(each) for each in facts],
+        "columns": [
+            _column(name, rows, tasks.index(rows[0].run.spec.task))
+            for name, rows in columns.items()
+        ],
+        "cell": CELL,
+        "cells": _cells(columns, list(models)),
+    }
+
+
+def shown_models(table: Table) -> dict[str, str]:
+    """Model as the table names it → as the page does."""
+    return public_names(row.model for row in table.rows)
+
+
+def columns_of(table: Table) -> dict[str, list[Row]]:
+    """The rows of each column by the column's name, which is good for a file or an address."""
+    found: dict[str, list[Row]] = {}
+    for row in table.rows:
+        found.setdefault(column_name(row), []).append(row)
+    return found
+
+
+def column_name(row: Row) -> str:
+    """A word that stays the same as long as the heading and the metric do."""
+    words = re.sub(r"[^a-z0-9]+", "-", task_name(row.run.spec).lower()).strip("-")
+    return f"{words}-{draws.digest(row.column, row.score.metric).hex()[:6]}"
+
+
+def _column(name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:
+    first = rows[0]
+    spec, score = first.run.spec, first.score
+    heading, *lines = without_folders(first.column).split("\n")
+    return {
+        "name": name,
+        "task": task,
+        "heading": heading,
+        "lines": lines,
+        "protocol": spec.protocol,
+        "n_train": spec.n_train,
+        "shots": spec.settings.get("shots"),
+        "seed": spec.seed,
+        "repeats": spec.repeats,
+        "metric": score.metric,
+        "is_up": score.higher_is_better,
+        "is_fraction": score.is_fraction,
+        "level": score.level,
+        "signature": without_folders(signature(spec)),
+    }
+
+
+def _cells(columns: Mapping[str, Sequence[Row]], models: Sequence[str]) -> list[list[Any]]:
+    place = {name: number for number, name in enumerate(models)}
+    return [
+        _cell(row, place[row.model], number)
+        for number, rows in enumerate(columns.values())
+        for row in rows
+    ]
+
+
+def _cell(row: Row, model: int, column: int) -> list[Any]:
+    score = row.score
+    unanswered = sum(n for outcome, n in row.outcomes.items() if outcome != "ok")
+    numbers = [_known(each) for each in (score.value, score.low, score.high)]
+    seconds = _known(row.run.seconds)
+    return [
+        model, column, *numbers, score.n, score.n_units, row.tier, unanswered,
+        None if seconds is None else round(seconds, 1),
+    ]  # fmt: skip
+
+
+def _known(value: float | None) -> float | None:
+    """Six figures: more than any reader sees, and half the bytes."""
+    return None if value is None or math.isnan(value) else float(f"{value:.6g}")

@@ -1,0 +1,87 @@
+"""How good is each model on each kind of item: each class, camera, family, ...?
+
+The share of right answers among the items that share a value of a column; intervals as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fieldmark.errors import DataError
+from fieldmark.report.rows import Row, Table
+from fieldmark.store import OK, Score, Store
+
+if TYPE_CHECKING:
+    import polars as pl
+
+STORED = {"label": "target", "unit": "unit", "part": "part", "repeat": "repeat"}
+"""columns that are in the store, whether or not the data are here"""
+
+
+def sliced(
+    store: Store, table: Table, column: str, values: Mapping[str, Mapping[str, str]] | None = None
+) -> Table:
+    """The table with a row per model and value, in place of one per model.
+
+    `values` gives, for each task by name, the column's value by item id; columns that are stored
+    do not need it.
+    """
+    rows = []
+    for row in table.rows:
+        frame = _with_slice(store, row, column, (values or {}).get(row.run.spec.task))
+        rows += [replace(row, score=score, tier=None) for score in _scores(frame)]
+    return Table(tuple(rows), table.left_out)
+
+
+def _with_slice(
+    store: Store, row: Row, column: str, values: Mapping[str, str] | None
+) -> pl.DataFrame:
+    import polars as pl
+
+    frame = store.predictions(row.run.id).filter(pl.col("outcome") == OK)
+    if values is None:
+        kind = pl.col(STORED[column]).cast(pl.String)
+        return frame.with_columns(kind.fill_null("(none)").alias("slice"))
+    kinds = pl.Series("slice", [values.get(each) for each in frame["id"]], pl.String)
+    found = frame.with_columns(kinds).filter(pl.col("slice").is_not_null())
+    if found.is_empty():
+        raise DataError(
+            f"task {row.run.spec.task!r}: no stored item has a {column!r} in the data here: "
+            "expected the data the runs were made with."
+        )
+    return found
+
+
+def _scores(frame: pl.DataFrame) -> Sequence[Score]:
+    """The whole first, then the values by name."""
+    import polars as pl
+
+    wholes = [("", frame)]
+    slices = [(str(value), rows) for (value,), rows in frame.group_by(pl.col("slice"))]
+    return [_score(value, rows) for value, rows in (*wholes, *sorted(slices, key=lambda s: s[0]))]
+
+
+def _score(value: str, rows: pl.DataFrame) -> Score:
+    import numpy as np
+    import polars as pl
+
+    from fieldmark.metrics import load_metric
+    from fieldmark.stats import Items, estimate, interval
+
+    unit = rows.select(pl.col("unit").fill_null(pl.col("id"))).to_series().to_numpy()
+    items = Items(np.zeros(len(rows), np.int64), unit)
+    wrong = (rows["prediction"].ne_missing(rows["target"])).cast(pl.Int64).to_numpy()
+    accuracy = load_metric("accuracy")
+    found = interval(items, wrong, accuracy)
+    return Score(
+        "accuracy",
+        estimate(items, wrong, accuracy),
+        value,
+        found.low,
+        found.high,
+        n=rows["id"].n_unique(),
+        n_units=found.n_units,
+        method=found.method,
+    )

@@ -1,0 +1,14 @@
+"""A camera for the tests of chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from chat_kit import make_jpeg
+
+
+@pytest.fixture
+def jpeg() -> Callable[..., bytes]:
+    return make_jpeg

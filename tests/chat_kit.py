@@ -1,0 +1,79 @@
+"""For tests of chat: a camera, a server that runs beside a test, a clock that needs no time."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import io
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from PIL import Image
+
+from fieldmark.chat import Clock, MockScript, MockServer, Options, Picture, Request, user
+from fieldmark.draws import generator
+
+FAST = Options(backoff_s=0.002, backoff_cap_s=0.05, timeout_s=10)
+
+
+def make_jpeg(seed: int, size: tuple[int, int] = (40, 30), **save: Any) -> bytes:
+    """A photo of noise; other seeds, other bytes."""
+    pixels = generator("photo", seed).integers(0, 255, (size[1], size[0], 3), dtype="uint8")
+    target = io.BytesIO()
+    Image.fromarray(pixels).save(target, "JPEG", **save)
+    return target.getvalue()
+
+
+def make_jpegs(n: int) -> list[bytes]:
+    """Photos that differ in their bytes only, at the price of one."""
+    photo = make_jpeg(0, (8, 8))
+    return [photo + number.to_bytes(4, "big") for number in range(n)]
+
+
+def ask_about(number: int, data: bytes | None = None) -> Request:
+    parts = () if data is None else (Picture(data),)
+    return Request(f"item-{number}", (user(f"Question {number}?\n- wren\n- robin", *parts),))
+
+
+def with_server(
+    script: MockScript, work: Callable[[MockServer, str], Awaitable[Any]], labels: Any = None
+) -> Any:
+    """Runs `work(server, model name)` beside a server that is gone afterwards."""
+
+    async def both() -> Any:
+        server = MockServer(script, labels)
+        server.is_recording = True
+        url = await server.start()
+        try:
+            return await work(server, f"chat/mock/wren?base_url={url}")
+        finally:
+            await server.stop()
+
+    return asyncio.run(both())
+
+
+class FakeTime:
+    """Time that jumps to the next sleeper whenever nothing else can run."""
+
+    def __init__(self) -> None:
+        self.t = 0.0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._n = 0
+        self.clock = Clock(now=lambda: self.t, sleep=self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        waiting = asyncio.get_running_loop().create_future()
+        self._n += 1
+        heapq.heappush(self._sleepers, (self.t + seconds, self._n, waiting))
+        await waiting
+
+    async def run(self, *work: Awaitable[Any]) -> list[Any]:
+        done = asyncio.ensure_future(asyncio.gather(*work))
+        while not done.done():
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if self._sleepers and not done.done():
+                self.t, _, waiting = heapq.heappop(self._sleepers)
+                if not waiting.done():
+                    waiting.set_result(None)
+        return await done

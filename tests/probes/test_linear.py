@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import f1_score
+
+from fieldmark.errors import DataError, UsageError
+from fieldmark.probes import Normaliser, load_probe
+from fieldmark.probes._holdout import best, hold_out, parse_numbers
+from fieldmark.probes._network import Shape
+from fieldmark.probes._scaling import Scaling
+from fieldmark.probes._sweep import Recipe, _batches, cosine
+from fieldmark.probes.linear import Linear
+from plain_adam import PlainAdam, annealed
+
+
+def species(n: int = 200, dim: int = 10, classes: int = 5, seed: int = 0) -> tuple[Any, Any]:
+    random = np.random.default_rng(seed)
+    code = random.integers(0, classes, n)
+    centres = np.random.default_rng(77).normal(size=(classes, dim))
+    x = centres[code] + random.normal(size=(n, dim))
+    return x * np.logspace(-1, 1, dim) + 2, code
+
+
+def reference(probe: Linear, x: np.ndarray, code: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The recipe in torch.nn, with this probe's first weights and batches; probabilities."""
+    torch = pytest.importorskip("torch")
+    shape = Shape(x.shape[1], int(code.max()) + 1)
+    recipe = Recipe("linear", shape, probe.batch_size, probe.steps, lambda _: 1.0, Scaling())
+    layer = torch.nn.Linear(x.shape[1], shape.n_outputs).double()
+    weights, offsets = shape.views(shape.start(probe.seed, "linear")[None])
+    layer.weight.data = torch.from_numpy(weights[0][0].T.copy())
+    layer.bias.data = torch.from_numpy(offsets[0][0, 0].copy())
+    norm = torch.nn.Identity()
+    if probe.scale == "layer":
+        norm = torch.nn.LayerNorm(x.shape[1], elementwise_affine=False)
+    elif probe.scale == "standardise":
+        mean, spread = torch.from_numpy(x.mean(axis=0)), torch.from_numpy(x.std(axis=0))
+        norm = lambda each: (each - mean) / spread  # noqa: E731
+    adam = PlainAdam([layer.weight, layer.bias], decay=probe.weight_decays)
+    batches = _batches(x, np.arange(len(x)), [probe.seed], recipe)
+    for step, (row_kb, _) in enumerate(batches):
+        logits = layer(norm(torch.from_numpy(x[row_kb[0]])))
+        torch.nn.functional.cross_entropy(logits, torch.from_numpy(code[row_kb[0]])).backward()
+        adam.step(annealed(probe.learning_rates, step, probe.steps))
+    with torch.no_grad():
+        return np.asarray(layer(norm(torch.from_numpy(queries))).softmax(1).numpy())
+
+
+@pytest.mark.parametrize("scale", ["none", "layer", "standardise"])
+@pytest.mark.parametrize("batch_size", [64, 5000])
+def test_equals_the_recipe_in_torch(scale: str, batch_size: int) -> None:
+    x, code = species()
+    queries, _ = species(seed=1)
+    probe = Linear(
+        learning_rates=1e-2, weight_decays=0.3, steps=50, batch_size=batch_size, scale=scale
+    ).fit(x, code)
+    expected = reference(probe, x, code, queries)
+    np.testing.assert_allclose(probe.predict_proba(queries), expected, atol=1e-9)
+    assert (probe.predict(queries) == expected.argmax(axis=1)).all()
+    np.testing.assert_allclose(probe.predict_score(queries), expected.max(axis=1), atol=1e-9)
+    assert probe.search_note_ == "" and np.isnan(probe.cv_score_)
+
+
+def test_the_rate_falls_along_a_cosine() -> None:
+    rate = cosine(10_000)
+    assert rate(0) == 1 and rate(5000) == pytest.approx(0.505) and rate(10_000) == 0.01
+    assert rate(2500) == pytest.approx(0.01 + 0.99 * (1 + math.sqrt(0.5)) / 2)
+
+
+def test_the_sweep_chooses_as_if_each_setting_were_tried_alone() -> None:
+    x, code = species(n=300)
+    sweep = Linear(learning_rates=[1e-6, 1e-4, 3e-2], weight_decays=[0, 1.0], steps=60, holdout=0.3)
+    sweep.fit(x, code)
+    rows, held = hold_out(code, 0.3, 42)
+    found = {}
+    for rate, decay in product((1e-6, 1e-4, 3e-2), (0, 1.0)):
+        # Trained on the rows that are kept, scored on the others.
+        alone = Linear(learning_rates=rate, weight_decays=decay, steps=60).fit(x[rows], code[rows])
+        found[rate, decay] = np.mean(alone.predict(x[held]) == code[held])
+    assert sweep.cv_score_ == max(found.values()) > 0.5
+    assert found[sweep.learning_rate_, sweep.weight_decay_] == sweep.cv_score_
+    chosen = {"learning_rates": sweep.learning_rate_, "weight_decays": sweep.weight_decay_}
+    alone = Linear(**chosen, steps=60).fit(x, code)
+    np.testing.assert_allclose(sweep.predict_proba(x), alone.predict_proba(x), atol=1e-12)
+
+
+def test_the_first_of_equals_is_chosen_and_never_one_that_ran_away() -> None:
+    score = np.array([0.5, 0.9, 0.9, 0.95])
+    assert best("linear", score, np.array([True, True, True, False])) == 1
+    with pytest.raises(DataError, match="beyond all bounds"):
+        best("linear", score, np.zeros(4, bool))
+    x, code = species()
+    probe = Linear(learning_rates=[1e300, 1e-2], weight_decays=[1e20, 0.0], steps=30).fit(x, code)
+    assert probe.weight_decay_ == 0.0 and np.isfinite(probe.model_.flat_sp).all()
+    with pytest.raises(DataError, match="lower the learning rate"):
+        Linear(learning_rates=1e300, weight_decays=1e20, steps=30).fit(x, code)
+
+
+def test_macro_f1_and_accuracy_are_judged_on_the_same_rows() -> None:
+    x, code = species()
+    code[code > 1] = 0
+    params = {"steps": 60, "learning_rates": [1e-2, 1e-1], "holdout": 0.3}
+    rows, held = hold_out(code, 0.3, 42)
+    probe = Linear(**params, select_by="macro_f1").fit(x, code)
+    alone = Linear(
+        steps=60, learning_rates=probe.learning_rate_, weight_decays=probe.weight_decay_
+    ).fit(x[rows], code[rows])
+    expected = f1_score(code[held], alone.predict(x[held]), average="macro")
+    assert probe.cv_score_ == pytest.approx(expected)
+
+
+class TestHoldOut:
+    def test_each_class_gives_its_share(self) -> None:
+        code = np.repeat(np.arange(4), [1, 2, 10, 100])
+        rows, held = hold_out(code, 0.2, 0)
+        assert np.bincount(code[held], minlength=4).tolist() == [0, 1, 2, 20]
+        assert sorted([*rows, *held]) == list(range(113))
+        assert not (hold_out(code, 0.2, 1)[1] == held).all()
+        assert (hold_out(code, 0.2, 0)[1] == held).all()
+
+    def test_a_class_is_never_held_out_whole(self) -> None:
+        rows, held = hold_out(np.array([0, 0, 1, 1, 1]), 0.9, 0)
+        assert len(rows) == 2 and len(held) == 3
+
+    def test_nothing_to_hold_out(self) -> None:
+        x = np.eye(3)
+        probe = Linear(learning_rates=[1e-2, 1e-3], steps=50).fit(x, ["a", "b", "c"])
+        assert probe.learning_rate_ == 1e-2 and probe.weight_decay_ == 1e-2
+        assert probe.search_note_.startswith("too few images to hold any out")
+        assert probe.predict(x).tolist() == ["a", "b", "c"]
+
+
+def test_scaling_inside_equals_standardising_before() -> None:
+    x, code = species()
+    params = {"learning_rates": 1e-2, "weight_decays": 0.1, "steps": 40}
+    inside = Linear(**params, scale="standardise").fit(x, code).predict_proba(x)
+    before = Normaliser(["standardise"]).fit(x).transform(x)
+    outside = Linear(**params, scale="none").fit(before, code).predict_proba(before)
+    np.testing.assert_allclose(inside, outside, atol=1e-9)
+
+
+def test_columns_that_never_change_do_no_harm() -> None:
+    x, code = species()
+    x[:, 3], x[:, 4] = 0.0, 1e6
+    for scale in ("standardise", "none"):
+        probe = Linear(learning_rates=1e-2, steps=100, scale=scale).fit(x, code)
+        assert np.isfinite(probe.predict_proba(x)).all()
+    assert np.isfinite(
+        Linear(steps=5, scale="layer").fit(np.ones((9, 4)), [0, 1, 2] * 3).model_.flat_sp
+    ).all()
+
+
+def test_numbers_may_be_written_as_yaml_reads_them() -> None:
+    assert parse_numbers("linear", "learning_rates", "1e-3") == [1e-3]
+    assert parse_numbers("linear", "weight_decays", (0, 1), is_zero_ok=True) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("params", "line"),
+    [
+        (
+            {"learning_rates": [1e-3, 0]},
+            "learning_rates is [0.001, 0], expected a number above 0 or a list of them.",
+        ),
+        (
+            {"weight_decays": "some"},
+            "weight_decays is 'some', expected a number from 0 up or a list of them.",
+        ),
+        (
+            {"learning_rates": True},
+            "learning_rates is True, expected a number above 0 or a list of them.",
+        ),
+        ({"holdout": 1}, "holdout is 1, expected a number between 0 and 1."),
+        ({"steps": 0}, "steps is 0, expected a whole number from 1 up."),
+        (
+            {"scale": "layers"},
+            "scale is 'layers', expected one of 'none', 'layer', 'standardise'. "
+            "Did you mean 'layer'?",
+        ),
+    ],
+)
+def test_mistakes_get_one_line(params: dict[str, Any], line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        load_probe("linear", params)
+    assert str(caught.value) == f"probe 'linear': {line}"

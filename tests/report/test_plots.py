@@ -1,0 +1,256 @@
+"""Every plot: a valid specification, a picture in every format, the same one twice."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import altair
+import pytest
+
+from fieldmark.cli import main
+from fieldmark.errors import DataError, UnknownName
+from fieldmark.report.plots import PLOTS, SUFFIXES, chart, draw, read_results, render
+from fieldmark.report.plots._labels import place_labels
+from fieldmark.report.plots._panel import short_names
+from fieldmark.report.plots._tradeoff import pareto
+from fieldmark.stats import wilson
+from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
+
+ANIMALS = ("fox", "hare", "lynx", "otter")
+MODELS = ("classical/colour", "timm/resnet50.a1_in1k", "open-clip/ViT-B-16/openai", "mine.py:Net")
+MAGIC = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}
+
+
+def ask(store: Store, spec: RunSpec, n_right: int, n: int = 200, **facts) -> int:
+    """A finished run with its own predictions; the first items are right."""
+    targets = [ANIMALS[i % 4] for i in range(n)]
+    answers = [t if i < n_right else ANIMALS[(i + 1) % 4] for i, t in enumerate(targets)]
+    run = store.begin_run(spec, {"command": []}, fingerprint="f")
+    given = Predictions([f"{i:05d}.jpg" for i in range(n)], targets, answers)
+    store.write_part(run, PartResult(given, n_train=500, info=facts))
+    found = wilson(n_right, n)
+    score = Score("accuracy", n_right / n, "", found.low, found.high, n=n, is_primary=True)
+    store.finish_run(run, [score])
+    return run
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    """Two tasks, four models, several numbers of training images, a sweep, and a chat model."""
+    with Store.open(tmp_path / "fieldmark.db") as opened:
+        for place, model in enumerate(MODELS):
+            base = RunSpec(model, "beluga", "probe/ridge", {"probe": {"alpha": 1.0}})
+            ask(opened, base, 110 + 25 * place, images_per_s=400.0 / (place + 1))
+            ask(opened, replace(base, n_train=10), 90 + 10 * place)
+            if place < 2:
+                kabr = replace(base, task="kabr")
+                for alpha in (0.1, 10.0, 1000.0):
+                    setting = {"probe": {"alpha": alpha}}
+                    ask(opened, replace(kabr, settings=setting), 120 + int(10 * alpha**0.25))
+        ask(opened, RunSpec("chat/some/one", "beluga", "ask", {"prompt": "?"}, n_train=10), 130)
+        yield opened
+
+
+def specs(value):
+    """All mappings inside a specification."""
+    if isinstance(value, dict):
+        yield value
+        for each in value.values():
+            yield from specs(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from specs(each)
+
+
+def validate(spec) -> None:
+    """Against altair's schema; a few data suffice, as values are all of one kind."""
+
+    def thin(value):
+        if isinstance(value, dict):
+            return {k: v[:2] if k == "values" else thin(v) for k, v in value.items()}
+        return [thin(each) for each in value] if isinstance(value, list) else value
+
+    altair.Chart.from_dict(thin(spec), validate=True)
+
+
+def words(spec) -> str:
+    return " ".join([*spec["title"]["text"], *spec["title"]["subtitle"]])
+
+
+@pytest.mark.parametrize("kind", list(PLOTS))
+def test_every_plot_is_valid_and_says_what_it_shows(kind, store):
+    results = read_results(store)
+    spec = draw(kind, results)
+    validate(spec)
+    assert len(words(spec)) > 40
+    assert spec == draw(kind, read_results(store)), "the same store gives the same plot"
+    assert json.loads(json.dumps(spec, allow_nan=False)) == spec, "NaN is no JSON"
+    if kind != "ranks":
+        assert any(each.get("field") == "low" for each in specs(spec)), "no intervals"
+
+
+@pytest.mark.parametrize("kind", list(PLOTS))
+def test_every_plot_renders_the_same_twice(kind, store):
+    task = "kabr" if kind == "sweep" else "beluga"
+    spec = draw(kind, read_results(store, RunFilter(tasks=(task,))))
+    for suffix in SUFFIXES:
+        first = render(spec, suffix)
+        assert first.startswith(MAGIC[suffix]) and len(first) > 2000
+        if suffix != "pdf":  # vl-convert leaves the order of a PDF's objects open
+            assert first == render(spec, suffix), suffix
+
+
+@pytest.mark.parametrize("kind", list(PLOTS))
+def test_one_model_on_one_task_is_drawn_or_told(kind, tmp_path):
+    with Store.open(tmp_path / "one.db") as store:
+        ask(store, RunSpec("classical/colour", "beluga", "probe/ridge"), 120)
+        try:
+            validate(draw(kind, read_results(store)))
+        except DataError as error:
+            assert kind in ("difference", "ranks", "curve", "sweep", "size", "speed")
+            assert str(error).endswith(".") and "\n" not in str(error)
+
+
+@pytest.mark.parametrize("kind", ["forest", "ranks", "size"])
+def test_scores_without_intervals_and_long_names(kind, tmp_path):
+    with Store.open(tmp_path / "bare.db") as store:
+        for place in range(4):
+            name = f"timm/{'a_very_long_name_' * 6}{place}"
+            run = store.begin_run(RunSpec(name, "beluga", "probe/ridge"))
+            answers = Predictions(["a"], ["x"], ["x"])
+            store.write_part(run, PartResult(answers, info={"n_parameters": 10**place}))
+            value = math.nan if place == 3 else 0.2 * place
+            store.finish_run(run, [Score("accuracy", value, n=10, is_primary=True)])
+        spec = draw(kind, read_results(store))
+    validate(spec)
+    assert render(spec, "svg")
+    labels = {each["label"] for each in specs(spec) if "label" in each and "model" in each}
+    assert len(labels) == 3 and all(len(each) <= 60 for each in labels)
+    assert "Not defined, so not drawn" in words(spec)
+    if kind != "ranks":
+        assert "no intervals are stored" in words(spec)
+
+
+def test_a_hundred_models(tmp_path):
+    with Store.open(tmp_path / "many.db") as store:
+        for place in range(100):
+            ask(store, RunSpec(f"timm/net{place}", "beluga", "probe/ridge"), 50 + place, n=160)
+        results = read_results(store)
+        for kind, n_shown in (("forest", 100), ("ranks", 100), ("difference", 40)):
+            spec = draw(kind, results)
+            values = {each["model"] for each in specs(spec) if "label" in each and "model" in each}
+            assert len(values) == n_shown
+        assert "59 left out" in words(draw("difference", results)), "never dropped in silence"
+
+
+def test_inside_a_tier_there_is_no_order(tmp_path):
+    with Store.open(tmp_path / "ties.db") as store:
+        for name, n_right in (("zebra", 150), ("ape", 149), ("mole", 151), ("worm", 60)):
+            ask(store, RunSpec(name, "beluga", "probe/ridge"), n_right)
+        spec = draw("forest", read_results(store))
+    order = next(each["sort"] for each in specs(spec) if "sort" in each)
+    assert order == ["ape", "mole", "zebra", "worm"]
+    assert [each["tied"] for each in spec["data"]["values"]] == [True, True, True, False]
+
+
+def test_difference_is_paired_and_has_the_best_as_nought(tmp_path):
+    with Store.open(tmp_path / "pair.db") as store:
+        for name, n_right in (("good", 150), ("poor", 100)):
+            ask(store, RunSpec(name, "beluga", "probe/ridge"), n_right)
+        (value,) = draw("difference", read_results(store))["data"]["values"]
+    assert value["model"] == "poor" and value["score"] == -25.0
+    assert value["low"] < -25 < value["high"] < 0
+    width = value["high"] - value["low"]
+    assert width < 2 * 100 * (wilson(100, 200).high - 0.5), "narrower than two scores' intervals"
+
+
+def test_unknown_facts_are_said(store):
+    told = words(draw("size", read_results(store, RunFilter(tasks=("beluga",)))))
+    assert "Number of parameters unknown: chat/some/one, classical/colour, mine.py:Net" in told
+    assert "Speed not recorded: chat/some/one." in words(
+        draw("speed", read_results(store, RunFilter(tasks=("beluga",))))
+    )
+
+
+def test_curves_put_probes_and_chat_models_on_one_axis(store):
+    spec = draw("curve", read_results(store))
+    values = [each for each in specs(spec) if "series" in each and "x" in each]
+    assert {each["kind"] for each in values} == {"probe", "ask"}
+    places = {each["x"] for each in values if each["series"] == "classical/colour"}
+    assert places == {10, 500}, "where all images were used, the number used"
+
+
+def test_a_sweep_takes_the_setting_with_most_values_or_the_one_asked_for(store):
+    spec = draw("sweep", read_results(store))
+    assert spec["title"]["text"] == ["Score over alpha on kabr"]
+    other = draw("sweep", read_results(store, by="n_train"))
+    assert other["title"]["text"] == ["Score over n_train on beluga"]
+    with pytest.raises(UnknownName, match="setting that differs .* 'alhpa' .* 'alpha'"):
+        draw("sweep", read_results(store, by="alhpa"))
+
+
+def test_confusion_counts_pairs(tmp_path):
+    with Store.open(tmp_path / "pairs.db") as store:
+        ask(store, RunSpec("m", "beluga", "probe/ridge"), 120)
+        values = draw("confusion", read_results(store))["data"]["values"]
+    assert [each["pair"] for each in values] == [
+        "fox → hare", "hare → lynx", "lynx → otter", "otter → fox"
+    ]  # fmt: skip
+    assert {each["text"] for each in values} == {"20 of 50"}
+    assert all(each["low"] < each["wrong"] < each["high"] for each in values)
+
+
+def test_a_notebook_gets_an_altair_chart(store):
+    found = chart("ranks", read_results(store))
+    assert isinstance(found, altair.TopLevelMixin)
+
+
+def test_pareto_front_is_what_nobody_beats():
+    draw_one = random.Random(3)
+    for _ in range(200):
+        points = [(draw_one.randint(0, 6), draw_one.randint(0, 6)) for _ in range(8)]
+        front = [points[index] for index in pareto(points)]
+        for cost, loss in points:
+            beaten = any(c <= cost and x <= loss and (c, x) != (cost, loss) for c, x in points)
+            assert ((cost, loss) in front) != beaten
+        assert len(set(front)) == len(front)
+
+
+def test_names_never_lie_on_one_another():
+    draw_one = random.Random(5)
+    points = [(draw_one.uniform(0, 300), draw_one.uniform(0, 200)) for _ in range(40)]
+    texts = [f"model number {i}" for i in range(40)]
+    places = place_labels(texts, points, (300, 200))
+    boxes = []
+    for text, (x, y), place in zip(texts, points, places, strict=True):
+        if place is not None:
+            width = 4.6 * len(text)
+            left = x + place.dx - {"left": 0, "right": width, "center": width / 2}[place.align]
+            boxes.append((left, y + place.dy, width))
+    assert len(boxes) > 10
+    for (a, y, w), (b, z, v) in itertools.combinations(boxes, 2):
+        assert a + w <= b + 1e-6 or b + v <= a + 1e-6 or abs(y - z) >= 11 - 1e-6
+
+
+def test_short_names_stay_apart():
+    names = [f"timm/{'x' * 50}{i}{'y' * 30}" for i in range(12)]
+    short = short_names(names)
+    assert len(set(short.values())) == 12
+
+
+def test_plot_command(store, tmp_path, capsys):
+    place = ["--results", str(tmp_path)]
+    assert main(["plot"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == list(PLOTS)
+    out = tmp_path / "new" / "forest.svg"
+    assert main(["plot", "forest", "--task", "beluga", "--out", str(out), *place]) == 0
+    assert out.read_bytes().startswith(b"<svg")
+    told = capsys.readouterr()
+    assert told.out == "" and "Scores of 5 models on" in told.err
+    assert main(["plot", "size", "--json", *place]) == 0
+    validate(json.loads(capsys.readouterr().out))

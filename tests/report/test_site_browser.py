@@ -1,0 +1,346 @@
+"""The site in a real browser, opened from a disk: no error, no request, every view usable."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+from fieldmark.metrics import load_metric
+from fieldmark.report.paired import read_paired
+from fieldmark.report.site import SiteOptions, build_site
+from fieldmark.report.site.scripts import without_folders
+from fieldmark.settings import Settings
+from fieldmark.stats import paired_difference
+from fieldmark.store import RunFilter, Store
+from site_results import OWN_MODEL, make_results
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
+    pytest.mark.slow,
+    pytest.mark.xdist_group("browser"),
+]
+
+MINE = without_folders(OWN_MODEL)
+VIEWS = (
+    "#/", "#/tasks", "#/task/foxes", "#/task/questions", f"#/model/{quote(MINE)}",
+    "#/model/timm%2Fresnet50.a1_in1k",
+    "#/compare", "#/predictions", "#/confusions", "#/curves", "#/charts/forest", "#/methods",
+    "#/task/none", "#/nonsense", "#/predictions/gone?a=nobody&truth=x",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_results(tmp_path_factory.mktemp("browser"), 300)
+
+
+@pytest.fixture(scope="module")
+def address(made: Path) -> str:
+    settings = Settings(results=made / "results", data_root=made / "data")
+    with Store.open(settings.store, read_only=True) as store:
+        return build_site(store, made / "site", settings, SiteOptions(max_images=60)).as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    arguments = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A page that fails the test on any error, and on any request that leaves the disk."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("console", lambda told: faults.append(told.text) if told.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("request", lambda asked: _check_local(asked.url, faults))
+    page.on("dialog", lambda dialog: faults.append(f"dialog {dialog.message}"))
+    yield page
+    context.close()
+    assert faults == []
+
+
+def _check_local(url: str, faults: list[str]) -> None:
+    if not url.startswith(("file://", "data:", "blob:")):
+        faults.append(f"request {url}")
+
+
+def test_every_view_opens_without_error_or_request(page: Any, address: str) -> None:
+    page.goto(address)
+    for view in VIEWS:
+        page.evaluate("hash => { location.hash = hash }", view)
+        page.wait_for_function("document.querySelector('main h1')")
+        page.wait_for_function("!document.querySelector('main').textContent.includes('Loading …')")
+        assert page.evaluate("document.querySelectorAll('main h1').length") == 1, view
+        assert page.locator("main img[onerror]").count() == 0
+
+
+def models_shown(page: Any) -> list[str]:
+    return page.locator(".board tbody th a").all_inner_texts()
+
+
+def test_table_sorts_by_click_and_says_so(page: Any, address: str) -> None:
+    page.goto(address)
+    heading = page.locator("th[data-key=model]")
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert models_shown(page) == sorted(models_shown(page), key=str.lower)
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert models_shown(page)[0].startswith("timm/")
+    assert page.locator("[aria-sort]").count() == 1
+
+
+def test_models_with_gaps_come_last_whichever_way(page: Any, address: str) -> None:
+    page.goto(address)
+    assert models_shown(page)[-1] == "classical/colour"
+    page.locator("th[data-key=mean] button").click()
+    assert models_shown(page)[-1] == "classical/colour"
+
+
+def test_search_and_filters_narrow_the_table(page: Any, address: str) -> None:
+    page.goto(address)
+    assert len(models_shown(page)) == 5
+    page.get_by_label("Find a model").fill("RESNET")
+    assert models_shown(page) == ["timm/resnet50.a1_in1k"]
+    page.get_by_label("Find a model").fill("")
+    page.get_by_label("Family").select_option("own")
+    assert models_shown(page) == [MINE]
+    page.get_by_label("Family").select_option("")
+    page.get_by_label("Parameters").select_option("small")
+    assert models_shown(page) == ["timm/resnet50.a1_in1k"]
+    page.get_by_label("Parameters").select_option("")
+    page.get_by_label("Protocol").select_option("probe/svm")
+    assert page.locator(".board thead th").count() == 2
+
+
+def test_mean_is_over_the_tasks_ticked(page: Any, address: str) -> None:
+    page.goto(address)
+    page.locator(".chooser summary").click()
+    page.get_by_role("button", name="None", exact=True).click()
+    assert "tick one above" in page.locator("main").inner_text()
+    page.get_by_role("checkbox", name="questions").check()
+    page.get_by_role("checkbox", name="stages").check()
+    row = page.locator(".board tbody tr", has_text="timm/resnet50")
+    values = [float(each) for each in row.locator("td > a").all_inner_texts()]
+    mean = float(row.locator("td.mean b").inner_text())
+    assert len(values) == 2 and abs(mean - np.mean(values)) < 0.11
+
+
+def test_address_brings_a_view_back(page: Any, browser: Any, address: str) -> None:
+    page.goto(address)
+    page.get_by_label("Find a model").fill("classical")
+    page.locator("th[data-key=model] button").click()
+    page.locator(".chooser summary").click()
+    page.get_by_role("checkbox", name="questions").uncheck()
+    mailed = page.url
+    shown, heads = models_shown(page), page.locator(".board thead th").count()
+    page.goto("about:blank")
+    page.goto(mailed)
+    assert models_shown(page) == shown == ["classical/chance", "classical/colour"]
+    assert page.locator(".board thead th").count() == heads
+    assert page.get_by_label("Find a model").input_value() == "classical"
+
+
+def open_predictions(page: Any, address: str, task: str, options: str = "") -> None:
+    page.goto(address)
+    column = page.evaluate(
+        "t => [...document.querySelectorAll('th[data-key]')].map(e => e.dataset.key)"
+        ".find(key => key.startsWith(t))",
+        task,
+    )
+    page.goto(f"{address}#/predictions/{column}{options}")
+    page.wait_for_selector(".photo, .empty:not(:has-text('Loading'))")
+
+
+def test_prediction_browser_filters_right_and_wrong(page: Any, address: str) -> None:
+    open_predictions(page, address, "stages", "?a=classical/colour&show=wrong")
+    assert page.locator(".answer.right").count() == 0
+    assert page.locator(".answer.wrong").count() > 5
+    told = page.locator("main .facts").inner_text()
+    n_wrong = int(told.split(" of ")[0])
+    page.get_by_label("Show").select_option("right")
+    page.wait_for_selector(".answer.right")
+    n_right = int(page.locator("main .facts").inner_text().split(" of ")[0])
+    assert n_wrong + n_right == 300
+    assert "show=right" in page.url
+
+
+def test_field_in_use_keeps_the_focus(page: Any, address: str) -> None:
+    open_predictions(page, address, "stages")
+    page.get_by_label("Show").focus()
+    page.keyboard.press("w")
+    page.wait_for_selector(".answer.wrong")
+    page.wait_for_function("!document.querySelector('.answer.right')")
+    assert page.evaluate("document.activeElement.closest('label').innerText").startswith("Show")
+
+
+def test_prediction_browser_shows_photos_lazily(page: Any, address: str) -> None:
+    open_predictions(page, address, "stages", "?photos=1")
+    page.wait_for_function("document.querySelector('.photo img')?.naturalWidth > 0")
+    assert page.locator(".photo").count() < 120
+    assert page.locator("main .facts").inner_text().startswith("60 of 300")
+    first = page.locator(".photo").first.get_attribute("title")
+    page.locator(".window").focus()
+    page.keyboard.press("End")
+    page.wait_for_function(f"document.querySelector('.photo').title !== {first!r}")
+
+
+def test_two_models_side_by_side(page: Any, address: str) -> None:
+    open_predictions(page, address, "stages", "?a=classical/colour&b=classical/chance&show=first")
+    cards = page.locator(".photo")
+    assert cards.count() > 3
+    assert page.locator(".answer.right").count() == page.locator(".answer.wrong").count()
+    cards.first.click()
+    assert page.locator("dialog[open] tbody tr").count() == 5
+    page.keyboard.press("Escape")
+    assert page.locator("dialog").count() == 0
+
+
+def test_confused_pair_leads_to_its_photos(page: Any, address: str) -> None:
+    page.goto(f"{address}#/confusions")
+    row = page.locator("main tbody tr").first
+    times = row.locator("b").inner_text()
+    row.locator("a").click()
+    page.wait_for_selector(".photo")
+    assert page.locator("main .facts").inner_text().startswith(f"{times} of")
+
+
+def test_comparison_agrees_with_the_package(page: Any, made: Path, address: str) -> None:
+    """Own resamples in the browser, the same limits as fieldmark.stats within a point or so."""
+    first, second = "open-clip/ViT-B-16/openai", "classical/colour"
+    page.goto(f"{address}#/compare?a={first}&b={second}")
+    page.wait_for_selector("main tbody tr")
+    rows = {
+        row.locator("th").inner_text(): row.locator("td").all_inner_texts()
+        for row in page.locator("main tbody tr").all()
+    }
+    assert len(rows) == 3
+    with Store.open(made / "results" / "fieldmark.db", read_only=True) as store:
+        for task, metric in (("stages", "macro_accuracy"), ("foxes", "accuracy")):
+            where = RunFilter(models=(first, second), tasks=(task,), n_train=(None, 100))
+            runs = sorted(store.runs(where), key=lambda run: run.spec.model != first)
+            paired = read_paired(store, runs, load_metric(metric))
+            found = paired_difference(paired.items, *paired.answer_mn, paired.metric)
+            (cells,) = (rows[name] for name in rows if task in name and name[-2:] != "10")
+            numbers = [
+                float(each.replace("−", "-")) for each in (cells[2], *cells[3].split(" to "))
+            ]
+            expected = 100 * np.array([found.value, found.low, found.high])
+            assert np.abs(np.array(numbers) - expected).max() < 1.6, task
+
+
+def test_planted_better_model_is_called_better(page: Any, address: str) -> None:
+    page.goto(f"{address}#/compare?a=timm/resnet50.a1_in1k&b=classical/chance")
+    page.wait_for_selector("main tbody tr")
+    assert page.locator("tr.apart", has_text="first is better").count() == 4
+    page.goto(f"{address}#/task/stages")
+    tiers = dict(
+        zip(
+            page.locator("main tbody th").all_inner_texts(),
+            page.locator("main td.tier").all_inner_texts(),
+            strict=True,
+        )
+    )
+    assert tiers["timm/resnet50.a1_in1k"] == tiers["open-clip/ViT-B-16/openai"] == "A · best"
+    assert not tiers["classical/chance"].startswith("A")
+
+
+def test_charts_are_drawn(page: Any, address: str) -> None:
+    page.goto(f"{address}#/charts")
+    page.wait_for_selector(".chart svg")
+    names = page.locator(".tabs a").all_inner_texts()
+    assert "forest" in names and "curve" in names
+    page.get_by_role("link", name="curve", exact=True).click()
+    page.wait_for_selector(".chart svg")
+
+
+def test_parts_unfold(page: Any, address: str) -> None:
+    page.goto(f"{address}#/task/questions")
+    page.get_by_text("Scores of the parts").click()
+    page.wait_for_selector(".parts tbody tr")
+    assert page.locator(".parts tbody tr").count() == 3
+
+
+def test_keyboard_reaches_and_sorts_the_table(page: Any, address: str) -> None:
+    page.goto(address)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.closest('th')?.dataset.key") == "model":
+            break
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    assert page.locator("th[data-key=model]").get_attribute("aria-sort") == "ascending"
+
+
+def test_theme_is_kept(page: Any, address: str) -> None:
+    page.emulate_media(color_scheme="light")
+    page.goto(address)
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.locator("#theme").click()
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert dark != light
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+
+
+def test_without_scripts_there_is_a_table(browser: Any, address: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    assert page.locator("table tr").count() == 6
+    assert "timm/resnet50.a1_in1k" in page.locator("body").inner_text()
+    context.close()
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_nothing_sticks_out(page: Any, address: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(address)
+    for view in VIEWS:
+        page.evaluate("hash => { location.hash = hash }", view)
+        page.wait_for_function("!document.querySelector('main').textContent.includes('Loading …')")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(page: Any, address: str, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page.emulate_media(color_scheme=scheme)
+    page.goto(address)
+    for view in ("#/", "#/task/foxes", "#/compare", "#/predictions", "#/confusions", "#/methods"):
+        page.evaluate("hash => { location.hash = hash }", view)
+        page.wait_for_function("!document.querySelector('main').textContent.includes('Loading …')")
+        page.wait_for_timeout(200)
+        found = axe.run(page, options={"preload": False}).response["violations"]
+        bad = [
+            (each["id"], each["nodes"][0]["html"], each["nodes"][0].get("failureSummary"))
+            for each in found
+            if each["impact"] in ("serious", "critical")
+        ]
+        assert not bad, (view, bad)
+
+
+def test_page_prints_without_its_controls(page: Any, address: str) -> None:
+    page.goto(address)
+    page.emulate_media(media="print")
+    assert not page.locator(".filters").is_visible()
+    assert page.locator(".board").is_visible()
