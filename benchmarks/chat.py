@@ -88,7 +88,7 @@ def serving() -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def requests(n: int, photo: bytes | None) -> Iterator[Request]:
-    """The pictures differ in their last bytes, so nothing can be remembered from one to the next."""
+    """The pictures differ in their last bytes, so nothing can be remembered between them."""
     settings = Settings(max_output_tokens=32)
     for number in range(n):
         words = f"Question {number}: which species is this?"
@@ -127,7 +127,7 @@ def long_run(n: int) -> str:
     folder, marks = Path(tempfile.mkdtemp()), list[tuple[float, float]]()
     done = 0
 
-    def note(request: Request, answer: object) -> None:
+    def note(*_: object) -> None:
         nonlocal done
         done += 1
         if done % (n // 4) == 0:

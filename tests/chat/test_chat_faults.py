@@ -5,9 +5,11 @@ from __future__ import annotations
 import email.utils
 import time
 from statistics import mean
+from typing import Any
 
 import pytest
 
+from fieldmark.chat import Answer
 from fieldmark.chat._faults import (
     backoff_s,
     broken,
@@ -17,6 +19,10 @@ from fieldmark.chat._faults import (
     without_secrets,
 )
 from fieldmark.chat._wire import BadReply, read_reply, to_answer
+
+
+def read(found: dict[str, Any]) -> Answer:
+    return to_answer(found, lambda usage: None)
 
 
 @pytest.mark.parametrize("code", [408, 409, 425, 429, 500, 502, 503, 504, 524, 529, 599])
@@ -109,7 +115,7 @@ def reply(message: dict[str, object], finish: str | None = "stop", **more: objec
 
 
 def test_no_text_is_the_empty_text_never_the_word_none() -> None:
-    answer = to_answer(read_reply(reply({"content": None}, "length")))
+    answer = read(read_reply(reply({"content": None}, "length")))
     assert answer.text == "" and answer.outcome == "length"
 
 
@@ -127,13 +133,13 @@ def test_outcomes_and_usage() -> None:
         "completion_tokens_details": {"reasoning_tokens": 3},
     }  # fmt: skip
     more = {"usage": usage, "system_fingerprint": "fp"}
-    answer = to_answer(read_reply(reply({"content": "wren", "reasoning": "bill"}, **more)))
+    answer = read(read_reply(reply({"content": "wren", "reasoning": "bill"}, **more)))
     assert (answer.outcome, answer.text, answer.reasoning) == ("ok", "wren", "bill")
     assert (answer.model, answer.fingerprint, answer.usd) == ("m-2026", "fp", 0.002)
     assert answer.usage is not None
     assert (answer.usage.cached, answer.usage.reasoning) == (4, 3)
-    refused = to_answer(read_reply(reply({"content": None, "refusal": "I can't."})))
+    refused = read(read_reply(reply({"content": None, "refusal": "I can't."})))
     assert (refused.outcome, refused.text) == ("refused", "I can't.")
-    assert to_answer(read_reply(reply({"content": "x"}, "content_filter"))).outcome == "refused"
+    assert read(read_reply(reply({"content": "x"}, "content_filter"))).outcome == "refused"
     parts = [{"type": "text", "text": "wr"}, {"type": "text", "text": "en"}]
-    assert to_answer(read_reply(reply({"content": parts}))).text == "wren"
+    assert read(read_reply(reply({"content": parts}))).text == "wren"

@@ -32,7 +32,7 @@ def ask(store: Store, spec: RunSpec, n_right: int, n: int = 200, **facts) -> int
     answers = [t if i < n_right else ANIMALS[(i + 1) % 4] for i, t in enumerate(targets)]
     run = store.begin_run(spec, {"command": []}, fingerprint="f")
     given = Predictions([f"{i:05d}.jpg" for i in range(n)], targets, answers)
-    store.write_part(run, PartResult(given, n_train=500, info=facts))
+    store.write_part(run, PartResult(given, n_train=min(spec.n_train or 500, 500), info=facts))
     found = wilson(n_right, n)
     score = Score("accuracy", n_right / n, "", found.low, found.high, n=n, is_primary=True)
     store.finish_run(run, [score])
@@ -47,6 +47,7 @@ def store(tmp_path: Path):
             base = RunSpec(model, "beluga", "probe/ridge", {"probe": {"alpha": 1.0}})
             ask(opened, base, 110 + 25 * place, images_per_s=400.0 / (place + 1))
             ask(opened, replace(base, n_train=10), 90 + 10 * place)
+            ask(opened, replace(base, n_train=1000), 110 + 25 * place)
             if place < 2:
                 kabr = replace(base, task="kabr")
                 for alpha in (0.1, 10.0, 1000.0):
@@ -182,7 +183,7 @@ def test_curves_put_probes_and_chat_models_on_one_axis(store):
     values = [each for each in specs(spec) if "series" in each and "x" in each]
     assert {each["kind"] for each in values} == {"probe", "ask"}
     places = {each["x"] for each in values if each["series"] == "classical/colour"}
-    assert places == {10, 500}, "where all images were used, the number used"
+    assert places == {10, 500}, "at the number used: 1,000 were asked for, and 500 are there"
 
 
 def test_a_sweep_takes_the_setting_with_most_values_or_the_one_asked_for(store):

@@ -55,7 +55,7 @@ def test_the_page_holds_what_it_claims(row: object) -> None:
 def test_measured_again(row: object) -> None:
     """Fewer repeats with other luck: within what chance allows of the page's figure."""
     _, expected, n_page = on_page()[row.question, row.case]  # type: ignore[attr-defined]
-    share, n = row.measure(REPEATS, seed=1)  # type: ignore[attr-defined]
+    share, n = row.measure(int(REPEATS * min(row.cost, 1)), seed=1)  # type: ignore[attr-defined]
     rate = min(max(expected, 0.02), 0.98)
     chance = math.sqrt(rate * (1 - rate) * (1 / n + 1 / n_page))
     assert share == pytest.approx(expected, abs=3.3 * chance + 0.002)

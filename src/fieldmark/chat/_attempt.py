@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
@@ -68,8 +68,10 @@ class Wire:
         if self._mock is not None:
             await self._mock.stop()
 
-    async def send(self, request: Request, pictures: Sequence[SentPicture]) -> Answer | Fault:
-        """One attempt; it always ends within the timeout."""
+    async def send(
+        self, request: Request, pictures: Sequence[SentPicture], **known: Any
+    ) -> Answer | Fault:
+        """One attempt; it always ends within the timeout. `known` goes into its answer."""
         assert self._session is not None, "the sender is opened with `async with`"
         model, clock = self._model, self._options.clock
         pieces = body_pieces(request, pictures, model.id, model.lacks, model.output_key)
@@ -90,10 +92,11 @@ class Wire:
         if status != 200:
             return self._clean(judge(status, said, data))
         try:
-            answer = to_answer(read_reply(data))
+            return to_answer(
+                read_reply(data), model.card.usd, latency_s=clock.now() - began, **known
+            )
         except BadReply as error:
             return self._clean(judge_error(error.code, error.body or str(error)))
-        return self._priced(answer, clock.now() - began)
 
     def _headers(self, length: int) -> dict[str, str]:
         headers = {
@@ -102,12 +105,6 @@ class Wire:
             "User-Agent": AGENT,
         }
         return {**headers, "Authorization": f"Bearer {self._key}"} if self._key else headers
-
-    def _priced(self, answer: Answer, latency_s: float) -> Answer:
-        usd = answer.usd
-        if usd is None and answer.usage is not None:
-            usd = self._model.card.usd(answer.usage)
-        return dataclasses.replace(answer, usd=usd, latency_s=latency_s)
 
     def _clean(self, fault: Fault) -> Fault:
         return dataclasses.replace(fault, text=without_secrets(fault.text, self._key))

@@ -22,6 +22,7 @@ from fieldmark.chat._messages import Answer, Request, answer_from_json, answer_t
 from fieldmark.errors import StoreError
 
 SYNC_EVERY_S = 0.2
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
 _START = b'{"key":"'
 _KEY_END = len(_START) + 32
 _OFFSET_BITS = 44
@@ -70,7 +71,7 @@ class Journal:
             raise ValueError("a failed request has no answer to keep")
         entry = {"id": request.id, "repeat": request.repeat, "at": _now(), "facts": facts}
         told = {name: value for name, value in entry.items() if value not in (None, 0)}
-        rest = json.dumps({**told, "answer": answer_to_json(answer)}, separators=(",", ":"))
+        rest = _COMPACT.encode({**told, "answer": answer_to_json(answer)})
         line = _START + key.encode() + b'",' + rest[1:].encode() + b"\n"
         with self._lock:
             self._append(bytes.fromhex(key), line)

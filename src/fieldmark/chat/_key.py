@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from fieldmark.chat._pictures import SentPicture
 
 
+_SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
 def canonical(value: Any) -> str:
     """JSON that is the same for equal values, whatever the order of their keys."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return _SORTED.encode(value)
 
 
 def request_facts(

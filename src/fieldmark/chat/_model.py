@@ -132,7 +132,7 @@ def chat_model(name: str, tables: Tables | None = None) -> ChatModel:
 
 
 def user_tables(start: Path, files: Iterable[Path] = ()) -> Tables:
-    """The package's rows, then the user's, the project's (`fieldmark.toml`) and those of `files`."""
+    """The package's rows, then the user's, the project's (`fieldmark.toml`), those of `files`."""
     from fieldmark.settings import project_config, user_config
 
     own = [path for path in (user_config(), project_config(start)) if path and path.is_file()]

@@ -16,10 +16,13 @@ from fieldmark.chat._names_typo import Spellings, nearest, spellings
 from fieldmark.chat._parse_index import Names, distinct, find_names, names_of
 from fieldmark.chat._parse_stance import declines, is_committed, is_rejected
 from fieldmark.chat._parse_text import Word, fold, level, read, word_set
-from fieldmark.chat._parse_value import AMBIGUOUS, cued, read_json, tagged
+from fieldmark.chat._parse_value import AMBIGUOUS, cued, read_json, single, tagged
 
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
 _FILLER = word_set("sp spp species genus family order class of unknown unidentified cf aff")
+_GENUS_AND_SPECIES = re.compile(
+    r"\bgenus\W+(\w+)\W+(?:species|epithet)\W+(\w+)\s*$", re.IGNORECASE | re.MULTILINE
+)
 _MOST_WORDS = 6
 """longer phrases are sentences: they are searched for names, never compared as one"""
 
@@ -119,12 +122,15 @@ def read_name(text: str, taxa: TaxonNames, *, is_cut: bool = False) -> NameMatch
 def _phrases(text: str, is_cut: bool) -> list[tuple[str, str, bool]]:
     """(place, phrase, must that be the answer?)"""
     found: list[tuple[str, str, bool]] = []
-    value = read_json(text)
+    value = single(read_json(text))
     if value is not AMBIGUOUS:
-        found.append(("json", str(value or ""), True))
+        found.append(("json", "unknown" if value is None else str(value), True))
     inside = tagged(text)
     if inside is not None:
         found.append(("tag", inside, True))
+    both = _GENUS_AND_SPECIES.search(level(text))
+    if both is not None:
+        found.append(("answer line", f"{both[1]} {both[2]}", False))
     cue = cued(level(text))
     if cue is not None and (cue[1] or not is_cut):
         found.append(("answer line", cue[0], cue[1]))

@@ -22,7 +22,7 @@ from typing import Literal
 from fieldmark.chat._names import TaxonNames, read_name
 from fieldmark.chat._parse_choice import Found, choose
 from fieldmark.chat._parse_count import count
-from fieldmark.chat._parse_index import Option, index
+from fieldmark.chat._parse_index import Option, index, with_yes_and_no
 from fieldmark.chat._parse_labels import choose_some
 from fieldmark.chat._parse_text import strip_reasoning
 
@@ -79,6 +79,8 @@ def parse(
         if some.labels is None:
             return Parsed(None, some.how, some.why)
         return Parsed("; ".join(some.labels), some.how, some.why, some.labels)
+    if form == "yes_no":
+        names = with_yes_and_no(names)
     return _parsed(choose(told, names, is_yes_no=form == "yes_no", is_cut=is_cut))
 
 

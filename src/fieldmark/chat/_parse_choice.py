@@ -20,7 +20,7 @@ from fieldmark.chat._parse_index import (
     find_letters,
     find_names,
 )
-from fieldmark.chat._parse_stance import declines, is_committed, is_rejected
+from fieldmark.chat._parse_stance import declines, is_committed, is_negated, is_rejected
 from fieldmark.chat._parse_text import Passage, level, read, segments, word_set
 from fieldmark.chat._parse_value import (
     AMBIGUOUS,
@@ -52,6 +52,8 @@ class Answered:
     passage: Passage
     mentions: tuple[Mention, ...]
     """options named and not ruled out"""
+    denied: tuple[Mention, ...]
+    """options named after a "not" """
     names: Names
     is_yes_no: bool
 
@@ -92,7 +94,8 @@ def _prepare(text: str, names: Names, is_yes_no: bool) -> Answered:
         (*find_names(passage, names), *find_letters(passage, names)), key=lambda each: each.first
     )
     kept = tuple(each for each in found if not is_rejected(passage, each))
-    return Answered(text, plain, passage, kept, names, is_yes_no)
+    denied = tuple(each for each in found if is_negated(passage, each))
+    return Answered(text, plain, passage, kept, denied, names, is_yes_no)
 
 
 def _without_echo(plain: str, names: Names) -> str:
@@ -282,6 +285,16 @@ def _by_only_mention(answered: Answered) -> str | object | None:
     return _only(full) if full else None
 
 
+def _by_denial(answered: Answered) -> str | object | None:
+    """ "They do not show the same whale", where the question was whether they do."""
+    denied = distinct(answered.denied)
+    if not answered.is_yes_no or answered.mentions or len(denied) != 1 or declines(answered.text):
+        return None
+    others = [each for each in answered.names.labels if each != denied[0]]
+    is_open = any(word.text in ("if", "whether") for word in answered.passage.words)
+    return others[0] if len(others) == 1 and not is_open else None
+
+
 def _of_last_sentence(passage: Passage, mentions: Sequence[Mention]) -> str | object | None:
     if not mentions:
         return None
@@ -309,4 +322,5 @@ _LOOSE: tuple[tuple[str, Stage], ...] = (
     ("marked", _by_mark),
     ("sentence that commits", _by_commitment),
     ("only mention", _by_only_mention),
+    ("denial", _by_denial),
 )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fieldmark.chat._parse_choice import Found
 from fieldmark.chat._parse_stance import declines
 from fieldmark.chat._parse_text import level
-from fieldmark.chat._parse_value import AMBIGUOUS, cued, read_json, tagged
+from fieldmark.chat._parse_value import AMBIGUOUS, cued, read_json, single, tagged
 
 _SMALL = str.split(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
@@ -25,10 +25,10 @@ _WORDS = "|".join(sorted(_VALUES, key=len, reverse=True))
 _UNITS = "|".join(_SMALL[1:10])
 _NUMBER = (
     r"(?:\d{1,3}(?:[,' ]\d{3})+(?![\d])|\d+|"
-    rf"(?:{'|'.join(_TENS)})[- ](?:{_UNITS})|{_WORDS}|(?:a|one|two|three) dozen|none)"
+    rf"(?:{'|'.join(_TENS)})[- ](?:{_UNITS})|{_WORDS}|(?:a|one|two|three) dozen|a single|none)"
 )
 _FOUND = re.compile(
-    rf"(?<![\w.,])(?P<n>{_NUMBER})(?!\w|[.,]\d|\s*%)"
+    rf"(?<![\w.,])(?<!\W-)(?<!^-)(?P<n>{_NUMBER})(?:\.0+)?(?!\w|[.,]\d|\s*%)"
     rf"(?P<range>\s*(?:-|to|or|and|/|~)\s*(?:{_NUMBER})(?!\w)|\s*\+)?",
     re.IGNORECASE,
 )
@@ -41,6 +41,11 @@ _COMMITTED = re.compile(
     r"(?:\bcount(?:ed)?|\bsee|\bare|\bis|\bcontains?|\bshows?|\btotal(?: of)?|\btotalling|\bfind|"
     r"\bidentif(?:y|ied)|\bvisible:|=|:)\s*(?:about|approximately|around|roughly|exactly|"
     r"a total of|clearly|only|just|[*_~≈]|\s)*$",
+    re.IGNORECASE,
+)
+_IN_TOTAL = re.compile(r"\s*(?:\w+\s+)?(?:in total|in all|altogether|total)\b", re.IGNORECASE)
+_NOTHING = re.compile(
+    r"\bthere (?:are|is) no \w|^\W*no (?:\w+ ){1,2}(?:are|is) (?:visible|present|seen|shown)\b",
     re.IGNORECASE,
 )
 _MARKED = re.compile(r"\*\*\s*$")
@@ -64,6 +69,7 @@ def count(text: str, allowed: Sequence[str] = (), *, is_cut: bool = False) -> Fo
 
 def _strict(text: str) -> Found | None:
     value = read_json(text)
+    value = single(value)
     if value is not AMBIGUOUS and not isinstance(value, (bool, list, dict)):
         return _of_value(str(value), "json")
     inside = tagged(text)
@@ -78,7 +84,7 @@ def _strict(text: str) -> Found | None:
 
 
 def _of_value(value: str, how: str) -> Found:
-    numbers = _numbers(level(value))
+    numbers = _numbers(re.sub(r"\([^()]*\)", " ", level(value))) or _numbers(level(value))
     if len(set(numbers)) == 1 and numbers[0] is not None:
         return Found(str(numbers[0]), how)
     why = "ambiguous" if numbers else declines(value) or "no number"
@@ -86,13 +92,16 @@ def _of_value(value: str, how: str) -> Found:
 
 
 def _loose(plain: str) -> Found | None:
+    totals = [m for m in _FOUND.finditer(plain) if _IN_TOTAL.match(plain, m.end())]
+    if totals:
+        return _one(_value(totals[-1]["n"]), "in total")
     for how, rule in (("marked", _MARKED), ("sentence that commits", _COMMITTED)):
         numbers = _numbers(plain, rule)
         if numbers:
             return _one(numbers[-1], how)
     numbers = _numbers(plain)
     if not numbers:
-        return None
+        return Found("0", "none seen") if _NOTHING.search(plain) else None
     return _one(numbers[0] if len(set(numbers)) == 1 else None, "only mention")
 
 
@@ -113,8 +122,8 @@ def _numbers(plain: str, rule: re.Pattern[str] | None = None) -> list[int | None
 
 def _value(text: str) -> int:
     word = text.lower()
-    if word == "none":
-        return 0
+    if word in ("none", "a single"):
+        return int(word == "a single")
     if word.endswith("dozen"):
         return 12 * {"a": 1}.get(word.split()[0], _VALUES.get(word.split()[0], 1))
     if word[0].isdigit():

@@ -8,7 +8,7 @@ letter, and its core: what is left when the words that all options share are tak
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from fieldmark.chat._parse_text import ARTICLES, Passage, fold, is_cjk, word_set
@@ -87,6 +87,19 @@ def names_of(
     """words → (label, is_core), made ready to be searched for."""
     said = {words: owner for words, owner in by_words.items() if words}
     return Names(_by_first(said), said, dict(letters), tuple(labels), dict(parts or {}))
+
+
+_YES = word_set("y yeah yep true si oui ja sim да 是 はい")
+_NO = word_set("n nope false nein non nao нет 否 いいえ")
+
+
+def with_yes_and_no(names: Names) -> Names:
+    """Other words for yes and no, understood where they stand alone."""
+    parts = dict(names.parts)
+    for said, words in ((("yes",), _YES), (("no",), _NO)):
+        if said in names.by_words:
+            parts |= {fold(word): names.by_words[said][0] for word in words}
+    return replace(names, parts={each: label for each, label in parts.items() if each})
 
 
 def _parts(options: Iterable[Option]) -> dict[tuple[str, ...], str]:

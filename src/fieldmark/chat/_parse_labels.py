@@ -8,14 +8,15 @@ named and ruled out makes the text ambiguous.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from fieldmark.chat._parse_index import Names, find_letters, find_names
+from fieldmark.chat._parse_index import Mention, Names, find_letters, find_names
 from fieldmark.chat._parse_stance import declines, is_rejected
-from fieldmark.chat._parse_text import level, read
-from fieldmark.chat._parse_value import AMBIGUOUS, cued, exactly, read_json, tagged
+from fieldmark.chat._parse_text import Passage, level, read
+from fieldmark.chat._parse_value import AMBIGUOUS, cued, exactly, read_json, read_value, tagged
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +28,12 @@ class Some:
 
 
 _NONE = re.compile(
-    r"^\W*(?:none|nothing|no traits?|none of (?:them|these|the above)|n/?a|0|\[\s*\])\W*$",
+    r"^\W*(?:none|nothing|no traits?|n/?a|0|\[\s*\]|"
+    r"none of (?:them|these|the (?:above|options|traits)))"
+    r"(?: appl(?:y|ies)| holds?)?\W*$",
     re.IGNORECASE,
 )
+_ALL = re.compile(r"^\W*all(?: of (?:them|these|the above))?(?: apply| hold)?\W*$", re.IGNORECASE)
 _SPLIT = re.compile(r"[,;/&+\n•·]|\band\b|\bund\b|\by\b|\bet\b|\s-\s", re.IGNORECASE)
 _VERDICT = re.compile(
     r"^(?P<name>.{1,80}?)\W*[:=→|-]\W*(?P<said>yes|no|true|false|present|absent|1|0)\b",
@@ -47,7 +51,7 @@ def choose_some(text: str, names: Names, *, is_cut: bool = False) -> Some:
     if inside is not None:
         return _of_list(inside, names, "tag")
     plain = level(text)
-    cue = cued(plain)
+    cue = cued(plain, is_list=True)
     if cue is not None and cue[1]:
         return _of_list(cue[0], names, "answer line")
     if is_cut:
@@ -71,19 +75,33 @@ def _of_json(value: Any, names: Names) -> Some:
 def _of_list(value: str, names: Names, how: str) -> Some:
     if _NONE.match(value):
         return Some((), how)
+    if _ALL.match(value):
+        return Some(names.labels, how)
+    letters = _letters_only(value, names)
+    if letters is not None:
+        return Some(_ordered(letters, names), how)
     return _kept([each for each in _SPLIT.split(value) if each.strip(" .*_`\"'")], names, how)
+
+
+def _letters_only(value: str, names: Names) -> list[str] | None:
+    """ "A B C" or "ABC": capitals of options, each once."""
+    letters = value.replace(" ", "").strip(".*_`\"'")
+    is_so = letters.isupper() and len(set(letters)) == len(letters)
+    labels = [names.letters.get(each.casefold()) for each in letters] if is_so else [None]
+    return None if None in labels else [each for each in labels if each]
 
 
 def _kept(items: list[str], names: Names, how: str) -> Some:
     """Items that are options; the others are named in `why`, and alone they are no answer."""
     if [each.strip().lower() for each in items] == ["none"]:
         return Some((), how)
-    found = {item: exactly(item, names) for item in items}
-    other = [item.strip(" .*_`\"'") for item, label in found.items() if label is None]
-    if items and len(other) == len(items):
+    found = {item: read_value(item, names) for item in items}
+    labels = [each for each in found.values() if isinstance(each, str)]
+    other = [item.strip(" .*_`\"'") for item, label in found.items() if label not in labels]
+    if items and not labels:
         return Some(None, how, declines(" ".join(items)) or "answer is not an option")
     why = f"not an option: {', '.join(other)}" if other else ""
-    return Some(_ordered((each for each in found.values() if each), names), how, why)
+    return Some(_ordered(labels, names), how, why)
 
 
 def _of_verdicts(plain: str, names: Names) -> Some | None:
@@ -103,8 +121,8 @@ def _of_verdicts(plain: str, names: Names) -> Some | None:
 
 def _of_plain_list(plain: str, names: Names) -> Some | None:
     """A text that is nothing but a list of options, or "none"."""
-    if _NONE.match(plain):
-        return Some((), "whole text")
+    if _NONE.match(plain) or _ALL.match(plain) or _letters_only(plain, names):
+        return _of_list(plain, names, "whole text")
     items = [each for each in _SPLIT.split(plain) if each.strip(" .*_`\"'-")]
     labels = [exactly(each, names) for each in items]
     if not items or None in labels:
@@ -119,11 +137,21 @@ def _of_prose(plain: str, names: Names) -> Some:
     kept = {each.label for each in mentions if not is_rejected(passage, each)}
     if declines(plain):
         return Some(None, "", declines(plain))
-    if kept & ruled_out:
+    if kept & ruled_out or _has_or(passage, [e for e in mentions if e.label in kept]):
         return Some(None, "mentions", "ambiguous")
     if not kept:
         return Some(None, "", "no option named")
     return Some(_ordered(kept, names), "mentions")
+
+
+def _has_or(passage: Passage, mentions: Sequence[Mention]) -> bool:
+    """Are two of them alternatives: "tropical or temperate"?"""
+    order = sorted(mentions, key=lambda each: each.first)
+    return any(
+        "or" in (word.text for word in passage.words[one.last + 1 : two.first])
+        and passage.words[one.first].sentence == passage.words[two.first].sentence
+        for one, two in pairwise(order)
+    )
 
 
 def _ordered(labels: Iterable[str], names: Names) -> tuple[str, ...]:

@@ -92,14 +92,19 @@ def is_rejected(passage: Passage, mention: Mention) -> bool:
     before = _before(passage, mention)
     if any(word.text in _OPEN_QUESTIONS for word in before):
         return True
-    near = [word for word in before[-_REACH:] if not _is_idiom(passage, word)]
-    if any(word.text in _NEGATORS for word in near):
+    if is_negated(passage, mention):
         return True
     if any(word.text in _COMPARISONS for word in before[-3:]):
         return True
     if any(one.text == "instead" and two.text == "of" for one, two in _pairs(before[-4:])):
         return True
     return _is_undone(passage, mention)
+
+
+def is_negated(passage: Passage, mention: Mention) -> bool:
+    """Does a "not" stand before it?"""
+    near = [w for w in _before(passage, mention)[-_REACH:] if not _is_idiom(passage, w)]
+    return any(word.text in _NEGATORS for word in near)
 
 
 def is_committed(passage: Passage, mention: Mention) -> bool:

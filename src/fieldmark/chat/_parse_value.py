@@ -35,7 +35,7 @@ _CUE = (
 )
 _MARKS = r"[\s*_`\"'()\[\]#>-]*"
 _COLON = re.compile(
-    rf"(?<![^\W_])(?:{_CUE}){_MARKS}(?:[:=]|->|→|⇒)(?P<value>[\s*_`]*[^\n]*)", re.IGNORECASE
+    rf"(?<![^\W_])(?:{_CUE}){_MARKS}(?:[:=]|->|→|⇒)(?P<value>[ \t*_`]*[^\n]*)", re.IGNORECASE
 )
 _IS = re.compile(
     rf"(?<![^\W_])(?:{_CUE}){_MARKS}(?:\s(?:is|would be|should be|must be|ist|es|est|e)(?![^\W_])|"
@@ -112,9 +112,13 @@ def _answer_of(value: Any) -> Any:
         if key in keys:
             return keys[key]
     rest = [each for key, each in keys.items() if not key.startswith(("reason", "expl", "conf"))]
-    if rest and all(isinstance(each, bool) for each in rest):
+    if len(rest) > 1 and all(_is_verdict(each) for each in rest):
         return value
     return rest[0] if len(rest) == 1 else AMBIGUOUS
+
+
+def _is_verdict(value: Any) -> bool:
+    return isinstance(value, bool) or str(value).lower() in ("yes", "no", "true", "false")
 
 
 def tagged(text: str) -> str | None:
@@ -123,15 +127,16 @@ def tagged(text: str) -> str | None:
     return found[-1] if found else None
 
 
-def cued(plain: str) -> tuple[str, bool] | None:
+def cued(plain: str, *, is_list: bool = False) -> tuple[str, bool] | None:
     """What follows the last "Answer:" and whether that must be the answer.
 
     After a colon it must; "the answer is based on the tail" may be a sentence like any other.
+    An answer that begins below the cue is its first line, of a list all lines up to an empty one.
     """
     colon, spoken = _last(_COLON, plain), _last(_IS, plain)
     if colon and (spoken is None or colon.start() >= spoken.start()):
         value = colon["value"].strip(" \t*_`")
-        return (value or _next_line(plain, colon.end())), True
+        return (value or _below(plain[colon.end() :], is_list)), True
     if spoken:
         return spoken["value"], False
     other = _last(_OTHER_COLON, plain)
@@ -145,8 +150,11 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return found
 
 
-def _next_line(plain: str, place: int) -> str:
-    return next((line for line in plain[place:].split("\n") if line.strip(_EDGE)), "")
+def _below(rest: str, is_list: bool) -> str:
+    lines = rest.strip().split("\n\n", maxsplit=1)[0] if is_list else rest
+    if is_list:
+        return lines
+    return next((line for line in lines.split("\n") if line.strip(_EDGE)), "")
 
 
 def read_value(value: str, names: Names) -> str | object | None:

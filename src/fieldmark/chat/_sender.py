@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -136,23 +135,13 @@ class _Run:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.stop(error, str(error))
 
-    @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Marks a stretch in which stopping may end this request: nothing of it is on the wire."""
-        task = asyncio.current_task()
-        assert task is not None
-        if self.is_stopping:
-            raise asyncio.CancelledError
-        self._idle.add(task)
-        try:
-            yield
-        finally:
-            self._idle.discard(task)
+    def _waiting(self) -> _Waiting:
+        return _Waiting(self)
 
     async def _one(self, request: Request) -> None:
-        request = dataclasses.replace(
-            request, settings=self.sender.model.settings(request.settings)
-        )
+        if self.sender.model.max_tokens is not None:
+            settings = self.sender.model.settings(request.settings)
+            request = dataclasses.replace(request, settings=settings)
         try:
             with self._waiting():
                 pictures = await self.sender._preparer.all(request.pictures)
@@ -232,11 +221,9 @@ class _Run:
         """Tries until there is an answer, or until trying again is no use."""
         options, began, other_faults = self.sender.options, self.sender.options.clock.now(), 0
         for attempt in range(1, 10_000):
-            result = await self._attempt(request, pictures, tokens_in, is_again=attempt > 1)
+            result = await self._attempt(request, pictures, tokens_in, key, attempt)
             if isinstance(result, Answer):
-                return dataclasses.replace(
-                    result, attempts=attempt, key=key, resized=_notes(pictures)
-                )
+                return result
             other_faults += not result.is_rate
             wait_s = backoff_s(key, attempt, options.backoff_s, options.backoff_cap_s)
             wait_s = max(wait_s, result.wait_s or 0.0)
@@ -249,18 +236,25 @@ class _Run:
         raise AssertionError("patience ends before ten thousand attempts")
 
     async def _attempt(
-        self, request: Request, pictures: Sequence[SentPicture], tokens_in: int, is_again: bool
+        self,
+        request: Request,
+        pictures: Sequence[SentPicture],
+        tokens_in: int,
+        key: str,
+        attempt: int,
     ) -> Answer | Fault:
         sender, slots = self.sender, self.sender.slots
         with self._waiting():
-            episode = await slots.enter(is_again)
+            episode = await slots.enter(is_again=attempt > 1)
         try:
             reserved = tokens_in + sender.estimator.likely_out(request.settings)
             with self._waiting():
                 await sender._tpm.take(reserved)
                 await sender._rpm.take()
             self.tally.n_attempts += 1
-            result = await sender._wire.send(request, pictures)
+            result = await sender._wire.send(
+                request, pictures, key=key, attempts=attempt, resized=_notes(pictures)
+            )
         finally:
             slots.leave()
         if isinstance(result, Answer):
@@ -307,6 +301,25 @@ class _Run:
         told = f"model {self.sender.model.name!r}: {text.rstrip('.')}. "
         again = "run the same command again to go on" if self.sender.journal else "nothing is kept"
         return told + f"{kept:,} answers came before; {again}."
+
+
+class _Waiting:
+    """A stretch in which stopping may end a request: nothing of it is on the wire."""
+
+    __slots__ = ("_run", "_task")
+
+    def __init__(self, run: _Run) -> None:
+        self._run, self._task = run, asyncio.current_task()
+
+    def __enter__(self) -> None:
+        assert self._task is not None
+        if self._run.is_stopping:
+            raise asyncio.CancelledError
+        self._run._idle.add(self._task)
+
+    def __exit__(self, *_: object) -> None:
+        assert self._task is not None
+        self._run._idle.discard(self._task)
 
 
 def _notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:

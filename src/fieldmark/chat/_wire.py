@@ -8,7 +8,8 @@ bytes, so that providers' prompt caches can work.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from json.encoder import encode_basestring
 from typing import Any
 
 from fieldmark.chat._messages import (
@@ -23,6 +24,7 @@ from fieldmark.chat._messages import (
 )
 from fieldmark.chat._pictures import SentPicture
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _REFUSING = ("content_filter", "safety", "prohibited_content", "recitation", "refusal", "blocklist")
 _SAID = ("content", "refusal", "reasoning", "reasoning_content")
 _FULL = ("length", "max_tokens", "max_output_tokens")
@@ -75,26 +77,30 @@ def settings_body(
 
 
 def _message_pieces(message: Message, sent: Iterator[SentPicture]) -> Iterator[bytes]:
-    role = b'{"role":' + _json(message.role) + b',"content":'
+    role = b'{"role":' + _quoted(message.role) + b',"content":'
     if len(message.parts) == 1 and isinstance(message.parts[0], Text):
-        yield role + _json(message.parts[0].text) + b"}"
+        yield role + _quoted(message.parts[0].text) + b"}"
         return
     yield role + b"["
     for number, part in enumerate(message.parts):
         comma = b"," if number else b""
         if isinstance(part, Text):
-            yield comma + b'{"type":"text","text":' + _json(part.text) + b"}"
+            yield comma + b'{"type":"text","text":' + _quoted(part.text) + b"}"
             continue
         picture = next(sent)
         media_type = picture.media_type.encode()
         yield comma + b'{"type":"image_url","image_url":{"url":"data:' + media_type + b";base64,"
         yield picture.base64
-        yield b'"' + (b',"detail":' + _json(part.detail) if part.detail else b"") + b"}}"
+        yield b'"' + (b',"detail":' + _quoted(part.detail) if part.detail else b"") + b"}}"
     yield b"]}"
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _COMPACT.encode(value).encode("utf-8", "replace")
+
+
+def _quoted(text: str) -> bytes:
+    return encode_basestring(text).encode("utf-8", "replace")
 
 
 def read_reply(data: bytes) -> dict[str, Any]:
@@ -121,24 +127,32 @@ def read_reply(data: bytes) -> dict[str, Any]:
     return reply
 
 
-def to_answer(reply: dict[str, Any]) -> Answer:
-    """What a good reply says; price, key and timing are the sender's to add."""
+def to_answer(
+    reply: dict[str, Any], usd_of: Callable[[Usage], float | None], **known: Any
+) -> Answer:
+    """What a good reply says, and what is `known` besides: timing, key, attempts.
+
+    The provider's own word on the cost counts, else `usd_of` the usage it returned.
+    """
     choice = reply["choices"][0]
     message = choice["message"]
     text = _content(message.get("content"))
     reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
     refusal = message.get("refusal") or ""
     finish = str(choice.get("finish_reason") or "")
+    usage = _usage(reply.get("usage"))
+    usd = _number((reply.get("usage") or {}).get("cost"))
     return Answer(
         outcome=_outcome(finish, str(refusal)),
         text=text or str(refusal),
         reasoning=reasoning if isinstance(reasoning, str) else "",
         finish_reason=finish,
-        usage=_usage(reply.get("usage")),
-        usd=_number((reply.get("usage") or {}).get("cost")),
+        usage=usage,
+        usd=usd_of(usage) if usd is None and usage is not None else usd,
         model=str(reply.get("model") or ""),
         fingerprint=str(reply.get("system_fingerprint") or ""),
         logprobs=_logprobs(choice.get("logprobs")),
+        **known,
     )
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Literal
 
 import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef
-from fieldmark.errors import DataError, UnknownName, UsageError, closest
+from fieldmark.errors import DataError, UsageError, closest
 from fieldmark.probes import load_probe
+from fieldmark.protocols._item_errors import nothing_fits, nothing_selected, splits_of, told
 from fieldmark.tasks import Filter, Task, is_match
 
 
@@ -73,7 +73,7 @@ def split_parts(
     """The parts that the selection keeps, in name order (named settings: in file order)."""
     kept_rows = _keep(task, table, task.where, "where")
     if kept_rows.is_empty():
-        raise _nothing_fits(task, table)
+        raise nothing_fits(task, table)
     if task.traits:
         return _selected(task, _trait_parts(task, kept_rows), selection or Selection())
     rows = _targets(task, kept_rows, task.label, "label")
@@ -99,7 +99,7 @@ def split_parts(
 def _selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
     kept = [part for part in parts if _is_selected(part, wanted)]
     if not kept:
-        raise _nothing_selected(task, parts, wanted)
+        raise nothing_selected(task, parts, wanted)
     return kept
 
 
@@ -112,7 +112,7 @@ def check_part(task: Task, part: PartItems, table: pl.DataFrame | None = None) -
             wanted = getattr(own or task, key)
             raise DataError(
                 f"{name}: no {which} images: no row of dataset {task.dataset!r} fits "
-                f"{_told(wanted)} (its splits: {_splits(part, table)}). Say under `{key}` in the "
+                f"{told(wanted)} (its splits: {splits_of(part, table)}). Say under `{key}` in the "
                 "task file which rows do."
             )
     labels = part.train.get_column(part.name if part.is_joint else "target").drop_nulls()
@@ -342,52 +342,3 @@ def _is_selected(part: PartItems, wanted: Selection) -> bool:
         and not is_match(part.name, wanted.without_parts)
         and not any(in_groups(wanted.without_groups))
     )
-
-
-def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> UsageError:
-    names = {part.name for part in parts} | {value for part in parts for _, value in part.groups}
-    asked = (*wanted.parts, *wanted.any_of, *(v for _, values in wanted.groups for v in values))
-    place = f"{wanted.where}  " if wanted.where else ""
-    if names == {""} and asked:
-        return UsageError(f"{place}task {task.task!r} has no parts: leave out `/{asked[0]}`.")
-    for each in asked:
-        if not any(fnmatchcase(name, each) for name in names):
-            kind = f"part or group of task {task.task!r}"
-            unknown = UnknownName(kind, each, names, where=wanted.where)
-            return unknown if unknown.closest else UsageError(f"{unknown} {_some(sorted(names))}")
-    return UsageError(
-        f"{place}task {task.task!r}: the filters leave none of its {len(parts)} parts."
-    )
-
-
-def _nothing_fits(task: Task, table: pl.DataFrame) -> DataError:
-    """Names what the first column that matches nothing holds instead."""
-    for column, patterns in task.where.items():
-        values = table.get_column(column).cast(pl.String).drop_nulls().unique().sort().to_list()
-        if not any(is_match(each, patterns) for each in values):
-            near = closest(patterns[0], values, most=1) if patterns else []
-            mean = f" Did you mean {near[0]!r}?" if near else f" {_some(values)}"
-            return DataError(
-                f"{task.place_of('where', column)}  where: no row of dataset {task.dataset!r} has "
-                f"{_told({column: patterns})}.{mean}"
-            )
-    return DataError(
-        f"{task.place_of('where')}  no row of dataset {task.dataset!r} fits {_told(task.where)}."
-    )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"It has {', '.join(names[:5]) or 'none'}{more}."
-
-
-def _told(wanted: Filter) -> str:
-    """`split: train`."""
-    rules = [f"{column}: {', '.join(patterns)}" for column, patterns in wanted.items()]
-    return f"`{'; '.join(rules)}`"
-
-
-def _splits(part: PartItems, table: pl.DataFrame | None) -> str:
-    rows = pl.concat([part.train, part.test]) if table is None else table
-    values = rows.get_column("split").drop_nulls().unique()
-    return ", ".join(sorted(values)) or "none"

@@ -114,7 +114,8 @@ def percentile_limits(
     as far away as a surprise that never came in that many units may still be (rule of three).
     """
     n_units = count_units(items)
-    low, high = np.quantile(replicate_r, _tails(items, n_units, resampling.level))
+    freedom = n_units - (int(items.part_codes().max()) + 1)
+    low, high = np.quantile(replicate_r, widened_tails(n_units, freedom, resampling.level))
     shift = value - replicate_r.mean()
     low, high = low + shift, high + shift
     if np.ptp(replicate_r) <= 1e-12:
@@ -128,10 +129,10 @@ def count_units(items: Items) -> int:
     return int(items.unit_codes().max(initial=-1)) + 1
 
 
-def _tails(items: Items, n_units: int, level: float) -> tuple[float, float]:
-    """Which percentiles to take: beyond (1 - level) / 2 when units are few (Hesterberg 2015)."""
-    freedom = n_units - (int(items.part_codes().max()) + 1)
+def widened_tails(n: int, freedom: int, level: float) -> tuple[float, float]:
+    """Which percentiles of resamples to take: beyond (1 - level) / 2 when few things were drawn
+    (Hesterberg 2015)."""
     if freedom < 1:
         return 0.0, 1.0
-    tail = float(ndtr(stdtrit(freedom, (1 - level) / 2) * math.sqrt(n_units / freedom)))
+    tail = float(ndtr(stdtrit(freedom, (1 - level) / 2) * math.sqrt(n / freedom)))
     return tail, 1 - tail

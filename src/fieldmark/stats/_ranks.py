@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fieldmark.stats._interval import widened_tails
 from fieldmark.stats._resample import Resampling
 
 _DEFAULT = Resampling()
@@ -69,9 +70,10 @@ def rank_intervals(
     # A mean over tasks some of which want less has no better end; it is read as "up".
     sign = -1.0 if (sign_t < 0).all() else 1.0
     value_m = _borda(score_tm * sign_t[:, None]).mean(axis=0)
+    tails = widened_tails(len(kept), len(kept) - 1, resampling.level)
     return Ranks(
-        _place(score_tm.mean(axis=0), mean_rm, sign, resampling.level),
-        _place(value_m, borda_rm, 1.0, resampling.level),
+        _place(score_tm.mean(axis=0), mean_rm, sign, tails),
+        _place(value_m, borda_rm, 1.0, tails),
         len(kept),
         replicates is not None,
     )
@@ -140,8 +142,9 @@ def _ranked(score_rm: np.ndarray) -> np.ndarray:
     return ranked
 
 
-def _place(value_m: np.ndarray, drawn_rm: np.ndarray, sign: float, level: float) -> Place:
-    tails = [(1 - level) / 2, (1 + level) / 2]
+def _place(
+    value_m: np.ndarray, drawn_rm: np.ndarray, sign: float, tails: tuple[float, float]
+) -> Place:
     low, high = np.quantile(drawn_rm, tails, axis=0) + value_m - drawn_rm.mean(axis=0)
     rank = _ranked(sign * value_m[None])[0]
     rank_low, rank_high = np.quantile(_ranked(sign * drawn_rm), tails, axis=0)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fieldmark.report.plots._results import MOST_PANELS
-from fieldmark.report.rows import Row
+from fieldmark.report.rows import Row, task_name
 from fieldmark.store import Score
 
 Spec = dict[str, Any]
@@ -82,6 +82,15 @@ def score_title(score: Score) -> str:
 def heading(row: Row) -> str:
     """A column in one line: `newt, n_train=10`."""
     return row.column.replace("\n", ", ")
+
+
+def columns_in_words(firsts: Sequence[Row]) -> str:
+    """What several columns are, given a row of each: `3 tasks`, `2 tasks asked in 4 ways`."""
+    if len(firsts) == 1:
+        return heading(firsts[0])
+    n_tasks = len({task_name(row.run.spec) for row in firsts})
+    tasks = f"{n_tasks} task{'s' * (n_tasks > 1)}"
+    return tasks if n_tasks == len(firsts) else f"{tasks} asked in {len(firsts)} ways"
 
 
 def figure(title: str, notes: Sequence[str], body: Mapping[str, Any], n_panels: int = 1) -> Spec:

@@ -152,7 +152,7 @@ def _x(axis: Axis, series: Sequence[Series]) -> Spec:
         **base,
         "type": "quantitative",
         "scale": scale | ({"padding": 14} if axis.kind == "linear" else {}),
-        "axis": {"values": spread, "grid": False, "format": ",~r"},
+        "axis": {"values": spread, "grid": False, "labelExpr": "format(datum.value, ',')"},
     }
 
 

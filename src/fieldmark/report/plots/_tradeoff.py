@@ -14,6 +14,7 @@ from fieldmark.errors import DataError
 from fieldmark.report.plots._labels import place_labels
 from fieldmark.report.plots._panel import (
     Spec,
+    columns_in_words,
     datum,
     figure,
     first_panels,
@@ -75,7 +76,7 @@ def tradeoff(results: Results, cost: Cost) -> Spec:
         without_interval(rows),
         undefined(results.rows),
     ]
-    where = heading(rows[0]) if len(shown) == 1 else f"{len(shown)} tasks"
+    where = columns_in_words([known[name][0] for name in shown])
     parts = [spec for spec, _ in drawn]
     if len(parts) == 1:
         parts[0].pop("title")

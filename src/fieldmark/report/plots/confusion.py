@@ -12,6 +12,7 @@ import numpy as np
 from fieldmark.errors import DataError
 from fieldmark.report.plots._panel import (
     Spec,
+    columns_in_words,
     figure,
     first_panels,
     heading,
@@ -46,7 +47,8 @@ def plot(results: Results) -> Spec:
     ]
     title = f"What {drawn[0][0].model} mixes up on {heading(drawn[0][0])}"
     if not is_alone:
-        title = f"What the best model mixes up on {len(drawn)} tasks"
+        where = columns_in_words([row for row, _ in drawn])
+        title = f"What the best model mixes up on {where}"
     parts = [
         _panel(found, "" if is_alone else f"{heading(row)}: {row.model}") for row, found in drawn
     ]

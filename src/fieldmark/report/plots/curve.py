@@ -1,7 +1,7 @@
 """How scores grow with training images: probes and chat models on one axis.
 
-A zero-shot model stands at nought, a chat model at the number of its examples. Where all images
-were used, the point stands at how many there were.
+A zero-shot model stands at nought, a chat model at the number of its examples, a probe at the images
+it was trained on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fieldmark.store import Score
 
 _DRAWS = ("n_train", "seed", "repeats", "shots", "sampling", "data")
 """what may differ along one line"""
-_AXIS = Axis("training images (asked for, or all there are)", "symlog")
+_AXIS = Axis("training images", "symlog")
 
 
 def plot(results: Results) -> Spec:
@@ -64,15 +64,16 @@ def plot(results: Results) -> Spec:
 
 
 def n_train_of(results: Results, row: Row) -> float | None:
-    """What was asked for; else what was used, the median over parts."""
+    """How many were used, the median over parts; where that is not known, what was asked for.
+
+    Who asks for more images than there are gets all of them, so the two may differ.
+    """
     spec = row.run.spec
-    if spec.n_train is not None:
-        return spec.n_train
     if spec.protocol.partition("/")[0] == "zero_shot":
         return 0
     used = [part.n_train for part in results.store.finished_parts(row.run.id)]
     known = [each for each in used if each is not None]
-    return median(known) if known else None
+    return median(known) if known else spec.n_train
 
 
 def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]:

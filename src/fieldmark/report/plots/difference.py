@@ -12,6 +12,7 @@ from fieldmark.errors import DataError
 from fieldmark.report.plots._lines import line_panel
 from fieldmark.report.plots._panel import (
     Spec,
+    columns_in_words,
     factor,
     figure,
     first_panels,
@@ -53,7 +54,7 @@ def plot(results: Results) -> Spec:
         undefined(results.rows),
     ]
     first = columns[next(iter(parts))]
-    where = heading(first[0]) if len(parts) == 1 else f"{len(parts)} tasks"
+    where = columns_in_words([columns[name][0] for name in parts])
     best = f"{first[0].model} on {where}" if len(parts) == 1 else f"the best on {where}"
     return figure(f"Difference to {best}", notes, panels(list(parts.values())), len(parts))
 

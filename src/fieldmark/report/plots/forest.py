@@ -11,6 +11,7 @@ from fieldmark.report.cells import number
 from fieldmark.report.plots._lines import line_panel
 from fieldmark.report.plots._panel import (
     Spec,
+    columns_in_words,
     datum,
     figure,
     first_panels,
@@ -57,7 +58,7 @@ def plot(results: Results) -> Spec:
         without_interval(rows),
         undefined(results.rows),
     ]
-    what = heading(rows[0]) if is_alone else f"{len(shown)} tasks"
+    what = columns_in_words([columns[name][0] for name in shown])
     title = f"Scores of {n_models} model{'s' * (n_models > 1)} on {what}"
     return figure(title, notes, panels(parts), 1 if is_alone else 2)
 

@@ -11,7 +11,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from fieldmark.errors import DataError
-from fieldmark.report.plots._panel import Spec, figure, short_names, undefined
+from fieldmark.report.plots._panel import (
+    Spec,
+    columns_in_words,
+    figure,
+    short_names,
+    undefined,
+)
 from fieldmark.report.plots._results import Results, defined_columns, limits
 from fieldmark.report.plots._theme import FAINT
 from fieldmark.report.rows import Row
@@ -53,7 +59,8 @@ def plot(results: Results) -> Spec:
         f"One model only, so no rank: {', '.join(alone)}." if alone else "",
         undefined(results.rows),
     ]
-    title = f"Ranks of {len(models)} models on {len(ranks)} task{'s' * (len(ranks) > 1)}"
+    where = columns_in_words([columns[name][0] for name in ranks])
+    title = f"Ranks of {len(models)} models on {where}"
     body = _drawn(values, [names[each] for each in models], list(heads.values()))
     return figure(title, notes, body, 1 if len(ranks) <= _ROOMY else 2)
 

@@ -3,7 +3,9 @@
 /** @param {Place} place */
 function chartsPage(place) {
   const names = summary.charts || [];
-  if (!names.length) return [h("h1", {}, "Charts"), h("p", { class: "empty" }, "This site was made without charts.")];
+  if (!names.length) return [
+    h("h1", {}, "Charts"), h("p", { class: "empty" }, "This site was made without charts.")
+  ];
   const chosen = names.includes(place.name) ? place.name : names[0];
   const frame = h("div", { role: "img" }, "Loading …");
   drawChart(chosen, frame);
@@ -17,7 +19,10 @@ function chartsPage(place) {
 
 /** @param {HTMLElement} frame */
 function chartPanel(frame) {
-  return h("div", { class: "panel" }, h("div", { class: "chart", role: "region", tabindex: 0, "aria-label": "Chart" }, frame));
+  return h(
+    "div", { class: "panel" },
+    h("div", { class: "chart", role: "region", tabindex: 0, "aria-label": "Chart" }, frame)
+  );
 }
 
 /** @param {string} name @param {HTMLElement} frame */
@@ -28,7 +33,9 @@ async function drawChart(name, frame) {
     const config = isDark() ? darkened(spec.config || {}) : { ...spec.config, background: "transparent" };
     frame.replaceChildren();
     frame.setAttribute("aria-label", about);
-    await /** @type {any} */ (window).vegaEmbed(frame, { ...spec, config }, { actions: false, renderer: "svg" });
+    await /** @type {any} */ (window).vegaEmbed(
+      frame, { ...spec, config }, { actions: false, renderer: "svg" }
+    );
     enlarge(frame.querySelector("svg"));
   } catch (error) {
     frame.textContent = /** @type {Error} */ (error).message;
@@ -37,7 +44,10 @@ async function drawChart(name, frame) {
 
 const ENLARGED = 1.3;
 const DARK_CHART = {
-  axis: { labelColor: "#cfd6d2", titleColor: "#cfd6d2", gridColor: "#39413d", domainColor: "#66716b", tickColor: "#66716b" },
+  axis: {
+    labelColor: "#cfd6d2", titleColor: "#cfd6d2", gridColor: "#39413d", domainColor: "#66716b",
+    tickColor: "#66716b"
+  },
   legend: { labelColor: "#cfd6d2", titleColor: "#cfd6d2" },
   title: { color: "#e9eeeb", subtitleColor: "#cfd6d2" },
   header: { labelColor: "#cfd6d2", titleColor: "#cfd6d2" },
@@ -63,7 +73,13 @@ function darkened(config) {
 function curvesPage() {
   const groups = curveGroups();
   const intro = [h("h1", {}, "Learning curves")];
-  if (!groups.length) return [...intro, h("p", { class: "empty" }, "No task was run with several numbers of training images: `fieldmark run --n-train 10 30 100` makes such runs.")];
+  if (!groups.length) return [
+    ...intro,
+    h(
+      "p", { class: "empty" },
+      "No task was run with several numbers of training images: `fieldmark run --n-train 10 30 100` makes such runs."
+    )
+  ];
   const frame = h("div", { role: "img" }, "Loading …");
   const hasChart = (summary.charts || []).includes("curve");
   if (hasChart) drawChart("curve", frame);
@@ -83,11 +99,18 @@ function curveGroups() {
 
 /** @param {Column[]} group */
 function curveTable(group) {
-  const rows = models.map((_, number) => number).filter((number) => group.some((column) => cellOf(number, column.number)));
+  const rows = models.map((_, number) => number).filter(
+    (number) => group.some((column) => cellOf(number, column.number))
+  );
   const scale = scaleOf(cells.filter((cell) => group.includes(columns[cell.column])));
   const last = group[group.length - 1];
-  const order = sorted(rows, last.name, last.is_up, group, { heading: "", isRank: false, isUp: true, of: new Map() });
-  const heads = h("tr", {}, h("th", { scope: "col", class: "first" }, "model"), group.map((column) => h("th", { scope: "col", class: "number" }, trainText(column))));
+  const order = sorted(
+    rows, last.name, last.is_up, group, { heading: "", isRank: false, isUp: true, of: new Map() }
+  );
+  const heads = h(
+    "tr", {}, h("th", { scope: "col", class: "first" }, "model"),
+    group.map((column) => h("th", { scope: "col", class: "number" }, trainText(column)))
+  );
   const lines = order.map((row) => h("tr", {}, h("th", { scope: "row", class: "first" }, h("a", { href: address("model", models[row].name) }, models[row].name)),
     group.map((column) => boardCell(cellOf(row, column.number), column, scale, false))));
   return [h("h2", {}, `${group[0].heading} · ${group[0].protocol} · ${group[0].metric}`),

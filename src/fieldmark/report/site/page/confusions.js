@@ -19,7 +19,9 @@ function confusionsBody(column, data) {
   const name = models[data.models[model]].name;
   const most = Math.max(1, ...pairs.map((each) => each.n));
   const rows = pairs.slice(0, MOST_PAIRS).map((pair) => confusionRow(column, data, pair, name, most));
-  const heads = ["truth", "taken for", data.parts.length > 1 ? "part" : null, "times", "of", "and back", ""].filter((each) => each !== null);
+  const heads = [
+    "truth", "taken for", data.parts.length > 1 ? "part" : null, "times", "of", "and back", ""
+  ].filter((each) => each !== null);
   const many = pairs.length > MOST_PAIRS ? ` The first ${MOST_PAIRS} of ${countText(pairs.length)} pairs are shown.` : "";
   return [
     h("div", { class: "filters" },
@@ -37,7 +39,9 @@ function confusionsBody(column, data) {
 function confusionPairs(data, model) {
   const wide = data.labels.length + 1, answer = data.answers[model];
   const size = new Map(), counts = new Map();
-  const add = (/** @type {Map<number, number>} */ map, /** @type {number} */ key) => map.set(key, (map.get(key) || 0) + 1);
+  const add = (
+    /** @type {Map<number, number>} */ map, /** @type {number} */ key
+  ) => map.set(key, (map.get(key) || 0) + 1);
   for (let i = 0; i < data.n; i++) {
     if (!answer[i] || !data.target[i]) continue;
     const first = data.part[i] * wide + data.target[i];
@@ -46,19 +50,29 @@ function confusionPairs(data, model) {
   }
   const pairs = [...counts].map(([key, n]) => {
     const said = key % wide, first = Math.floor(key / wide), truth = first % wide, part = Math.floor(first / wide);
-    return { truth, said, part, n, of: size.get(first) || n, back: counts.get((part * wide + said) * wide + truth) || 0 };
+    return {
+      truth, said, part, n, of: size.get(first) || n,
+      back: counts.get((part * wide + said) * wide + truth) || 0
+    };
   });
   return pairs.sort((x, y) => y.n - x.n || y.n / y.of - x.n / x.of || x.truth - y.truth || x.said - y.said);
 }
 
-/** @param {Column} column @param {Packed} data @param {Pair} pair @param {string} name @param {number} most */
+/**
+ * @param {Column} column @param {Packed} data @param {Pair} pair @param {string} name
+ * @param {number} most
+ */
 function confusionRow(column, data, pair, name, most) {
   const [truth, said] = [labelOf(data, pair.truth), labelOf(data, pair.said)];
   const part = data.parts[pair.part];
-  const href = address("predictions", column.name, { a: name, truth, said, part: data.parts.length > 1 ? part : null });
+  const href = address(
+    "predictions", column.name, { a: name, truth, said, part: data.parts.length > 1 ? part : null }
+  );
   return h("tr", {}, h("th", { scope: "row" }, h("a", { href }, truth)), h("td", {}, said),
     data.parts.length > 1 && h("td", {}, part),
-    h("td", { class: "number" }, h("b", {}, countText(pair.n))), h("td", { class: "number" }, countText(pair.of)), h("td", { class: "number" }, pair.back ? countText(pair.back) : MISSING),
+    h("td", { class: "number" }, h("b", {}, countText(pair.n))),
+    h("td", { class: "number" }, countText(pair.of)),
+    h("td", { class: "number" }, pair.back ? countText(pair.back) : MISSING),
     h("td", { class: "wide" }, h("span", { class: "amount", "aria-hidden": "true", vars: { v: `${(100 * pair.n) / most}%` } })));
 }
 

@@ -8,26 +8,34 @@ const MOST_LISTED = 400;
  */
 function select(label, choices, chosen, change) {
   const options = choices.map(([value, text]) => h("option", { value, selected: value === chosen }, text));
-  const field = h("select", { onchange: (/** @type {any} */ event) => change(event.target.value) }, options);
+  const field = h(
+    "select", { onchange: (/** @type {any} */ event) => change(event.target.value) }, options
+  );
   return h("label", { class: "field" }, h("span", {}, label), field);
 }
 
 /** @param {string} label @param {string} value @param {(value: string) => void} change */
 function search(label, value, change) {
   const oninput = (/** @type {any} */ event) => change(event.target.value);
-  return h("label", { class: "field grow" }, h("span", {}, label), h("input", { type: "search", value, oninput }));
+  return h(
+    "label", { class: "field grow" }, h("span", {}, label), h("input", { type: "search", value, oninput })
+  );
 }
 
 /** @param {string} label @param {boolean} checked @param {(checked: boolean) => void} change */
 function tick(label, checked, change) {
   const onchange = (/** @type {any} */ event) => change(event.target.checked);
-  return h("label", { class: "tick" }, h("input", { type: "checkbox", checked, onchange }), h("span", {}, label));
+  return h(
+    "label", { class: "tick" }, h("input", { type: "checkbox", checked, onchange }), h("span", {}, label)
+  );
 }
 
 /** A field for one of the models. @param {string} label @param {number[]} which @param {number | null} chosen
  * @param {(name: string) => void} change @param {string} [none] */
 function modelField(label, which, chosen, change, none) {
-  const choices = which.map((each) => /** @type {[string, string]} */ ([models[each].name, models[each].name]));
+  const choices = which.map(
+    (each) => /** @type {[string, string]} */ ([models[each].name, models[each].name])
+  );
   if (none) choices.unshift(["", none]);
   return select(label, choices, chosen === null ? "" : models[chosen].name, change);
 }
@@ -46,7 +54,10 @@ function labelField(label, labels, chosen, change) {
   const list = `labels-${label}`;
   const onchange = (/** @type {any} */ event) => change(event.target.value);
   const field = h("input", { type: "search", list, value: chosen, placeholder: "any", onchange });
-  return h("label", { class: "field" }, h("span", {}, label), field, h("datalist", { id: list }, labels.map((value) => h("option", { value }))));
+  return h(
+    "label", { class: "field" }, h("span", {}, label), field,
+    h("datalist", { id: list }, labels.map((value) => h("option", { value })))
+  );
 }
 
 /** The label of the field that has the focus, to find it again when the view is drawn anew. */
@@ -57,11 +68,19 @@ function focusedLabel() {
 /** @param {string} text */
 function focusLabel(text) {
   for (const label of byId("main").querySelectorAll("label")) {
-    if (text && label.querySelector("span")?.textContent === text) label.querySelector("select, input")?.focus();
+    if (
+      text && label.querySelector("span")?.textContent === text
+    ) label.querySelector("select, input")?.focus();
   }
 }
 
-/** Values in the order of the alphabet, "any" first. @param {string[]} values @returns {[string, string][]} */
+/**
+ * Values in the order of the alphabet, "any" first.
+ * @param {string[]} values @returns {[string, string][]}
+ */
 function anyOf(values) {
-  return [["", "any"], ...[...new Set(values)].sort().map((each) => /** @type {[string, string]} */ ([each, each]))];
+  return [
+    ["", "any"],
+    ...[...new Set(values)].sort().map((each) => /** @type {[string, string]} */ ([each, each]))
+  ];
 }

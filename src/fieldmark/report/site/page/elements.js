@@ -30,7 +30,9 @@ function setVars(element, vars) {
 /** @param {Element} element @param {any[]} children */
 function append(element, children) {
   for (const child of children.flat()) {
-    if (child !== null && child !== undefined && child !== false) element.append(/** @type {any} */ (child));
+    if (
+      child !== null && child !== undefined && child !== false
+    ) element.append(/** @type {any} */ (child));
   }
 }
 

@@ -34,7 +34,9 @@ function virtualGrid({ n, width, height, label, draw }) {
       }
     }
     for (let at = first; at < last; at++) {
-      if (!drawn.has(at)) drawn.set(at, placed(draw(at), at, Math.floor(at / across) * height - top + outer.scrollTop));
+      if (!drawn.has(at)) drawn.set(
+        at, placed(draw(at), at, Math.floor(at / across) * height - top + outer.scrollTop)
+      );
     }
   };
   const placed = (/** @type {HTMLElement} */ card, /** @type {number} */ at, /** @type {number} */ top) => {

@@ -28,7 +28,9 @@ function leaderboard(place) {
 
 function boardFacts() {
   const until = summary.until ? ` · results up to ${summary.until.slice(0, 10)}` : "";
-  const left = Object.entries(summary.left_out || {}).map(([state, n]) => ` · ${n} runs ${state === "running" ? "not finished" : state}`);
+  const left = Object.entries(summary.left_out || {}).map(
+    ([state, n]) => ` · ${n} runs ${state === "running" ? "not finished" : state}`
+  );
   return `${counted(models.length, "model")} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
 }
 
@@ -42,8 +44,14 @@ function boardFilters(options, change) {
     search("Find a model", value("q"), (q) => change({ q })),
     has(families) && select("Family", anyOf(families), value("family"), (family) => change({ family })),
     models.some((each) => each.params) &&
-      select("Parameters", [["", "any"], ...SIZES.map(([name, text]) => /** @type {[string, string]} */ ([name, text]))], value("size"), (size) => change({ size })),
-    has(protocols) && select("Protocol", anyOf(protocols), value("protocol"), (protocol) => change({ protocol })),
+      select(
+        "Parameters",
+        [["", "any"], ...SIZES.map(([name, text]) => /** @type {[string, string]} */ ([name, text]))],
+        value("size"), (size) => change({ size })
+      ),
+    has(protocols) && select(
+      "Protocol", anyOf(protocols), value("protocol"), (protocol) => change({ protocol })
+    ),
     has(shots) && select("Training images", anyOf(shots), value("train"), (train) => change({ train })),
     taskTicks(options, change));
 }
@@ -57,7 +65,9 @@ function trainText(column) {
 /** @param {URLSearchParams} options @param {(changes: Record<string, string | null>) => void} change */
 function taskTicks(options, change) {
   const chosen = tickedNames(options);
-  const text = () => (chosen.size === columns.length ? `Tasks: all ${columns.length}` : `Tasks: ${chosen.size} of ${columns.length}`);
+  const text = () => (
+    chosen.size === columns.length ? `Tasks: all ${columns.length}` : `Tasks: ${chosen.size} of ${columns.length}`
+  );
   const title = h("summary", {}, text());
   const store = () => {
     title.textContent = text();
@@ -76,13 +86,18 @@ function taskTicks(options, change) {
   const buttons = h("p", {},
     h("button", { type: "button", class: "plain", onclick: () => set(true) }, "All"), " ",
     h("button", { type: "button", class: "plain", onclick: () => set(false) }, "None"));
-  return h("details", { class: "chooser" }, title, h("div", { class: "drop" }, h("p", {}, "The mean is over the tasks ticked here."), buttons, ticks));
+  return h(
+    "details", { class: "chooser" }, title,
+    h("div", { class: "drop" }, h("p", {}, "The mean is over the tasks ticked here."), buttons, ticks)
+  );
 }
 
 /** @param {URLSearchParams} options */
 function tickedNames(options) {
   const given = options.get("tasks");
-  return new Set(given === null ? columns.map((each) => each.name) : given.split(",").filter((name) => columnNamed(name)));
+  return new Set(
+    given === null ? columns.map((each) => each.name) : given.split(",").filter((name) => columnNamed(name))
+  );
 }
 
 function boardBody() {
@@ -95,7 +110,10 @@ function boardBody() {
   if (!rows.length) return [h("p", { class: "empty" }, "No model fits these filters.")];
   say(`${counted(rows.length, "model")}, ${counted(shown.length, "task")}`);
   const means = meansOf(rows, shown);
-  return [h("p", { class: "verdict" }, boardVerdict(means, shown)), boardTable(rows, shown, means, options), legend(shown)];
+  return [
+    h("p", { class: "verdict" }, boardVerdict(means, shown)), boardTable(rows, shown, means, options),
+    legend(shown)
+  ];
 }
 
 /** @param {number} number @param {URLSearchParams} options @param {Column[]} shown */
@@ -111,7 +129,9 @@ function isWanted(number, options, shown) {
     shown.some((column) => cellOf(number, column.number));
 }
 
-/** @typedef {{ heading: string, isRank: boolean, isUp: boolean, of: Map<number, { value: number, half: number | null }> }} Means */
+/**
+ * @typedef {{ heading: string, isRank: boolean, isUp: boolean, of: Map<number, { value: number, half: number | null }> }} Means
+ */
 
 /** Over the shown tasks; a mean of ranks where units or directions differ. Models with gaps have none.
  * @param {number[]} rows @param {Column[]} shown @returns {Means} */
@@ -124,17 +144,26 @@ function meansOf(rows, shown) {
     const mine = shown.map((column) => cellOf(row, column.number));
     if (mine.some((cell) => !cell || cell.value === null)) continue;
     const values = isRank ? ranks.map((each) => each.get(row) || 0) : mine.map((cell) => cell?.value ?? 0);
-    const halves = mine.map((cell) => (cell && cell.low !== null && cell.high !== null ? (cell.high - cell.low) / 2 : null));
-    const half = isRank || halves.includes(null) ? null : Math.sqrt(halves.reduce((sum, each) => sum + (each || 0) ** 2, 0)) / shown.length;
+    const halves = mine.map(
+      (cell) => (cell && cell.low !== null && cell.high !== null ? (cell.high - cell.low) / 2 : null)
+    );
+    const half = isRank || halves.includes(null) ? null : Math.sqrt(
+      halves.reduce((sum, each) => sum + (each || 0) ** 2, 0)
+    ) / shown.length;
     of.set(row, { value: values.reduce((sum, each) => sum + each, 0) / shown.length, half });
   }
   return { heading: isRank ? "mean rank" : "mean", isRank, isUp: !isRank && shown[0].is_up, of };
 }
 
-/** 1 for the best; equal values share the mean of their ranks. @param {Column} column @param {number[]} rows */
+/**
+ * 1 for the best; equal values share the mean of their ranks.
+ * @param {Column} column @param {number[]} rows
+ */
 function ranksIn(column, rows) {
   const sign = column.is_up ? -1 : 1;
-  const known = rows.map((row) => ({ row, key: sign * (cellOf(row, column.number)?.value ?? NaN) })).filter((each) => !Number.isNaN(each.key));
+  const known = rows.map(
+    (row) => ({ row, key: sign * (cellOf(row, column.number)?.value ?? NaN) })
+  ).filter((each) => !Number.isNaN(each.key));
   return new Map(known.map(({ row, key }) => {
     const better = known.filter((other) => other.key < key).length, equal = known.filter((other) => other.key === key).length;
     return [row, better + (equal + 1) / 2];
@@ -158,7 +187,8 @@ function boardVerdict(means, shown) {
 function legend(shown) {
   const level = `${100 * shown[0].level} %`;
   return h("p", { class: "legend" },
-    h("span", { class: "swatch tied" }), "tier A: not distinguishable from the best of its column (paired tests on the same items, corrected for many models) · ",
+    h("span", { class: "swatch tied" }),
+    "tier A: not distinguishable from the best of its column (paired tests on the same items, corrected for many models) · ",
     h("span", { class: "swatch second" }), "tier B: best of the rest · ",
     h("span", { class: "swatch bars" }), `score and ${level} interval · ± half of it; that of a mean takes the tasks as independent · ${MISSING} not run · models with gaps have no mean`);
 }

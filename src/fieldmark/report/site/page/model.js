@@ -8,7 +8,8 @@ function modelPage(place) {
   const mine = cells.filter((cell) => cell.model === number);
   const facts = [
     ["Known as", model.title], ["Family", model.family === "own" ? "a file of one's own" : model.family],
-    ["Parameters", model.params ? countText(model.params) : ""], ["Speed when run", model.images_per_s ? `${model.images_per_s} images/s` : ""],
+    ["Parameters", model.params ? countText(model.params) : ""],
+    ["Speed when run", model.images_per_s ? `${model.images_per_s} images/s` : ""],
     ["Licence", model.licence], ["Released", model.released],
     ["Source", model.source ? outside(model.source) : ""],
   ];
@@ -17,10 +18,29 @@ function modelPage(place) {
     h("p", { class: "crumb" }, h("a", { href: "#/" }, "Leaderboard"), " / model"),
     h("h1", {}, model.name),
     h("p", { class: "verdict" }, modelVerdict(mine)),
-    h("dl", { class: "facts-list" }, facts.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])),
-    other >= 0 && h("p", { class: "links" }, h("a", { class: "button", href: address("compare", "", { a: model.name, b: bestOther(number) }) }, "Compare with another")),
+    h(
+      "dl", { class: "facts-list" },
+      facts.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])
+    ),
+    other >= 0 && h(
+      "p", { class: "links" },
+      h(
+        "a", { class: "button", href: address("compare", "", { a: model.name, b: bestOther(number) }) },
+        "Compare with another"
+      )
+    ),
     h("h2", {}, "Scores"),
-    scoreTable(mine.map((cell) => ({ cell, column: columns[cell.column], name: columnTitle(columns[cell.column]), href: address("predictions", columns[cell.column].name, { a: model.name }) })), "task"),
+    scoreTable(
+      mine.map(
+        (cell) => (
+          {
+            cell, column: columns[cell.column], name: columnTitle(columns[cell.column]),
+            href: address("predictions", columns[cell.column].name, { a: model.name })
+          }
+        )
+      ),
+      "task"
+    ),
   ];
 }
 
@@ -34,11 +54,16 @@ function modelVerdict(mine) {
 
 /** The model that most often is in the best group, for a first comparison. @param {number} number */
 function bestOther(number) {
-  const wins = models.map((_, at) => (at === number ? -1 : cells.filter((cell) => cell.model === at && cell.isTied).length));
+  const wins = models.map(
+    (_, at) => (at === number ? -1 : cells.filter((cell) => cell.model === at && cell.isTied).length)
+  );
   return models[wins.indexOf(Math.max(...wins))].name;
 }
 
 /** @param {string} kind @param {string} name */
 function notFound(kind, name) {
-  return [h("h1", {}, "Not here"), h("p", {}, `This site holds no ${kind} called “${name}”.`), h("p", {}, h("a", { href: "#/" }, "To the leaderboard"))];
+  return [
+    h("h1", {}, "Not here"), h("p", {}, `This site holds no ${kind} called “${name}”.`),
+    h("p", {}, h("a", { href: "#/" }, "To the leaderboard"))
+  ];
 }

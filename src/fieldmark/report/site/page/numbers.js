@@ -55,9 +55,14 @@ function barStyle(value, low, high, scale) {
   return `--v:${share(value)}%;--l:${share(low ?? value)}%;--r:${share(high ?? value)}%`;
 }
 
-/** @param {number | null} value @param {number | null} low @param {number | null} high @param {[number, number]} scale */
+/**
+ * @param {number | null} value @param {number | null} low @param {number | null} high
+ * @param {[number, number]} scale
+ */
 function bar(value, low, high, scale) {
-  return value === null ? null : h("span", { class: "bar", "aria-hidden": "true", style: barStyle(value, low, high, scale) });
+  return value === null ? null : h(
+    "span", { class: "bar", "aria-hidden": "true", style: barStyle(value, low, high, scale) }
+  );
 }
 
 /** The range all intervals of a column fit in. @param {Cell[]} some @returns {[number, number]} */

@@ -56,17 +56,23 @@ async function unpack(text) {
   const length = new DataView(bytes).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, length)));
   const array = (/** @type {string} */ name) => view(bytes, 4 + length, header.layout[name]);
-  const all = (/** @type {string} */ name) => header.models.map((/** @type {any} */ _, /** @type {number} */ i) => array(`${name} ${i}`));
+  const all = (/** @type {string} */ name) => header.models.map(
+    (/** @type {any} */ _, /** @type {number} */ i) => array(`${name} ${i}`)
+  );
   return {
     ...header,
     models: header.models.map(modelNamed),
-    id: array("id"), part: array("part"), repeat: array("repeat"), target: array("target"), unit: array("unit"),
+    id: array("id"), part: array("part"), repeat: array("repeat"), target: array("target"),
+    unit: array("unit"),
     answers: all("answer"), sure: all("sure"),
     thumb: header.layout.thumb ? array("thumb") : null,
   };
 }
 
-/** @param {ArrayBuffer} bytes @param {number} start @param {[number, number, number]} place @returns {any} */
+/**
+ * @param {ArrayBuffer} bytes @param {number} start @param {[number, number, number]} place
+ * @returns {any}
+ */
 function view(bytes, start, [at, n, width]) {
   const kind = width === 1 ? Uint8Array : width === 2 ? Uint16Array : Uint32Array;
   return new kind(bytes, start + at, n);

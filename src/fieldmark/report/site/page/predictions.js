@@ -11,9 +11,16 @@ const SHOWS = [
   ["second", "only the second is right", true],
   ["both", "both are wrong", true],
 ];
-const ORDERS = /** @type {[string, string][]} */ ([["", "photos first"], ["data", "as in the data"], ["surest", "surest first"], ["least", "least sure first"], ["hard", "hardest first"]]);
+const ORDERS = /** @type {[string, string][]} */ (
+  [
+    ["", "photos first"], ["data", "as in the data"], ["surest", "surest first"],
+    ["least", "least sure first"], ["hard", "hardest first"]
+  ]
+);
 
-/** @typedef {{ a: number, b: number | null, show: string, truth: number, said: number, part: number, order: string, photos: boolean }} Wish */
+/**
+ * @typedef {{ a: number, b: number | null, show: string, truth: number, said: number, part: number, order: string, photos: boolean }} Wish
+ */
 
 /** @param {Place} place */
 function predictionsPage(place) {
@@ -29,11 +36,14 @@ function predictionsBody(column, data) {
   const models2 = [wish.a, ...(wish.b === null ? [] : [wish.b])];
   const grid = found.length
     ? virtualGrid({
-        n: found.length, width: innerWidth < 640 ? 150 : 196, height: models2.length > 1 ? 238 : 220, label: "Predictions",
+        n: found.length, width: innerWidth < 640 ? 150 : 196, height: models2.length > 1 ? 238 : 220,
+        label: "Predictions",
         draw: (at) => predictionCard(data, found[at], models2, column),
       })
     : h("p", { class: "empty" }, "No prediction fits these filters.");
-  const right = found.reduce((sum, item) => sum + Number(data.answers[wish.a][item] === data.target[item]), 0);
+  const right = found.reduce(
+    (sum, item) => sum + Number(data.answers[wish.a][item] === data.target[item]), 0
+  );
   const first = models[data.models[wish.a]].name;
   const text = `${countText(found.length)} of ${counted(data.n, "prediction")} · ${first} is right in ${countText(right)} of those shown`;
   say(text);
@@ -48,7 +58,9 @@ function readWish(column, data) {
     const at = model === null ? -1 : data.models.indexOf(model);
     return at < 0 ? null : at;
   };
-  const label = (/** @type {string} */ name) => (options.has(name) ? data.labels.indexOf(options.get(name) || "") + 1 : 0);
+  const label = (/** @type {string} */ name) => (
+    options.has(name) ? data.labels.indexOf(options.get(name) || "") + 1 : 0
+  );
   const best = Math.max(0, data.models.indexOf(ranked(column)[0]?.model ?? 0));
   const a = place("a") ?? best;
   const b = place("b") === a ? null : place("b");
@@ -64,16 +76,26 @@ function readWish(column, data) {
 
 /** @param {Column} column @param {Packed} data @param {Wish} wish */
 function predictionFilters(column, data, wish) {
-  const shows = SHOWS.filter(([, , two]) => !two || wish.b !== null).map(([value, text]) => /** @type {[string, string]} */ ([value, text]));
+  const shows = SHOWS.filter(([, , two]) => !two || wish.b !== null).map(
+    ([value, text]) => /** @type {[string, string]} */ ([value, text])
+  );
   const options = here().options;
   return h("div", { class: "filters narrow" },
-    columnField(column, (name) => { location.hash = address("predictions", name, { a: options.get("a"), b: options.get("b") }); }),
+    columnField(
+      column,
+      (name) => { location.hash = address("predictions", name, { a: options.get("a"), b: options.get("b") }); }
+    ),
     modelField("Model", data.models, data.models[wish.a], (a) => go({ a })),
-    data.models.length > 1 && modelField("Beside", data.models.filter((each) => each !== data.models[wish.a]), wish.b === null ? null : data.models[wish.b], (b) => go({ b }), "no other"),
+    data.models.length > 1 && modelField(
+      "Beside", data.models.filter((each) => each !== data.models[wish.a]),
+      wish.b === null ? null : data.models[wish.b], (b) => go({ b }), "no other"
+    ),
     select("Show", shows, wish.show, (show) => go({ show })),
     labelField("Truth", data.labels, options.get("truth") || "", (truth) => go({ truth })),
     labelField("Answer", data.labels, options.get("said") || "", (said) => go({ said })),
-    data.parts.length > 1 && labelField("Part", data.parts, options.get("part") || "", (part) => go({ part })),
+    data.parts.length > 1 && labelField(
+      "Part", data.parts, options.get("part") || "", (part) => go({ part })
+    ),
     select("Order", ORDERS, wish.order, (order) => go({ order })),
     data.thumb && tick("with a photo", wish.photos, (on) => go({ photos: on ? "1" : null })));
 }
@@ -111,7 +133,9 @@ function ordered(data, wish, found) {
   const key = new Float64Array(data.n);
   for (const i of found) {
     if (!wish.order) key[i] = thumbOf(data, i) ? 0 : 1;
-    else if (wish.order === "hard") key[i] = -data.answers.reduce((sum, each) => sum + Number(each[i] !== data.target[i]), 0);
+    else if (wish.order === "hard") key[i] = -data.answers.reduce(
+      (sum, each) => sum + Number(each[i] !== data.target[i]), 0
+    );
     else if (sure[i] === NO_SCORE) key[i] = Infinity;
     else key[i] = wish.order === "surest" ? -sure[i] : sure[i];
   }
@@ -124,7 +148,9 @@ function predictionCard(data, item, which, column) {
   const said = which.map((model) => answerLine(data, model, item, which.length > 1));
   const open = () => showItem(data, item, column);
   return h("button", { type: "button", class: "photo", onclick: open, title: data.ids[data.id[item]] },
-    src ? h("img", { src, alt: "", loading: "lazy", decoding: "async" }) : h("span", { class: "blank" }, target.slice(0, 1) || "?"),
+    src ? h(
+      "img", { src, alt: "", loading: "lazy", decoding: "async" }
+    ) : h("span", { class: "blank" }, target.slice(0, 1) || "?"),
     h("span", { class: "truth" }, target), said);
 }
 
@@ -144,7 +170,11 @@ function showItem(data, item, column) {
   const src = thumbOf(data, item);
   const rows = data.models.map((model, at) => {
     const sure = sureOf(data, at, item);
-    return h("tr", {}, h("th", { scope: "row" }, models[model].name), h("td", {}, answerLine(data, at, item, false)), h("td", { class: "number" }, sure === null ? "" : Number(sure.toPrecision(3)).toString()));
+    return h(
+      "tr", {}, h("th", { scope: "row" }, models[model].name),
+      h("td", {}, answerLine(data, at, item, false)),
+      h("td", { class: "number" }, sure === null ? "" : Number(sure.toPrecision(3)).toString())
+    );
   });
   const heads = ["model", "answer", "score"].map((each) => h("th", { scope: "col" }, each));
   const part = data.parts[data.part[item]];
@@ -152,7 +182,10 @@ function showItem(data, item, column) {
     h("form", { method: "dialog" }, h("button", { class: "plain", autofocus: true }, "Close")),
     src && h("img", { src, alt: "" }),
     h("h2", {}, labelOf(data, data.target[item])),
-    h("p", { class: "facts" }, `${columnTitle(column)}${part ? ` · ${part}` : ""} · `, h("code", {}, data.ids[data.id[item]])),
+    h(
+      "p", { class: "facts" }, `${columnTitle(column)}${part ? ` · ${part}` : ""} · `,
+      h("code", {}, data.ids[data.id[item]])
+    ),
     scrolling("Answers", h("table", { class: "plain-table" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)))));
   dialog.addEventListener("close", () => dialog.remove());
   dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());

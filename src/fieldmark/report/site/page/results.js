@@ -26,7 +26,9 @@ function readSummary(given) {
   summary = given;
   models = given.models;
   tasks = given.tasks;
-  columns = given.columns.map((/** @type {any} */ each, /** @type {number} */ number) => ({ ...each, number }));
+  columns = given.columns.map(
+    (/** @type {any} */ each, /** @type {number} */ number) => ({ ...each, number })
+  );
   cells = given.cells.map(readCell);
   cellAt.clear();
   for (const cell of cells) cellAt.set(cell.model * columns.length + cell.column, cell);
@@ -50,7 +52,9 @@ function ranked(column) {
   const worst = Infinity;
   return cells
     .filter((cell) => cell.column === column.number)
-    .sort((a, b) => (a.value === null ? worst : sign * a.value) - (b.value === null ? worst : sign * b.value));
+    .sort(
+      (a, b) => (a.value === null ? worst : sign * a.value) - (b.value === null ? worst : sign * b.value)
+    );
 }
 
 /** @param {Column} column */

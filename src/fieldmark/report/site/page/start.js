@@ -3,11 +3,13 @@
 /** @type {Record<string, (place: Place) => any[]>} */
 const VIEWS = {
   "": leaderboard, tasks: taskList, task: taskPage, model: modelPage, compare: comparePage,
-  predictions: predictionsPage, confusions: confusionsPage, curves: curvesPage, charts: chartsPage, methods: methodsPage,
+  predictions: predictionsPage, confusions: confusionsPage, curves: curvesPage, charts: chartsPage,
+  methods: methodsPage,
 };
 /** @type {[string, string, string[]][]} address, text, views it stands for */
 const MENU = [
-  ["", "Leaderboard", ["", "model"]], ["tasks", "Tasks", ["tasks", "task"]], ["compare", "Compare", ["compare"]],
+  ["", "Leaderboard", ["", "model"]], ["tasks", "Tasks", ["tasks", "task"]],
+  ["compare", "Compare", ["compare"]],
   ["predictions", "Predictions", ["predictions"]], ["confusions", "Mix-ups", ["confusions"]],
   ["curves", "Curves", ["curves"]], ["charts", "Charts", ["charts"]], ["methods", "Methods", ["methods"]],
 ];
@@ -33,8 +35,14 @@ function showPlace() {
 
 /** @param {string} view */
 function menu(view) {
-  const wanted = MENU.filter(([name]) => (name !== "charts" || summary.charts?.length) && (name !== "curves" || curveGroups().length));
-  return wanted.map(([name, text, stands]) => h("a", { href: address(name), "aria-current": stands.includes(view) ? "page" : null }, text));
+  const wanted = MENU.filter(
+    ([name]) => (name !== "charts" || summary.charts?.length) && (name !== "curves" || curveGroups().length)
+  );
+  return wanted.map(
+    ([name, text, stands]) => h(
+      "a", { href: address(name), "aria-current": stands.includes(view) ? "page" : null }, text
+    )
+  );
 }
 
 function isDark() {
@@ -57,6 +65,13 @@ function storedTheme(/** @type {string} */ theme = "") {
   }
 }
 
+/** Closes what was unfolded over the page, unless the reader is in it. @param {Node | null} inside */
+function closeChoosers(inside) {
+  for (const each of document.querySelectorAll("details.chooser[open]")) {
+    if (!inside || !each.contains(inside)) each.removeAttribute("open");
+  }
+}
+
 function begin() {
   const theme = storedTheme();
   setTheme(theme === "dark" || theme === "light" ? theme : null);
@@ -71,6 +86,8 @@ function begin() {
     event.preventDefault(); // the address holds the view
     byId("main").focus();
   });
+  document.addEventListener("pointerdown", (event) => closeChoosers(/** @type {Node} */ (event.target)));
+  document.addEventListener("keydown", (event) => event.key === "Escape" && closeChoosers(null));
   window.addEventListener("hashchange", showPlace);
   showPlace();
 }

@@ -23,20 +23,28 @@ function decoded(text) {
  * @param {string} view @param {string} [name] @param {Record<string, string | number | null | undefined>} [options]
  */
 function address(view, name = "", options = {}) {
-  const chosen = Object.entries(options).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const chosen = Object.entries(options).filter(
+    ([, value]) => value !== null && value !== undefined && value !== ""
+  );
   const query = new URLSearchParams(chosen.map(([key, value]) => [key, String(value)])).toString();
   const path = name ? `${view}/${encodeURIComponent(name)}` : view;
   return `#/${path}${query ? `?${query}` : ""}`;
 }
 
-/** Changes options of this view without a step in the history. @param {Record<string, string | number | null>} changes */
+/**
+ * Changes options of this view without a step in the history.
+ * @param {Record<string, string | number | null>} changes
+ */
 function remember(changes) {
   const place = here();
   const options = { ...Object.fromEntries(place.options), ...changes };
   history.replaceState(null, "", address(place.view, place.name, options));
 }
 
-/** Goes to another state of this view and shows it. @param {Record<string, string | number | null>} changes */
+/**
+ * Goes to another state of this view and shows it.
+ * @param {Record<string, string | number | null>} changes
+ */
 function go(changes) {
   const place = here();
   location.hash = address(place.view, place.name, { ...Object.fromEntries(place.options), ...changes });

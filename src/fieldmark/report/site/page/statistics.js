@@ -42,7 +42,9 @@ function pairedDifference(data, first, second, column) {
   const [low, high] = isSimple
     ? splitLimits(onlyFirst, onlySecond, pairs.n, column.level)
     : resampledLimits(pairs, score, value, column.level);
-  return { value, low: Math.min(low, value), high: Math.max(high, value), n: pairs.n, onlyFirst, onlySecond };
+  return {
+    value, low: Math.min(low, value), high: Math.max(high, value), n: pairs.n, onlyFirst, onlySecond
+  };
 }
 
 /** Items both models answered; classes and units are numbered within their part.
@@ -109,7 +111,10 @@ function scorer(pairs, metric) {
   };
 }
 
-/** @param {Float64Array} size @param {Float64Array} lead @param {Int32Array} partOf @param {number} nParts */
+/**
+ * @param {Float64Array} size @param {Float64Array} lead @param {Int32Array} partOf
+ * @param {number} nParts
+ */
 function meanOfParts(size, lead, partOf, nParts) {
   const total = new Float64Array(nParts), n = new Float64Array(nParts);
   for (let g = 0; g < size.length; g++) {
@@ -122,7 +127,10 @@ function meanOfParts(size, lead, partOf, nParts) {
   return sum / nParts;
 }
 
-/** @param {Pairs} pairs @param {(weight: Uint16Array) => number} score @param {number} value @param {number} level */
+/**
+ * @param {Pairs} pairs @param {(weight: Uint16Array) => number} score @param {number} value
+ * @param {number} level
+ */
 function resampledLimits(pairs, score, value, level) {
   const draws = Math.max(200, Math.min(2000, Math.floor(MOST_STEPS / pairs.n)));
   const byPart = Array.from({ length: pairs.nParts }, () => /** @type {number[]} */ ([]));
@@ -176,7 +184,9 @@ function tailShare(n, freedom, share) {
 /** @param {number} z */
 function normalShare(z) {
   const x = Math.abs(z) / Math.SQRT2, k = 1 / (1 + 0.3275911 * x);
-  const sum = ((((1.061405429 * k - 1.453152027) * k + 1.421413741) * k - 0.284496736) * k + 0.254829592) * k;
+  const sum = (
+    (((1.061405429 * k - 1.453152027) * k + 1.421413741) * k - 0.284496736) * k + 0.254829592
+  ) * k;
   const above = (sum * Math.exp(-x * x)) / 2;
   return z < 0 ? above : 1 - above;
 }

@@ -10,13 +10,18 @@ function boardTable(rows, shown, means, options) {
   const lines = new Map(rows.map((row) => [row, boardRow(row, shown, means, scales, isCompact)]));
   const body = h("tbody", { onpointerover: explainCell, onfocusin: explainCell });
   const heads = h("tr", {},
-    head("model", "model", "", options), shown.length > 1 && head("mean", means.heading, `${shown.length} tasks ${means.isUp ? "↑" : "↓"}`, options),
+    head("model", "model", "", options),
+    shown.length > 1 && head(
+      "mean", means.heading, `${shown.length} tasks ${means.isUp ? "↑" : "↓"}`, options
+    ),
     shown.map((column) => head(column.name, column.heading, column.is_up ? "↑" : "↓", options, column)));
   const sort = (/** @type {string} */ key, /** @type {boolean} */ down) => {
     const order = sorted(rows, key, down, shown, means);
     body.append(...order.map((row) => /** @type {HTMLElement} */ (lines.get(row))));
     for (const each of heads.children) {
-      if (each.getAttribute("data-key") === key) each.setAttribute("aria-sort", down ? "descending" : "ascending");
+      if (each.getAttribute("data-key") === key) each.setAttribute(
+        "aria-sort", down ? "descending" : "ascending"
+      );
       else each.removeAttribute("aria-sort");
     }
   };
@@ -26,8 +31,13 @@ function boardTable(rows, shown, means, options) {
   });
   const key = options.get("sort") || (shown.length > 1 ? "mean" : shown[0].name);
   sort(key, options.has("dir") ? options.get("dir") === "down" : isDownFirst(key, shown, means));
-  const caption = h("caption", { class: "unseen" }, "Scores of models (rows) on tasks (columns); buttons in the heading sort.");
-  return scrolling("Scores of models on tasks", boardFrame(shown.length + Number(shown.length > 1), caption, heads, body));
+  const caption = h(
+    "caption", { class: "unseen" },
+    "Scores of models (rows) on tasks (columns); buttons in the heading sort."
+  );
+  return scrolling(
+    "Scores of models on tasks", boardFrame(shown.length + Number(shown.length > 1), caption, heads, body)
+  );
 }
 
 /** Columns of a fixed width: the browser need not measure thousands of cells to find one.
@@ -37,7 +47,10 @@ function boardFrame(n, caption, heads, body) {
   return h("table", { class: "board", vars: { n } }, caption, widths, h("thead", {}, heads), body);
 }
 
-/** @param {Element} th @param {Column[]} shown @param {Means} means @param {(key: string, down: boolean) => void} sort */
+/**
+ * @param {Element} th @param {Column[]} shown @param {Means} means
+ * @param {(key: string, down: boolean) => void} sort
+ */
 function nextSort(th, shown, means, sort) {
   const key = th.getAttribute("data-key") || "";
   const before = th.getAttribute("aria-sort");
@@ -53,7 +66,10 @@ function isDownFirst(key, shown, means) {
   return key === "mean" ? means.isUp : shown.find((each) => each.name === key)?.is_up ?? true;
 }
 
-/** @param {string} key @param {string} text @param {string} arrow @param {URLSearchParams} options @param {Column} [column] */
+/**
+ * @param {string} key @param {string} text @param {string} arrow @param {URLSearchParams} options
+ * @param {Column} [column]
+ */
 function head(key, text, arrow, options, column) {
   const lines = column ? [...column.lines, column.metric] : [];
   return h("th", { scope: "col", "data-key": key, class: key === "model" ? "first" : key === "mean" ? "mean" : null },
@@ -62,12 +78,19 @@ function head(key, text, arrow, options, column) {
     column && h("a", { class: "about", href: address("task", tasks[column.task].name), "aria-label": `About ${text}` }, "about"));
 }
 
-/** @param {number} row @param {Column[]} shown @param {Means} means @param {[number, number][]} scales @param {boolean} isCompact */
+/**
+ * @param {number} row @param {Column[]} shown @param {Means} means @param {[number, number][]} scales
+ * @param {boolean} isCompact
+ */
 function boardRow(row, shown, means, scales, isCompact) {
   const model = models[row], mean = means.of.get(row);
   const note = [model.title, paramsText(model.params)].filter(Boolean).join(" · ");
   return h("tr", {},
-    h("th", { scope: "row", class: "first", title: model.name }, h("a", { href: address("model", model.name) }, breakable(model.name)), note && h("small", { title: note }, note)),
+    h(
+      "th", { scope: "row", class: "first", title: model.name },
+      h("a", { href: address("model", model.name) }, breakable(model.name)),
+      note && h("small", { title: note }, note)
+    ),
     shown.length > 1 && h("td", { class: "mean" }, mean ? meanText(mean, means, shown[0]) : MISSING),
     shown.map((column, at) => boardCell(cellOf(row, column.number), column, scales[at], isCompact)));
 }
@@ -75,7 +98,10 @@ function boardRow(row, shown, means, scales, isCompact) {
 /** @param {{ value: number, half: number | null }} mean @param {Means} means @param {Column} column */
 function meanText(mean, means, column) {
   if (means.isRank) return [mean.value.toFixed(1)];
-  return [h("b", {}, scoreText(mean.value, column)), mean.half === null ? "" : h("small", {}, `±${scoreText(mean.half, column)}`)];
+  return [
+    h("b", {}, scoreText(mean.value, column)),
+    mean.half === null ? "" : h("small", {}, `±${scoreText(mean.half, column)}`)
+  ];
 }
 
 /** The interval is the cell's background: with thousands of cells, every element counts.
@@ -115,7 +141,9 @@ function sorted(rows, key, down, shown, means) {
   const value = (/** @type {number} */ row) =>
     (column ? cellOf(row, column.number)?.value : means.of.get(row)?.value) ?? null;
   const fallback = (/** @type {number} */ row) => {
-    const known = shown.map((each) => cellOf(row, each.number)?.value).filter((each) => each !== null && each !== undefined);
+    const known = shown.map((each) => cellOf(row, each.number)?.value).filter(
+      (each) => each !== null && each !== undefined
+    );
     return known.reduce((sum, each) => sum + each, 0) / (known.length || 1);
   };
   return [...rows].sort((a, b) => {

@@ -5,7 +5,9 @@ function taskList() {
     const mine = columns.filter((each) => each.task === number);
     const sample = task.samples && task.samples[0];
     return h("li", {}, h("a", { class: "card", href: address("task", task.name) },
-      sample ? h("img", { src: thumbAddress(sample[0]), alt: "", loading: "lazy", width: 96, height: 96 }) : h("span", { class: "blank" }, task.name.slice(0, 1)),
+      sample ? h(
+        "img", { src: thumbAddress(sample[0]), alt: "", loading: "lazy", width: 96, height: 96 }
+      ) : h("span", { class: "blank" }, task.name.slice(0, 1)),
       h("span", {}, h("b", {}, task.title || task.name), h("small", {}, taskLine(mine)))));
   });
   return [h("h1", {}, "Tasks"), h("ul", { class: "cards" }, cards)];
@@ -48,7 +50,10 @@ function taskFacts(task) {
     ["Dataset", task.dataset_title || task.dataset], ["Licence", task.licence], ["Citation", task.citation],
     ["Home page", task.homepage ? outside(task.homepage) : ""],
   ];
-  return h("dl", { class: "facts-list" }, facts.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+  return h(
+    "dl", { class: "facts-list" },
+    facts.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])
+  );
 }
 
 /** @param {Column} column */
@@ -59,8 +64,18 @@ function taskColumn(column) {
   return h("section", { class: "panel" },
     h("h2", {}, several ? columnTitle(column) : "Scores"),
     h("p", { class: "verdict" }, verdict(column)),
-    h("p", { class: "facts" }, `${column.protocol} · ${column.metric}, ${column.is_up ? "higher" : "lower"} is better · ${trainText(column)} training images · seed ${column.seed}${column.repeats > 1 ? ` · ${column.repeats} repeats` : ""}`),
-    scoreTable(ranked(column).map((cell) => ({ cell, column, name: models[cell.model].name, href: address("model", models[cell.model].name) })), "model"),
+    h(
+      "p", { class: "facts" },
+      `${column.protocol} · ${column.metric}, ${column.is_up ? "higher" : "lower"} is better · ${trainText(column)} training images · seed ${column.seed}${column.repeats > 1 ? ` · ${column.repeats} repeats` : ""}`
+    ),
+    scoreTable(
+      ranked(column).map(
+        (cell) => (
+          { cell, column, name: models[cell.model].name, href: address("model", models[cell.model].name) }
+        )
+      ),
+      "model"
+    ),
     h("p", { class: "links" },
       h("a", { class: "button", href: address("predictions", column.name) }, "Browse predictions"),
       h("a", { class: "button", href: address("confusions", column.name) }, "What is mixed up")),
@@ -76,14 +91,28 @@ function scoreTable(lines, heading) {
   const scale = scaleOf(lines.map((each) => each.cell));
   const rows = lines.map(({ cell, column, name, href }) => h("tr", { class: tierClass(cell.tier), title: explain(cell, column) },
     h("th", { scope: "row" }, h("a", { href }, name)),
-    h("td", { class: "number" }, h("b", {}, cell.value === null ? "undefined" : scoreText(cell.value, column))),
-    h("td", { class: "number" }, cell.low === null ? MISSING : `${scoreText(cell.low, column)} to ${scoreText(cell.high, column)}`),
+    h(
+      "td", { class: "number" },
+      h("b", {}, cell.value === null ? "undefined" : scoreText(cell.value, column))
+    ),
+    h(
+      "td", { class: "number" },
+      cell.low === null ? MISSING : `${scoreText(cell.low, column)} to ${scoreText(cell.high, column)}`
+    ),
     h("td", { class: "wide" }, bar(cell.value, cell.low, cell.high, scale)),
     h("td", { class: "number" }, countText(cell.n)),
     h("td", { class: "tier" }, cell.tier === null ? "" : cell.isTied ? `${cell.tier} · best` : cell.tier)));
   const names = [heading, "score", "interval", "", "items", "tier"];
-  const heads = names.map((each, at) => h(each ? "th" : "td", { scope: each ? "col" : null, class: at && at !== 3 && at !== 5 ? "number" : null }, each));
-  return scrolling(`Scores by ${heading}`, h("table", { class: "scores" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows)));
+  const heads = names.map(
+    (each, at) => h(
+      each ? "th" : "td",
+      { scope: each ? "col" : null, class: at && at !== 3 && at !== 5 ? "number" : null }, each
+    )
+  );
+  return scrolling(
+    `Scores by ${heading}`,
+    h("table", { class: "scores" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, rows))
+  );
 }
 
 /** Parts × models, once they are asked for. @param {HTMLElement} place @param {Column} column */
@@ -92,10 +121,17 @@ async function fillParts(place, column) {
   if (!data.scores.length) return place.append(h("p", {}, "This task has no parts."));
   const names = [...new Set(data.scores.map((each) => each[1]))];
   const at = new Map(data.scores.map((each) => [`${each[0]} ${each[1]}`, each]));
-  const heads = h("tr", {}, h("th", { scope: "col" }, "part"), data.models.map((each) => h("th", { scope: "col", class: "number" }, models[each].name)));
+  const heads = h(
+    "tr", {}, h("th", { scope: "col" }, "part"),
+    data.models.map((each) => h("th", { scope: "col", class: "number" }, models[each].name))
+  );
   const rows = names.map((name) => h("tr", {}, h("th", { scope: "row" }, name),
     data.models.map((_, number) => partCell(at.get(`${number} ${name}`), column))));
-  return place.append(scrolling("Scores of parts", h("table", { class: "plain-table" }, h("thead", {}, heads), h("tbody", {}, rows))));
+  return place.append(
+    scrolling(
+      "Scores of parts", h("table", { class: "plain-table" }, h("thead", {}, heads), h("tbody", {}, rows))
+    )
+  );
 }
 
 /** @param {any[] | undefined} score @param {Column} column */
@@ -103,5 +139,8 @@ function partCell(score, column) {
   if (!score) return h("td", { class: "number" }, MISSING);
   const [, , value, low, high, n] = score;
   const title = low === null ? `${n} items` : `${scoreText(low, column)} to ${scoreText(high, column)}, ${n} items`;
-  return h("td", { class: "number", title }, scoreText(value, column), low === null ? "" : h("small", {}, ` ±${scoreText((high - low) / 2, column)}`));
+  return h(
+    "td", { class: "number", title }, scoreText(value, column),
+    low === null ? "" : h("small", {}, ` ±${scoreText((high - low) / 2, column)}`)
+  );
 }
