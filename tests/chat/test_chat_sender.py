@@ -35,7 +35,7 @@ from fieldmark.chat import (
     system,
     user,
 )
-from fieldmark.errors import ModelError
+from fieldmark.errors import ModelError, UsageError
 
 PLAIN = Settings()
 STORM = MockScript(p_429=0.30, p_cut=0.05, p_500=0.05, p_junk=0.02, retry_after_s=0.01)
@@ -467,3 +467,37 @@ def test_a_line_lasts_over_several_calls_and_remembers_what_it_learnt() -> None:
         learnt = line.sender.slots.limit
         tally = line.ask_all([ask_about(1)], lambda r, a: None)
     assert tally.n == 1 and learnt > 8
+
+
+def test_an_interrupted_run_leaves_nothing_behind_and_keeps_its_answers(tmp_path: Path) -> None:
+    async def work(server: MockServer, name: str) -> None:
+        budget = Budget(max_usd=1000.0)
+        with Journal(tmp_path) as journal:
+            requests = (ask_about(i) for i in range(10_000))
+            running = asyncio.create_task(ask_all(requests, priced(name), FAST, journal, budget))
+            while server.counts.n_requests < 60:
+                await asyncio.sleep(0.01)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            assert len(journal) > 0 and abs(budget.reserved_usd) < 1e-9
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            assert not [each for each in others if "_one" in repr(each)]
+
+    with_server(MockScript(latency_s=0.01), work)
+
+
+def test_a_request_larger_than_the_rate_limit_is_told() -> None:
+    options = dataclasses.replace(FAST, tpm=500.0)
+    with pytest.raises(UsageError, match="tokens, the limit is 500 a minute"):
+        ask_now([ask_about(1)], chat_model("chat/mock/wren"), options)
+
+
+def test_more_pictures_than_the_endpoint_takes_are_not_sent() -> None:
+    model = chat_model("chat/mock/wren")
+    model = dataclasses.replace(model, card=model.card.model_copy(update={"max_images": 2}))
+    found: dict[str, Answer] = {}
+    many = Request("many", (user(*(Picture(make_jpeg(i)) for i in range(3)), "Which?"),))
+    tally = ask_now([many, ask_about(1)], model, FAST, on_answer=collect(found))
+    assert found["many"].outcome == "failed" and "3 pictures" in found["many"].error
+    assert tally.n_attempts == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,12 @@ def test_long_and_nested_texts_take_no_time() -> None:
     for text in ("{" * 3000, "[" * 3000, "<think>" * 3000, "**" * 3000, "A or B. " * 800):
         assert parse(text, SEX).label is None
     assert parse('{"a":' * 3000, SEX).label is None
+    start = time.process_time()
+    for piece in ("a ", "male ", "**male ", "not ", "Answer ", "{", '"', "1 ", "(A) ", "\n", "? "):
+        text = piece * 40_000
+        for options, form in ((SEX, "choice"), (TRAITS, "labels"), ((), "count")):
+            parse(text, options, form)  # type: ignore[arg-type]
+    assert time.process_time() - start < 20  # 1 to 2 s here; quadratic would take minutes
 
 
 def test_names_are_compared_without_typography() -> None:

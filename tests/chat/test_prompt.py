@@ -271,7 +271,10 @@ def test_open_answers_are_matched_to_taxa() -> None:
 
 def test_yes_no_binds_yes_to_the_true_label() -> None:
     for names in ({"true": "", "false": ""}, {"false": "", "true": ""}, {}):
-        built = build(Question("fish/Polar", "yes_no", names), _item("i", "true"))
+        built = build(
+            Question("fish/Polar", "yes_no", names, "Does it live in polar waters?"),
+            _item("i", "true"),
+        )
         assert parse_answer(built, "Yes.").label == "true"
         assert parse_answer(built, "Answer: no").label == "false"
 
@@ -283,6 +286,8 @@ def test_impossible_questions_are_refused_in_one_line() -> None:
         Question("t", "choice", {"a": "a", "b": "b"}, n_choices=1)
     with pytest.raises(UsageError, match="distractors: random"):
         Question("t", "choice", {"a": "a", "b": "b"}, n_choices=2, distractors="nearest")
+    with pytest.raises(UsageError, match="yes or no needs a prompt"):
+        Question("t", "yes_no")
     with pytest.raises(UsageError, match="names to be matched with"):
         Question("t", "open")
 

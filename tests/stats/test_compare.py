@@ -188,3 +188,10 @@ class TestPower:
         found = compare(Items(target, np.zeros(20)), a, b, load_metric("macro_f1"), QUICK)
         assert (found.n_units, found.p, found.is_clear) == (1, 1.0, False)
         assert not np.isfinite(found.detectable) and found.n_to_halve == 0
+
+
+@pytest.mark.parametrize("n", [49, 98, 103, 107])
+def test_mcnemar_whatever_the_number_of_items(n: int) -> None:
+    """1 / 49 * 49 is not 1 in floating point."""
+    target, a, b = models(n)
+    assert compare(Items(target), a, b, accuracy).test == "mcnemar"

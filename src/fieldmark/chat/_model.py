@@ -11,11 +11,13 @@ the environment when a request is sent, and are kept nowhere.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from fieldmark import draws
 from fieldmark.chat._cards import Card, Provider, Tables, load_tables
 from fieldmark.chat._key import canonical
 from fieldmark.chat._messages import DEFAULT_SETTINGS, Answer, Message, Request, Settings
@@ -95,6 +97,12 @@ class ChatModel:
                 f"Set it, for example `export {self.key_env}=…`."
             )
         return found.strip()
+
+    def journal_folder(self, root: Path) -> Path:
+        """Where the answers of this model are kept under a folder of results or of the cache."""
+        readable = re.sub(r"[^A-Za-z0-9.-]+", "-", self.id).strip("-.") or "model"
+        mark = draws.digest(canonical(self.address)).hex()[:8]
+        return root / "answers" / self.provider.name / f"{readable}-{mark}"
 
     def answer(self, messages: Iterable[Message], settings: Settings = DEFAULT_SETTINGS) -> Answer:
         """Asks one question now; for many, `ask_all` is faster and keeps a journal."""

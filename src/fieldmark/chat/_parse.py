@@ -29,6 +29,8 @@ from fieldmark.chat._parse_text import strip_reasoning
 __all__ = ["Form", "Option", "Parsed", "parse"]
 
 Form = Literal["choice", "yes_no", "labels", "count", "open"]
+_MOST_CHARACTERS = 20_000
+"""of a longer text the end is read: the answer stands last"""
 _REFUSALS = ("declined", "cannot tell")
 
 
@@ -65,7 +67,7 @@ def parse(
     told = strip_reasoning(text or "")
     if told is None:
         return Parsed(None, "", "reasoning never ended")
-    told = told.strip()
+    told = told.strip()[-_MOST_CHARACTERS:]
     if not any(char.isalnum() for char in told):
         return Parsed(None, "", "empty")
     if isinstance(options, TaxonNames):

@@ -64,7 +64,8 @@ _TURNS = word_set("but however yet though although so therefore thus hence aber 
 _BEGINS_JSON = re.compile(r"\s*(?:```\w*\s*)?\{\s*[\"']")
 _TICKED = re.compile(r"\[[xX]\]|[☑✅✓✔]")
 _SAID = re.compile(r"[\"']answer[\"']\s*:\s*[\"']([^\"'\n]*)[\"']", re.IGNORECASE)
-_QUESTION = re.compile(r"[^.!?\n]*\?+[*_\"')\]]*")
+# From the start of a sentence only, and without going back: long texts must not take long.
+_QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*+\?+[*_\"')\]]*")
 
 
 def choose(text: str, names: Names, *, is_yes_no: bool = False, is_cut: bool = False) -> Found:

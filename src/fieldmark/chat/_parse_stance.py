@@ -16,6 +16,8 @@ from fieldmark.chat._parse_text import Passage, Word, level, word_set
 
 _REACH = 5
 """words over which a negation holds"""
+_FAR = 60
+"""words back that are looked at at all"""
 _NEGATORS = word_set(
     "aint arent cannot cant didnt doesnt dont eliminate eliminates eliminating exclude excluded "
     "excludes excluding isnt kein keine ne neither never no non nor not nicht rule ruled rules "
@@ -115,7 +117,8 @@ def is_committed(passage: Passage, mention: Mention) -> bool:
     if any(word.text in _COMMITMENTS for word in before[-6:]):
         return True
     sentence = passage.words[mention.first].sentence
-    opening = [w for w in passage.words[: mention.first] if w.sentence == sentence]
+    far = passage.words[max(0, mention.first - _FAR) : mention.first]
+    opening = [word for word in far if word.sentence == sentence]
     return any(word.text in _CONCLUSIONS for word in opening)
 
 
@@ -123,7 +126,8 @@ def _before(passage: Passage, mention: Mention) -> list[Word]:
     """The words before a mention in its clause."""
     clause = passage.words[mention.first].clause
     start = mention.first
-    while start and passage.words[start - 1].clause == clause:
+    least = max(0, start - _FAR)
+    while start > least and passage.words[start - 1].clause == clause:
         start -= 1
     return list(passage.words[start : mention.first])
 

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from fieldmark.chat._estimate import PER_MESSAGE, Estimator
-from fieldmark.chat._messages import Part, Picture, Text
-from fieldmark.chat._pictures import SentPicture
+from fieldmark.chat._messages import Part, Picture, Settings, Text
 from fieldmark.chat._prompt import Built, build, example_parts, lasting_parts, rotations
 from fieldmark.chat._prompt_question import Asking, Item, Question
 from fieldmark.chat._shots import NO_SHOTS, Pool, Shots, Space, Wanted, choose
 from fieldmark.chat._shots_fit import Load, Room
+
+if TYPE_CHECKING:
+    from fieldmark.chat._model import ChatModel
+    from fieldmark.chat._pictures import SentPicture
 
 MeasureParts = Callable[[Sequence[Part]], Load]
 
@@ -106,6 +109,22 @@ def _base(question: Question, item: Item, asking: Asking, limits: Limits) -> Loa
 def count_parts(parts: Sequence[Part]) -> Load:
     """Pictures only: for models without known limits."""
     return Load(pictures=sum(isinstance(part, Picture) for part in parts))
+
+
+def limits_of(
+    model: ChatModel,
+    settings: Settings,
+    estimator: Estimator,
+    look: Callable[[Picture], SentPicture],
+) -> Limits:
+    """What a model takes in one request, with room kept for the longest answer it may give."""
+    room = Room(
+        model.card.context,
+        model.settings(settings).max_output_tokens,
+        model.limit("max_images"),
+        model.limit("max_request_bytes"),
+    )
+    return Limits(room, measure_with(estimator, look))
 
 
 def measure_with(estimator: Estimator, look: Callable[[Picture], SentPicture]) -> MeasureParts:

@@ -79,6 +79,8 @@ class Question:
                 f"task {self.task!r}: the nearest distractors need lineages: name the columns of "
                 "the ranks, or use `distractors: random`."
             )
+        if self.kind == "yes_no" and not self.prompt:
+            raise UsageError(f"task {self.task!r}: a question of yes or no needs a prompt.")
         if self.kind == "open" and self.taxa is None:
             raise UsageError(f"task {self.task!r}: an open answer needs names to be matched with.")
 

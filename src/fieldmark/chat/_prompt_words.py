@@ -16,7 +16,7 @@ from fieldmark.chat._prompt_question import Asking, Item, Kind, Question
 
 _QUESTIONS: dict[Kind, str] = {
     "choice": "Which of the options does the picture show?",
-    "yes_no": "Is it so?",
+    "yes_no": "",
     "traits": "Which of these hold for the {subject} in the picture? Any number of them may.",
     "same": "Do the two pictures show the same individual {subject}?",
     "count": "How many {subject}s does the picture show?",

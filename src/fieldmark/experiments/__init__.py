@@ -6,6 +6,7 @@ from fieldmark.experiments._grid import Axes, Grid, Job, check_dataset_name, mak
 from fieldmark.experiments._prepare import no_data, replace_data
 from fieldmark.experiments.execute import Failure, Outcome, execute
 from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan
+from fieldmark.experiments.rescore import Rescored, rescore
 
 __all__ = [
     "Axes",
@@ -16,6 +17,7 @@ __all__ = [
     "Outcome",
     "Plan",
     "Planned",
+    "Rescored",
     "check_dataset_name",
     "disk_left",
     "evaluate",
@@ -26,4 +28,5 @@ __all__ = [
     "no_data",
     "read_grid",
     "replace_data",
+    "rescore",
 ]

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from fieldmark.probes._torch_product import (
-    Split,
     rounding,
     scaled_product,
     split_left,
@@ -23,6 +22,8 @@ from fieldmark.probes._torch_product import (
 _BLOCK_ENTRIES = 1 << 28
 _PAIR_ENTRIES = 1 << 26
 _READY_ROWS = 1 << 16
+_LEAST_SQUARE = 1e-60
+"""stands for the largest square where all rows are zero"""
 
 
 def has_many_copies(row_nd: Any, most: int) -> bool:
@@ -47,13 +48,20 @@ def nearest(
     offset_d = row_nd.mean(dim=0, dtype=torch.float64) if metric == "euclidean" else None
     ready_nd, norm_n = _ready(row_nd, offset_d)
     half_n = norm_n / 2 if metric == "euclidean" else torch.zeros_like(norm_n)
-    right = split_right(ready_nd.T)
+    most = max(float(norm_n.max()), _LEAST_SQUARE)
+    # One coordinate more takes |b|² / 2 away: of the size of the others, or it would drown them.
+    right = split_right(torch.cat([ready_nd.T, (-half_n / most**0.5).float()[None]]))
     place_n = _places(rank_n, row_nd.device)
     found = []
     for start, rows in _blocks(query_qd, max(1, _BLOCK_ENTRIES // len(row_nd))):
         ready_bd, norm_b = _ready(rows, offset_d)
-        gain_bn, scale = _gains(ready_bd, right, half_n, start if is_self else None)
-        slack_b = scale * _slack(norm_b, norm_n, ready_bd.shape[1])
+        left = split_left(torch.nn.functional.pad(ready_bd, (0, 1), value=most**0.5))
+        gain_bn = scaled_product(left, right)
+        if is_self:
+            gain_bn.diagonal(start)[: len(gain_bn)] = -torch.inf
+        # Twice the most that rounding can move a gain.
+        slack_b = 2 * rounding(ready_bd.shape[1] + 1) * torch.sqrt((norm_b + most) * 1.25 * most)
+        slack_b = (left.scale * right.scale * slack_b).float()
         query_p, row_p = _within_reach(gain_bn, k, slack_b)
         distance_p = _measure(rows, row_nd, (query_p, row_p), metric)
         found.append(_first(query_p, row_p, distance_p, place_n, (len(rows), k)))
@@ -61,23 +69,6 @@ def nearest(
         return np.empty((0, k), np.intp), np.empty((0, k))
     index_qk, distance_qk = (torch.cat(each).cpu().numpy() for each in zip(*found, strict=True))
     return index_qk.astype(np.intp, copy=False), distance_qk
-
-
-def _gains(ready_bd: Any, right: Split, half_n: Any, first_own: int | None) -> tuple[Any, float]:
-    """`a b - |b|² / 2` for all pairs, a row with itself left out, times the scale returned."""
-    left = split_left(ready_bd)
-    scale = left.scale * right.scale
-    gain_bn = scaled_product(left, right)
-    gain_bn -= (scale * half_n).float()
-    if first_own is not None:
-        gain_bn.diagonal(first_own)[: len(gain_bn)] = -torch.inf
-    return gain_bn, scale
-
-
-def _slack(norm_b: Any, norm_n: Any, width: int) -> Any:
-    """Twice the most that rounding can move a gain."""
-    most = norm_n.max()
-    return (2 * rounding(width) * (torch.sqrt(norm_b * most) + most / 2)).float()
 
 
 def _within_reach(gain_bn: Any, k: int, slack_b: Any) -> tuple[Any, Any]:

@@ -33,24 +33,14 @@ def rounding(length: int) -> float:
 
 def split_left(x_nd: Any) -> Split:
     """Rows that stand on the left of a product."""
-    n, width = x_nd.shape
-    n_round = width + -width % _ROUND_WIDTH
-    wide = torch.zeros((n, 3, n_round), dtype=torch.float16, device=x_nd.device)
-    high_nd, low_nd, again_nd = wide[:, :, :width].unbind(1)
-    scale = _fill(x_nd, high_nd, low_nd)
-    again_nd.copy_(high_nd)
-    return Split(wide.flatten(1), scale)
+    high_nd, low_nd, scale = _halves(_padded(x_nd, dim=1))
+    return Split(torch.cat([high_nd, low_nd, high_nd], dim=1), scale)
 
 
 def split_right(x_dn: Any) -> Split:
     """Columns that stand on the right of a product."""
-    width, n = x_dn.shape
-    n_round = width + -width % _ROUND_WIDTH
-    wide = torch.zeros((3, n_round, n), dtype=torch.float16, device=x_dn.device)
-    high_dn, again_dn, low_dn = wide[:, :width].unbind(0)
-    scale = _fill(x_dn, high_dn, low_dn)
-    again_dn.copy_(high_dn)
-    return Split(wide.flatten(0, 1), scale)
+    high_dn, low_dn, scale = _halves(_padded(x_dn, dim=0))
+    return Split(torch.cat([high_dn, high_dn, low_dn], dim=0), scale)
 
 
 def scaled_product(left: Split, right: Split) -> Any:
@@ -74,13 +64,18 @@ def first_best(group_p: Any, value_p: Any) -> tuple[Any, Any]:
     return groups, order[count.cumsum(0) - count]
 
 
-def _fill(x: Any, high: Any, low: Any) -> float:
-    """Writes the two halves of the scaled values; the scale."""
+def _halves(x: Any) -> tuple[Any, Any, float]:
     ends = [float(each) for each in x.aminmax()] if x.numel() else [0.0]
     largest = max(abs(each) for each in ends)
     scale = _LARGEST / largest if 0 < largest < float("inf") else 1.0
     scaled = x * scale
-    high.copy_(scaled)
-    scaled -= high
-    low.copy_(scaled)
-    return scale
+    high = scaled.half()
+    return high, scaled.sub_(high).half(), scale
+
+
+def _padded(x: Any, dim: int) -> Any:
+    """Zeros after the last place, to a round length."""
+    n_spare = -x.shape[dim] % _ROUND_WIDTH
+    if not n_spare:
+        return x
+    return torch.nn.functional.pad(x, (0, n_spare) if dim else (0, 0, 0, n_spare))

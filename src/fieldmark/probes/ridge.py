@@ -89,7 +89,8 @@ class Ridge(Decisions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray:
         """The label with the highest decision value."""
-        return np.asarray(self.classes_[self._codes(read_asked(self, X))])
+        code_n = self._codes(read_asked(self, X))
+        return np.asarray(self.classes_[code_n])
 
     def predict_score(self, X: Any) -> np.ndarray:
         """The lead of the predicted label's decision value over the best other label's.

@@ -12,7 +12,7 @@ from fieldmark.protocols._items import (
     split_parts,
 )
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols._score import score_run
+from fieldmark.protocols._score import Scoring, score_answers, score_run
 from fieldmark.registry import Registry
 
 PROTOCOLS = Registry("protocol", "fieldmark.protocols", "fieldmark tasks --help")
@@ -22,12 +22,14 @@ __all__ = [
     "Draw",
     "PartItems",
     "PartPredictions",
+    "Scoring",
     "Selection",
     "arrange",
     "check_part",
     "content_of",
     "items_of",
     "recorded_kinds",
+    "score_answers",
     "score_run",
     "split_parts",
     "task_problems",

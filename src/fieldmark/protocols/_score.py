@@ -27,6 +27,18 @@ MANY_PARTS = 20
 
 
 @dataclass(frozen=True, slots=True)
+class Scoring:
+    """How a run's answers make its scores; the run itself records all of it."""
+
+    metrics: tuple[str, ...]
+    """the first is the task's own"""
+    rule: str
+    """"mean" or "pooled" over parts, or the part whose score is the task's"""
+    parts: Mapping[str, Mapping[str, str]]
+    """part → the groups it belongs to, by column"""
+
+
+@dataclass(frozen=True, slots=True)
 class _View:
     """Some of a run's parts, and how they make one number."""
 
@@ -46,17 +58,26 @@ def score_run(
 
     `kinds` says what each class is, as the run recorded it, for metrics that ask.
     """
+    groups = {part.name: dict(part.groups) for part in parts}
+    scoring = Scoring((task.metric, *task.also), task.primary or task.score, groups)
+    return score_answers(scoring, predictions, kinds)
+
+
+def score_answers(
+    scoring: Scoring, predictions: pl.DataFrame, kinds: Mapping[str, str] | None = None
+) -> list[Score]:
+    """`score_run` without the task: what the store holds is enough."""
     rows = predictions.filter(pl.col("outcome") == OK)
-    metrics = {name: load_metric(name) for name in (task.metric, *task.also)}
+    metrics = {name: load_metric(name) for name in scoring.metrics}
     arranged: dict[str, pl.DataFrame] = {}
     for name, each in metrics.items():
         if each.uses not in arranged or each.uses == "kinds":
             arranged[each.uses], metrics[name] = arrange(rows, ["prediction"], each, kinds)
     scores = []
-    for view in _views(task, parts):
+    for view in _views(scoring):
         for name, metric in metrics.items():
-            if _is_shown(view, metric, len(parts)):
-                is_primary = not view.name and name == task.metric
+            if _is_shown(view, metric, len(scoring.parts)):
+                is_primary = not view.name and name == scoring.metrics[0]
                 scores.append(_score(view, arranged[metric.uses], name, metric, is_primary))
     return scores
 
@@ -67,24 +88,26 @@ def _is_shown(view: _View, metric: Metric, n_parts: int) -> bool:
     return not view.is_part or n_parts <= MANY_PARTS or metric.kind == "mean"
 
 
-def _views(task: Task, parts: Sequence[PartItems]) -> Iterator[_View]:
-    every = frozenset(part.name for part in parts)
+def _views(scoring: Scoring) -> Iterator[_View]:
+    every = frozenset(scoring.parts)
     if every == {""}:
         yield _View("", every)
         return
-    if task.primary:
-        yield _View("", every & {task.primary})
+    if scoring.rule not in ("mean", "pooled"):
+        yield _View("", every & {scoring.rule})
     else:
-        is_mean = task.score == "mean"
+        is_mean = scoring.rule == "mean"
         yield _View("", every, is_mean)
         yield _View(POOLED if is_mean else MEAN, every, not is_mean)
-        for column in task.groups:
-            of_part = {part.name: dict(part.groups).get(column) for part in parts}
-            for value in sorted({value for value in of_part.values() if value is not None}):
-                mine = frozenset(name for name, each in of_part.items() if each == value)
-                yield _View(f"{column}: {value}", mine, is_mean)
-    for part in parts:
-        yield _View(part.name, frozenset([part.name]), is_part=True)
+        for column, value in _groups(scoring.parts):
+            mine = {part for part, groups in scoring.parts.items() if groups.get(column) == value}
+            yield _View(f"{column}: {value}", frozenset(mine), is_mean)
+    for part in scoring.parts:
+        yield _View(part, frozenset([part]), is_part=True)
+
+
+def _groups(parts: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str]]:
+    return sorted({pair for groups in parts.values() for pair in groups.items()})
 
 
 def _score(view: _View, rows: pl.DataFrame, name: str, metric: Metric, is_primary: bool) -> Score:

@@ -16,7 +16,7 @@ from statistics import NormalDist
 import numpy as np
 from scipy.special import stdtrit
 
-from fieldmark.stats._influence import form_of, item_share, lead_values
+from fieldmark.stats._influence import form_of, item_share, lead_values, score_values
 from fieldmark.stats._interval import count_units, percentile_limits, replicate_mean, wilson
 from fieldmark.stats._items import Items, Metric, estimate, weighted_score
 from fieldmark.stats._power import detectable_mean, detectable_share, items_to_detect
@@ -81,15 +81,14 @@ def compare(
     n, n_units = len(items.target), count_units(items)
     if not n:
         return _nothing(metric, resampling.level)
+    value = _difference(items, a, b, metric)
     lead_u = _lead_by_unit(items, a, b, metric)
-    is_share = lead_u is not None and n_units == n and items.score == "pooled"
-    if is_share and lead_u is not None and np.isin(lead_u * n, (-1, 0, 1)).all():
-        found = _by_split(lead_u, n, resampling.level)
-    elif lead_u is not None:
-        found = _by_leads(items, a, b, metric, lead_u, resampling)
-    else:
+    if lead_u is None:
         found = _by_swaps(items, a, b, metric, resampling)
-    value = estimate(items, a, metric) - estimate(items, b, metric)
+    elif n_units == n and _is_split(items, lead_u, metric):
+        found = _by_split(lead_u, n, resampling.level)
+    else:
+        found = _by_leads(items, a, b, metric, lead_u, resampling)
     return Comparison(
         difference=value,
         low=min(found.low, value),
@@ -122,6 +121,23 @@ def _nothing(metric: Metric, level: float) -> Comparison:
     return Comparison(
         nan, nan, nan, 1.0, "sign-flip", "no items", 0, 0, 0, math.inf, direction, level
     )
+
+
+def _difference(items: Items, a: np.ndarray, b: np.ndarray, metric: Metric) -> float:
+    found = None
+    if form_of(metric) in ("right", "recall", "f1"):
+        found = score_values(items, np.stack([a, b]), metric)
+    if found is not None:
+        return float(found[0][0] - found[0][1])
+    return estimate(items, a, metric) - estimate(items, b, metric)
+
+
+def _is_split(items: Items, lead_u: np.ndarray, metric: Metric) -> bool:
+    """Whether every item is right or wrong and counts alike."""
+    if items.score != "pooled" or form_of(metric) not in ("right", "mean"):
+        return False
+    count_u = lead_u * len(lead_u)
+    return bool((np.abs(count_u - np.sign(np.rint(count_u))) < 1e-9).all())
 
 
 def _lead_by_unit(items: Items, a: np.ndarray, b: np.ndarray, metric: Metric) -> np.ndarray | None:
@@ -160,7 +176,7 @@ def _by_leads(
     p = sign_flip(lead_u) if is_exact else swap_test(items, a, b, metric, resampling)
     se = _standard_error(items, lead_u)
     if form in ("recall", "f1"):
-        value = estimate(items, a, metric) - estimate(items, b, metric)
+        value = _difference(items, a, b, metric)
         low, high = _lead_limits(value, se, items, metric, resampling.level)
         words = "sign flips of whole units; interval by the spread of the units' leads"
     else:

@@ -26,7 +26,7 @@ from fieldmark.stats._items import Items, Metric, estimate
 from fieldmark.stats._replicates import replicate_scores
 from fieldmark.stats._resample import Resampling
 from fieldmark.stats._sign_flip import binomial_split, sign_flip
-from fieldmark.stats._swap import swap_test
+from fieldmark.stats._swap import ALL_SWAPS, swap_test
 
 _DEFAULT = Resampling()
 FEW_UNITS = 50
@@ -113,34 +113,50 @@ def _judge(
     if found is None:
         return _judge_any(items, answers_mn, metric, resampling)
     score_m, value_mu = found
-    gram_mm, alarm = value_mu @ value_mu.T, 1 - resampling.level
-    n, n_units = len(items.target), value_mu.shape[1]
-    if form_of(metric) == "right" and items.score == "pooled" and n_units == n:
-        hits_mm = np.rint(gram_mm.astype(np.float64) * n * n)
-        return score_m, lambda leader, others: binomial_split(
-            hits_mm[leader, leader] - hits_mm[leader, others],
-            np.diag(hits_mm)[others] - hits_mm[leader, others],
-        )
+    n = len(items.target)
+    if form_of(metric) == "right" and items.score == "pooled" and value_mu.shape[1] == n:
+        return score_m, _judge_splits(np.rint(value_mu * n))
 
     def full(leader: int, other: int) -> float:
-        if form_of(metric) == "f1":
-            if n_units <= FEW_UNITS:
-                return swap_test(items, answers_mn[leader], answers_mn[other], metric, resampling)
-            lead_n = lead_values(items, answers_mn[leader], answers_mn[other], metric)
-            return sign_flip(np.bincount(items.unit_codes(), lead_n))
-        return sign_flip(value_mu[leader].astype(np.float64) - value_mu[other])
+        if form_of(metric) != "f1":
+            return sign_flip(value_mu[leader].astype(np.float64) - value_mu[other])
+        pair = answers_mn[leader], answers_mn[other]
+        if value_mu.shape[1] <= ALL_SWAPS:
+            return swap_test(items, *pair, metric, resampling)
+        return sign_flip(np.bincount(items.unit_codes(), lead_values(items, *pair, metric)))
+
+    return score_m, _judge_leads(score_m, value_mu, full, 1 - resampling.level)
+
+
+def _judge_splits(right_mn: np.ndarray) -> Judge:
+    """Exact McNemar tests from how many items two models both have right."""
+    both_mm = (right_mn @ right_mn.T).astype(np.float64)
+    hits_m = np.diag(both_mm)
 
     def judge(leader: int, others: np.ndarray) -> np.ndarray:
-        square = np.diag(gram_mm)
-        spread = square[leader] + square[others] - 2 * gram_mm[leader, others]
+        both = both_mm[leader, others]
+        return binomial_split(hits_m[leader] - both, hits_m[others] - both)
+
+    return judge
+
+
+def _judge_leads(
+    score_m: np.ndarray, value_mu: np.ndarray, full: Callable[[int, int], float], alarm: float
+) -> Judge:
+    """Clear cases by the spread of the units' values, close ones in full."""
+    gram_mm = value_mu @ value_mu.T
+    square_m = np.diag(gram_mm)
+
+    def judge(leader: int, others: np.ndarray) -> np.ndarray:
+        spread = square_m[leader] + square_m[others] - 2 * gram_mm[leader, others]
         gap = score_m[leader] - score_m[others]
         far = np.abs(gap) / np.sqrt(np.maximum(spread, 1e-30))
         p = np.where(gap == 0, 1.0, 2 * ndtr(-far))
-        for place in np.flatnonzero(_is_close(p, len(score_m), n_units, alarm)):
+        for place in np.flatnonzero(_is_close(p, len(score_m), value_mu.shape[1], alarm)):
             p[place] = full(leader, int(others[place]))
         return p
 
-    return score_m, judge
+    return judge
 
 
 def _is_close(p: np.ndarray, n_models: int, n_units: int, alarm: float) -> np.ndarray:

@@ -1,0 +1,65 @@
+"""Score finished runs again, by their own metrics or new ones, without running anything.
+
+examples:
+  fieldmark rescore
+  fieldmark rescore --task newt --metric macro_f1
+  fieldmark rescore --metric my_metrics.py:cost
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import UseAppendAction, arg
+
+from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._show import counted, print_json, talk
+from fieldmark.errors import DataError
+
+if TYPE_CHECKING:
+    from fieldmark.experiments import Rescored
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
+    """only these (* and ? work)"""
+    task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
+    """only these (* and ? work)"""
+    metric: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME")] = ()
+    """a metric to add, by name or as my_metrics.py:my_metric"""
+    json: bool = False
+    """print JSON"""
+    common: CommonFlags = Common()
+
+
+def run(args: Args) -> int:
+    from fieldmark.experiments import rescore
+    from fieldmark.progress import for_people
+    from fieldmark.store import RunFilter, Store
+
+    settings = args.common.settings()
+    where = RunFilter(models=args.model, tasks=args.task)
+    with Store.open(settings.store, read_only=True) as store:
+        n_done = sum(each.state == "done" for each in store.runs(where))
+    if not n_done:
+        raise DataError(
+            f"{settings.store}  holds no such finished runs: `fieldmark table` shows what there is."
+        )
+    with for_people(args.common.quiet) as progress, Store.open(settings.store) as store:
+        found = rescore(store, where, args.metric, progress)
+    if args.json:
+        print_json([_plain(each) for each in found])
+        return 0
+    n_changed = sum(bool(each.changed) for each in found)
+    print(f"{counted(len(found), 'run')} scored, {n_changed:,} with new values")
+    for name in sorted({name for each in found for name in each.kept}):
+        talk(f"the metric {name!r} is not here: its scores stay as they were.")
+    return 0
+
+
+def _plain(each: Rescored) -> dict[str, object]:
+    spec = each.run.spec
+    names = {"model": spec.model, "task": spec.task, "variant": spec.task_variant}
+    return {**names, "run": each.run.id, "changed": each.changed, "kept": each.kept}
