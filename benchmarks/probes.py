@@ -30,7 +30,7 @@ PARTS = {
     "exemplar": "probes_exemplar",
     "neighbours": "probes_neighbours",
     "gradient": "probes_gradient",
-    "bootstrap": "bootstrap",
+    "bootstrap": "probes_bootstrap",
 }
 
 

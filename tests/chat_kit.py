@@ -10,7 +10,7 @@ from typing import Any
 
 from PIL import Image
 
-from fieldmark.chat import Clock, MockScript, MockServer, Options, Picture, Request, user
+from fieldmark.chat import Answer, Clock, MockScript, MockServer, Options, Picture, Request, user
 from fieldmark.draws import generator
 
 FAST = Options(backoff_s=0.002, backoff_cap_s=0.05, timeout_s=10)
@@ -33,6 +33,14 @@ def make_jpegs(n: int) -> list[bytes]:
 def ask_about(number: int, data: bytes | None = None) -> Request:
     parts = () if data is None else (Picture(data),)
     return Request(f"item-{number}", (user(f"Question {number}?\n- wren\n- robin", *parts),))
+
+
+def collect(into: dict[str, Answer]) -> Any:
+    def keep(request: Request, answer: Answer) -> None:
+        assert request.id not in into, "one outcome each"
+        into[request.id] = answer
+
+    return keep
 
 
 def with_server(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import ssl
 import time
 from statistics import mean
 from typing import Any
@@ -79,11 +80,14 @@ def test_waits_are_drawn_uniformly_below_a_doubling_bound() -> None:
 def test_broken_connections_are_tried_again_in_words() -> None:
     assert broken(TimeoutError()).text == "no answer in time"
     assert "reset" in broken(ConnectionResetError("reset by peer")).text
+    assert broken(ConnectionResetError()).verdict == "again"
+    assert broken(ssl.SSLCertVerificationError("self-signed")).verdict == "stop"
 
 
 def test_keys_in_errors_are_struck_out() -> None:
     text = without_secrets("bad key sk-abcdef123456 or tok3n", "tok3n")
     assert text == "bad key *** or ***"
+    assert without_secrets("keyboards and keywords_are", "") == "keyboards and keywords_are"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fieldmark.chat._parse import Option, Parsed, parse
 from fieldmark.chat._parse_stance import declines
 from fieldmark.chat._parse_text import fold, strip_reasoning
+from fieldmark.chat._parse_value import without_sequel
 
 SEX = (Option("m", "male", "A"), Option("f", "female", "B"))
 BARE = (Option("m", "male"), Option("f", "female"))
@@ -32,6 +33,8 @@ CORPUS = [
     )
     if "text" in line
 ]
+MARKS = ("{", "[", "<answer>", "boxed")
+"""stricter places than an answer line"""
 PIECES = """A B C male female not a the is ( ) ** . , ? or answer: Answer: { } " [ ] yes no :
 <think> </think> tropical 7 - house finch purple \\boxed{A} {"answer": "B"}"""
 pieces = st.sampled_from([*PIECES.split(), "\n"])
@@ -101,7 +104,7 @@ def test_reasoning_before_does_not_matter(text: str, thought: str, tag: str) -> 
 @given(st.sampled_from(CORPUS))
 def test_the_form_asked_for_is_read_whatever_stands_before(reasons: str) -> None:
     told = strip_reasoning(reasons)
-    if told is None or "{" in told or "<answer>" in told or "boxed" in told:
+    if told is None or without_sequel(told) != told or any(mark in told for mark in MARKS):
         return
     assert parse(f"{told}\nAnswer: C", FINCHES).label == "song"
 
@@ -111,6 +114,15 @@ def test_a_cut_answer_counts_only_in_a_strict_place() -> None:
     assert parse(reasons, SEX).label == "f"
     assert parse(reasons, SEX, is_cut=True) == Parsed(None, "", "cut off")
     assert parse("Answer: B\nThe crown", SEX, is_cut=True).label == "f"
+    assert parse("I think the answer is A\nbut the", SEX, is_cut=True).label is None
+    assert parse('{"answer": "B", "reasons": "the cr', SEX, is_cut=True).label == "f"
+    assert parse("<answer>B</answer>", SEX, is_cut=True).label == "f"
+
+
+def test_a_value_that_was_cut_is_not_a_value() -> None:
+    assert parse("Answer: 1", (), "count", is_cut=True).why == "cut off"  # of 12
+    assert parse("Answer: tropical, salt", TRAITS, "labels", is_cut=True).label is None
+    assert parse("A", SEX, is_cut=True).label is None  # of "A young bird"
 
 
 def test_no_reply_is_not_the_word_none() -> None:
@@ -131,11 +143,10 @@ def test_long_and_nested_texts_take_no_time() -> None:
         assert parse(text, SEX).label is None
     assert parse('{"a":' * 3000, SEX).label is None
     start = time.process_time()
-    for piece in ("a ", "male ", "**male ", "not ", "Answer ", "{", '"', "1 ", "(A) ", "\n", "? "):
-        text = piece * 40_000
+    for piece in ("a ", "**male ", "Answer ", "? "):
         for options, form in ((SEX, "choice"), (TRAITS, "labels"), ((), "count")):
-            parse(text, options, form)  # type: ignore[arg-type]
-    assert time.process_time() - start < 20  # 1 to 2 s here; quadratic would take minutes
+            parse(piece * 40_000, options, form)  # type: ignore[arg-type]
+    assert time.process_time() - start < 20  # going back in a text of this length takes far more
 
 
 def test_names_are_compared_without_typography() -> None:

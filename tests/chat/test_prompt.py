@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.chat._messages import Message, Picture, Text
-from fieldmark.chat._names import Taxon
 from fieldmark.chat._parse import parse
 from fieldmark.chat._prompt import Built, build, parse_answer, rotations, spread
+from fieldmark.chat._prompt_ask import AskRules, make_question
 from fieldmark.chat._prompt_pairs import draw_pairs
-from fieldmark.chat._prompt_question import Asking, Item, Question, bind_names, species_question
+from fieldmark.chat._prompt_question import Asking, Item, Question, bind_names
 from fieldmark.chat._shots import Shots
 from fieldmark.data.newt import newt_tasks
 from fieldmark.errors import DataError, UsageError
@@ -145,12 +145,13 @@ def test_rotations_put_every_option_in_every_place() -> None:
 
 
 def test_nearest_distractors_are_relatives() -> None:
-    taxa = [
-        Taxon(f"{genus} {n}", f"{genus} {n}", (), (), ("Animalia", family, genus, str(n)))
+    rows = [
+        {"target": f"{genus} {n}", "family": family, "genus": genus, "species": str(n)}
         for family, genus in (("F", "Aus"), ("F", "Bus"), ("G", "Cus"))
         for n in range(3)
     ]
-    near = species_question("t", taxa, n_choices=5, distractors="nearest")
+    ranks = ("family", "genus", "species")
+    near = make_question("t", AskRules(choices=5, distractors="nearest", lineage=ranks), rows)
     labels = {each.label for each in build(near, _item("i", "Aus 1")).options}
     assert {"Aus 0", "Aus 1", "Aus 2"} <= labels
     assert not any(each.startswith("Cus") for each in labels)
@@ -187,7 +188,7 @@ def test_examples_are_answered_in_the_form_the_parser_reads_strictly(
         p.text for p in parts if isinstance(p, Text) and p.text.startswith(("Answer: ", '{"an'))
     ]
     assert len(said) == 1
-    parsed = parse_answer(built, said[0], is_cut=True)
+    parsed = parse_answer(built, f"{said[0]}\nAnd so on", is_cut=True)
     truth = "; ".join(o.label for o in built.options if o.label in item.labels)
     assert parsed.label == (item.label or truth)
     assert parsed.how in ("answer line", "json")
@@ -262,8 +263,9 @@ def test_traits_are_read_as_a_set() -> None:
 
 
 def test_open_answers_are_matched_to_taxa() -> None:
-    taxa = [Taxon("robin", "Turdus migratorius", ("American robin",)), Taxon("b", "Turdus merula")]
-    built = build(species_question("t", taxa), _item("i", "robin"))
+    rows = [{"target": "robin", "s": "Turdus migratorius"}, {"target": "b", "s": "Turdus merula"}]
+    question = make_question("t", AskRules(kind="open", scientific="s"), rows)
+    built = build(question, _item("i", "robin"))
     assert built.options == () and built.position_of_truth is None
     assert parse_answer(built, "Answer: Turdus migratorus").label == "robin"
     assert parse_answer(built, "Turdus").why == "genus only"

@@ -11,12 +11,12 @@ from PIL import Image
 
 from fieldmark.chat import Answer, Options, Picture, Request, Settings, ask_now, chat_model, prepare
 from fieldmark.chat._estimate import Estimator
-from fieldmark.chat._names import Taxon
 from fieldmark.chat._prompt import Built, parse_answer
+from fieldmark.chat._prompt_ask import AskRules, make_question
 from fieldmark.chat._prompt_plan import FewShot, limits_of, plan_prompts
-from fieldmark.chat._prompt_question import Asking, Item, Question, species_question
+from fieldmark.chat._prompt_question import Asking, Item, Question
 
-TAXA = [Taxon(f"sp{n}", f"Genus{c} epithet{c}us") for n, c in enumerate("abcdefghij")]
+TAXA = [{"target": f"sp{n}", "s": f"Genus{c} epithet{c}us"} for n, c in enumerate("abcdefghij")]
 BEHAVIOUR = {each: each for each in ("Walk", "Graze", "Head Up")}
 SHOWN = {"same": "yes", "different": "no"}
 KINDS: dict[str, tuple[Question, list[str], int]] = {
@@ -30,7 +30,11 @@ KINDS: dict[str, tuple[Question, list[str], int]] = {
         ["na", "ad"],
         1,
     ),
-    "choices": (species_question("sp", TAXA, n_choices=4), [each.label for each in TAXA], 1),
+    "choices": (
+        make_question("sp", AskRules(choices=4, scientific="s"), TAXA),
+        [each["target"] for each in TAXA],
+        1,
+    ),
     "clip": (Question("kabr", "choice", BEHAVIOUR), list(BEHAVIOUR), 4),
     "pair": (Question("beluga", "same", subject="whale"), list(SHOWN), 2),
 }

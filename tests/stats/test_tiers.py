@@ -66,7 +66,7 @@ def test_same_p_as_compare(name: str, burst: int) -> None:
     for model, p in zip(others, decided, strict=True):
         assert (found.letters[model] == "A") == (p > 0.05)
         if 0.03 < p < 1:
-            assert found.p_best[model] == pytest.approx(p, rel=0.02)
+            assert found.p_best[model] == pytest.approx(p, rel=0.15)
 
 
 @pytest.mark.parametrize("name", METRICS)

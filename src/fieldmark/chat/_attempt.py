@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+from yarl import URL
 
 from fieldmark.chat._faults import Fault, broken, judge, judge_error, without_secrets
 from fieldmark.chat._messages import Answer, Request
@@ -36,7 +37,7 @@ class Wire:
         self._model, self._options = model, options
         self._session: aiohttp.ClientSession | None = None
         self._mock: MockServer | None = None
-        self._url, self._key = "", ""
+        self._url, self._key = URL(), ""
 
     async def open(self) -> None:
         base_url = self._model.base_url
@@ -51,6 +52,7 @@ class Wire:
             raise ModelError(f"{self._model.key_env}  holds characters no key has: set it again.")
         options = self._options
         self._session = aiohttp.ClientSession(
+            headers=self._headers(),
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
             timeout=aiohttp.ClientTimeout(
                 total=options.timeout_s, sock_connect=options.connect_timeout_s
@@ -60,7 +62,7 @@ class Wire:
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Accept-Encoding",) if is_loopback(base_url) else (),
         )
-        self._url = f"{base_url}/chat/completions"
+        self._url = URL(f"{base_url}/chat/completions")
 
     async def close(self) -> None:
         if self._session is not None:
@@ -74,13 +76,15 @@ class Wire:
         """One attempt; it always ends within the timeout. `known` goes into its answer."""
         assert self._session is not None, "the sender is opened with `async with`"
         model, clock = self._model, self._options.clock
-        pieces = body_pieces(request, pictures, model.id, model.lacks, model.output_key)
-        began = clock.now()
+        pieces = body_pieces(
+            request, pictures, model.id, model.lacks, model.output_key, model.provider.body
+        )
+        began, length = clock.now(), sum(map(len, pieces))
         try:
             async with self._session.post(
                 self._url,
-                data=_payload(pieces),
-                headers=self._headers(sum(map(len, pieces))),
+                data=b"".join(pieces) if length <= _JOIN_BYTES else _piece_by_piece(pieces),
+                headers=None if length <= _JOIN_BYTES else {"Content-Length": str(length)},
                 allow_redirects=False,
             ) as response:
                 data = await response.content.read(_MOST_REPLY)
@@ -98,22 +102,12 @@ class Wire:
         except BadReply as error:
             return self._clean(judge_error(error.code, error.body or str(error)))
 
-    def _headers(self, length: int) -> dict[str, str]:
-        headers = {
-            "Content-Type": "application/json",
-            "Content-Length": str(length),
-            "User-Agent": AGENT,
-        }
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "User-Agent": AGENT}
         return {**headers, "Authorization": f"Bearer {self._key}"} if self._key else headers
 
     def _clean(self, fault: Fault) -> Fault:
         return dataclasses.replace(fault, text=without_secrets(fault.text, self._key))
-
-
-def _payload(pieces: Sequence[bytes]) -> bytes | AsyncIterator[bytes]:
-    if sum(map(len, pieces)) <= _JOIN_BYTES:
-        return b"".join(pieces)
-    return _piece_by_piece(pieces)
 
 
 async def _piece_by_piece(pieces: Sequence[bytes]) -> AsyncIterator[bytes]:

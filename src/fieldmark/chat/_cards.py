@@ -40,6 +40,8 @@ class Provider(_Row):
     """what the body calls the room for the answer"""
     lacks: tuple[Lack, ...] = ()
     """settings the endpoint does not take: they are not sent"""
+    body: Mapping[str, Any] = {}
+    """further keys of every request that change no answer"""
     max_image_px: int | None = Positive
     max_image_bytes: int | None = Positive
     max_request_bytes: int | None = Positive

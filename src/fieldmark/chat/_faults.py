@@ -11,6 +11,7 @@ import email.utils
 import json
 import math
 import re
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ _FILTER = re.compile(
     r"content[ _-]?(filter|policy|management)|flagged|moderation|safety system", re.IGNORECASE
 )
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
-_SECRET = re.compile(r"\b(?:sk|pk|key|AIza)[-_]?[A-Za-z0-9*_-]{8,}")
+_SECRET = re.compile(r"\b(?:sk|pk|key|AIza)(?=[\w*-]*[\d*])[-_]?[A-Za-z0-9*_-]{8,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,10 @@ def broken(error: BaseException) -> Fault:
     if isinstance(error, TimeoutError):
         return Fault("again", "no answer in time")
     told = str(error).strip().splitlines()
-    return Fault("again", f"connection lost ({told[0] if told else type(error).__name__})")
+    reason = told[0] if told else type(error).__name__
+    if isinstance(error, ssl.SSLError):
+        return Fault("stop", f"no safe connection ({reason})")
+    return Fault("again", f"connection lost ({reason})")
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

@@ -26,7 +26,7 @@ _COMPACT = json.JSONEncoder(separators=(",", ":"))
 _START = b'{"key":"'
 _KEY_END = len(_START) + 32
 _OFFSET_BITS = 44
-"""a place is file number and offset in one whole number: 60 bytes of memory less per answer"""
+"""a place is file number and offset in one whole number: small in memory"""
 
 
 class Journal:
@@ -75,7 +75,8 @@ class Journal:
         line = _START + key.encode() + b'",' + rest[1:].encode() + b"\n"
         with self._lock:
             self._append(bytes.fromhex(key), line)
-        self._is_dirty.set()
+        if not self._is_dirty.is_set():
+            self._is_dirty.set()
 
     def sync(self) -> None:
         """Everything so far is on disk when this returns."""

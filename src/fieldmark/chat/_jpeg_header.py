@@ -1,7 +1,7 @@
 """Is this a whole, plain JPEG, and how large is it? Answered from its markers alone.
 
-Most photos are; those need no image library before they are sent, which saves a quarter of the
-work per request. Anything unusual gets no answer here and is looked at properly.
+Most photos are, and those need no image library before they are sent. Anything unusual gets no
+answer here and is looked at properly.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from fieldmark.chat._parse_count import count
 from fieldmark.chat._parse_index import Option, index, with_yes_and_no
 from fieldmark.chat._parse_labels import choose_some
 from fieldmark.chat._parse_text import strip_reasoning
+from fieldmark.chat._parse_value import without_sequel
 
 __all__ = ["Form", "Option", "Parsed", "parse"]
 
@@ -59,7 +60,7 @@ def parse(
     *,
     is_cut: bool = False,
 ) -> Parsed:
-    """What a text answers. `is_cut`: the model ran out of tokens, so only strict places count.
+    """What a text answers. `is_cut`: the model ran out of tokens, so only strict, whole ones count.
 
     >>> parse("(B)", [Option("m", "male", "A"), Option("f", "female", "B")]).label
     'f'
@@ -67,9 +68,9 @@ def parse(
     told = strip_reasoning(text or "")
     if told is None:
         return Parsed(None, "", "reasoning never ended")
-    told = told.strip()[-_MOST_CHARACTERS:]
+    told = without_sequel(_whole_lines(told) if is_cut else told).strip()[-_MOST_CHARACTERS:]
     if not any(char.isalnum() for char in told):
-        return Parsed(None, "", "empty")
+        return Parsed(None, "", "cut off" if is_cut and text else "empty")
     if isinstance(options, TaxonNames):
         match = read_name(told, options, is_cut=is_cut)
         return Parsed(match.label, match.how, match.why)
@@ -84,6 +85,15 @@ def parse(
     if form == "yes_no":
         names = with_yes_and_no(names)
     return _parsed(choose(told, names, is_yes_no=form == "yes_no", is_cut=is_cut))
+
+
+def _whole_lines(told: str) -> str:
+    """A cut text without its last line: "Answer: 1" may have been going to be 12.
+
+    What is closed, as JSON and tags are, is whole.
+    """
+    before, _, last = told.rpartition("\n")
+    return told if told.lstrip("` \njson").startswith("{") or "</" in last else before
 
 
 def _parsed(found: Found) -> Parsed:

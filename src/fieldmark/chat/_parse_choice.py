@@ -71,7 +71,7 @@ _QUESTION = re.compile(r"(?<![^.!?\n])[^.!?\n]*+\?+[*_\"')\]]*")
 def choose(text: str, names: Names, *, is_yes_no: bool = False, is_cut: bool = False) -> Found:
     """The option a text chooses. Of a text that was cut off, only a strict place counts."""
     answered = _prepare(text, names, is_yes_no)
-    stages = _STRICT if is_cut else (*_STRICT, *_LOOSE)
+    stages = _STRICT if is_cut else (*_STRICT, *_SPOKEN, *_LOOSE)
     for how, stage in stages:
         result = stage(answered)
         if result is AMBIGUOUS:
@@ -145,14 +145,19 @@ def _of_broken_json(answered: Answered) -> str | object | Found | None:
     if not _BEGINS_JSON.match(answered.text):
         return None
     said = _SAID.findall(answered.text)
-    return (
-        _settled(said[-1], answered.names, "json") if said else Found(None, "json", "broken JSON")
-    )
+    if said:
+        return _settled(said[-1], answered.names, "json")
+    return Found(None, "json", "broken JSON")
 
 
 def _by_tag(answered: Answered) -> str | object | Found | None:
     value = tagged(answered.text)
     return None if value is None else _settled(value, answered.names, "tag")
+
+
+def _by_answer_line(answered: Answered) -> str | object | Found | None:
+    cue = cued(answered.plain)
+    return _by_cue(answered) if cue is not None and cue[1] else None
 
 
 def _by_cue(answered: Answered) -> str | object | Found | None:
@@ -228,7 +233,8 @@ def _by_first_word(answered: Answered) -> str | object | None:
     end = len(without_reasons(plain[: first[-1].end]))
     cut = segments([word for word in first if word.end <= end] or first)
     found = [exactly(plain[own[0].start : own[-1].end], answered.names) for own in cut]
-    if found[0] is None or (found[0] not in distinct(answered.mentions)):
+    has_or = any(own[0].text == "or" for own in cut)
+    if found[0] is None or has_or or found[0] not in distinct(answered.mentions):
         return None
     others = {each for each in found if each is not None} - {found[0]}
     if answered.is_yes_no:
@@ -312,6 +318,9 @@ Stage = Callable[[Answered], "str | object | Found | None"]
 _STRICT: tuple[tuple[str, Stage], ...] = (
     ("json", _by_json),
     ("tag", _by_tag),
+    ("answer line", _by_answer_line),
+)
+_SPOKEN: tuple[tuple[str, Stage], ...] = (
     ("answer line", _by_cue),
     ("whole text", _by_whole),
 )

@@ -188,8 +188,8 @@ def _is_determiner(passage: Passage, mention: Mention) -> bool:
 
 _SAYS_LETTER = word_set("answer choice letter option opcion antwort respuesta reponse")
 _AFTER_LETTER = word_set(
-    "and as because but due fits for given instead is matches not or over rather seems since was "
-    "with appears looks shows"
+    "and appears are as because both but can could due fit fits for given instead is it looks "
+    "match matches must not or over rather seem seems shows since than was with would"
 )
 
 

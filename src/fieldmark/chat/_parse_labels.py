@@ -35,6 +35,7 @@ _NONE = re.compile(
 )
 _ALL = re.compile(r"^\W*all(?: of (?:them|these|the above))?(?: apply| hold)?\W*$", re.IGNORECASE)
 _SPLIT = re.compile(r"[,;/&+\n•·]|\band\b|\bund\b|\by\b|\bet\b|\s-\s", re.IGNORECASE)
+_TICK, _CROSS = re.compile(r"[✓✔✅☑]|\[[xX]\]"), re.compile(r"[✗✘❌☒☐]|\[ \]")
 _VERDICT = re.compile(
     r"^(?P<name>.{1,80}?)\W*[:=→|-]\W*(?P<said>yes|no|true|false|present|absent|1|0)\b",
     re.IGNORECASE,
@@ -95,13 +96,19 @@ def _kept(items: list[str], names: Names, how: str) -> Some:
     """Items that are options; the others are named in `why`, and alone they are no answer."""
     if [each.strip().lower() for each in items] == ["none"]:
         return Some((), how)
-    found = {item: read_value(item, names) for item in items}
+    found = {item: read_value(item, names) for item in _ticked(items)}
     labels = [each for each in found.values() if isinstance(each, str)]
     other = [item.strip(" .*_`\"'") for item, label in found.items() if label not in labels]
     if items and not labels:
         return Some(None, how, declines(" ".join(items)) or "answer is not an option")
     why = f"not an option: {', '.join(other)}" if other else ""
     return Some(_ordered(labels, names), how, why)
+
+
+def _ticked(items: Sequence[str]) -> list[str]:
+    """Items without those crossed out; where some are ticked, only these."""
+    ticked = [each for each in items if _TICK.search(each)]
+    return ticked or [each for each in items if not _CROSS.search(each)]
 
 
 def _of_verdicts(plain: str, names: Names) -> Some | None:
@@ -124,7 +131,7 @@ def _of_plain_list(plain: str, names: Names) -> Some | None:
     if _NONE.match(plain) or _ALL.match(plain) or _letters_only(plain, names):
         return _of_list(plain, names, "whole text")
     items = [each for each in _SPLIT.split(plain) if each.strip(" .*_`\"'-")]
-    labels = [exactly(each, names) for each in items]
+    labels = [exactly(each, names) for each in _ticked(items)]
     if not items or None in labels:
         return None
     return Some(_ordered((each for each in labels if each), names), "whole text")

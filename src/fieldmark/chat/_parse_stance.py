@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 from fieldmark.chat._parse_index import Mention
-from fieldmark.chat._parse_text import Passage, Word, level, word_set
+from fieldmark.chat._parse_text import ARTICLES, Passage, Word, level, word_set
 
 _REACH = 5
 """words over which a negation holds"""
@@ -26,13 +26,15 @@ _NEGATORS = word_set(
 _COMPARISONS = word_set("from over opposed against")
 """rule out what follows them closely: "chosen over B", "distinguished from B" """
 _OPEN_QUESTIONS = word_set(
-    "absence absent if impossible lack lacking lacks missing "
-    "unable unclear unsure uncertain unknown whether ob si"
+    "absence absent between confused differentiate difficult distinguish hard if impossible lack "
+    "lacking lacks missing mistaken similar unable unclear unsure uncertain unknown whether ob si"
 )
 _UNDONE_AFTER = word_set(
     "isnt arent wasnt incorrect wrong unlikely excluded eliminated impossible not cannot cant "
     "doesnt lacks"
 )
+_GENERAL = word_set("has have typically usually often tend tends generally normally")
+"""say what such a one is like, not that this is one"""
 _VERDICTS = word_set("no unlikely incorrect wrong false excluded impossible")
 _PRAISE = word_set("my the best correct right answer choice")
 _NOT_NEGATIONS = re.compile(
@@ -44,7 +46,8 @@ _COMMITMENTS = word_set(
     "answer are be believe choose chose choice classify classified conclude confirm confirms "
     "depicts guess identify identified im is its indicate indicates indicating label likely looks "
     "most option pick predict probably say select selected seems shows suggest suggests suggesting "
-    "appears think thats was with es est ist e sont sind son"
+    "favor favors favour favours go going lean toward towards went "
+    "appears think thats was es est ist e sont sind son"
 )
 _CONCLUSIONS = word_set(
     "therefore thus so hence overall finally conclusion conclude consequently final based given "
@@ -127,6 +130,12 @@ def _before(passage: Passage, mention: Mention) -> list[Word]:
     clause = passage.words[mention.first].clause
     start = mention.first
     least = max(0, start - _FAR)
+    joint = start - 1
+    while joint > 0 and passage.words[joint].text in ARTICLES:
+        joint -= 1
+    if joint > 0 and passage.words[joint].text == "and":
+        # "can't choose between A and B": the second is part of what was begun before
+        clause, start = passage.words[joint - 1].clause, joint
     while start > least and passage.words[start - 1].clause == clause:
         start -= 1
     return list(passage.words[start : mention.first])
@@ -145,12 +154,11 @@ def _is_idiom(passage: Passage, word: Word) -> bool:
 
 def _is_undone(passage: Passage, mention: Mention) -> bool:
     """ "B is incorrect", "a male would have", but not "B would be my answer"."""
-    clause = passage.words[mention.last].clause
-    after = [
-        word.text
-        for word in passage.words[mention.last + 1 : mention.last + 5]
-        if word.clause == clause
-    ]
+    last = _after_others(passage, mention.last)
+    clause = passage.words[last].clause
+    after = [w.text for w in passage.words[last + 1 : last + 5] if w.clause == clause]
+    if not mention.is_letter and after[:1] and after[0] in _GENERAL:
+        return True
     if after[:1] == ["would"] or after[:1] == ["should"]:
         return after[1:2] != ["be"] or not _PRAISE.intersection(after)
     if ":" in passage.gap_after(mention.last) and _is_verdict_no(passage, mention.last + 1):
@@ -159,6 +167,16 @@ def _is_undone(passage: Passage, mention: Mention) -> bool:
     if is_verb:
         return any(word in _UNDONE_AFTER for word in after[1:3]) or "ruled" in after
     return bool(after) and after[0] in _UNDONE_AFTER - {"not"}
+
+
+def _after_others(passage: Passage, place: int) -> int:
+    """ "A and B are wrong": what is said of B is said of A."""
+    words = passage.words
+    while place + 2 < len(words) and words[place + 1].text in ("and", "or"):
+        if len(words[place + 2].text) > 1 or words[place + 2].is_after_break:
+            break
+        place += 2
+    return place
 
 
 def _is_verdict_no(passage: Passage, place: int) -> bool:

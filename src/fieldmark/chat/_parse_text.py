@@ -18,7 +18,9 @@ _REASONING = re.compile(
     rf"|(?P<close></(?:{_TAGS})\s*>|\[/THINK\]|◁/think▷|<\|channel\|>\s*final\s*<\|message\|>)",
     re.IGNORECASE,
 )
-_CONTROL = re.compile(r"<\|[a-z_]{1,24}\|>", re.IGNORECASE)
+_CONTROL = re.compile(r"<\|[a-z_]{1,24}\|>|</?s>|<(?:eos|end_of_turn|eot_id)>", re.IGNORECASE)
+
+_LATIN = re.compile(r"\b(?:i\.\s?e|e\.\s?g)\b\.?")
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+(?:'(?:(?![{_CJK}])[^\W_])+)*", re.UNICODE)
@@ -108,7 +110,7 @@ def level(text: str) -> str:
     """One spelling of quotes, dashes, widths and accents; case is kept."""
     parts = unicodedata.normalize("NFKD", text.translate(_LEVEL))
     bare = "".join(char for char in parts if unicodedata.category(char) != "Mn")
-    return unicodedata.normalize("NFC", bare).translate(_LEVEL)
+    return _LATIN.sub(",", unicodedata.normalize("NFC", bare).translate(_LEVEL))
 
 
 def fold(text: str) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ _OTHER_KEYS = (
 )  # fmt: skip
 _TAGGED = re.compile(
     r"<(?P<tag>answer|final_answer|final|label|choice)>(?P<inside>.*?)</(?P=tag)>"
-    r"|\\boxed\{(?:\\text\{)?(?P<boxed>[^{}]*)\}",
+    r"|\\boxed\{(?:\\\w+\{)?(?P<boxed>[^{}]*)\}",
     re.IGNORECASE | re.DOTALL,
 )
 _CUE = (
@@ -41,6 +41,9 @@ _IS = re.compile(
     rf"(?<![^\W_])(?:{_CUE}){_MARKS}(?:\s(?:is|would be|should be|must be|ist|es|est|e)(?![^\W_])|"
     rf"\s*[是为は])\s*:?(?P<value>[^\n]*)",
     re.IGNORECASE,
+)
+_SEQUEL = re.compile(
+    r"\n\W*(?:Example:|Now the one to answer:|(?:User|Human|Question|Assistant)\W*:)"
 )
 _OTHER_COLON = re.compile(
     r"(?<![^\W_])(?:species|label|class|classification|identification|conclusion|category|name|"
@@ -127,6 +130,13 @@ def tagged(text: str) -> str | None:
     return found[-1] if found else None
 
 
+def without_sequel(text: str) -> str:
+    """The text up to where a model, having answered, goes on to ask and answer itself."""
+    answered = _COLON.search(text)
+    sequel = _SEQUEL.search(text, answered.end()) if answered else None
+    return text[: sequel.start()] if sequel else text
+
+
 def cued(plain: str, *, is_list: bool = False) -> tuple[str, bool] | None:
     """What follows the last "Answer:" and whether that must be the answer.
 
@@ -169,10 +179,10 @@ def read_value(value: str, names: Names) -> str | object | None:
     if exact is not None:
         return exact
     passage = read(without_reasons(value))
-    said = [
-        exactly(passage.plain[own[0].start : own[-1].end], names) for own in segments(passage.words)
-    ]
-    if said and said[0] is not None and len(set(said) - {None}) == 1:
+    cut = segments(passage.words)
+    said = [exactly(passage.plain[own[0].start : own[-1].end], names) for own in cut]
+    has_or = any(own[0].text == "or" for own in cut)
+    if said and not has_or and said[0] is not None and len(set(said) - {None}) == 1:
         return said[0]
     first = [word for word in passage.words if word.sentence == 0]
     lead = _lead_letter(value, names)

@@ -1,14 +1,14 @@
 """Which bytes of a picture go on the wire?
 
-The original ones when the provider takes them: re-encoding costs a hundred times more, uploads
-more and alters the picture. Otherwise the same pixels always become the same bytes: upright, cut,
+The original ones when the provider takes them: re-encoding takes time and alters the picture.
+Otherwise the same pixels always become the same bytes: upright, cut,
 shrunk with Lanczos, JPEG; sizes, quality and hash are recorded. Providers may shrink again
 silently.
 """
 
 from __future__ import annotations
 
-import base64
+import binascii
 import hashlib
 import io
 from collections import OrderedDict
@@ -124,7 +124,7 @@ def _jpeg(image: Image.Image, quality: int) -> bytes:
 
 def _sent(data: bytes, media_type: str, size: tuple[int, int], note: str) -> SentPicture:
     digest = hashlib.sha256(data).hexdigest()
-    return SentPicture(base64.b64encode(data), media_type, *size, digest, note)
+    return SentPicture(binascii.b2a_base64(data, newline=False), media_type, *size, digest, note)
 
 
 class Shelf:

@@ -42,6 +42,8 @@ class Preparer:
         coming = self._coming.get(spot) if picture.name else None
         if coming is None:
             coming = asyncio.ensure_future(self._read(picture))
+            # Whoever waits gets the error; when nobody does any more, it is nobody's.
+            coming.add_done_callback(lambda done: done.cancelled() or done.exception())
             if picture.name:
                 self._coming[spot] = coming
                 coming.add_done_callback(lambda _: self._coming.pop(spot, None))

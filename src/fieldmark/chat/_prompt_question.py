@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from fieldmark.chat._messages import Picture
-from fieldmark.chat._names import Taxon, TaxonNames, index_taxa
+from fieldmark.chat._names import Taxon, TaxonNames
 from fieldmark.chat._names_taxonomy import Relatives
 from fieldmark.chat._parse import Form
 from fieldmark.errors import DataError, UsageError
@@ -142,32 +142,8 @@ def bind_names(pairs: Iterable[tuple[str, str | None]], where: str = "") -> dict
     }
 
 
-def species_question(
-    task: str,
-    taxa: Iterable[Taxon],
-    *,
-    n_choices: int = 0,
-    distractors: Literal["random", "nearest"] = "random",
-    show: Literal["scientific", "common", "both"] = "both",
-    prompt: str = "",
-) -> Question:
-    """A question about species: a choice of some, or an open answer when `n_choices` is 0."""
-    known = tuple(taxa)
-    names = bind_names([(each.label, _shown(each, show)) for each in known], f"task {task!r}")
-    return Question(
-        task=task,
-        kind="choice" if n_choices else "open",
-        names=names,
-        prompt=prompt,
-        n_choices=n_choices,
-        distractors=distractors,
-        aliases={e.label: (e.scientific, *e.common, *e.synonyms) for e in known},
-        relatives=Relatives({each.label: each.lineage for each in known}),
-        taxa=None if n_choices else index_taxa(known),
-    )
-
-
-def _shown(taxon: Taxon, show: str) -> str:
+def shown_name(taxon: Taxon, show: str) -> str:
+    """What the options call a species: "lion (Panthera leo)", or one of the two."""
     common = taxon.common[0] if taxon.common else ""
     if show == "common" and common:
         return common

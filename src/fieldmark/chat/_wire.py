@@ -8,7 +8,7 @@ bytes, so that providers' prompt caches can work.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -44,9 +44,11 @@ def body_pieces(
     model: str,
     lacks: Sequence[str] = (),
     output_key: str = "max_tokens",
+    more: Mapping[str, Any] | None = None,
 ) -> list[bytes]:
     """The JSON body; `lacks` are settings the model does not take, which are left out."""
-    head = {"model": model, **settings_body(request.settings, lacks, output_key)}
+    settings = settings_body(request.settings, lacks, output_key)
+    head = {"model": model, **(more or {}), **settings}
     pieces = [_json(head)[:-1] + b',"messages":[']
     sent = iter(pictures)
     for number, message in enumerate(request.messages):

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-ORDER = ("demo", "run", "plan", "table", "tasks", "models", "datasets", "check", "data", "cache")
+ORDER = (
+    "demo", "run", "plan", "table", "compare", "plot", "site", "serve", "export", "rescore",
+    "tasks", "models", "datasets", "check", "data", "cache",
+)  # fmt: skip
 """what a newcomer needs first comes first; the rest follows by name"""
 
 

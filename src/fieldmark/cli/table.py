@@ -50,7 +50,9 @@ def run(args: Args) -> int:
     settings = args.common.settings()
     where = RunFilter(models=args.model, tasks=args.task)
     with Store.open(settings.store, read_only=True) as store:
-        table = read_table(store, where, args.metric, args.by_part, compare=not args.by)
+        table = read_table(
+            store, where, args.metric, args.by_part, compare=not args.by, memory=settings.cache
+        )
         if args.by:
             table = sliced(store, table, args.by, _values(args.by, table, settings))
     if args.json:

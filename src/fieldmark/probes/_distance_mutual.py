@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from fieldmark.probes._distance_cells import likely_near
-from fieldmark.probes._distance_prune import COMB, TELLING, Whole, principal_axes, rest_length
+from fieldmark.probes._distance_prune import COMB, Whole, principal_axes, rest_length
 
 _SHARE_OF_WIDTH = 8
 _EXTRA = 3
@@ -24,6 +24,8 @@ _EXTRA = 3
 _TILE_ROWS, _TILE_COLUMNS = 512, 2048
 """a tile that stays in the cache until it has been compared"""
 _MOST_KEPT = 1 << 22
+TELLING = 0.05
+"""largest share of pairs left after the first look for which three looks are quicker than one"""
 _SAMPLE_ROWS = 32
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]

@@ -210,10 +210,13 @@ class _Machine:
         scale = rows.left.scale * self.right.scale
         margin_b = 2 * scale * rounding(len(self.coef_ec)) * self.longest * rows.length_b
         best_b, column_b = value_bc.max(dim=1)
-        is_near_bc = value_bc >= (best_b - margin_b.float())[:, None]
-        open_b = torch.nonzero(is_near_bc.sum(dim=1) != 1)[:, 0]
+        value_bc.scatter_(1, column_b[:, None], -torch.inf)
+        floor_b = best_b - margin_b.float()
+        open_b = torch.nonzero(~(value_bc.amax(dim=1) < floor_b))[:, 0]
         for some in open_b.split(max(1, _FEW_VALUES // value_bc.shape[1])):
-            column_b[some] = self._settle(rows.z_be[some], is_near_bc[some])
+            is_near_sc = value_bc[some] >= floor_b[some, None]
+            is_near_sc.scatter_(1, column_b[some, None], True)
+            column_b[some] = self._settle(rows.z_be[some], is_near_sc)
         return column_b
 
     def _settle(self, z_be: Any, is_near_bc: Any) -> Any:

@@ -16,7 +16,7 @@ from fieldmark.metrics import Metric, load_metric
 from fieldmark.protocols._answers import arrange
 from fieldmark.protocols._items import PartItems
 from fieldmark.registry import short_name
-from fieldmark.stats import Items, estimate, interval
+from fieldmark.stats import Items, estimate, interval, weak_coverage
 from fieldmark.store import OK, Score
 from fieldmark.tasks import Task
 
@@ -68,7 +68,7 @@ def score_answers(
 ) -> list[Score]:
     """`score_run` without the task: what the store holds is enough."""
     rows = predictions.filter(pl.col("outcome") == OK)
-    metrics = {name: load_metric(name) for name in scoring.metrics}
+    metrics = {name: load_metric(name) for name in _with_steadier(scoring.metrics)}
     arranged: dict[str, pl.DataFrame] = {}
     for name, each in metrics.items():
         if each.uses not in arranged or each.uses == "kinds":
@@ -80,6 +80,12 @@ def score_answers(
                 is_primary = not view.name and name == scoring.metrics[0]
                 scores.append(_score(view, arranged[metric.uses], name, metric, is_primary))
     return scores
+
+
+def _with_steadier(metrics: Sequence[str]) -> tuple[str, ...]:
+    """Balanced accuracy stands beside macro F1, whose interval is weak with rare classes."""
+    needs = "macro_f1" in metrics and "macro_accuracy" not in metrics
+    return (*metrics, "macro_accuracy") if needs else tuple(metrics)
 
 
 def _is_shown(view: _View, metric: Metric, n_parts: int) -> bool:
@@ -123,6 +129,7 @@ def _score(view: _View, rows: pl.DataFrame, name: str, metric: Metric, is_primar
     )
     prediction = rows["prediction"].to_numpy()
     found = interval(items, prediction, metric)
+    weak = weak_coverage(items, metric)
     return Score(
         metric=short_name(name),
         value=estimate(items, prediction, metric),
@@ -135,4 +142,5 @@ def _score(view: _View, rows: pl.DataFrame, name: str, metric: Metric, is_primar
         is_primary=is_primary,
         higher_is_better=metric.direction == "up",
         is_fraction=metric.bounds == (0.0, 1.0),
+        warning=weak.words if weak else "",
     )

@@ -15,7 +15,7 @@ from fieldmark.store import Score
 
 MISSING = "–"
 UNDEFINED = "undefined"
-UNANSWERED = "†"
+UNANSWERED, WEAK = "†", "‡"
 
 
 def number(value: float, score: Score) -> str:
@@ -38,7 +38,8 @@ def interval_cell(score: Score) -> str:
 
 
 def marks(row: Row) -> str:
-    return (f" {row.tier}" if row.tier else "") + (UNANSWERED if row.outcomes else "")
+    signs = (UNANSWERED if row.outcomes else "") + (WEAK if row.score.warning else "")
+    return (f" {row.tier}" if row.tier else "") + signs
 
 
 def column_of_cells(rows: Sequence[Row | None]) -> list[str]:

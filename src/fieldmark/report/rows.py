@@ -10,10 +10,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 from fieldmark import draws
 from fieldmark.errors import UnknownName
+from fieldmark.report.memory import Memory
 from fieldmark.report.tiers import BEST, tier_runs
 from fieldmark.store import Run, RunFilter, RunSpec, Score, Store
 
@@ -58,11 +60,13 @@ def read_table(
     metric: str = "",
     by_part: bool = False,
     compare: bool = True,
+    memory: Path | None = None,
 ) -> Table:
     """The finished runs asked for with their primary scores, or with those of `metric`.
 
     `by_part` gives every part and group of parts a row of its own. Without `compare`
-    there are no tiers, which saves reading predictions.
+    there are no tiers, which saves reading predictions; so does `memory`, a folder that remembers
+    tiers from the last time.
     """
     where = where or RunFilter()
     _check_names(store, where)
@@ -74,7 +78,7 @@ def read_table(
         raise UnknownName("metric of these runs", metric, known)
     rows = [_with_outcomes(store, row) for row in rows]
     if compare and not by_part:
-        rows = _with_tiers(store, rows)
+        rows = _with_tiers(store, rows, Memory(memory))
     states = [run.state for run in runs if run.state != "done"]
     return Table(tuple(rows), {state: states.count(state) for state in sorted(set(states))})
 
@@ -192,13 +196,20 @@ def _with_outcomes(store: Store, row: Row) -> Row:
     return replace(row, outcomes=store.outcomes(row.run.id))
 
 
-def _with_tiers(store: Store, rows: Sequence[Row]) -> list[Row]:
+def _with_tiers(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
     columns: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         columns.setdefault((row.column, row.score.metric), []).append(row)
     tier: dict[int, str] = {}
     for (_, metric), mine in columns.items():
-        tier |= tier_runs(store, [row.run for row in mine], metric) or {}
+        runs = [row.run for row in mine]
+        known = memory.tiers(runs, metric)
+        if known is None:
+            known = tier_runs(store, runs, metric) or {}
+            if known:
+                memory.add(runs, metric, known)
+        tier |= known
+    memory.save()
     return [replace(row, tier=tier.get(row.run.id)) for row in rows]
 
 

@@ -11,7 +11,15 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from fieldmark.report.cells import MISSING, arrow, column_of_cells, interval_cell, marks, number
+from fieldmark.report.cells import (
+    MISSING,
+    WEAK,
+    arrow,
+    column_of_cells,
+    interval_cell,
+    marks,
+    number,
+)
 from fieldmark.report.columns import GAP, align, text_width
 from fieldmark.report.decision import decision
 from fieldmark.report.ranking import rank_models
@@ -19,6 +27,7 @@ from fieldmark.report.rows import Row, Table, task_name
 from fieldmark.report.signature import signatures
 
 WHOLE = "(the whole task)"
+STEADIER = "macro_accuracy"
 
 
 def wide_table(table: Table, width: int = 80) -> str:
@@ -140,7 +149,13 @@ def _column_width(name: str, column: Sequence[str]) -> int:
 def _footer(table: Table, width: int, *signs: str) -> list[str]:
     legend = textwrap.wrap(" · ".join(_legend(table.rows, signs)), width)
     use = textwrap.wrap(decision(table.rows), width)
-    about = [*legend, *_unanswered(table.rows), *_left_out(table), *signatures(table.rows)]
+    about = [
+        *legend,
+        *_unanswered(table.rows),
+        *_weak(table.rows),
+        *_left_out(table),
+        *signatures(table.rows),
+    ]
     return [*use, "", *about] if use else about
 
 
@@ -170,6 +185,18 @@ def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
         counts = [f"{n:,} {what}" for what, n in row.outcomes.items() if what != "ok"]
         where = f"{row.model}, {row.column.replace(chr(10), ' ')}"
         yield f"  {where}: {', '.join(counts)} of {total:,}"
+
+
+def _weak(rows: Sequence[Row]) -> Iterator[str]:
+    """Where an interval is known to hold the truth less often than it claims."""
+    seen = {
+        f"{WEAK} {row.column.replace(chr(10), ' ')}: {row.score.warning}, so intervals of "
+        f"{row.score.metric} may be too narrow"
+        + ("" if row.score.metric == STEADIER else f"; --metric {STEADIER} is steadier"): None
+        for row in rows
+        if row.score.warning and not row.score.part
+    }
+    yield from seen
 
 
 def _left_out(table: Table) -> Iterator[str]:

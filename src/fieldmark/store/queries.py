@@ -24,7 +24,7 @@ _RUN = (
 )
 _SCORE = (
     "metric, value, part, low, high, level, n, n_units, method, is_primary, higher_is_better, "
-    "is_fraction"
+    "is_fraction, warning"
 )
 
 
@@ -75,8 +75,9 @@ def select_scores(database: Database, where: RunFilter) -> dict[int, list[Score]
     )
     found: dict[int, list[Score]] = {}
     for run, metric, value, *rest in rows:
-        flags = [bool(each) for each in rest[-3:]]
-        score = Score(metric, math.nan if value is None else value, *rest[:-3], *flags)
+        *facts, is_primary, is_up, is_fraction, warning = rest
+        flags: list[Any] = [bool(is_primary), bool(is_up), bool(is_fraction), warning]
+        score = Score(metric, math.nan if value is None else value, *facts, *flags)
         found.setdefault(run, []).append(score)
     return found
 

@@ -143,6 +143,8 @@ class Score:
     higher_is_better: bool = True
     is_fraction: bool = True
     """lies in [0, 1] and is shown as percent"""
+    warning: str = ""
+    """why the interval may be too narrow; "" = it is as good as it claims"""
 
 
 @dataclass(frozen=True, slots=True)

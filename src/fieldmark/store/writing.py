@@ -102,7 +102,8 @@ def replace_scores(connection: sqlite3.Connection, run: int, scores: Sequence[Sc
     connection.execute("DELETE FROM score WHERE run = ?", [run])
     connection.executemany(
         "INSERT INTO score (run, part, metric, value, low, high, level, n, n_units, method, "
-        "is_primary, higher_is_better, is_fraction) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "is_primary, higher_is_better, is_fraction, warning) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [_score_row(run, score) for score in scores],
     )
 
@@ -112,7 +113,7 @@ def _score_row(run: int, score: Score) -> tuple[Any, ...]:
     flags = (int(score.is_primary), int(score.higher_is_better), int(score.is_fraction))
     counts = (int(score.n), None if score.n_units is None else int(score.n_units))
     where = (run, score.part, score.metric)
-    return (*where, *numbers, float(score.level), *counts, score.method, *flags)
+    return (*where, *numbers, float(score.level), *counts, score.method, *flags, score.warning)
 
 
 def insert_run(

@@ -1,7 +1,7 @@
 """How scores grow with training images: probes and chat models on one axis.
 
-A zero-shot model stands at nought, a chat model at the number of its examples, a probe at the images
-it was trained on.
+A zero-shot model stands at nought, a chat model at the number of its examples, a probe at the
+images it was trained on.
 """
 
 from __future__ import annotations

@@ -41,19 +41,20 @@ def plot(results: Results) -> Spec:
     shown, more = first_panels(list(columns))
     tested = set(within({name: columns[name] for name in shown}))
     is_alone = len(shown) == 1
-    parts, cut = [], 0
+    parts, cut, hides_best = [], 0, False
     for name in shown:
         rows = columns[name]
         tiers = tiers_of(results, rows, name in tested)
         kept = rows if is_alone else rows[:MOST_MODELS]
         cut = max(cut, len(rows) - len(kept))
+        hides_best |= any(tiers[row.run.id] == BEST for row in rows[len(kept) :])
         parts.append(_panel(kept, tiers, "" if is_alone else heading(rows[0])))
     rows = [row for name in shown for row in columns[name]]
     n_models = len({row.model for row in rows})
     notes = [
         f"Point: score; line: {level_of(rows)}.",
         _colours(len(tested), len(shown)) if n_models > 1 else "",
-        f"The {MOST_MODELS} best models of each panel shown, up to {cut} left out." if cut else "",
+        _cut(cut, hides_best),
         more,
         without_interval(rows),
         undefined(results.rows),
@@ -61,6 +62,16 @@ def plot(results: Results) -> Spec:
     what = columns_in_words([columns[name][0] for name in shown])
     title = f"Scores of {n_models} model{'s' * (n_models > 1)} on {what}"
     return figure(title, notes, panels(parts), 1 if is_alone else 2)
+
+
+def _cut(n: int, hides_best: bool) -> str:
+    if not n:
+        return ""
+    best = ", some of the best tier among them" * hides_best
+    return (
+        f"The {MOST_MODELS} highest scores of each panel shown, up to {n} models left out{best}; "
+        "one --task shows all."
+    )
 
 
 def _colours(n_tested: int, n_shown: int) -> str:

@@ -57,7 +57,7 @@ class LiveResults:
             version = self.version()
             if version != self._seen:
                 with self._open() as store:
-                    self._table = read_table(store, self.where)
+                    self._table = read_table(store, self.where, memory=self.settings.cache)
                     self._summary = self._summarise(store)
                 self._seen = version
             return self._summary

@@ -55,7 +55,7 @@ def build_site(
     """Writes the site; gives the path of its first page."""
     options, progress = options or SiteOptions(), progress or Silent()
     check_place(out)
-    table = read_table(store, options.where)
+    table = read_table(store, options.where, memory=settings.cache)
     if not table.rows:
         raise DataError(
             f"{store.path}  holds no finished runs: `fieldmark run` makes some, "

@@ -97,6 +97,7 @@ function receive(name, value) {
   received.set(name, value);
   if (name !== "summary") return;
   const isFirst = !models.length;
+  for (const key of loading.keys()) if (key !== "vega.js") loading.delete(key); // models may be numbered anew
   readSummary(value);
   isFirst ? begin() : showPlace();
 }
