@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - tables as people see them
 """The text of tables, letter by letter, and what programs read."""
 
 from __future__ import annotations

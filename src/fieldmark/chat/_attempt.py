@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 AGENT = "fieldmark (Python; multimodal evaluation)"
 _JOIN_BYTES = 1 << 19
 """larger bodies go out piece by piece: pieces that requests share are not copied for each"""
-_MOST_REPLY = 64 << 20
 
 
 class Wire:
@@ -87,9 +86,7 @@ class Wire:
                 headers=None if length <= _JOIN_BYTES else {"Content-Length": str(length)},
                 allow_redirects=False,
             ) as response:
-                data = await response.content.read(_MOST_REPLY)
-                while not response.content.at_eof():
-                    data += await response.content.read(_MOST_REPLY)
+                data = await response.read()
                 status, said = response.status, response.headers
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return self._clean(broken(error))

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from fieldmark.chat._estimate import PER_MESSAGE, Estimator
 from fieldmark.chat._messages import Part, Picture, Settings, Text
 from fieldmark.chat._prompt import Built, build, example_parts, lasting_parts, rotations
 from fieldmark.chat._prompt_question import Asking, Item, Question
@@ -22,6 +21,7 @@ from fieldmark.chat._shots import NO_SHOTS, Pool, Shots, Space, Wanted, choose
 from fieldmark.chat._shots_fit import Load, Room
 
 if TYPE_CHECKING:
+    from fieldmark.chat._estimate import Estimator
     from fieldmark.chat._model import ChatModel
     from fieldmark.chat._pictures import SentPicture
 
@@ -85,7 +85,7 @@ def plan_prompts(
 
     def measure(example: Item) -> Load:
         own = limits.measure(example_parts(question, example, asking))
-        return own + Load(tokens=PER_MESSAGE * n_messages)
+        return own + _frames(n_messages)
 
     asked = list(items) if few.is_shared else []
     wanted = Wanted(few.k, question.task, asking.seed, few.sampling, few.is_shared)
@@ -103,7 +103,14 @@ def plan_prompts(
 
 def _base(question: Question, item: Item, asking: Asking, limits: Limits) -> Load:
     own = limits.measure(lasting_parts(question, item, asking))
-    return own + Load(tokens=2 * PER_MESSAGE)
+    return own + _frames(2)
+
+
+def _frames(n_messages: int) -> Load:
+    """What surrounds so many messages."""
+    from fieldmark.chat._estimate import PER_MESSAGE
+
+    return Load(tokens=PER_MESSAGE * n_messages)
 
 
 def count_parts(parts: Sequence[Part]) -> Load:

@@ -95,6 +95,7 @@ def _column(name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:
         "is_fraction": score.is_fraction,
         "level": score.level,
         "signature": without_folders(signature(spec)),
+        "warning": next((row.score.warning for row in rows if row.score.warning), ""),
     }
 
 

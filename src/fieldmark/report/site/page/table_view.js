@@ -71,7 +71,7 @@ function isDownFirst(key, shown, means) {
  * @param {Column} [column]
  */
 function head(key, text, arrow, options, column) {
-  const lines = column ? [...column.lines, column.metric] : [];
+  const lines = column ? [...column.lines, column.warning ? `${column.metric} ‡` : column.metric] : [];
   return h("th", { scope: "col", "data-key": key, class: key === "model" ? "first" : key === "mean" ? "mean" : null },
     h("button", { type: "button", class: "sort", title: `Sort by ${text}` },
       h("span", {}, breakable(text)), h("small", {}, breakable([lines.join(" · "), arrow].filter(Boolean).join("\u00a0")))),

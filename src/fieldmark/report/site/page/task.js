@@ -68,6 +68,7 @@ function taskColumn(column) {
       "p", { class: "facts" },
       `${column.protocol} · ${column.metric}, ${column.is_up ? "higher" : "lower"} is better · ${trainText(column)} training images · seed ${column.seed}${column.repeats > 1 ? ` · ${column.repeats} repeats` : ""}`
     ),
+    column.warning && h("p", { class: "facts" }, `‡ ${weakText(column)}.`),
     scoreTable(
       ranked(column).map(
         (cell) => (
