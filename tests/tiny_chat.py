@@ -2,14 +2,17 @@
 
 One is built like LLaVA (a CLIP tower of one input size, a projector, Llama), one like Qwen2-VL
 (pictures of any shape as patches, positions in three dimensions). Nothing is fetched: tokeniser,
-template, processor and weights are made here. Some byte tokens end an answer, so that random
+template, processor and weights are made here. Dropout shows a network left in training. Some byte tokens end an answer, so that random
 models sometimes do.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fieldmark.chat import LocalModel
 
 KINDS = ("llava", "qwen2_vl")
 
@@ -40,6 +43,17 @@ SPECIAL = {
 WORDS = ("wren", "robin", "bird", " wren", " robin", " bird", "Yes", "No", "The", " is", " a")
 
 
+def load_tiny(folder: Path, options: str = "", precision: str = "float32") -> LocalModel:
+    """By the ordinary way; on the GPU where there is one."""
+    import torch
+
+    from fieldmark.chat import local_model
+
+    torch.set_num_threads(1)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return local_model(f"hf-chat/{folder}{options}", device, precision, offline=True)
+
+
 def save_tiny(kind: str, folder: Path, template: str | None = None, **generation: Any) -> Path:
     """Writes the model to a folder; an empty `template` leaves it without one."""
     import torch
@@ -53,7 +67,7 @@ def save_tiny(kind: str, folder: Path, template: str | None = None, **generation
         _liven(model)
     processor.chat_template = default if template is None else (template or None)
     model.generation_config.pad_token_id = tokeniser.pad_token_id
-    model.generation_config.eos_token_id = [tokeniser.eos_token_id, *range(40, 60)]
+    model.generation_config.eos_token_id = [tokeniser.eos_token_id, *range(40, 46)]
     for name, value in generation.items():
         setattr(model.generation_config, name, value)
     model.save_pretrained(folder)
@@ -109,7 +123,7 @@ def _llava(tokeniser: Any) -> tuple[Any, Any]:
     )  # fmt: skip
     text = hf.LlamaConfig(
         vocab_size=len(tokeniser), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512, attention_dropout=0.5,
     )  # fmt: skip
     config = hf.LlavaConfig(
         vision_config=vision, text_config=text, image_seq_length=4,
@@ -132,7 +146,7 @@ def _qwen2_vl(tokeniser: Any) -> tuple[Any, Any]:
     text = {
         "vocab_size": len(tokeniser), "hidden_size": 32, "intermediate_size": 48,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "max_position_embeddings": 1024, "bos_token_id": None, "eos_token_id": ids["<|im_end|>"],
+        "max_position_embeddings": 1024, "attention_dropout": 0.5, "bos_token_id": None, "eos_token_id": ids["<|im_end|>"],
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]},
     }  # fmt: skip
     vision = {

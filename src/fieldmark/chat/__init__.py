@@ -5,7 +5,9 @@
     ask_now([request], model, journal=Journal(folder), budget=Budget(max_usd=2), on_answer=keep)
 
 `ask_all` is the same for code with an event loop, `Line` keeps the connections over several calls.
-`chat/mock/…` needs no key and no network. Importing this package loads nothing heavy.
+`chat/mock/…` needs no key and no network; `local_model("hf-chat/…")` runs a model of transformers
+on this machine and also tells how likely given answers are. Importing this package loads nothing
+heavy.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from fieldmark.chat._image_tokens import image_tokens, text_tokens
     from fieldmark.chat._journal import Journal
     from fieldmark.chat._key import canonical, request_facts, request_key, settings_facts
+    from fieldmark.chat._local import LocalModel, local_model
     from fieldmark.chat._messages import (
         Answer,
         Message,
@@ -43,13 +46,22 @@ if TYPE_CHECKING:
     from fieldmark.chat._mock_server import MockServer
     from fieldmark.chat._model import ChatModel, chat_model, user_tables
     from fieldmark.chat._options import Options, Tally
-    from fieldmark.chat._pictures import PictureLimits, SentPicture, prepare
+    from fieldmark.chat._parse import Option, Parsed, parse
+    from fieldmark.chat._pictures import PictureLimits, SentPicture, Shelf, prepare
+    from fieldmark.chat._prompt import Built, build, parse_answer
+    from fieldmark.chat._prompt_ask import AskRules, make_question
+    from fieldmark.chat._prompt_pairs import draw_pairs
+    from fieldmark.chat._prompt_plan import FewShot, Limits, Prompts, limits_of, plan_prompts
+    from fieldmark.chat._prompt_question import Asking, Item, Question
     from fieldmark.chat._run import Line, ask_all, ask_now
     from fieldmark.chat._sender import Sender
 
 __all__ = [
     "Answer",
+    "AskRules",
+    "Asking",
     "Budget",
+    "Built",
     "Calibration",
     "Card",
     "ChatModel",
@@ -57,22 +69,31 @@ __all__ = [
     "Cost",
     "Estimate",
     "Estimator",
+    "FewShot",
+    "Item",
     "Journal",
+    "Limits",
     "Line",
+    "LocalModel",
     "Message",
     "MockScript",
     "MockServer",
+    "Option",
     "Options",
     "Outcome",
+    "Parsed",
     "Part",
     "Picture",
     "PictureLimits",
+    "Prompts",
     "Provider",
+    "Question",
     "Request",
     "Role",
     "Sender",
     "SentPicture",
     "Settings",
+    "Shelf",
     "Tables",
     "Tally",
     "Text",
@@ -81,12 +102,20 @@ __all__ = [
     "ask_all",
     "ask_now",
     "assistant",
+    "build",
     "calibrate",
     "canonical",
     "chat_model",
+    "draw_pairs",
     "estimate",
     "image_tokens",
+    "limits_of",
     "load_tables",
+    "local_model",
+    "make_question",
+    "parse",
+    "parse_answer",
+    "plan_prompts",
     "prepare",
     "price",
     "request_facts",
@@ -109,6 +138,7 @@ __getattr__ = exports(
         "_image_tokens": ("image_tokens", "text_tokens"),
         "_journal": ("Journal",),
         "_key": ("canonical", "request_facts", "request_key", "settings_facts"),
+        "_local": ("LocalModel", "local_model"),
         "_messages": (
             "Answer", "Message", "Outcome", "Part", "Picture", "Request", "Role", "Settings",
             "Text", "TokenChance", "Usage", "assistant", "system", "user",
@@ -117,7 +147,13 @@ __getattr__ = exports(
         "_mock_server": ("MockServer",),
         "_model": ("ChatModel", "chat_model", "user_tables"),
         "_options": ("Options", "Tally"),
-        "_pictures": ("PictureLimits", "SentPicture", "prepare"),
+        "_parse": ("Option", "Parsed", "parse"),
+        "_pictures": ("PictureLimits", "SentPicture", "Shelf", "prepare"),
+        "_prompt": ("Built", "build", "parse_answer",),
+        "_prompt_ask": ("AskRules", "make_question",),
+        "_prompt_pairs": ("draw_pairs",),
+        "_prompt_plan": ("FewShot", "Limits", "Prompts", "limits_of", "plan_prompts",),
+        "_prompt_question": ("Asking", "Item", "Question",),
         "_run": ("Line", "ask_all", "ask_now"),
         "_sender": ("Sender",),
     },

@@ -104,9 +104,9 @@ class Eyes:
         if not options and sight.wants_count:
             return (("", _count(truths, knows)),)
         options = options or [("", word) for word in (truths if knows else self._words)]
-        folded = {truth.casefold() for truth in truths}
-        right = [each for each in options if each[1].casefold() in folded]
-        wrong = [each for each in options if each[1].casefold() not in folded]
+        folded = {_folded(truth) for truth in truths}
+        right = [each for each in options if _folded(each[1]) in folded]
+        wrong = [each for each in options if _folded(each[1]) not in folded]
         if sight.wants_many:
             return tuple(right) if knows else _with_a_slip(options, right, script.seed, who)
         pool = (right if knows else wrong) or options if right else options
@@ -119,6 +119,11 @@ class Eyes:
             if whole.search(text):
                 yield word
                 text = whole.sub(" ", text)
+
+
+def _folded(name: str) -> str:
+    """Names are the same whatever their case, and with or without a last full stop."""
+    return name.casefold().rstrip(".")
 
 
 def see(body: Mapping[str, Any]) -> Sight:

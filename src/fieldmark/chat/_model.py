@@ -59,6 +59,11 @@ class ChatModel:
         return {**facts, "mock": canonical(dict(self.mock))} if self.mock else facts
 
     @property
+    def fingerprint(self) -> str:
+        """Stands for the model in a store."""
+        return draws.digest(canonical(self.address)).hex()
+
+    @property
     def picture_limits(self) -> PictureLimits:
         return PictureLimits(self.limit("max_image_px"), self.limit("max_image_bytes"))
 

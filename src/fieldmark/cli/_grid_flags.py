@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from fieldmark.cli._ask_flags import Ask, AskFlags
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.errors import UsageError
 
@@ -33,7 +34,7 @@ class GridFlags:
     probe: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """another classifier than the task's: ridge, svm, simpleshot, neighbours or file.py:Class"""
     n_train: _Ints = ()
-    """training images per part, -1 = all; several numbers are several runs"""
+    """training images, or examples shown, per part; -1 = all; several numbers are several runs"""
     n_test: _Ints = ()
     """test images per part, -1 = all"""
     sampling: Literal["task", "balanced", "uniform"] = "task"
@@ -44,6 +45,7 @@ class GridFlags:
     """draws per run"""
     force: bool = False
     """do finished runs again"""
+    ask: AskFlags = Ask()
     common: CommonFlags = Common()
 
 
@@ -85,6 +87,7 @@ def _flags_grid(args: GridFlags) -> Grid:
         seed=args.seed or (0,),
         repeats=(args.repeats,),
         probe=({"classifier": args.probe} if args.probe else {},),
+        ask=(args.ask.settings(),),
     )
     for name, value, expected in axes.problems():
         raise UsageError(f"--{name.replace('_', '-')} {value}: {expected}.")
@@ -98,6 +101,7 @@ def _refuse_mixing(args: GridFlags) -> None:
     names = ("model", "task", "probe", "n_train", "n_test", "seed", "repeats")
     given = [name for name in names if getattr(args, name) not in ((), "", None)]
     given += ["sampling"] if args.sampling != "task" else []
+    given += [name for name, _ in args.ask.settings()]
     if given:
         flag = given[0].replace("_", "-")
         raise UsageError(

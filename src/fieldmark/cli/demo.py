@@ -52,7 +52,7 @@ class Args:
 
 
 def run(args: Args) -> int:
-    from fieldmark.experiments import Axes, execute, make_jobs, make_plan
+    from fieldmark.experiments import Axes, How, execute, make_jobs, make_plan
     from fieldmark.progress import for_people
 
     began = time.monotonic()
@@ -69,7 +69,7 @@ def run(args: Args) -> int:
             [(name, "", "") for name in MODELS], [(name, "") for name in TASKS], Axes()
         )
         plan = make_plan(jobs, settings)
-        outcome = execute(plan, settings, progress, ["fieldmark", "demo"])
+        outcome = execute(plan, settings, progress, How(["fieldmark", "demo"]))
     end(plan, outcome)
     _show(settings.store)
     with for_people(args.common.quiet) as progress:

@@ -4,6 +4,7 @@ examples:
   fieldmark run grid.toml
   fieldmark run --model classical/colour --task beluga --data beluga=/data/beluga
   fieldmark run --model my_model.py:MyBackbone --task newt/behavior --n-train 10 30 -1
+  fieldmark run --model chat/openrouter/openai/gpt-4o-mini --task newt --n-train 0 3 --max-usd 5
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Args = GridFlags
 
 
 def run(args: Args) -> int:
-    from fieldmark.experiments import execute, make_plan
+    from fieldmark.experiments import How, execute, make_plan
     from fieldmark.progress import for_people
 
     grid, settings = read_jobs(args)
@@ -28,12 +29,16 @@ def run(args: Args) -> int:
     if not args.common.quiet:
         for note in (*grid.notes, *skips(plan)):
             talk(note)
+    command = ["fieldmark", *sys.argv[1:]]
+    how = How(command, args.force, args.ask.sending(), args.ask.budget())
     with for_people(args.common.quiet) as progress:
-        outcome = execute(plan, settings, progress, ["fieldmark", *sys.argv[1:]], args.force)
+        outcome = execute(plan, settings, progress, how)
     n_before = sum(each.status == "done" for each in plan.jobs)
     if not args.common.quiet and (outcome.n_done or n_before):
         done = counted(outcome.n_done, "run")
         talk(f"{done} finished, {n_before} done before: {settings.store}")
+        if how.budget.spent_tokens:
+            talk(f"spent: {how.budget.words}")
         talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
     end(plan, outcome, args.common.debug)
     return 0

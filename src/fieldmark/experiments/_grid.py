@@ -16,6 +16,7 @@ from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems
 from fieldmark.experiments._schema import NO_EFFECT, Experiment, ModelTable, NewtFilters
 from fieldmark.locate import Located, read_toml, validate
+from fieldmark.models import protocol_of
 from fieldmark.probes import load_probe
 from fieldmark.protocols import Draw, Selection, task_problems
 from fieldmark.registry import is_file_reference, resolve_reference
@@ -143,10 +144,9 @@ def make_jobs(
             continue
         loaded.append((name, task))
         problems.extend(task_problems(task) or _probe_problems(task, axes))
-    for name, protocol, where in models:
+    for name, _, where in models:
         try:
-            if protocol != "ask":
-                _check_model(name)
+            _check_model(name)
         except FieldmarkError as error:
             problems.append(f"{where}  {error}" if where else str(error))
     if problems:
@@ -155,8 +155,8 @@ def make_jobs(
     for model, protocol, _ in models:
         for name, task in loaded:
             wanted = select(name, (filters or {}).get(task.task), axes.origin)
-            for each in _protocols(protocol, task):
-                jobs.extend(_cells(model, name, task, each, axes, wanted))
+            how = protocol or protocol_of(model)
+            jobs.extend(_cells(model, name, task, how, axes, wanted))
     return tuple({repr(job): job for job in jobs}.values())
 
 
@@ -200,10 +200,6 @@ def select(
     )
 
 
-def _protocols(protocol: str, task: Task) -> tuple[str, ...]:
-    return (protocol,) if protocol else (task.protocols or ("probe",))
-
-
 def _cells(
     model: str, name: str, task: Task, protocol: str, axes: Axes, selection: Selection
 ) -> Iterable[Job]:
@@ -212,13 +208,14 @@ def _cells(
     for n_train, n_test, sampling, seed, repeats, probe, settings in itertools.product(
         axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats, probes, ask
     ):
+        own = 0 if protocol == "ask" else task.n_train
         draw = Draw(
-            n_train=task.n_train if n_train is None else n_train,
-            shots=task.shots if n_train is None else 0,
+            n_train=own if n_train is None else n_train,
+            shots=task.shots if n_train is None and protocol == "probe" else 0,
             n_test=task.n_test if n_test is None else n_test,
             sampling=sampling or task.sampling,
             seed=seed,
-            repeats=repeats or task.repeats,
+            repeats=repeats or (1 if protocol == "ask" else task.repeats),
         )
         yield Job(
             model, name, with_probe(task, probe, axes.origin), protocol, draw, selection, settings
@@ -287,7 +284,7 @@ def _axis_values(key: str, value: Any) -> list[Any]:
 
 
 def _ask_axis(experiment: Experiment) -> list[tuple[tuple[str, Any], ...]]:
-    names = ("temp", "prompting", "cot_enabled")
+    names = ("temp", "prompting", "cot_enabled", "circular", "shared_prefix", "json_answers")
     chosen = [(name, getattr(experiment, name)) for name in names if getattr(experiment, name)]
     values = [[(name, each) for each in options] for name, options in chosen]
     return [tuple(each) for each in itertools.product(*values)]

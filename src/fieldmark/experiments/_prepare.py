@@ -116,6 +116,8 @@ def _spec(job: Job, parts: list[PartItems]) -> RunSpec:
         block = job.task.probe.model_dump(mode="json")
         settings["probe"] = block | {"classifier": _portable(classifier)}
         method = f"probe/{short_name(classifier)}"
+    if job.protocol == "ask" and job.task.ask is not None:
+        settings["ask"] = job.task.ask.model_dump(mode="json", exclude_defaults=True)
     if draw.shots:
         settings["shots"] = draw.shots
     if job.task.test == "rest":

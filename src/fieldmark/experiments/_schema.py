@@ -98,6 +98,9 @@ class Experiment(_Strict):
     temp: Annotated[list[float], BeforeValidator(_as_list)] | None = None
     prompting: Annotated[list[Literal["single", "multi"]], BeforeValidator(_as_list)] | None = None
     cot_enabled: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
+    circular: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
+    shared_prefix: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
+    json_answers: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
 
     # Accepted for the sake of existing files; `NO_EFFECT` says so to the user.
     debug: Any = None

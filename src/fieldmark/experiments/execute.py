@@ -11,16 +11,25 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fieldmark.chat import Budget, ChatModel, Options
 from fieldmark.embed import EmbedOptions, speed_of
 from fieldmark.errors import FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.plan import Plan, Planned
-from fieldmark.models import Backbone, load_model
+from fieldmark.models import Backbone, load_chat_model, load_model
 from fieldmark.progress import Progress
-from fieldmark.protocols import PROTOCOLS, PartPredictions, recorded_kinds, score_run
+from fieldmark.protocols import (
+    PROTOCOLS,
+    AskOptions,
+    AskSettings,
+    PartPredictions,
+    asking_scores,
+    recorded_kinds,
+    score_run,
+)
 from fieldmark.settings import Settings
 from fieldmark.store import PartResult, Predictions, Store, reproduction_record
 
@@ -36,6 +45,20 @@ class Failure:
     exit_code: int
     trace: str = ""
     """where in the code it happened"""
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a plan is carried out; none of it changes an answer."""
+
+    command: Sequence[str] = ()
+    """what to type to do it again"""
+    force: bool = False
+    """do finished runs again"""
+    sending: Options = Options()
+    """how requests are sent"""
+    budget: Budget = field(default_factory=Budget)
+    """one for all runs together"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +83,25 @@ def execute(
     plan: Plan,
     settings: Settings,
     progress: Progress,
-    command: Sequence[str] = (),
-    force: bool = False,
+    how: How | None = None,
 ) -> Outcome:
     """Runs what the plan says is to run. A store that cannot be written stops everything."""
-    n_done = 0
+    n_done, how = 0, how or How()
     failures: list[Failure] = []
     with Store.open(settings.store) as store:
         for model_name, jobs in _by_model(plan.to_run):
-            loaded: Backbone | None = None
+            loaded: Backbone | ChatModel | None = None
             for planned in jobs:
                 number = n_done + len(failures) + 1
                 progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
                 try:
-                    loaded = loaded or load_model(
-                        model_name,
-                        device=settings.device,
-                        precision=settings.precision,
-                        offline=settings.offline,
-                    )
-                    ran = run_one(planned, loaded, store, settings, progress, command, force)
+                    loaded = loaded or _load(model_name, planned.job.protocol, settings)
+                    ran = run_one(planned, loaded, store, settings, progress, how)
                     n_done += ran
                 except StoreError:
                     raise
                 except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
-                    failures.append(_keep_failure(planned, error, store, command))
+                    failures.append(_keep_failure(planned, error, store, how.command))
                     if len(plan.jobs) > 1:
                         progress.say(f"    failed: {failures[-1].error}")
     return Outcome(n_done, tuple(failures))
@@ -92,12 +109,11 @@ def execute(
 
 def run_one(
     planned: Planned,
-    model: Backbone,
+    model: Backbone | ChatModel,
     store: Store,
     settings: Settings,
     progress: Progress,
-    command: Sequence[str] = (),
-    force: bool = False,
+    how: How,
 ) -> bool:
     """One run from where it stands to its scores; False when another process is on it."""
     prepared = planned.prepared
@@ -107,18 +123,17 @@ def run_one(
         if not is_mine:
             progress.say("    another process is on it: left to that one")
             return False
-        if force or planned.is_redo:
+        if how.force or planned.is_redo:
             store.drop_run(spec.key)
-        run = store.begin_run(spec, _record(job, command), fingerprint=model.fingerprint)
+        record = _record(job, how.command)
+        run = store.begin_run(spec, record, fingerprint=model.fingerprint)
         have = {(each.part, each.repeat) for each in store.finished_parts(run)}
         missing = [
             part
             for part in prepared.parts
             if any((part.name, repeat) not in have for repeat in range(job.draw.repeats))
         ]
-        options = EmbedOptions(
-            settings.cache, settings.threads, settings.batch_size, settings.bad_images
-        )
+        options = _options(job, settings, how)
         protocol = PROTOCOLS.get(job.protocol)
         if missing:
             for answers in protocol.run(
@@ -127,9 +142,27 @@ def run_one(
                 facts = answers.notes | _facts(model, settings)
                 _write(store, run, replace(answers, notes=facts), have)
         kinds = recorded_kinds(store.finished_parts(run))
-        scores = score_run(job.task, prepared.parts, store.predictions(run), kinds)
+        stored = store.predictions(run)
+        scores = score_run(job.task, prepared.parts, stored, kinds)
+        if job.protocol == "ask":
+            scores += asking_scores(stored, store.finished_parts(run))
         store.finish_run(run, scores)
     return True
+
+
+def _load(name: str, protocol: str, settings: Settings) -> Backbone | ChatModel:
+    load = load_chat_model if protocol == "ask" else load_model
+    model: Backbone | ChatModel = load(
+        name, device=settings.device, precision=settings.precision, offline=settings.offline
+    )
+    return model
+
+
+def _options(job: Job, settings: Settings, how: How) -> EmbedOptions | AskOptions:
+    if job.protocol == "ask":
+        own = AskSettings.of(dict(job.ask))
+        return AskOptions(settings.results / "journal", own, how.sending, how.budget)
+    return EmbedOptions(settings.cache, settings.threads, settings.batch_size, settings.bad_images)
 
 
 def _write(store: Store, run: int, answers: PartPredictions, have: set[tuple[str, int]]) -> None:
@@ -145,6 +178,8 @@ def _write(store: Store, run: int, answers: PartPredictions, have: set[tuple[str
                     predictions=frame["prediction"].to_list(),
                     scores=frame["score"].to_list(),
                     units=frame["unit"].to_list(),
+                    outcomes=frame["outcome"].to_list() if "outcome" in frame.columns else None,
+                    infos=frame["info"].to_list() if "info" in frame.columns else None,
                 ),
                 part=answers.part,
                 repeat=repeat,
@@ -155,7 +190,7 @@ def _write(store: Store, run: int, answers: PartPredictions, have: set[tuple[str
         )
 
 
-def _facts(model: Backbone, settings: Settings) -> dict[str, float]:
+def _facts(model: Backbone | ChatModel, settings: Settings) -> dict[str, float]:
     """What plots want to know of a model, as far as it is known: its size and its speed."""
     speed = speed_of(settings.cache, model.fingerprint)
     module = getattr(model, "module", None)

@@ -19,8 +19,10 @@ from fieldmark.models._backbone import Backbone, Checkpoint, DualEncoder, Featur
 from fieldmark.models._load import (
     families,
     known_models,
+    load_chat_model,
     load_model,
     model_identity,
+    protocol_of,
     register_model,
 )
 from fieldmark.models._transform import Recipe
@@ -37,8 +39,10 @@ __all__ = [
     "TorchBackbone",
     "families",
     "known_models",
+    "load_chat_model",
     "load_model",
     "model_identity",
+    "protocol_of",
     "register_model",
 ]
 

@@ -82,6 +82,22 @@ def load_model(
     return backbone
 
 
+def protocol_of(name: str) -> str:
+    """How a model is asked: chat models by `ask`, everything else by `probe`. Loads nothing."""
+    parsed = parse_name(name)
+    if parsed.is_file or parsed.base in REGISTRY.added or parsed.family not in families():
+        return "probe"
+    return str(getattr(REGISTRY.get(parsed.family), "PROTOCOL", "probe"))
+
+
+def load_chat_model(
+    name: str, *, device: str = "auto", precision: str = "auto", offline: bool = False
+) -> Any:
+    """A model that answers messages: `chat/PROVIDER/MODEL` or `hf-chat/REPO`."""
+    parsed = parse_name(name)
+    return _family(parsed).load(Request(parsed, device, precision, offline))
+
+
 def _build(request: Request) -> Backbone:
     from fieldmark.models import _user
 
@@ -113,7 +129,10 @@ def _family(name: ModelName) -> Any:
             f"model {name.text!r} names a family only: expected {name.family}/CHECKPOINT{example}. "
             f"`fieldmark models {name.family}` lists those known."
         )
-    check_options(name, getattr(entry, "OPTIONS", ()))
+    if not hasattr(entry, "check_name"):
+        check_options(name, getattr(entry, "OPTIONS", ()))
+    else:
+        entry.check_name(name.text)
     if hasattr(entry, "check_checkpoint"):
         entry.check_checkpoint(name.checkpoint)
     return entry

@@ -1,6 +1,8 @@
 """Protocols: how a model is asked a task. One file each."""
 
 from fieldmark.protocols._answers import arrange, recorded_kinds
+from fieldmark.protocols._ask_options import AskOptions, AskSettings
+from fieldmark.protocols._ask_scores import asking_scores
 from fieldmark.protocols._check import task_problems
 from fieldmark.protocols._items import (
     Draw,
@@ -19,12 +21,15 @@ PROTOCOLS = Registry("protocol", "fieldmark.protocols", "fieldmark tasks --help"
 
 __all__ = [
     "PROTOCOLS",
+    "AskOptions",
+    "AskSettings",
     "Draw",
     "PartItems",
     "PartPredictions",
     "Scoring",
     "Selection",
     "arrange",
+    "asking_scores",
     "check_part",
     "content_of",
     "items_of",

@@ -62,10 +62,15 @@ def _signed(rows: pl.DataFrame, answers: Sequence[str]) -> pl.DataFrame:
     return rows.with_columns(
         pl.col("target").is_in(YES).cast(pl.Int64),
         *(
-            pl.when(pl.col(each).is_in(YES)).then(score).otherwise(-pl.col(score)).alias(each)
+            pl.when(pl.col(each).is_in(YES)).then(_sure(score)).otherwise(-_sure(score)).alias(each)
             for each, score in by_name.items()
         ),
     )
+
+
+def _sure(column: str) -> pl.Expr:
+    """A model that does not say how sure it is, is sure."""
+    return pl.col(column).fill_nan(None).fill_null(1.0)
 
 
 def _whole(rows: pl.DataFrame, answers: Sequence[str]) -> pl.DataFrame:

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
         register_task,
         task_files,
     )
-    from fieldmark.tasks._schema import Filter, Part, ProbeBlock, Task, is_match
+    from fieldmark.tasks._schema import AskBlock, Filter, Part, ProbeBlock, Task, is_match
 
 __all__ = [
+    "AskBlock",
     "Filter",
     "Part",
     "ProbeBlock",
@@ -48,6 +49,6 @@ __getattr__ = exports(
             "register_task",
             "task_files",
         ),
-        "_schema": ("Filter", "Part", "ProbeBlock", "Task", "is_match"),
+        "_schema": ("AskBlock", "Filter", "Part", "ProbeBlock", "Task", "is_match"),
     },
 )

@@ -1,0 +1,227 @@
+"""Which model on this machine does a name mean, and how is it asked?
+
+    hf-chat/Qwen/Qwen2.5-VL-7B-Instruct            a repository of the Hugging Face hub
+    hf-chat/llava-hf/llava-1.5-7b-hf@a272c74       one revision of it
+    hf-chat/models/mine?context=8192               a folder
+
+Any image-text model that transformers has code for and that brings a chat template. In float32 an
+answer depends neither on batch size nor on order; in bf16 and fp16 the batch decides which kernels
+run, and with them the last digits: a greedy answer can turn where two tokens are all but equally
+likely. Importing this file loads no torch; making a model does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fieldmark import draws
+from fieldmark.chat._key import canonical
+from fieldmark.chat._local_files import find_folder, fingerprint
+from fieldmark.chat._messages import DEFAULT_SETTINGS, Answer, Message, Request, Settings
+from fieldmark.chat._options import OnAnswer, Tally, ignore
+from fieldmark.errors import MissingExtra, UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.chat._cards import Card, Lack
+    from fieldmark.chat._journal import Journal
+    from fieldmark.chat._local_engine import Engine
+    from fieldmark.chat._pictures import PictureLimits
+
+FAMILY = "hf-chat"
+OPTIONS = {
+    "context": "tokens of prompt and answer together; else what the model's configuration says",
+    "max_tokens": "room for the answer",
+    "max_image_px": "longest side: larger pictures are shrunk before the model's own processor",
+}
+LACKS: tuple[Lack, ...] = ("schema", "reasoning_effort")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalModel:
+    """An image-text model of transformers on this machine."""
+
+    name: str
+    """as the user wrote it"""
+    id: str
+    """the name without family and options"""
+    engine: Engine
+    fingerprint: str
+    """of weights, configuration, tokeniser, processor and template, by their files' bytes"""
+    context: int | None
+    """tokens of prompt and answer together"""
+    max_tokens: int | None = None
+    max_image_px: int | None = None
+
+    @property
+    def address(self) -> dict[str, str]:
+        """What the journal's key knows the model by: not where its files lie."""
+        facts = {"provider": FAMILY, "model": self.fingerprint, "precision": self.engine.precision}
+        px = self.max_image_px
+        return facts if px is None else {**facts, "max_image_px": str(px)}
+
+    @property
+    def backend(self) -> str:
+        """What ran it, for the record."""
+        import torch
+        import transformers
+
+        versions = f"transformers {transformers.__version__}, torch {torch.__version__}"
+        return f"{self.engine.precision} on {self.engine.device.type}, {versions}"
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        return LACKS
+
+    @property
+    def picture_limits(self) -> PictureLimits:
+        from fieldmark.chat._pictures import PictureLimits
+
+        return PictureLimits(self.max_image_px)
+
+    @property
+    def card(self) -> Card:
+        """For those who plan: context and prices, which are known to be 0."""
+        from fieldmark.chat._cards import Card
+
+        return Card(
+            provider=FAMILY, id=self.id, context=self.context, max_image_px=self.max_image_px,
+            usd_in=0.0, usd_out=0.0, lacks=LACKS,
+        )  # fmt: skip
+
+    def limit(self, name: str) -> int | None:
+        """A limit of the model: max_images, max_request_bytes, …; None = none is known."""
+        found: int | None = getattr(self.card, name)
+        return found
+
+    def can(self, setting: str) -> bool:
+        """Does the model take this setting: schema, logprobs, seed, …?"""
+        return setting not in LACKS
+
+    def settings(self, settings: Settings) -> Settings:
+        """The settings with the room for the answer that the name asks for."""
+        if self.max_tokens is None:
+            return settings
+        return dataclasses.replace(settings, max_output_tokens=self.max_tokens)
+
+    def prepared(self, request: Request) -> Request:
+        """The request as it is asked and journalled."""
+        if self.max_tokens is None:
+            return request
+        return dataclasses.replace(request, settings=self.settings(request.settings))
+
+    def journal_folder(self, root: Path) -> Path:
+        """Where the answers of this model are kept under a folder of results or of the cache."""
+        readable = re.sub(r"[^A-Za-z0-9.-]+", "-", self.id).strip("-.") or "model"
+        mark = draws.digest(canonical(self.address)).hex()[:8]
+        return root / "answers" / FAMILY / f"{readable[-80:]}-{mark}"
+
+    def ask_all(
+        self,
+        requests: Iterable[Request],
+        on_answer: OnAnswer = ignore,
+        journal: Journal | None = None,
+        batch_size: int | None = None,
+    ) -> Tally:
+        """Asks every request and calls `on_answer(request, answer)` as answers come, in no order.
+
+        Answers in the journal are given without asking. A prompt that the model cannot take fails
+        alone; `ModelError` when too many do. A batch that does not fit into memory is halved.
+        """
+        from fieldmark.chat._local_run import Run
+
+        size = self.engine.batch_size if batch_size is None else batch_size
+        return Run(self, on_answer, journal, size).ask(requests)
+
+    def answer(self, messages: Iterable[Message], settings: Settings = DEFAULT_SETTINGS) -> Answer:
+        """Asks one question now; for many, `ask_all` is faster and keeps a journal."""
+        answers: list[Answer] = []
+        request = Request("question", tuple(messages), settings)
+        self.ask_all([request], lambda _, answer: answers.append(answer))
+        return answers[0]
+
+    def score(self, messages: Sequence[Message], continuations: Sequence[str]) -> list[float]:
+        """Summed log-probability of each continuation as the answer to the messages.
+
+        A continuation is split into tokens by itself: models whose answers begin with a space want
+        it given with one. Divide by its length to compare long with short ones.
+        """
+        return self.score_all([(messages, continuations)])[0]
+
+    def score_all(
+        self,
+        items: Iterable[tuple[Sequence[Message], Sequence[str]]],
+        batch_size: int | None = None,
+    ) -> list[list[float]]:
+        """`score` of many, batched over messages and continuations."""
+        from fieldmark.chat._local_score import score_prompts
+
+        prompts = [(self.engine.render(messages), tuple(each)) for messages, each in items]
+        size = self.engine.batch_size if batch_size is None else batch_size
+        return score_prompts(self.engine, prompts, size, self.context)
+
+    def count_tokens(self, messages: Sequence[Message]) -> int:
+        """Tokens of a prompt, pictures included, as the model will read them."""
+        inputs = self.engine.encode([self.engine.render(messages)], "left")
+        return int(inputs["attention_mask"].sum())
+
+
+def local_model(
+    name: str, device: str = "auto", precision: str = "auto", offline: bool = False
+) -> LocalModel:
+    """The model a name means, ready to be asked; its weights are read when they are first needed.
+
+    `device`: auto (cuda, else mps, else cpu), cpu, cuda, cuda:1, mps. `precision`: auto (bf16 on
+    cuda, float32 elsewhere), float32, bf16, fp16. `offline` forbids fetching files.
+    """
+    place, options = _take_apart(name)
+    for package in ("torch", "transformers"):
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise MissingExtra(f"model {name!r}", "vision", package) from error
+    from fieldmark.chat._local_device import choose_device, choose_precision
+    from fieldmark.chat._local_engine import Engine
+    from fieldmark.chat._local_pictures import Album
+
+    chosen = choose_device(device)
+    long_px = _whole(name, options, "max_image_px")
+    context, room = _whole(name, options, "context"), _whole(name, options, "max_tokens")
+    folder = find_folder(name, place, offline)
+    engine = Engine(name, folder, chosen, choose_precision(precision, chosen), Album(long_px))
+    return LocalModel(
+        name, place, engine, fingerprint(folder), context or engine.context, room, long_px
+    )
+
+
+def _take_apart(name: str) -> tuple[str, dict[str, str]]:
+    base, mark, tail = name.partition("?")
+    family, _, place = base.partition("/")
+    if family != FAMILY or not place or (mark and not tail):
+        raise UsageError(
+            f"model {name!r} cannot be read: expected {FAMILY}/REPO_OR_FOLDER, "
+            f"for example {FAMILY}/Qwen/Qwen2.5-VL-7B-Instruct."
+        )
+    options: dict[str, str] = {}
+    for part in tail.split("&") if tail else []:
+        key, equals, value = part.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"model {name!r}: option {part!r} cannot be read, expected key=value.")
+        if key in options:
+            raise UsageError(f"model {name!r}: option {key!r} stands twice, keep one.")
+        if key not in OPTIONS:
+            raise UnknownName(f"model {name!r} takes {', '.join(OPTIONS)}: option", key, OPTIONS)
+        options[key] = value
+    return place, options
+
+
+def _whole(name: str, options: Mapping[str, str], key: str) -> int | None:
+    value = options.get(key)
+    if value is not None and not (value.isascii() and value.isdigit() and int(value) > 0):
+        raise UsageError(f"model {name!r}: {key}={value}, expected a whole number above 0.")
+    return None if value is None else int(value)

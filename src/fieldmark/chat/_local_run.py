@@ -1,0 +1,143 @@
+"""How are many questions put to a local model, and kept?
+
+As with a model behind an address: what the journal holds is not asked again, every answer is
+written to it as its batch ends, failures are neither kept nor scored, and too many stop the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fieldmark.chat._journal import Journal
+from fieldmark.chat._key import canonical, request_key, settings_facts
+from fieldmark.chat._local_batch import Batches
+from fieldmark.chat._local_generate import Written, write
+from fieldmark.chat._local_prompt import Prompt
+from fieldmark.chat._messages import Answer, Request, Usage
+from fieldmark.chat._options import DEFAULT, OnAnswer, Tally
+from fieldmark.errors import DataError, ModelError
+
+if TYPE_CHECKING:
+    from fieldmark.chat._local import LocalModel
+
+BATCHES_AHEAD = 8
+"""requests are looked at so many batches at a time, so that those of like length go together"""
+
+
+@dataclass(slots=True)
+class Question:
+    """A prompt and all requests that ask just it."""
+
+    prompt: Prompt
+    key: str
+    requests: list[Request]
+
+
+class Run:
+    def __init__(
+        self, model: LocalModel, on_answer: OnAnswer, journal: Journal | None, batch_size: int
+    ) -> None:
+        self.model, self.on_answer, self.journal = model, on_answer, journal
+        self.batches = Batches(batch_size, model.engine.device)
+        self.tally = Tally()
+
+    def ask(self, requests: Iterable[Request]) -> Tally:
+        coming = iter(requests)
+        while window := list(itertools.islice(coming, BATCHES_AHEAD * self.batches.size)):
+            questions = self._open(window)
+            for group in _alike(questions):
+                self._ask_group(group)
+        return self.tally
+
+    def _open(self, window: Iterable[Request]) -> list[Question]:
+        """What is left to ask after the journal; unreadable pictures and prompts fail here."""
+        questions: dict[str, Question] = {}
+        for request in window:
+            request = self.model.prepared(request)
+            try:
+                pictures = [self.model.engine.album.identify(each) for each in request.pictures]
+                prompt = self.model.engine.render(request.messages)
+            except DataError as error:
+                self._give(request, Answer("failed", error=str(error), attempts=0))
+                continue
+            key = request_key(request, pictures, self.model.address)
+            kept = self.journal.get(key) if self.journal is not None else None
+            if kept is not None:
+                self._give(request, kept)
+            elif key in questions:
+                questions[key].requests.append(request)
+            else:
+                questions[key] = Question(prompt, key, [request])
+        return list(questions.values())
+
+    def _ask_group(self, group: Sequence[Question]) -> None:
+        settings, room = group[0].requests[0].settings, self.model.context
+
+        def work(batch: Sequence[Question]) -> list[Answer]:
+            start = time.monotonic()
+            prompts, seeds = [each.prompt for each in batch], [each.key for each in batch]
+            written = write(self.model.engine, prompts, settings, seeds, room)
+            taken = time.monotonic() - start
+            self.tally.peak_in_flight = max(self.tally.peak_in_flight, len(batch))
+            return [self._answer(each, taken) for each in written]
+
+        for question, answer in self.batches.run(group, work, _failed):
+            self.tally.n_attempts += 1
+            answer = dataclasses.replace(answer, key=question.key)
+            first, *others = question.requests
+            if self.journal is not None and answer.is_answer:
+                self.journal.add(question.key, first, answer)
+            self._give(first, answer)
+            for twin in others:
+                self._give(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
+
+    def _answer(self, written: Written, taken_s: float) -> Answer:
+        return Answer(
+            "ok" if written.is_ended else "length",
+            text=written.text,
+            finish_reason="stop" if written.is_ended else "length",
+            usage=Usage(written.tokens_in, written.tokens_out),
+            usd=0.0,
+            model=self.model.id,
+            fingerprint=self.model.backend,
+            latency_s=taken_s,
+            logprobs=written.logprobs,
+        )
+
+    def _give(self, request: Request, answer: Answer) -> None:
+        self.tally.add(answer)
+        self.on_answer(request, answer)
+        n_failed, in_a_row = self.tally.outcomes.get("failed", 0), self.tally.failures_in_a_row
+        if in_a_row >= DEFAULT.max_failures_in_a_row or n_failed > DEFAULT.max_failures:
+            how = (
+                f"{in_a_row} requests in a row" if in_a_row == n_failed else f"{n_failed} requests"
+            )
+            last = self.tally.last_error.rstrip(".")
+            again = "run the same command again to go on" if self.journal else "nothing is kept"
+            raise ModelError(
+                f"model {self.model.name!r}: {how} failed, the last: {last}. "
+                f"{self.tally.n - n_failed:,} answers came before; {again}."
+            )
+
+
+def _failed(_question: Question, reason: str) -> Answer:
+    return Answer("failed", error=reason)
+
+
+def _alike(questions: Iterable[Question]) -> Iterator[list[Question]]:
+    """Groups with the same settings, with or without pictures, the long prompts first: what does
+    not fit into memory shows early.
+    """
+    ordered = sorted(questions, key=lambda each: (_kind(each), each.prompt.size), reverse=True)
+    for _, group in itertools.groupby(ordered, key=_kind):
+        yield list(group)
+
+
+def _kind(question: Question) -> tuple[str, bool]:
+    settings = question.requests[0].settings
+    return canonical(settings_facts(settings)), bool(question.prompt.pictures)

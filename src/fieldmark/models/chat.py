@@ -1,0 +1,54 @@
+"""Multimodal language models behind an HTTP endpoint: `chat/PROVIDER/MODEL`.
+
+    chat/openrouter/openai/gpt-4o-mini      any OpenAI-compatible endpoint; keys from environment
+    chat/vllm/Qwen/Qwen2.5-VL-7B-Instruct?base_url=http://gpu7:8000/v1
+    chat/mock/wren?skill=0.8                answers from this process, without network or key
+
+What is known of them stands in `chat/models.toml`; `[[chat_models]]` in `fieldmark.toml` adds.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fieldmark.models._backbone import Checkpoint
+
+if TYPE_CHECKING:
+    from fieldmark.chat import ChatModel
+    from fieldmark.models._name import Request
+
+PROTOCOL = "ask"
+SUMMARY = "multimodal language models over HTTP"
+
+
+def _checkpoints() -> tuple[Checkpoint, ...]:
+    """The rows of the table, without checking them: lists must be quick."""
+    path = Path(__file__).parents[1] / "chat" / "models.toml"
+    rows = tomllib.loads(path.read_text(encoding="utf-8"))["chat_models"]
+    return (
+        *(
+            Checkpoint(
+                f"{row['provider']}/{row['id']}", title=row.get("title", ""), source=row["source"]
+            )
+            for row in rows
+        ),
+        Checkpoint("mock/wren", title="a mock that sees synthetic images", licence="MIT"),
+    )
+
+
+CHECKPOINTS = _checkpoints()
+
+
+def check_name(name: str) -> None:
+    """Refuses a provider or an option nobody knows; needs no key and no network."""
+    from fieldmark.chat import chat_model, user_tables
+
+    chat_model(name, user_tables(Path.cwd()))
+
+
+def load(request: Request) -> ChatModel:
+    from fieldmark.chat import chat_model, user_tables
+
+    return chat_model(request.name.text, user_tables(Path.cwd()))

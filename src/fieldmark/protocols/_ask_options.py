@@ -1,0 +1,72 @@
+"""What may a run set about how a chat model is asked?
+
+What changes answers is part of a run's settings (`AskSettings`); how requests are sent, what they
+may cost and where answers are kept is not (`AskOptions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from fieldmark.chat import Asking, Budget, Options, Settings
+from fieldmark.errors import UsageError, closest
+
+Layout = Literal["single", "multi"]
+ROOM = 256
+ROOM_TO_THINK = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class AskSettings:
+    """Keys of an experiment file, and flags."""
+
+    temp: float = 0.0
+    prompting: Layout = "single"
+    """examples in one message, or each as a question and its answer"""
+    cot_enabled: bool = False
+    """reasons first, the answer last"""
+    circular: bool = False
+    """every turn of the options is asked; right means right in all of them"""
+    shared_prefix: bool = False
+    """the same examples for all items, byte for byte, for prompt caches"""
+    json_answers: bool = False
+    """the answer as a JSON object, with its schema where the endpoint takes one"""
+    system: str = ""
+    frames: int = 8
+    """of a clip; 0 = all"""
+    max_output_tokens: int = 0
+    """room for the answer; 0 = 256, with reasons 2,048"""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> AskSettings:
+        known = list(cls.__dataclass_fields__)
+        for name in given:
+            if name not in known:
+                near = closest(name, known, most=1)
+                hint = f" Did you mean {near[0]!r}?" if near else ""
+                raise UsageError(
+                    f"{name!r} is no setting of `ask`.{hint} It has {', '.join(known)}."
+                )
+        return cls(**given)
+
+    def asking(self, seed: int) -> Asking:
+        layout: Literal["single_turn", "multi_turn"]
+        layout = "multi_turn" if self.prompting == "multi" else "single_turn"
+        return Asking(seed, self.cot_enabled, self.system, self.json_answers, layout, self.frames)
+
+    def sending(self, seed: int, schema: Mapping[str, Any] | None) -> Settings:
+        room = self.max_output_tokens or (ROOM_TO_THINK if self.cot_enabled else ROOM)
+        return Settings(temperature=self.temp, seed=seed, max_output_tokens=room, schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class AskOptions:
+    """How requests are sent, what they may cost, and where answers are kept."""
+
+    journal: Path
+    settings: AskSettings = AskSettings()
+    sending: Options = Options()
+    budget: Budget = field(default_factory=Budget)

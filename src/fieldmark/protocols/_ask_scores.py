@@ -1,0 +1,52 @@
+"""What stands beside the score of a chat model: what it cost, and what could not be scored?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from fieldmark.stats import wilson
+from fieldmark.store import OK, PartRecord, Score
+
+
+def asking_scores(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
+    """usd_per_answer (where every price is known) and the rates of answers that were not scored."""
+    outcomes = predictions["outcome"]
+    n, n_failed = len(outcomes), int((outcomes == "failed").sum())
+    n_answered = n - n_failed
+    scores = [
+        _rate("failure_rate", n_failed, n, is_good=False),
+        _rate("refusal_rate", int((outcomes == "refused").sum()), n_answered, is_good=False),
+        _rate("parse_success_rate", int((outcomes == OK).sum()), n_answered, is_good=True),
+    ]
+    usd = [(part.info or {}).get("usd", 0.0) for part in parts]
+    if n_answered and None not in usd:
+        value = sum(float(each) for each in usd) / n_answered
+        scores.append(
+            Score(
+                "usd_per_answer",
+                value,
+                n=n_answered,
+                method="paid",
+                higher_is_better=False,
+                is_fraction=False,
+            )
+        )
+    return scores
+
+
+def _rate(name: str, n_hit: int, n: int, is_good: bool) -> Score:
+    if not n:
+        return Score(name, float("nan"), n=0, higher_is_better=is_good)
+    found = wilson(n_hit, n)
+    return Score(
+        name,
+        n_hit / n,
+        low=found.low,
+        high=found.high,
+        n=n,
+        n_units=n,
+        method=found.method,
+        higher_is_better=is_good,
+    )

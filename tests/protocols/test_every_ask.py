@@ -1,0 +1,75 @@
+"""Every task with an `ask:` block is asked end to end, of a mock model that sees made data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from fieldmark.data import load_dataset
+from fieldmark.data.world import World
+from fieldmark.experiments import evaluate
+from fieldmark.settings import Settings
+from fieldmark.tasks import load_task, task_files
+
+pytestmark = pytest.mark.slow
+
+SIZES = {"newt": 1312, "beluga": 60, "world": 300, "fishnet": 90, "fishvista": 90, "ecdysis": 90}
+PARTS = {"newt": "newt/ml_age_bald_eagle,ml_tag_egg"}
+NAMES = [name for name in sorted(task_files()) if load_task(name).ask is not None]
+SEEING, GUESSING = "chat/mock/wren?skill=1", "chat/mock/owl?skill=0"
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    folder = tmp_path_factory.mktemp("every-ask")
+    return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
+
+
+@pytest.fixture(scope="module")
+def root(settings: Settings):  # type: ignore[no-untyped-def]
+    def make(dataset: str) -> Path:
+        folder = settings.root_of(dataset)
+        if not folder.exists():
+            load_dataset(dataset).make(folder, World(), SIZES.get(dataset, 200))
+        return folder
+
+    return make
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("n_train", [0, 3])
+def test_a_model_that_sees_is_right_and_one_that_does_not_is_wrong(
+    name: str,
+    n_train: int,
+    settings: Settings,
+    root,  # type: ignore[no-untyped-def]
+) -> None:
+    task = load_task(name)
+    assert task.ask is not None
+    if task.ask.kind == "same" and n_train:
+        pytest.skip("pairs are asked without examples")
+    root(task.dataset)
+    how = {"settings": settings, "n_test": 8, "n_train": n_train}
+    asked = PARTS.get(name, name)
+    good, poor = (evaluate(model, asked, **how) for model in (SEEING, GUESSING))
+    rows = good.predictions
+    assert set(rows["outcome"]) == {"ok"}
+    assert (rows["prediction"] == rows["target"]).all()
+    best = 0.0 if not good.score.higher_is_better else 1.0
+    if task.metric != "average_precision":  # 0 for a trait that none of eight fishes has
+        assert good.score.value == best
+    assert good.score.value != poor.score.value
+    facts = [json.loads(text) for text in rows["info"]]
+    assert all(each["text"] and each["tokens_in"] for each in facts)
+    assert all(each.get("k_used", 0) == n_train for each in facts)
+    if n_train:
+        assert all(len(set(each["examples"])) == n_train for each in facts)
+    other = {score.metric: score.value for score in good.scores if not score.part}
+    assert (other["failure_rate"], other["refusal_rate"], other["parse_success_rate"]) == (0, 0, 1)
+    assert "usd_per_answer" not in other, "the price of a mock is unknown, not 0"
+    keys = rows.select("part", "repeat", "id")
+    assert not keys.is_duplicated().any()
+    assert rows.filter(pl.col("target").is_null()).is_empty()
