@@ -2,8 +2,8 @@
 
 One is built like LLaVA (a CLIP tower of one input size, a projector, Llama), one like Qwen2-VL
 (pictures of any shape as patches, positions in three dimensions). Nothing is fetched: tokeniser,
-template, processor and weights are made here. Dropout shows a network left in training. Some byte tokens end an answer, so that random
-models sometimes do.
+template, processor and weights are made here. Dropout shows a network left in training. Some byte
+tokens end an answer, so that random models sometimes do.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def _llava(tokeniser: Any) -> tuple[Any, Any]:
     )  # fmt: skip
     text = hf.LlamaConfig(
         vocab_size=len(tokeniser), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512, attention_dropout=0.5,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512,
+        attention_dropout=0.5,
     )  # fmt: skip
     config = hf.LlavaConfig(
         vision_config=vision, text_config=text, image_seq_length=4,
@@ -146,7 +147,8 @@ def _qwen2_vl(tokeniser: Any) -> tuple[Any, Any]:
     text = {
         "vocab_size": len(tokeniser), "hidden_size": 32, "intermediate_size": 48,
         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-        "max_position_embeddings": 1024, "attention_dropout": 0.5, "bos_token_id": None, "eos_token_id": ids["<|im_end|>"],
+        "max_position_embeddings": 1024, "attention_dropout": 0.5, "bos_token_id": None,
+        "eos_token_id": ids["<|im_end|>"],
         "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]},
     }  # fmt: skip
     vision = {

@@ -111,7 +111,7 @@ def test_weights_that_would_stay_random_are_refused(own: Path) -> None:
     weights.pop(lost)
     save_file(weights, own / "model.safetensors", {"format": "pt"})
     with pytest.raises(ModelError, match="its files hold no weights for .*q_proj"):
-        load_tiny(own).answer([user("Which?")])
+        load_tiny(own).score([user("Which?")], ["wren"])
 
 
 def test_the_fingerprint_is_of_what_decides_an_answer(folder: Path, own: Path) -> None:

@@ -95,9 +95,8 @@ class LocalModel:
         )  # fmt: skip
 
     def limit(self, name: str) -> int | None:
-        """A limit of the model: max_images, max_request_bytes, …; None = none is known."""
-        found: int | None = getattr(self.card, name)
-        return found
+        """As a model behind an address has them; memory is the only other limit here."""
+        return {"max_image_px": self.max_image_px}.get(name)
 
     def can(self, setting: str) -> bool:
         """Does the model take this setting: schema, logprobs, seed, …?"""

@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 import transformers
 
-from fieldmark.chat._local_device import DTYPES, arithmetic
+from fieldmark.chat._local_device import DTYPES, arithmetic, is_out_of_memory
 from fieldmark.chat._local_files import first_line
 from fieldmark.chat._local_pictures import Album
 from fieldmark.chat._local_prompt import Prompt, find_template, render
 from fieldmark.chat._messages import Message
-from fieldmark.errors import ModelError
+from fieldmark.errors import ModelError, OutOfMemory
 
 CUDA_BATCH, OTHER_BATCH = 16, 4
 
@@ -78,7 +78,15 @@ class Engine:
                 f"model {self.name!r}: its files hold no weights for {missing[0]}{more}, "
                 "which would stay random."
             )
-        return network.eval().requires_grad_(False).to(self.device)
+        try:
+            return network.eval().requires_grad_(False).to(self.device)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            raise OutOfMemory(
+                f"model {self.name!r}: {self.device} has too little memory for its weights in "
+                f"{self.precision}: use another device, a smaller model or precision."
+            ) from error
 
     @cached_property
     def can_trim_logits(self) -> bool:

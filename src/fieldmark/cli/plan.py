@@ -8,11 +8,15 @@ examples:
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from fieldmark.cli._grid_flags import GridFlags, read_jobs
 from fieldmark.cli._show import counted, print_json, show_rows, size, talk
 from fieldmark.progress import duration
+
+if TYPE_CHECKING:
+    from fieldmark.chat import Estimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ def run(args: Args) -> int:
             "status": each.status,
             "images": each.n_images,
             "to embed": each.n_missing,
+            "requests": each.cost.n if each.cost else 0,
+            "usd": _usd(each.cost),
             "why": each.why,
         }
         for each in plan.jobs
@@ -45,11 +51,14 @@ def run(args: Args) -> int:
                 "jobs": rows,
                 "seconds": plan.seconds,
                 "bytes": plan.n_bytes,
+                "cost": None if plan.cost is None else asdict(plan.cost),
                 "notes": list(grid.notes),
             }
         )
         return 0
-    show_rows(rows, False, right=("n_train", "seed", "images", "to embed"))
+    if plan.cost is None:
+        rows = [{k: v for k, v in row.items() if k not in ("requests", "usd")} for row in rows]
+    show_rows(rows, False, right=("n_train", "seed", "images", "to embed", "requests", "usd"))
     for note in grid.notes:
         talk(note)
     counts = Counter(each.status for each in plan.jobs)
@@ -66,5 +75,21 @@ def run(args: Args) -> int:
             if plan.n_bytes is None
             else size(plan.n_bytes)
         )
+        if plan.cost is not None:
+            talk(_cost(plan.cost))
         talk(f"time: {took}. features to write: {disk} ({size(disk_left(settings))} free).")
     return 0
+
+
+def _usd(cost: Estimate | None) -> str:
+    if cost is None:
+        return ""
+    return "unknown" if cost.usd is None else f"{cost.usd:.4f}"
+
+
+def _cost(cost: Estimate) -> str:
+    money = "price unknown" if cost.usd is None else f"at most about ${cost.usd:.2f}"
+    return (
+        f"chat: {counted(cost.n, 'request')}, about {cost.tokens_in:,} tokens in and at most "
+        f"{cost.tokens_out:,} out, {money} (answers kept before cost nothing; --max-usd caps it)."
+    )

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from fieldmark.chat import Estimate
 from fieldmark.data import ImageRef
 from fieldmark.embed import Contents, ModelCache, cached_models, count_missing, patch_name
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import MissingData, Prepared, Tables, prepare
-from fieldmark.protocols import PROTOCOLS, content_of, items_of
+from fieldmark.models import load_chat_model
+from fieldmark.protocols import PROTOCOLS, AskSettings, content_of, items_of
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
 
@@ -44,6 +46,8 @@ class Planned:
     """features to be written; None: the model's size is not known before it is loaded"""
     error: FieldmarkError | None = None
     """why it cannot run, as what a command would raise"""
+    cost: Estimate | None = None
+    """of a chat model: requests, tokens, and money where the price is known"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,17 @@ class Plan:
     def seconds(self) -> float | None:
         known = [each.seconds for each in self.to_run if each.seconds is not None]
         return sum(known) if known and len(known) == len(self.to_run) else None
+
+    @property
+    def cost(self) -> Estimate | None:
+        """Of all chat models together; its money is None where a price is unknown."""
+        known = [each.cost for each in self.to_run if each.cost is not None]
+        if not known:
+            return None
+        usd = [each.usd for each in known]
+        total = None if None in usd else sum(each for each in usd if each is not None)
+        tokens = (sum(each.tokens_in for each in known), sum(each.tokens_out for each in known))
+        return Estimate(sum(each.n for each in known), *tokens, total)
 
     @property
     def n_bytes(self) -> int | None:
@@ -144,6 +159,8 @@ def _measure(
 ) -> Planned:
     prepared, job = planned.prepared, planned.job
     assert prepared is not None
+    if job.protocol == "ask":
+        return _asked(planned, prepared)
     refs = items_of(job.task, prepared.parts, job.draw)
     name = _feature_name(job)
     fresh = [ref for ref in refs if (name, prepared.root, ref) not in counted]
@@ -162,6 +179,21 @@ def _measure(
         seconds=_seconds(prepared, n_missing, cache, history),
         n_bytes=n_bytes,
     )
+
+
+def _asked(planned: Planned, prepared: Prepared) -> Planned:
+    """A chat model embeds nothing: what counts is what its answers cost."""
+    from fieldmark.protocols.ask import estimate_cost
+
+    job = prepared.job
+    settings = AskSettings.of(dict(job.ask))
+    try:
+        model = load_chat_model(job.model)
+        cost = estimate_cost(job.task, prepared.parts, model, prepared.root, job.draw, settings)
+    except FieldmarkError as error:
+        return _refused(job, "refused", error)
+    n_parts = len(prepared.parts)
+    return replace(planned, why=_note(prepared), n_parts=n_parts, n_bytes=0, cost=cost)
 
 
 def _feature_name(job: Job) -> str:

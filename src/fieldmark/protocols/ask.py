@@ -18,6 +18,7 @@ import polars as pl
 from fieldmark.chat import (
     Built,
     ChatModel,
+    Estimate,
     Estimator,
     FewShot,
     Journal,
@@ -26,19 +27,22 @@ from fieldmark.chat import (
     Prompts,
     Request,
     Shelf,
+    estimate,
     limits_of,
     plan_prompts,
     prepare,
 )
 from fieldmark.errors import ModelError, UsageError
-from fieldmark.progress import Progress
+from fieldmark.progress import Progress, Silent
 from fieldmark.protocols._ask_answers import Said, read_answer, rows_of_part, summed_up
 from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits
-from fieldmark.protocols._ask_options import AskOptions
+from fieldmark.protocols._ask_options import AskOptions, AskSettings
 from fieldmark.protocols._items import Draw, PartItems
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.tasks import AskBlock, Task
 
+N_LOOKED = 4
+"""parts, and items of each, whose prompts are built for an estimate"""
 SUMMARY = "a multimodal language model, asked in words, with n examples"
 
 
@@ -108,7 +112,7 @@ class _Job:
     root: Path
     draw: Draw
     options: AskOptions
-    journal: Journal
+    journal: Journal | None
     progress: Progress
 
 
@@ -169,6 +173,48 @@ def _requests(
                     repeat,
                     (item, built, repeat),
                 )
+
+
+def estimate_cost(
+    task: Task,
+    parts: Sequence[PartItems],
+    model: ChatModel,
+    root: Path,
+    draw: Draw,
+    settings: AskSettings,
+) -> Estimate:
+    """What the requests will take, from a few prompts of a few parts; sends nothing."""
+    if task.ask is None or not parts:
+        return Estimate(0, 0, 0, 0.0)
+    is_traits = task.ask.kind == "traits"
+    job = _Job(task, model, root, draw, AskOptions(root, settings), None, Silent())
+    looked = [ask_traits(task, task.ask, parts, root, draw)] if is_traits else [
+        ask_part(task, task.ask, part, root, draw) for part in parts[:: -(-len(parts) // N_LOOKED)]
+    ]  # fmt: skip
+    shelf, estimator = Shelf(model.picture_limits), Estimator(model.card)
+    asked = [
+        (request, [(each.width, each.height) for each in map(shelf.prepare, request.pictures)])
+        for each in looked
+        for request in _some_requests(job, each)
+    ]
+    found = estimate(asked, estimator)
+    n_items = sum(len(each.items) for each in looked) * (1 if is_traits else len(parts))
+    n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, settings)
+    scale = n_all / max(found.n, 1)
+    usd = None if found.usd is None else found.usd * scale
+    return Estimate(n_all, round(found.tokens_in * scale), round(found.tokens_out * scale), usd)
+
+
+def _some_requests(job: _Job, asked: Asked) -> list[Request]:
+    few = replace(asked, items=asked.items[:: max(1, len(asked.items) // N_LOOKED)][:N_LOOKED])
+    prompts = _prompts(job, few)
+    return list(_requests(replace(job, draw=replace(job.draw, repeats=1)), few, prompts, False, []))
+
+
+def _turns(asked: Sequence[tuple[Request, Any]], settings: AskSettings) -> int:
+    if not settings.circular or not asked:
+        return 1
+    return max(1, max(len(request.info[1].options) for request, _ in asked))
 
 
 def _what_it_sees(job: _Job, asked: Asked, prompts: Prompts) -> Mapping[str, Any]:
