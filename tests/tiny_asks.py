@@ -67,7 +67,7 @@ def plain_logprobs(model: LocalModel, inputs: dict[str, Any], ids: list[int]) ->
         if value.shape == inputs["input_ids"].shape:
             fill = {"input_ids": tail, "attention_mask": torch.ones_like(tail)}
             longer[name] = torch.cat([value, fill.get(name, torch.zeros_like(tail))], dim=1)
-    with torch.no_grad():
+    with torch.no_grad(), torch.backends.cudnn.flags(allow_tf32=False):
         logits = model.engine.network(**longer, use_cache=False).logits
     return logits[0, n - 1 :].float().log_softmax(-1)
 

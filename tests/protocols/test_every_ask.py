@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import polars as pl
 import pytest
 
-from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_task, task_files
 
 pytestmark = pytest.mark.slow
 
-SIZES = {"newt": 1312, "beluga": 60, "world": 300, "fishnet": 90, "fishvista": 90, "ecdysis": 90}
 PARTS = {"newt": "newt/ml_age_bald_eagle,ml_tag_egg"}
 NAMES = [name for name in sorted(task_files()) if load_task(name).ask is not None]
 SEEING, GUESSING = "chat/mock/wren?skill=1", "chat/mock/owl?skill=0"
-
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    folder = tmp_path_factory.mktemp("every-ask")
-    return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
-
-
-@pytest.fixture(scope="module")
-def root(settings: Settings):  # type: ignore[no-untyped-def]
-    def make(dataset: str) -> Path:
-        folder = settings.root_of(dataset)
-        if not folder.exists():
-            load_dataset(dataset).make(folder, World(), SIZES.get(dataset, 200))
-        return folder
-
-    return make
 
 
 @pytest.mark.parametrize("name", NAMES)

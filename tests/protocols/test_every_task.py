@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from PIL import Image
 
-from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.experiments import evaluate
 from fieldmark.models import Features
 from fieldmark.settings import Settings
@@ -19,7 +16,6 @@ from fieldmark.tasks import load_task, task_files
 
 pytestmark = pytest.mark.slow
 
-SIZES = {"newt": 1312, "beluga": 60, "world": 300, "fishnet": 90, "fishvista": 90, "ecdysis": 90}
 DEAR = {name: f"{name}/ml_age_bald_eagle,ml_tag_egg" for name in ("newt", "newt@biobench2026")}
 """a search per question is for clusters: two questions show the same code"""
 FEWER = {"linear": {"steps": 60}, "mlp": {"epochs": 4}}
@@ -43,23 +39,6 @@ def other_tiles() -> Tiles:
     other = Tiles()
     other.fingerprint = "the same, another model"
     return other
-
-
-@pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    folder = tmp_path_factory.mktemp("every-task")
-    return Settings(results=folder / "results", cache=folder / "cache", data_root=folder / "data")
-
-
-@pytest.fixture(scope="module")
-def root(settings: Settings):  # type: ignore[no-untyped-def]
-    def make(dataset: str) -> Path:
-        folder = settings.root_of(dataset)
-        if not folder.exists():
-            load_dataset(dataset).make(folder, World(), SIZES.get(dataset, 200))
-        return folder
-
-    return make
 
 
 NAMES = [
