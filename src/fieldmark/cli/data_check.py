@@ -21,13 +21,15 @@ from fieldmark.errors import DataError
 class Args:
     name: Annotated[Positional[str], arg(metavar="DATASET")]
     """a name as `fieldmark datasets` lists it"""
+    checksums: bool = False
+    """print the SHA-256 of every table of labels too, to compare two copies"""
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()
 
 
 def run(args: Args) -> int:
-    from fieldmark.data import load_dataset
+    from fieldmark.data import annotation_digests, load_dataset
 
     root = args.common.settings().root_of(args.name)
     dataset = load_dataset(args.name)
@@ -37,12 +39,16 @@ def run(args: Args) -> int:
         raise DataError(no_data(args.name, root))
     findings = dataset.check(root)
     is_broken = any(each.level == "error" for each in findings)
+    digests = annotation_digests(root) if args.checksums else {}
     if args.json:
         rows = [{"level": each.level, "text": each.text} for each in findings]
-        print_json({"dataset": args.name, "root": str(root), "ok": not is_broken, "findings": rows})
+        said = {"dataset": args.name, "root": str(root), "ok": not is_broken, "findings": rows}
+        print_json({**said, "sha256": digests} if args.checksums else said)
     else:
         for each in findings:
             print(f"{each.level}  {each.text}")
+        for path, digest in digests.items():
+            print(f"sha256  {digest}  {path}")
         n = counted(len(findings), "finding")
         talk(f"{root}  {n}." if findings else f"{root}  is complete.")
     return 3 if is_broken else 0

@@ -1,5 +1,7 @@
 """Score finished runs again, by their own metrics or new ones, without running anything.
 
+What chat models answered is read again by the parser of this version; nothing is asked or paid.
+
 examples:
   fieldmark rescore
   fieldmark rescore --task newt --metric macro_f1
@@ -53,6 +55,8 @@ def run(args: Args) -> int:
         print_json([_plain(each) for each in found])
         return 0
     n_changed = sum(bool(each.changed) for each in found)
+    if n_read := sum(each.n_read for each in found):
+        talk(f"{counted(n_read, 'answer')} read as something else than before.")
     print(f"{counted(len(found), 'run')} scored, {n_changed:,} with new values")
     for name in sorted({name for each in found for name in each.kept}):
         talk(f"the metric {name!r} is not here: its scores stay as they were.")
@@ -62,4 +66,10 @@ def run(args: Args) -> int:
 def _plain(each: Rescored) -> dict[str, object]:
     spec = each.run.spec
     names = {"model": spec.model, "task": spec.task, "variant": spec.task_variant}
-    return {**names, "run": each.run.id, "changed": each.changed, "kept": each.kept}
+    return {
+        **names,
+        "run": each.run.id,
+        "changed": each.changed,
+        "kept": each.kept,
+        "n_read": each.n_read,
+    }

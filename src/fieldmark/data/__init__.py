@@ -14,6 +14,7 @@ from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
     from fieldmark.data._bytes import read_bytes
+    from fieldmark.data._check import annotation_digests
     from fieldmark.data._dataset import (
         COLUMNS,
         Dataset,
@@ -34,6 +35,7 @@ __all__ = [
     "ImageRef",
     "Info",
     "Source",
+    "annotation_digests",
     "finish_table",
     "label_ids",
     "load_dataset",
@@ -71,6 +73,7 @@ __getattr__ = exports(
     __name__,
     {
         "_bytes": ("read_bytes",),
+        "_check": ("annotation_digests",),
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),

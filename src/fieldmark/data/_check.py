@@ -6,6 +6,7 @@ is decoded.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,9 +14,50 @@ from pathlib import Path
 import polars as pl
 
 from fieldmark.data._bytes import locate, read_bytes, split_reference
-from fieldmark.data._dataset import Finding
+from fieldmark.data._dataset import Finding, Source
 from fieldmark.data._image import quick_check
 from fieldmark.errors import DataError
+
+ANNOTATIONS = (".csv", ".json", ".jsonl", ".tsv", ".txt", ".yaml")
+"""what tables of labels end in; Parquet files hold the images too"""
+LARGEST_BYTES = 512 * 2**20
+
+
+def checksum_findings(root: Path, sources: Iterable[Source]) -> list[Finding]:
+    """Files of the published size whose content is not the published one: damaged, or edited.
+
+    A file of another size is another table, which the counts tell; large archives are left to
+    `data get --verify`.
+    """
+    findings = []
+    for source in sources:
+        known = source.md5 or source.sha256
+        path = root / source.filename
+        if not known or not source.filename or not path.is_file():
+            continue
+        size = path.stat().st_size
+        if size > LARGEST_BYTES or (source.n_bytes or size) != size:
+            continue
+        kind = "md5" if source.md5 else "sha256"
+        if file_digest(path, kind) != known:
+            text = f"{source.filename} is not the published file ({kind} {known})."
+            findings.append(Finding("warning" if source.n_bytes else "note", text))
+    return findings
+
+
+def annotation_digests(root: Path) -> dict[str, str]:
+    """SHA-256 of every table of labels, two folders deep, by its path: for comparing copies."""
+    files = (path for level in ("*", "*/*", "*/*/*") for path in root.glob(level))
+    wanted = [path for path in files if path.suffix.lower() in ANNOTATIONS and path.is_file()]
+    small = [path for path in wanted if path.stat().st_size <= LARGEST_BYTES]
+    return {
+        path.relative_to(root).as_posix(): file_digest(path, "sha256") for path in sorted(small)
+    }
+
+
+def file_digest(path: Path, kind: str) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, kind).hexdigest()
 
 
 def name_some(names: Sequence[str], most: int = 3) -> str:

@@ -12,7 +12,6 @@ published test file keeps 18,015 of its 18,901 rows. iNaturalist's rows name no 
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ from fieldmark.data._annotations import (
     refuse_odd,
     size_findings,
 )
-from fieldmark.data._check import counted, image_findings, name_some
+from fieldmark.data._check import checksum_findings, counted, image_findings, name_some
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.errors import DataError
 
@@ -113,7 +112,7 @@ def check(root: Path) -> list[Finding]:
     counts = {split: every.filter(pl.col("split") == split).height for split in SPLITS}
     return [
         *size_findings({f"{k}.csv": n for k, n in counts.items()}, _published_files()),
-        *_checksum_findings(root),
+        *checksum_findings(root, INFO.sources),
         *_left_out(every, rows),
         *_twin_findings(every),
         *_constant_findings(rows),
@@ -157,19 +156,6 @@ def _read(root: Path, split: str) -> pl.DataFrame:
 
 def _published_files() -> dict[str, int]:
     return {f"{split}.csv": n for split, n in PUBLISHED.items()}
-
-
-def _checksum_findings(root: Path) -> list[Finding]:
-    """Only where the size is the published one: another table is no damaged copy."""
-    findings = []
-    for source in INFO.sources:
-        path = root / source.filename
-        if not source.md5 or path.stat().st_size != source.n_bytes:
-            continue
-        if hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest() != source.md5:
-            text = f"{source.filename} is not the published file (md5 {source.md5})."
-            findings.append(Finding("warning", text))
-    return findings
 
 
 def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> list[Finding]:

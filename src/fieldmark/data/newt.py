@@ -12,13 +12,12 @@ Van Horn et al., Benchmarking Representation Learning for Natural World Image Co
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import counted, image_findings, name_some
+from fieldmark.data._check import checksum_findings, counted, image_findings, name_some
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.data._newt_tasks import (
     AGE_PREFIX,
@@ -99,7 +98,7 @@ def check(root: Path) -> list[Finding]:
     except DataError as error:
         return [Finding("error", str(error))]
     return [
-        *_archive_findings(root),
+        *checksum_findings(root, INFO.sources[1:2]),
         *_task_findings(rows),
         *_label_findings(rows),
         *_stray_findings(root, rows),
@@ -163,19 +162,6 @@ def _words(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 # --- checking ---
-
-
-def _archive_findings(root: Path) -> list[Finding]:
-    """Only the labels archive: the other has four gigabytes."""
-    source = INFO.sources[1]
-    path = root / source.filename
-    if not path.is_file() or _md5(path) == source.md5:
-        return []
-    return [Finding("note", f"{source.filename} is not the published file (md5 {source.md5}).")]
-
-
-def _md5(path: Path) -> str:
-    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
 
 
 def _task_findings(rows: pl.DataFrame) -> list[Finding]:

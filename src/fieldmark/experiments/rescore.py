@@ -1,7 +1,8 @@
 """How do stored answers get new scores without a run?
 
 Everything a score needs stands in the store: answers, parts and their groups, the rule that makes
-one number of parts, and what each class is. Neither the data nor the model is touched.
+one number of parts, and what each class is. What chat models said is read again first, by the
+parser of today. Neither the data nor the model is touched.
 """
 
 from __future__ import annotations
@@ -9,12 +10,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import polars as pl
+
 from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import load_metric
 from fieldmark.progress import Progress
-from fieldmark.protocols import Scoring, recorded_kinds, score_answers
+from fieldmark.protocols import (
+    ASKING,
+    Scoring,
+    asking_scores,
+    read_again,
+    recorded_kinds,
+    score_answers,
+)
 from fieldmark.registry import short_name
-from fieldmark.store import Run, RunFilter, Score, Store
+from fieldmark.store import PartRecord, PartResult, Predictions, Run, RunFilter, Score, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +37,8 @@ class Rescored:
     """metrics of the whole run whose value is another now, or that are new"""
     kept: list[str]
     """metrics that are not here any more: their old scores stay"""
+    n_read: int = 0
+    """answers of a chat model that are read as something else now"""
 
 
 def rescore(
@@ -45,12 +57,20 @@ def rescore(
 
 
 def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[str]) -> Rescored:
+    is_asked = run.spec.protocol == "ask"
     primary = next((score.metric for score in before if score.is_primary), "")
     own = list(dict.fromkeys([primary, *(score.metric for score in before)]))
+    own = [name for name in own if name and not (is_asked and name in ASKING)]
     by_short = {short_name(name): name for name in extra}
-    names = list(dict.fromkeys([by_short.get(name, name) for name in own if name] + list(extra)))
+    names = list(dict.fromkeys([by_short.get(name, name) for name in own] + list(extra)))
     lost = [name for name in names if not _is_here(name)]
     parts = store.finished_parts(run.id)
+    answers, reread = store.predictions(run.id), []
+    if is_asked:
+        reread = _read_again(answers, parts)
+        answers = pl.concat([answers, *(each.rows for each in reread)]).unique(
+            ["part", "repeat", "id"], keep="last", maintain_order=True
+        )
     scoring = Scoring(
         tuple(name for name in names if name not in lost),
         str(run.spec.settings.get("score", "pooled")),
@@ -58,11 +78,45 @@ def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[st
     )
     scores = [score for score in before if score.metric in lost]
     if scoring.metrics:
-        answers = store.predictions(run.id)
         scores += score_answers(scoring, answers, recorded_kinds(parts))
+    if is_asked:
+        scores += asking_scores(answers, parts)
     scores = [_marked(score, primary) for score in scores]
-    store.rescore_run(run.id, scores)
-    return Rescored(run, scores, _changed(before, scores), lost)
+    store.replace_answers(run.id, [each.result for each in reread], scores)
+    n_read = sum(each.n_changed for each in reread)
+    return Rescored(run, scores, _changed(before, scores), lost, n_read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reread:
+    """A part whose answers are read as something else now."""
+
+    part: PartRecord
+    rows: pl.DataFrame
+    n_changed: int
+
+    @property
+    def result(self) -> PartResult:
+        columns = ("id", "target", "prediction", "score", "unit", "outcome", "info")
+        given = Predictions(*(self.rows[name].to_list() for name in columns))
+        old = self.part
+        return PartResult(given, old.part, old.repeat, old.n_train, old.seconds, old.info)
+
+
+def _read_again(answers: pl.DataFrame, parts: Sequence[PartRecord]) -> list[_Reread]:
+    """The parts that keep what their options were called, where an answer changes."""
+    found = []
+    for part in parts:
+        reading = (part.info or {}).get("reading")
+        if reading is None:
+            continue
+        is_mine = (pl.col("part") == part.part) & (pl.col("repeat") == part.repeat)
+        old = answers.filter(is_mine)
+        new = read_again(old, reading)
+        is_other = [old[name].ne_missing(new[name]) for name in ("prediction", "outcome")]
+        if n_changed := int((is_other[0] | is_other[1]).sum()):
+            found.append(_Reread(part, new, n_changed))
+    return found
 
 
 def _is_here(name: str) -> bool:

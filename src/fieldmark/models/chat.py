@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fieldmark.errors import UsageError
 from fieldmark.models._backbone import Checkpoint
 
 if TYPE_CHECKING:
@@ -51,4 +52,7 @@ def check_name(name: str) -> None:
 def load(request: Request) -> ChatModel:
     from fieldmark.chat import chat_model, user_tables
 
-    return chat_model(request.name.text, user_tables(Path.cwd()))
+    model = chat_model(request.name.text, user_tables(Path.cwd()))
+    if not model.card.sees:
+        raise UsageError(f"model {model.name!r} takes no images: choose one that sees.")
+    return model

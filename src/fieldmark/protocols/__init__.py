@@ -1,8 +1,9 @@
 """Protocols: how a model is asked a task. One file each."""
 
 from fieldmark.protocols._answers import arrange, recorded_kinds
+from fieldmark.protocols._ask_again import read_again
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
-from fieldmark.protocols._ask_scores import asking_scores
+from fieldmark.protocols._ask_scores import ASKING, asking_scores
 from fieldmark.protocols._check import task_problems
 from fieldmark.protocols._items import (
     Draw,
@@ -20,6 +21,7 @@ from fieldmark.registry import Registry
 PROTOCOLS = Registry("protocol", "fieldmark.protocols", "fieldmark tasks --help")
 
 __all__ = [
+    "ASKING",
     "PROTOCOLS",
     "AskOptions",
     "AskSettings",
@@ -33,6 +35,7 @@ __all__ = [
     "check_part",
     "content_of",
     "items_of",
+    "read_again",
     "recorded_kinds",
     "score_answers",
     "score_run",

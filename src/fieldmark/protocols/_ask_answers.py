@@ -48,12 +48,7 @@ class Said:
 
     @property
     def outcome(self) -> str:
-        """ok, refused, length, unparsed or failed."""
-        if self.answer.outcome in ("failed", "refused") or self.parsed is None:
-            return self.answer.outcome
-        if self.parsed.outcome == "parsed":
-            return OK
-        return "length" if self.answer.outcome == "length" else self.parsed.outcome
+        return outcome_of(self.answer.outcome, self.parsed)
 
     @property
     def label(self) -> str | None:
@@ -62,6 +57,15 @@ class Said:
     @property
     def labels(self) -> Sequence[str] | None:
         return self.parsed.labels if self.parsed is not None and self.outcome == OK else None
+
+
+def outcome_of(sent_back: str, parsed: Parsed | None) -> str:
+    """ok, refused, length, unparsed or failed, from what came back and what was read in it."""
+    if sent_back in ("failed", "refused") or parsed is None:
+        return sent_back
+    if parsed.outcome == "parsed":
+        return OK
+    return "length" if sent_back == "length" else parsed.outcome
 
 
 def read_answer(item: Item, built: Built, repeat: int, answer: Answer) -> Said:
@@ -93,45 +97,62 @@ def _row(
 
 
 def _deciding(turns: Sequence[Said], target: str | None, trait: str) -> Said:
-    """Right means right in all turns: the first that is not decides."""
+    """Right means right in all turns. A wrong one decides; after it, one that said nothing."""
     if trait or len(turns) == 1:
         return turns[0]
-    return next((each for each in turns if each.label != target), turns[0])
+    return turns[decide([each.label for each in turns], target)]
+
+
+def decide(labels: Sequence[str | None], target: str | None) -> int:
+    """Which of several turns stands for all of them."""
+    wrong = [n for n, label in enumerate(labels) if label not in (None, target)]
+    silent = [n for n, label in enumerate(labels) if label is None]
+    return [*wrong, *silent, 0][0]
 
 
 def _info(turns: Sequence[Said], deciding: Said) -> dict[str, Any]:
     """What is kept of an answer: its words first of all, so that it can be read again."""
     answer = deciding.answer
-    usage = answer.usage
+    usages = [each.answer.usage for each in turns if each.answer.usage is not None]
     found: dict[str, Any] = {
         "text": answer.text,
         "finish_reason": answer.finish_reason,
-        "tokens_in": usage.tokens_in if usage else None,
-        "tokens_out": usage.tokens_out if usage else None,
-        "usd": answer.usd,
+        "tokens_in": sum(each.tokens_in for each in usages),
+        "tokens_out": sum(each.tokens_out for each in usages),
+        "usd": _paid(turns),
         "latency_s": round(answer.latency_s, 3),
-        "attempts": answer.attempts,
+        "attempts": sum(each.answer.attempts for each in turns),
         "error": answer.error,
+        "answer_outcome": "" if answer.outcome == "ok" else answer.outcome,
         **deciding.built.info,
     }
     if deciding.parsed is not None:
         found["how"] = deciding.parsed.how or deciding.parsed.why
     if len(turns) > 1:
-        found["turns"] = [each.answer.text for each in turns]
-    return {name: value for name, value in found.items() if value not in (None, "", 0, [])}
+        found["turns"] = [[each.answer.outcome, each.answer.text] for each in turns]
+    return {
+        name: value
+        for name, value in found.items()
+        if value not in (None, "", 0, []) or (name == "position_of_truth" and value == 0)
+    }
+
+
+def _paid(said: Iterable[Said]) -> float | None:
+    """None where a price is unknown."""
+    prices = [each.answer.usd for each in said if each.answer.is_answer]
+    return None if None in prices else sum(each for each in prices if each is not None)
 
 
 def summed_up(said: Sequence[Said]) -> dict[str, Any]:
     """What a part cost, and what became of its requests."""
-    prices = [each.answer.usd for each in said if each.answer.is_answer]
     usages = [each.answer.usage for each in said if each.answer.usage is not None]
     fewer = Counter(each.built.why_fewer for each in said if each.built.why_fewer)
     found: dict[str, Any] = {
         "n_requests": len(said),
-        "n_answers": len(prices),
+        "n_answers": sum(each.answer.is_answer for each in said),
         "tokens_in": sum(each.tokens_in for each in usages),
         "tokens_out": sum(each.tokens_out for each in usages),
-        "usd": None if None in prices else sum(each for each in prices if each is not None),
+        "usd": _paid(said),
     }
     if fewer:
         found["fewer_examples_because"] = dict(sorted(fewer.items()))

@@ -10,6 +10,9 @@ from fieldmark.stats import wilson
 from fieldmark.store import OK, PartRecord, Score
 
 
+ASKING = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
+
+
 def asking_scores(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
     """usd_per_answer (where every price is known) and the rates of answers that were not scored."""
     outcomes = predictions["outcome"]
@@ -20,7 +23,8 @@ def asking_scores(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> lis
         _rate("refusal_rate", int((outcomes == "refused").sum()), n_answered, is_good=False),
         _rate("parse_success_rate", int((outcomes == OK).sum()), n_answered, is_good=True),
     ]
-    usd = [(part.info or {}).get("usd", 0.0) for part in parts]
+    # The first repeat of a part holds the price of all its repeats.
+    usd = [(part.info or {}).get("usd", 0.0) for part in parts if part.repeat == 0]
     if n_answered and None not in usd:
         value = sum(float(each) for each in usd) / n_answered
         scores.append(

@@ -34,6 +34,7 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import ModelError, UsageError
 from fieldmark.progress import Progress, Silent
+from fieldmark.protocols._ask_again import reading_of
 from fieldmark.protocols._ask_answers import Said, read_answer, rows_of_part, summed_up
 from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
@@ -78,7 +79,7 @@ def run(
             began = time.monotonic()
             asked = ask_part(task, task.ask, part, root, draw)
             said = _ask(job, asked, part.name or task.task)
-            frame, notes = rows_of_part(asked, said), summed_up(said)
+            frame, notes = rows_of_part(asked, said), summed_up(said) | reading_of(said)
             n_train = min((each.built.k_used for each in said), default=0)
             found = PartPredictions(part.name, frame, n_train, notes, groups=part.groups)
             yield found.timed(time.monotonic() - began)
@@ -98,6 +99,7 @@ def _ask_all_traits(
         frame = rows_of_part(mine, said, trait=part.name)
         n_train = min((each.built.k_used for each in said), default=0)
         notes = shared if number == 0 else {}  # a price is paid once
+        notes = notes | reading_of(said, part.name)
         yield PartPredictions(part.name, frame, n_train, notes, groups=part.groups).timed(took)
 
 
@@ -139,8 +141,8 @@ def _ask(job: _Job, asked: Asked, title: str) -> list[Said]:
         tally = line.ask_all(requests, keep)
     if tally.stopped:
         raise ModelError(
-            f"{title}: {tally.stopped}: {tally.n:,} of {n:,} items have an answer, all of them "
-            "kept; the same command with more goes on from there."
+            f"{title}: {tally.stopped}: {len(said):,} answers are kept; the same command with more goes "
+            "on from there."
         )
     return sorted([*said, *unfit], key=Said.place)
 

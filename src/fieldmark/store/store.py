@@ -125,6 +125,21 @@ class Store:
             self._check_there(run)
             writing.replace_scores(connection, run, scores)
 
+    def replace_answers(
+        self, run: int, results: Sequence[PartResult], scores: Sequence[Score]
+    ) -> None:
+        """Puts answers that were read again, and their scores, in place of those of a done run."""
+        try:
+            with self._database.writing() as connection:
+                self._check_there(run)
+                for result in results:
+                    writing.insert_part(connection, self._names, run, result)
+                writing.replace_scores(connection, run, scores)
+                writing.recount(connection, run)
+        except BaseException:
+            self._names.forget()
+            raise
+
     def drop_run(self, key: str) -> bool:
         """Forgets a run with its predictions and scores; False when there is none."""
         with self._database.writing() as connection:

@@ -157,6 +157,15 @@ def close_run(connection: sqlite3.Connection, run: int, state: str, error: str |
     )
 
 
+def recount(connection: sqlite3.Connection, run: int) -> None:
+    """Brings the run's number of answers up to date with its parts."""
+    connection.execute(
+        "UPDATE run SET n_ok = (SELECT coalesce(sum(n_ok), 0) FROM part WHERE part.run = run.id) "
+        "WHERE id = ?",
+        [run],
+    )
+
+
 def with_history(record: Mapping[str, Any], former: dict[str, Any]) -> dict[str, Any]:
     """The record of a run that is taken up again, with those of the attempts before it."""
     earlier = former.pop("earlier", [])
