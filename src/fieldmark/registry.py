@@ -164,3 +164,26 @@ def _one_line(error: BaseException) -> str:
     told = error.msg if isinstance(error, SyntaxError) else str(error)
     text = told.strip().splitlines()
     return f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__
+
+
+def split_options(name: str) -> tuple[str, dict[str, str]]:
+    """What stands before the question mark of a name, and the options after it.
+
+    >>> split_options("timm/resnet18?pretrained=false&width=2")
+    ('timm/resnet18', {'pretrained': 'false', 'width': '2'})
+    """
+    base, mark, tail = name.partition("?")
+    if not base.strip() or (mark and not tail):
+        raise UsageError(
+            f"model {name!r} cannot be read: expected family/checkpoint?option=value, "
+            "for example timm/resnet18?pretrained=false."
+        )
+    options: dict[str, str] = {}
+    for part in tail.split("&") if tail else []:
+        key, equals, value = part.partition("=")
+        if not (key and equals and value):
+            raise UsageError(f"model {name!r}: option {part!r} cannot be read, expected key=value.")
+        if key in options:
+            raise UsageError(f"model {name!r}: option {key!r} stands twice, keep one.")
+        options[key] = value
+    return base, options

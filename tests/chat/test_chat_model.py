@@ -50,7 +50,7 @@ def test_options_of_a_name() -> None:
         ("chat/openruter/x/y", "Did you mean 'openrouter'"),
         ("chat/openai", "expected chat/PROVIDER/MODEL"),
         ("chat/openai/", "expected chat/PROVIDER/MODEL"),
-        ("chat/openai/gpt-4o?", "expected chat/PROVIDER/MODEL"),
+        ("chat/openai/gpt-4o?", "cannot be read: expected family"),
         ("chat/openai/gpt-4o?base_ur=http://x", "Did you mean 'base_url'"),
         ("chat/openai/gpt-4o?context=big", "context=big, expected a whole number"),
         ("chat/openai/gpt-4o?context=1&context=2", "stands twice"),

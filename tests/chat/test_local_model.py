@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from chat_kit import collect
 from fieldmark.chat import Answer, Journal, LocalModel, Picture, Settings, local_model, system, user
@@ -126,13 +128,13 @@ def test_the_fingerprint_is_of_what_decides_an_answer(folder: Path, own: Path) -
         kept = (own / name).read_bytes()
         assert old in kept
         (own / name).write_bytes(kept.replace(old, new, 1))
-        assert load_tiny(own).fingerprint != before.fingerprint, name
+        assert load_tiny(own).files != before.files, name
         (own / name).write_bytes(kept)
-    assert load_tiny(own).fingerprint == before.fingerprint
+    assert load_tiny(own).files == before.files
     weights = bytearray((own / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (own / "model.safetensors").write_bytes(weights)
-    assert load_tiny(own).fingerprint != before.fingerprint
+    assert load_tiny(own).files != before.files
 
 
 def test_a_files_hash_is_not_read_twice_from_the_hubs_cache(tmp_path: Path) -> None:
@@ -193,9 +195,53 @@ def test_its_card_costs_nothing_and_is_priced(folder: Path) -> None:
     from fieldmark.chat import Usage
 
     card = load_tiny(folder).card
+    assert card.image_tokens == {"rule": "fixed", "tokens": 5}, "four patches, a line break"
     assert card.is_priced
     assert card.usd(Usage(1000, 1000)) == 0.0
     assert card.context == 512
+
+
+def test_the_tokens_of_a_picture_are_measured(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    model = load_tiny(save_tiny("qwen2_vl", tmp_path))
+    card, bare = model.card, model.count_tokens([user("Which?")])
+    assert card.image_tokens is not None
+    assert card.image_tokens["rule"] == "squares"
+    for size in ((30, 20), (70, 60), (100, 90), (300, 500)):
+        n = model.count_tokens([user("Which?", photo(1, size))]) - bare
+        guessed = card.tokens_of_image(*size)
+        assert guessed is not None
+        assert n - 2 <= guessed <= n + 4, size  # two mark beginning and end; sides are rounded
+
+
+def test_the_rule_of_a_picture_is_found() -> None:
+    from fieldmark.chat._image_tokens import squares
+    from fieldmark.chat._local_card import image_rule
+
+    def qwen(picture: Picture | None) -> int:
+        if picture is None:
+            return 10
+        with Image.open(io.BytesIO(picture.read())) as image:
+            return 12 + squares(*image.size, 28, 4, 1280)
+
+    rule = image_rule(qwen)
+    assert (rule["rule"], rule["px"]) == ("squares", 28)
+    assert (rule["least"], rule["most"]) == (6, 2 + squares(2048, 1536, 28, 4, 1280))
+
+
+def test_a_budget_of_tokens_ends_the_run(folder: Path) -> None:
+    from fieldmark.chat import Budget, Options, open_line
+
+    budget = Budget(max_tokens=250)
+    got: dict[str, Answer] = {}
+    settings = Settings(max_output_tokens=4)
+    with open_line(load_tiny(folder), Options(concurrency=2), budget=budget) as line:
+        tally = line.ask_all(ask_tiny(7, settings), collect(got))
+    assert "the budget is used up" in tally.stopped
+    used = [answer.usage.total for answer in got.values() if answer.usage is not None]
+    assert budget.spent_tokens == sum(used) >= 250
+    assert sum(used) - sum(used[-2:]) < 250, "overshot by one batch at most"
+    assert len(got) < 7
 
 
 def test_larger_pictures_are_shrunk_where_the_name_says_so(folder: Path) -> None:
@@ -262,3 +308,14 @@ def test_half_precision_answers_are_the_same_for_the_same_batch(folder: Path) ->
         return {name: answer.text for name, answer in got.items()}
 
     assert ask(load_tiny(folder, precision="bf16")) == ask(load_tiny(folder, precision="bf16"))
+
+
+def test_both_kinds_of_model_are_asked_alike(folder: Path) -> None:
+    from fieldmark.chat import chat_model, open_line
+
+    for model in (chat_model("chat/mock/wren"), load_tiny(folder)):
+        got: dict[str, Answer] = {}
+        with open_line(model) as line:
+            tally = line.ask_all(ask_tiny(2, Settings(max_output_tokens=4)), collect(got))
+        assert (tally.n, len(got)) == (2, 2)
+        assert all(answer.is_answer for answer in got.values())

@@ -16,7 +16,7 @@ from PIL import Image
 
 from fieldmark.errors import ModelError, OutOfMemory, UsageError
 from fieldmark.models import Features, TorchBackbone, load_model
-from fieldmark.models import _device as devices
+from fieldmark import devices
 from fieldmark.models._transform import Recipe
 from fieldmark.models._weights import hash_weights
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fieldmark.chat._journal import Journal
     from fieldmark.chat._key import canonical, request_facts, request_key, settings_facts
     from fieldmark.chat._local import LocalModel, local_model
+    from fieldmark.chat._local_line import open_line
     from fieldmark.chat._messages import (
         Answer,
         Message,
@@ -113,6 +114,7 @@ __all__ = [
     "load_tables",
     "local_model",
     "make_question",
+    "open_line",
     "parse",
     "parse_answer",
     "plan_prompts",
@@ -139,6 +141,7 @@ __getattr__ = exports(
         "_journal": ("Journal",),
         "_key": ("canonical", "request_facts", "request_key", "settings_facts"),
         "_local": ("LocalModel", "local_model"),
+        "_local_line": ("open_line",),
         "_messages": (
             "Answer", "Message", "Outcome", "Part", "Picture", "Request", "Role", "Settings",
             "Text", "TokenChance", "Usage", "assistant", "system", "user",

@@ -91,9 +91,11 @@ class Budget:
         >>> Budget(spent_tokens=1200, n_unpriced=3).words
         '1,200 tokens, price unknown'
         """
-        if self.n_unpriced and not self.spent_usd:
+        is_unknown = bool(self.n_unpriced) and not self.spent_usd
+        if is_unknown or (self.max_tokens is not None and self.max_usd is None):
             cap = f" of {self.max_tokens:,}" if self.max_tokens is not None else ""
-            return f"{self.spent_tokens:,}{cap} tokens, price unknown"
+            price = ", price unknown" if is_unknown else ""
+            return f"{self.spent_tokens:,}{cap} tokens{price}"
         cap = f" of {_dollars(self.max_usd)}" if self.max_usd is not None else ""
         return f"{_dollars(self.spent_usd)}{cap}"
 

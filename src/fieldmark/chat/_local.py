@@ -26,8 +26,10 @@ from fieldmark.chat._local_files import find_folder, fingerprint
 from fieldmark.chat._messages import DEFAULT_SETTINGS, Answer, Message, Request, Settings
 from fieldmark.chat._options import OnAnswer, Tally, ignore
 from fieldmark.errors import MissingExtra, UnknownName, UsageError
+from fieldmark.registry import split_options
 
 if TYPE_CHECKING:
+    from fieldmark.chat._budget import Budget
     from fieldmark.chat._cards import Card, Lack
     from fieldmark.chat._journal import Journal
     from fieldmark.chat._local_engine import Engine
@@ -51,8 +53,8 @@ class LocalModel:
     id: str
     """the name without family and options"""
     engine: Engine
-    fingerprint: str
-    """of weights, configuration, tokeniser, processor and template, by their files' bytes"""
+    files: str
+    """a hash over the bytes of weights, configuration, tokeniser, processor and template"""
     context: int | None
     """tokens of prompt and answer together"""
     max_tokens: int | None = None
@@ -61,9 +63,18 @@ class LocalModel:
     @property
     def address(self) -> dict[str, str]:
         """What the journal's key knows the model by: not where its files lie."""
-        facts = {"provider": FAMILY, "model": self.fingerprint, "precision": self.engine.precision}
+        facts = {"provider": FAMILY, "model": self.files, "precision": self.engine.precision}
         px = self.max_image_px
         return facts if px is None else {**facts, "max_image_px": str(px)}
+
+    @property
+    def fingerprint(self) -> str:
+        """Stands for the model in a store."""
+        return draws.digest(canonical(self.address)).hex()
+
+    @property
+    def is_mock(self) -> bool:
+        return False
 
     @property
     def backend(self) -> str:
@@ -86,12 +97,12 @@ class LocalModel:
 
     @property
     def card(self) -> Card:
-        """For those who plan: context and prices, which are known to be 0."""
+        """For those who plan: context, tokens of a picture, prices, which are known to be 0."""
         from fieldmark.chat._cards import Card
 
         return Card(
             provider=FAMILY, id=self.id, context=self.context, max_image_px=self.max_image_px,
-            usd_in=0.0, usd_out=0.0, lacks=LACKS,
+            image_tokens=self.engine.image_rule, usd_in=0.0, usd_out=0.0, lacks=LACKS,
         )  # fmt: skip
 
     def limit(self, name: str) -> int | None:
@@ -126,16 +137,18 @@ class LocalModel:
         on_answer: OnAnswer = ignore,
         journal: Journal | None = None,
         batch_size: int | None = None,
+        budget: Budget | None = None,
     ) -> Tally:
         """Asks every request and calls `on_answer(request, answer)` as answers come, in no order.
 
         Answers in the journal are given without asking. A prompt that the model cannot take fails
-        alone; `ModelError` when too many do. A batch that does not fit into memory is halved.
+        alone; `ModelError` when too many do. A batch that does not fit into memory is halved. A
+        budget of tokens is overshot by one batch at most; `Tally.stopped` says that it ended.
         """
         from fieldmark.chat._local_run import Run
 
         size = self.engine.batch_size if batch_size is None else batch_size
-        return Run(self, on_answer, journal, size).ask(requests)
+        return Run(self, on_answer, journal, size, budget).ask(requests)
 
     def answer(self, messages: Iterable[Message], settings: Settings = DEFAULT_SETTINGS) -> Answer:
         """Asks one question now; for many, `ask_all` is faster and keeps a journal."""
@@ -166,8 +179,7 @@ class LocalModel:
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
         """Tokens of a prompt, pictures included, as the model will read them."""
-        inputs = self.engine.encode([self.engine.render(messages)], "left")
-        return int(inputs["attention_mask"].sum())
+        return self.engine.count(messages)
 
 
 def local_model(
@@ -184,9 +196,9 @@ def local_model(
             importlib.import_module(package)
         except ImportError as error:
             raise MissingExtra(f"model {name!r}", "vision", package) from error
-    from fieldmark.chat._local_device import choose_device, choose_precision
     from fieldmark.chat._local_engine import Engine
     from fieldmark.chat._local_pictures import Album
+    from fieldmark.devices import choose_device, choose_precision
 
     chosen = choose_device(device)
     long_px = _whole(name, options, "max_image_px")
@@ -199,23 +211,16 @@ def local_model(
 
 
 def _take_apart(name: str) -> tuple[str, dict[str, str]]:
-    base, mark, tail = name.partition("?")
+    base, options = split_options(name)
     family, _, place = base.partition("/")
-    if family != FAMILY or not place or (mark and not tail):
+    if family != FAMILY or not place:
         raise UsageError(
             f"model {name!r} cannot be read: expected {FAMILY}/REPO_OR_FOLDER, "
             f"for example {FAMILY}/Qwen/Qwen2.5-VL-7B-Instruct."
         )
-    options: dict[str, str] = {}
-    for part in tail.split("&") if tail else []:
-        key, equals, value = part.partition("=")
-        if not (key and equals and value):
-            raise UsageError(f"model {name!r}: option {part!r} cannot be read, expected key=value.")
-        if key in options:
-            raise UsageError(f"model {name!r}: option {key!r} stands twice, keep one.")
+    for key in options:
         if key not in OPTIONS:
             raise UnknownName(f"model {name!r} takes {', '.join(OPTIONS)}: option", key, OPTIONS)
-        options[key] = value
     return place, options
 
 

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from fieldmark.chat._local_device import free_memory, is_out_of_memory
 from fieldmark.chat._local_engine import Unfit
+from fieldmark.devices import free_memory, is_out_of_memory
 from fieldmark.errors import DataError, OutOfMemory, UsageError
 
 LOG = logging.getLogger(__name__)

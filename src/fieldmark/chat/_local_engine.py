@@ -16,11 +16,12 @@ from typing import Any, Literal
 
 import transformers
 
-from fieldmark.chat._local_device import DTYPES, arithmetic, is_out_of_memory
+from fieldmark.chat._local_card import image_rule
 from fieldmark.chat._local_files import first_line
 from fieldmark.chat._local_pictures import Album
 from fieldmark.chat._local_prompt import Prompt, find_template, render
-from fieldmark.chat._messages import Message
+from fieldmark.chat._messages import Message, Picture, user
+from fieldmark.devices import DTYPES, arithmetic, is_out_of_memory
 from fieldmark.errors import ModelError, OutOfMemory
 
 CUDA_BATCH, OTHER_BATCH = 16, 4
@@ -91,6 +92,19 @@ class Engine:
     @cached_property
     def can_trim_logits(self) -> bool:
         return "logits_to_keep" in inspect.signature(self.network.forward).parameters
+
+    @cached_property
+    def image_rule(self) -> dict[str, Any]:
+        """About how many tokens a picture takes, for planning."""
+
+        def count(picture: Picture | None) -> int:
+            return self.count([user("A bird.", *([picture] if picture else []))])
+
+        return image_rule(count)
+
+    def count(self, messages: Sequence[Message]) -> int:
+        """Tokens of a prompt, pictures included."""
+        return int(self.encode([self.render(messages)], "left")["attention_mask"].sum())
 
     def render(self, messages: Sequence[Message]) -> Prompt:
         return render(self.processor, self.template, messages)

@@ -9,12 +9,12 @@ from typing import Any
 
 from transformers import LogitsProcessorList, StoppingCriteriaList
 
-from fieldmark.chat._local_device import arithmetic
 from fieldmark.chat._local_engine import Engine, Unfit
 from fieldmark.chat._local_files import first_line
 from fieldmark.chat._local_pick import Picker, StopStrings, choose_taste
 from fieldmark.chat._local_prompt import Prompt
 from fieldmark.chat._messages import Settings, TokenChance
+from fieldmark.devices import arithmetic
 
 
 @dataclass(frozen=True, slots=True)

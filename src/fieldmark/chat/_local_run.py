@@ -23,6 +23,7 @@ from fieldmark.chat._options import DEFAULT, OnAnswer, Tally
 from fieldmark.errors import DataError, ModelError
 
 if TYPE_CHECKING:
+    from fieldmark.chat._budget import Budget
     from fieldmark.chat._local import LocalModel
 
 BATCHES_AHEAD = 8
@@ -38,20 +39,32 @@ class Question:
     requests: list[Request]
 
 
+class _Spent(Exception):
+    """Nothing more may be asked."""
+
+
 class Run:
     def __init__(
-        self, model: LocalModel, on_answer: OnAnswer, journal: Journal | None, batch_size: int
+        self,
+        model: LocalModel,
+        on_answer: OnAnswer,
+        journal: Journal | None,
+        batch_size: int,
+        budget: Budget | None = None,
     ) -> None:
-        self.model, self.on_answer, self.journal = model, on_answer, journal
+        self.model, self.on_answer = model, on_answer
+        self.journal, self.budget = journal, budget
         self.batches = Batches(batch_size, model.engine.device)
         self.tally = Tally()
 
     def ask(self, requests: Iterable[Request]) -> Tally:
         coming = iter(requests)
-        while window := list(itertools.islice(coming, BATCHES_AHEAD * self.batches.size)):
-            questions = self._open(window)
-            for group in _alike(questions):
-                self._ask_group(group)
+        try:
+            while window := list(itertools.islice(coming, BATCHES_AHEAD * self.batches.size)):
+                for group in _alike(self._open(window)):
+                    self._ask_group(group)
+        except _Spent as spent:
+            self.tally.stopped = str(spent)
         return self.tally
 
     def _open(self, window: Iterable[Request]) -> list[Question]:
@@ -79,6 +92,7 @@ class Run:
         settings, room = group[0].requests[0].settings, self.model.context
 
         def work(batch: Sequence[Question]) -> list[Answer]:
+            self._check_budget()
             start = time.monotonic()
             prompts, seeds = [each.prompt for each in batch], [each.key for each in batch]
             written = write(self.model.engine, prompts, settings, seeds, room)
@@ -89,12 +103,27 @@ class Run:
         for question, answer in self.batches.run(group, work, _failed):
             self.tally.n_attempts += 1
             answer = dataclasses.replace(answer, key=question.key)
+            self._book(answer)
             first, *others = question.requests
             if self.journal is not None and answer.is_answer:
                 self.journal.add(question.key, first, answer)
             self._give(first, answer)
             for twin in others:
                 self._give(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
+
+    def _check_budget(self) -> None:
+        if self.budget is None:
+            return
+        from fieldmark.chat._budget import Cost
+
+        if not self.budget.fits(Cost(tokens_in=1)):
+            raise _Spent(f"the budget is used up ({self.budget.words})")
+
+    def _book(self, answer: Answer) -> None:
+        if self.budget is not None:
+            from fieldmark.chat._budget import Cost
+
+            self.budget.settle(Cost(), answer)
 
     def _answer(self, written: Written, taken_s: float) -> Answer:
         return Answer(

@@ -21,8 +21,10 @@ from fieldmark import draws
 from fieldmark.chat._cards import Card, Provider, Tables, load_tables
 from fieldmark.chat._key import canonical
 from fieldmark.chat._messages import DEFAULT_SETTINGS, Answer, Message, Request, Settings
+from fieldmark.chat._mock_script import read_script
 from fieldmark.chat._pictures import PictureLimits
 from fieldmark.errors import ModelError, UnknownName, UsageError
+from fieldmark.registry import split_options
 
 FAMILY = "chat"
 OPTIONS = ("base_url", "context", "key_env", "max_tokens")
@@ -128,7 +130,10 @@ def chat_model(name: str, tables: Tables | None = None) -> ChatModel:
         raise UnknownName("chat provider", provider_name, known.providers)
     provider = known.providers[provider_name]
     is_mock = provider.base_url == "mock" and "base_url" not in options
-    if not is_mock:
+    own = {key: value for key, value in options.items() if key not in OPTIONS}
+    if is_mock:
+        read_script(name, own)
+    else:
         _check_options(name, options)
     card = known.cards.get((provider_name, model_id), Card(provider=provider_name, id=model_id))
     if "context" in options:
@@ -140,7 +145,7 @@ def chat_model(name: str, tables: Tables | None = None) -> ChatModel:
         base_url=_base_url(name, provider, options),
         key_env=_key_env(provider, options),
         max_tokens=_whole(name, "max_tokens", options),
-        mock={key: value for key, value in options.items() if key not in OPTIONS},
+        mock=own,
     )
 
 
@@ -153,18 +158,10 @@ def user_tables(start: Path, files: Iterable[Path] = ()) -> Tables:
 
 
 def _take_apart(name: str) -> tuple[str, dict[str, str]]:
-    base, mark, tail = name.partition("?")
+    base, options = split_options(name)
     parts = base.split("/", 2)
-    if len(parts) < 3 or parts[0] != FAMILY or not all(parts) or (mark and not tail):
+    if len(parts) < 3 or parts[0] != FAMILY or not all(parts):
         raise UsageError(f"model {name!r} cannot be read: {_FORM}.")
-    options: dict[str, str] = {}
-    for part in tail.split("&") if tail else []:
-        key, equals, value = part.partition("=")
-        if not (key and equals and value):
-            raise UsageError(f"model {name!r}: option {part!r} cannot be read, expected key=value.")
-        if key in options:
-            raise UsageError(f"model {name!r}: option {key!r} stands twice, keep one.")
-        options[key] = value
     return base, options
 
 

@@ -22,6 +22,7 @@ from fieldmark.chat._shots_fit import Load, Room
 
 if TYPE_CHECKING:
     from fieldmark.chat._estimate import Estimator
+    from fieldmark.chat._local import LocalModel
     from fieldmark.chat._model import ChatModel
     from fieldmark.chat._pictures import SentPicture
 
@@ -119,7 +120,7 @@ def count_parts(parts: Sequence[Part]) -> Load:
 
 
 def limits_of(
-    model: ChatModel,
+    model: ChatModel | LocalModel,
     settings: Settings,
     estimator: Estimator,
     look: Callable[[Picture], SentPicture],

@@ -14,6 +14,24 @@ if TYPE_CHECKING:
 
 _Number = Annotated[float | None, arg(metavar="X", help_behavior_hint="")]
 _Whole = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
+_SETTINGS = {
+    "temp": "temp",
+    "prompting": "prompting",
+    "cot": "cot_enabled",
+    "circular": "circular",
+    "shared_prefix": "shared_prefix",
+    "json_answers": "json_answers",
+}
+"""flag → what a run's settings call it"""
+_HUGE = 1e15
+_RANGES: dict[str, tuple[float, float, str]] = {
+    "max_usd": (0, _HUGE, "a number, 0 or more"),
+    "max_tokens": (0, _HUGE, "a whole number, 0 or more"),
+    "concurrency": (1, 10_000, "a whole number, 1 to 10,000"),
+    "rpm": (1e-6, _HUGE, "a number above 0"),
+    "tpm": (1e-6, _HUGE, "a number above 0"),
+    "temp": (0, 2, "a number, 0 to 2"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +62,23 @@ class Ask:
     """answers as JSON, by a schema where the endpoint takes one"""
 
     def settings(self) -> tuple[tuple[str, Any], ...]:
-        """What changes answers, as a run's settings name it; only what was given."""
-        given: dict[str, Any] = {} if self.temp is None else {"temp": self.temp}
-        if self.prompting != "single":
-            given["prompting"] = self.prompting
-        flags = {
-            "cot_enabled": self.cot,
-            "circular": self.circular,
-            "shared_prefix": self.shared_prefix,
-            "json_answers": self.json_answers,
-        }
-        return tuple({**given, **{name: True for name, is_on in flags.items() if is_on}}.items())
+        """What changes answers, as a run's settings name it; only what differs from the default."""
+        self._check()
+        return tuple((_SETTINGS[name], getattr(self, name)) for name in self.given())
+
+    def given(self) -> list[str]:
+        """The flags that change answers and were given."""
+        return [name for name in _SETTINGS if getattr(self, name) not in (None, False, 0, "single")]
+
+    def _check(self) -> None:
+        for name, (least, most, words) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise UsageError(f"--{name.replace('_', '-')} {value}: expected {words}.")
 
     def budget(self) -> Budget:
         from fieldmark.chat import Budget
 
-        for name in ("max_usd", "max_tokens"):
-            value = getattr(self, name)
-            if value is not None and not value >= 0:
-                flag = name.replace("_", "-")
-                raise UsageError(f"--{flag} {value}: expected a number, 0 or more.")
         return Budget(self.max_usd, self.max_tokens)
 
     def sending(self) -> Options:

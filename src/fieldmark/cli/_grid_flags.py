@@ -101,7 +101,7 @@ def _refuse_mixing(args: GridFlags) -> None:
     names = ("model", "task", "probe", "n_train", "n_test", "seed", "repeats")
     given = [name for name in names if getattr(args, name) not in ((), "", None)]
     given += ["sampling"] if args.sampling != "task" else []
-    given += [name for name, _ in args.ask.settings()]
+    given += args.ask.given()
     if given:
         flag = given[0].replace("_", "-")
         raise UsageError(

@@ -16,7 +16,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import print_json
-from fieldmark.errors import UsageError
+from fieldmark.errors import DataError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,14 @@ def _published(args: Args) -> int:
     from fieldmark.store import RunFilter, Store
 
     where = RunFilter(models=args.models, tasks=args.task)
-    with Store.open(args.common.settings().store, read_only=True) as store:
+    settings = args.common.settings()
+    with Store.open(settings.store, read_only=True) as store:
         table = read_table(store, where, args.metric, compare=False)
+    if not table.rows and not args.json:
+        raise DataError(
+            f"{settings.store}  holds no finished runs: `fieldmark run` makes some, "
+            "--results says where others are."
+        )
     matches = match_published(table.rows)
     if args.json:
         print_json([plain_published(each) for each in matches])

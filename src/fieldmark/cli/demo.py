@@ -36,6 +36,8 @@ TASKS = (
     "newt@simpleshot",
     "beluga",
 )
+CHAT_MODEL, CHAT_TASKS = "chat/mock/wren", ("world-species", "world-stage")
+"""a stand-in for a multimodal language model, which answers over HTTP from this process"""
 MAX_IMAGES = 200
 """photos per task on the page: enough to look at, quickly made"""
 SIZES = {"world": 1000, "newt": 1312, "beluga": 120}
@@ -68,6 +70,8 @@ def run(args: Args) -> int:
         jobs = make_jobs(
             [(name, "", "") for name in MODELS], [(name, "") for name in TASKS], Axes()
         )
+        asked = [(name, "") for name in CHAT_TASKS]
+        jobs += make_jobs([(CHAT_MODEL, "", "")], asked, Axes())
         plan = make_plan(jobs, settings)
         outcome = execute(plan, settings, progress, How(["fieldmark", "demo"]))
     end(plan, outcome)
@@ -77,7 +81,8 @@ def run(args: Args) -> int:
     if not args.common.quiet:
         took = time.monotonic() - began
         talk(
-            f"\n{len(MODELS)} models on {len(TASKS)} tasks in {took:.0f} s. All of it: {args.out}/"
+            f"\n{len(MODELS)} models on {len(TASKS)} tasks, a mock chat model on "
+            f"{len(CHAT_TASKS)}, in {took:.0f} s. All of it: {args.out}/"
         )
         talk(f"open:  {page}")
         where = shlex.quote(str(settings.results))
@@ -119,7 +124,10 @@ def _write_site(settings: Settings, out: Path, progress: Progress) -> Path:
 
 def _show(path: Path) -> None:
     from fieldmark.report import read_table, wide_table
-    from fieldmark.store import Store
+    from fieldmark.store import RunFilter, Store
 
+    width = shutil.get_terminal_size().columns
     with Store.open(path, read_only=True) as store:
-        print(wide_table(read_table(store), shutil.get_terminal_size().columns))
+        print(wide_table(read_table(store, RunFilter(models=MODELS)), width))
+        print("\na language model (here a mock), asked in words:\n")
+        print(wide_table(read_table(store, RunFilter(models=(CHAT_MODEL,))), width))

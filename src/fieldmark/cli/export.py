@@ -57,9 +57,8 @@ def run(args: Args) -> int:
         chosen = choose(store, where, args.predictions, args.source)
         files = export(form, chosen)
         if not files:
-            raise DataError(
-                f"{form} can say nothing of these results: {'; '.join(chosen.left_out)}."
-            )
+            why = "; ".join(chosen.left_out) or "none of these runs has a defined score"
+            raise DataError(f"{form} can say nothing of these results: {why}.")
         _deliver(files, form, args.out)
     for each in chosen.left_out:
         talk(f"left out: {each}.")

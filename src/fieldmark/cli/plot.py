@@ -21,7 +21,7 @@ from fieldmark.errors import DataError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    kind: Positional[str] = ""
+    kind: Annotated[Positional[str], arg(metavar="KIND", help_behavior_hint="")] = ""
     """which plot; without it, all are listed"""
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
     """only these (* and ? work)"""

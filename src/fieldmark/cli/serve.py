@@ -26,7 +26,7 @@ class Args:
     """only these (* and ? work)"""
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"
     """where to listen; beyond this machine the page asks for a token (FIELDMARK_TOKEN)"""
-    port: int = 0
+    port: Annotated[int, arg(metavar="N")] = 0
     """0 takes any that is free"""
     no_images: bool = False
     """no photos"""
@@ -41,10 +41,13 @@ def run(args: Args) -> int:
             f"`fieldmark serve` needs {error.name}, which is not installed: "
             "pip install 'fieldmark[serve]'."
         ) from error
-    from fieldmark.store import RunFilter
+    from fieldmark.store import RunFilter, Store
 
+    settings = args.common.settings()
+    with Store.open(settings.store, read_only=True):
+        pass  # a file that cannot be read is told here, not in every visitor's browser
     where = RunFilter(models=args.model, tasks=args.task)
-    results = LiveResults(args.common.settings(), where, with_images=not args.no_images)
+    results = LiveResults(settings, where, with_images=not args.no_images)
 
     def ready(address: str) -> None:
         print(address, flush=True)

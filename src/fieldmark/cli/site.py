@@ -29,7 +29,7 @@ class Args:
     """only these (* and ? work)"""
     no_images: bool = False
     """no copies of photos, for data that must stay private"""
-    max_images: int = 300
+    max_images: Annotated[int, arg(metavar="N")] = 300
     """photos per task: half those that most models miss, half drawn from all"""
     common: CommonFlags = Common()
 

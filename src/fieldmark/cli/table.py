@@ -44,7 +44,7 @@ class Args:
 
 
 def run(args: Args) -> int:
-    from fieldmark.report import plain_rows, read_table, sliced
+    from fieldmark.report import plain_places, plain_rows, read_table, sliced, training_notes
     from fieldmark.store import RunFilter, Store
 
     settings = args.common.settings()
@@ -53,17 +53,24 @@ def run(args: Args) -> int:
         table = read_table(
             store, where, args.metric, args.by_part, compare=not args.by, memory=settings.cache
         )
+        notes = training_notes(store, table.rows) if args.long and not args.json else []
         if args.by:
             table = sliced(store, table, args.by, _values(args.by, table, settings))
     if args.json:
-        print_json(plain_rows(table))
+        placed = plain_places(table)
+        print_json(
+            [
+                {**plain, **placed[row.model]}
+                for plain, row in zip(plain_rows(table), table.rows, strict=True)
+            ]
+        )
         return 0
     if not table.rows:
         raise DataError(
             f"{settings.store}  holds no finished runs: `fieldmark run` makes some, "
             "--results says where others are."
         )
-    print(_draw(args, table))
+    print("\n".join([_draw(args, table), *notes]))
     return 0
 
 

@@ -157,6 +157,9 @@ def make_jobs(
             wanted = select(name, (filters or {}).get(task.task), axes.origin)
             how = protocol or protocol_of(model)
             jobs.extend(_cells(model, name, task, how, axes, wanted))
+    if len(axes.n_train) > 1 and any(job.protocol == "ask" for job in jobs):
+        # Where a curve of chat models begins there is nothing to train a probe on.
+        jobs = [job for job in jobs if job.protocol != "probe" or job.draw.n_train]
     return tuple({repr(job): job for job in jobs}.values())
 
 

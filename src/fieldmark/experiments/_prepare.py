@@ -18,7 +18,7 @@ from fieldmark.data import COLUMNS, load_dataset
 from fieldmark.errors import DataError, FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.models import model_identity
-from fieldmark.protocols import PartItems, check_part, split_parts
+from fieldmark.protocols import AskSettings, PartItems, check_part, split_parts
 from fieldmark.registry import code_hash, is_file_reference, short_name
 from fieldmark.settings import Settings, dataset_key
 from fieldmark.store import RunSpec
@@ -118,13 +118,13 @@ def _spec(job: Job, parts: list[PartItems]) -> RunSpec:
         method = f"probe/{short_name(classifier)}"
     if job.protocol == "ask" and job.task.ask is not None:
         settings["ask"] = job.task.ask.model_dump(mode="json", exclude_defaults=True)
+        settings |= AskSettings.of(dict(job.ask)).changed()
     if draw.shots:
         settings["shots"] = draw.shots
     if job.task.test == "rest":
         settings["test"] = "rest"
     if draw.n_train >= 0:
         settings["sampling"] = draw.sampling
-    settings |= dict(job.ask)
     return RunSpec(
         model=job.model,
         model_version=model_identity(job.model),

@@ -95,7 +95,9 @@ class Experiment(_Strict):
     newt_root: str = ""
 
     # How multimodal models are asked.
-    temp: Annotated[list[float], BeforeValidator(_as_list)] | None = None
+    temp: Annotated[list[Annotated[float, Field(ge=0, le=2)]], BeforeValidator(_as_list)] | None = (
+        None
+    )
     prompting: Annotated[list[Literal["single", "multi"]], BeforeValidator(_as_list)] | None = None
     cot_enabled: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
     circular: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None

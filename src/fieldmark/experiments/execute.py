@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fieldmark.chat import Budget, ChatModel, Options
+from fieldmark.chat import Budget, ChatModel, LocalModel, Options
 from fieldmark.embed import EmbedOptions, speed_of
 from fieldmark.errors import FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
@@ -90,7 +90,7 @@ def execute(
     failures: list[Failure] = []
     with Store.open(settings.store) as store:
         for model_name, jobs in _by_model(plan.to_run):
-            loaded: Backbone | ChatModel | None = None
+            loaded: Backbone | ChatModel | LocalModel | None = None
             for planned in jobs:
                 number = n_done + len(failures) + 1
                 progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
@@ -109,7 +109,7 @@ def execute(
 
 def run_one(
     planned: Planned,
-    model: Backbone | ChatModel,
+    model: Backbone | ChatModel | LocalModel,
     store: Store,
     settings: Settings,
     progress: Progress,
@@ -150,9 +150,9 @@ def run_one(
     return True
 
 
-def _load(name: str, protocol: str, settings: Settings) -> Backbone | ChatModel:
+def _load(name: str, protocol: str, settings: Settings) -> Backbone | ChatModel | LocalModel:
     load = load_chat_model if protocol == "ask" else load_model
-    model: Backbone | ChatModel = load(
+    model: Backbone | ChatModel | LocalModel = load(
         name, device=settings.device, precision=settings.precision, offline=settings.offline
     )
     return model
@@ -190,7 +190,7 @@ def _write(store: Store, run: int, answers: PartPredictions, have: set[tuple[str
         )
 
 
-def _facts(model: Backbone | ChatModel, settings: Settings) -> dict[str, float]:
+def _facts(model: Backbone | ChatModel | LocalModel, settings: Settings) -> dict[str, float]:
     """What plots want to know of a model, as far as it is known: its size and its speed."""
     speed = speed_of(settings.cache, model.fingerprint)
     module = getattr(model, "module", None)

@@ -26,6 +26,8 @@ from fieldmark.protocols import (
 from fieldmark.registry import short_name
 from fieldmark.store import PartRecord, PartResult, Predictions, Run, RunFilter, Score, Store
 
+_ROW = ("part", "repeat", "id")
+
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
@@ -68,9 +70,8 @@ def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[st
     answers, reread = store.predictions(run.id), []
     if is_asked:
         reread = _read_again(answers, parts)
-        answers = pl.concat([answers, *(each.rows for each in reread)]).unique(
-            ["part", "repeat", "id"], keep="last", maintain_order=True
-        )
+        rows = pl.concat([answers, *(each.rows for each in reread)])
+        answers = rows.unique(_ROW, keep="last", maintain_order=True).sort(_ROW)
     scoring = Scoring(
         tuple(name for name in names if name not in lost),
         str(run.spec.settings.get("score", "pooled")),
@@ -82,7 +83,10 @@ def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[st
     if is_asked:
         scores += asking_scores(answers, parts)
     scores = [_marked(score, primary) for score in scores]
-    store.replace_answers(run.id, [each.result for each in reread], scores)
+    if reread:
+        store.replace_answers(run.id, [each.result for each in reread], scores)
+    else:
+        store.rescore_run(run.id, scores)
     n_read = sum(each.n_changed for each in reread)
     return Rescored(run, scores, _changed(before, scores), lost, n_read)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.registry import is_file_reference
+from fieldmark.registry import is_file_reference, split_options
 
 YES = ("true", "yes", "1", "on")
 NO = ("false", "no", "0", "off")
@@ -49,20 +49,7 @@ class ModelName:
 
 def parse_name(text: str) -> ModelName:
     """Takes a name apart; says which part of it cannot be read."""
-    base, mark, tail = text.partition("?")
-    if not base.strip() or (mark and not tail):
-        raise UsageError(
-            f"model {text!r} cannot be read: expected family/checkpoint?option=value, "
-            "for example timm/resnet18?pretrained=false."
-        )
-    options: dict[str, str] = {}
-    for part in tail.split("&") if tail else []:
-        key, equals, value = part.partition("=")
-        if not (key and equals and value):
-            raise UsageError(f"model {text!r}: option {part!r} cannot be read, expected key=value.")
-        if key in options:
-            raise UsageError(f"model {text!r}: option {key!r} stands twice, keep one.")
-        options[key] = value
+    base, options = split_options(text)
     return ModelName(text, base, options)
 
 

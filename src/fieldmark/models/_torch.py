@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from fieldmark import draws
+from fieldmark import devices, draws
 from fieldmark.errors import FieldmarkError, ModelError, OutOfMemory
-from fieldmark.models import _device, _weights
+from fieldmark.models import _weights
 from fieldmark.models._backbone import Features
 from fieldmark.models._transform import Recipe
 from fieldmark.models._user import first_line, source_hash
@@ -61,8 +61,8 @@ class TorchBackbone:
         encode: Encode | None = None,
     ) -> None:
         self.name = type(self).__name__
-        self.device = _device.choose_device(device)
-        self.precision = _device.choose_precision(precision, self.device)
+        self.device = devices.choose_device(device)
+        self.precision = devices.choose_precision(precision, self.device)
         self.preprocess = preprocess
         self.options = dict(options or {})
         self._encode = encode
@@ -102,10 +102,10 @@ class TorchBackbone:
     def _guarded(self, compute: Callable[[], Any], n_items: int) -> Any:
         self.module.eval()  # whoever holds the module may have changed it
         try:
-            with _device.arithmetic(self.device, self.precision):
+            with devices.arithmetic(self.device, self.precision):
                 return compute()
         except (RuntimeError, MemoryError) as error:
-            if not (isinstance(error, MemoryError) or _device.is_out_of_memory(error)):
+            if not devices.is_out_of_memory(error):
                 raise
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -165,7 +165,7 @@ class TorchBackbone:
     @cached_property
     def batch_size(self) -> int:
         """How many images to embed at once here; measured on cuda, 16 elsewhere."""
-        return _device.fitting_batch(self.device, lambda n: self.embed_images(self._blank(n)))
+        return devices.fitting_batch(self.device, lambda n: self.embed_images(self._blank(n)))
 
 
 class TorchDual(TorchBackbone):

@@ -52,7 +52,7 @@ def _read_row(row: Mapping[str, Any], reading: Mapping[str, Any]) -> tuple[str |
     alone = [info.get("answer_outcome", OK), info.get("text", "")]
     turns = info.get("turns") or [alone]
     orders = _orders(info, len(turns))
-    parsed = [_parse(*turn, order, reading) for turn, order in zip(turns, orders, strict=True)]
+    parsed = [_parse(turn, order, reading) for turn, order in zip(turns, orders, strict=True)]
     read = [_named(turn[0], each, reading) for turn, each in zip(turns, parsed, strict=True)]
     n = decide([label for label, _ in read], row["target"])
     if orders[n] != info.get("options", []):
@@ -72,9 +72,8 @@ def _orders(info: Mapping[str, Any], n_turns: int) -> list[list[str]]:
     return [[*order[turn:], *order[:turn]] for turn in turned]
 
 
-def _parse(
-    sent_back: str, text: str, order: Sequence[str], reading: Mapping[str, Any]
-) -> Parsed | None:
+def _parse(turn: Sequence[str], order: Sequence[str], reading: Mapping[str, Any]) -> Parsed | None:
+    sent_back, text = turn
     if sent_back == "failed":
         return None
     letters = ascii_uppercase if reading["letters"] else [""] * len(order)

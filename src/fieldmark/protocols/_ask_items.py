@@ -11,6 +11,7 @@ import polars as pl
 
 from fieldmark.chat import AskRules, Item, Picture, Question, draw_pairs, make_question
 from fieldmark.data import ImageRef, read_bytes
+from fieldmark.errors import DataError
 from fieldmark.protocols._answers import NO, YES
 from fieldmark.protocols._items import Draw, PartItems, draw_test, refs_of
 from fieldmark.tasks import AskBlock, Task
@@ -90,6 +91,11 @@ def _pairs(name: str, block: AskBlock, rows: pl.DataFrame, root: Path, draw: Dra
         pictures = (*every[pair.query].pictures[:1], *every[pair.other].pictures[:1])
         items.append(Item(pair.id, pictures, pair.label))
         targets[pair.id] = (pair.label, unit[pair.query])
+    if not items:
+        raise DataError(
+            f"task {name!r}: none of {len(rows):,} test images shows an individual that another "
+            "one shows too: pairs need two pictures of one, add images or raise n_test."
+        )
     return Asked(question, tuple(items), (), targets)
 
 

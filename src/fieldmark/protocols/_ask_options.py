@@ -40,6 +40,10 @@ class AskSettings:
     max_output_tokens: int = 0
     """room for the answer; 0 = 256, with reasons 2,048"""
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.temp <= 2:
+            raise UsageError(f"temp = {self.temp}: expected a number, 0 to 2.")
+
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> AskSettings:
         known = list(cls.__dataclass_fields__)
@@ -52,6 +56,11 @@ class AskSettings:
                 )
         return cls(**given)
 
+    def changed(self) -> dict[str, Any]:
+        """What differs from the default: what was said and what was left out are one run."""
+        own = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in own.items() if value != getattr(_DEFAULT, name)}
+
     def asking(self, seed: int) -> Asking:
         layout: Literal["single_turn", "multi_turn"]
         layout = "multi_turn" if self.prompting == "multi" else "single_turn"
@@ -60,6 +69,9 @@ class AskSettings:
     def sending(self, seed: int, schema: Mapping[str, Any] | None) -> Settings:
         room = self.max_output_tokens or (ROOM_TO_THINK if self.cot_enabled else ROOM)
         return Settings(temperature=self.temp, seed=seed, max_output_tokens=room, schema=schema)
+
+
+_DEFAULT = AskSettings()
 
 
 @dataclass(frozen=True, slots=True)

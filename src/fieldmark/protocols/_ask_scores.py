@@ -9,7 +9,6 @@ import polars as pl
 from fieldmark.stats import wilson
 from fieldmark.store import OK, PartRecord, Score
 
-
 ASKING = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
 
 

@@ -22,13 +22,14 @@ from fieldmark.chat import (
     Estimator,
     FewShot,
     Journal,
-    Line,
+    LocalModel,
     Picture,
     Prompts,
     Request,
     Shelf,
     estimate,
     limits_of,
+    open_line,
     plan_prompts,
     prepare,
 )
@@ -50,7 +51,10 @@ SUMMARY = "a multimodal language model, asked in words, with n examples"
 def why_not(task: Task, draw: Draw) -> str | None:
     """Why this task cannot be asked like this, or None."""
     if task.ask is None:
-        return f"task {task.task!r} has no `ask` block"
+        return (
+            f"task {task.task!r} has no `ask` block: add one to its file, for example "
+            "`ask: {prompt: Which species is this?}`"
+        )
     if draw.n_test == 0:
         return "n_test = 0: without a test image there is no score"
     if task.ask.kind == "same" and draw.n_train:
@@ -61,7 +65,7 @@ def why_not(task: Task, draw: Draw) -> str | None:
 def run(
     task: Task,
     parts: Sequence[PartItems],
-    model: ChatModel,
+    model: ChatModel | LocalModel,
     root: Path,
     draw: Draw,
     options: AskOptions,
@@ -110,7 +114,7 @@ def _known(rows: pl.DataFrame) -> dict[str, tuple[str | None, str | None]]:
 @dataclass(frozen=True, slots=True)
 class _Job:
     task: Task
-    model: ChatModel
+    model: ChatModel | LocalModel
     root: Path
     draw: Draw
     options: AskOptions
@@ -136,13 +140,13 @@ def _ask(job: _Job, asked: Asked, title: str) -> list[Said]:
     if job.model.is_mock:
         sending = replace(sending, mock_labels=_what_it_sees(job, asked, prompts))
     unfit: list[Said] = []
-    with Line(job.model, sending, job.journal, job.options.budget) as line:
+    with open_line(job.model, sending, job.journal, job.options.budget) as line:
         requests = _requests(job, asked, prompts, settings.circular, unfit)
         tally = line.ask_all(requests, keep)
     if tally.stopped:
         raise ModelError(
-            f"{title}: {tally.stopped}: {len(said):,} answers are kept; the same command with more goes "
-            "on from there."
+            f"{title}: {tally.stopped}: {len(said):,} answers are kept; the same command with "
+            "more goes on from there."
         )
     return sorted([*said, *unfit], key=Said.place)
 
@@ -180,7 +184,7 @@ def _requests(
 def estimate_cost(
     task: Task,
     parts: Sequence[PartItems],
-    model: ChatModel,
+    model: ChatModel | LocalModel,
     root: Path,
     draw: Draw,
     settings: AskSettings,

@@ -13,10 +13,12 @@ from fieldmark.lazy import exports
 if TYPE_CHECKING:
     from fieldmark.report.compare import Question, compare_models
     from fieldmark.report.compare_text import comparison_text, plain_comparison
+    from fieldmark.report.places import plain_places
     from fieldmark.report.published import match_published, plain_published, published_text
     from fieldmark.report.rows import Row, Table, plain_rows, read_table
     from fieldmark.report.slices import STORED, sliced
     from fieldmark.report.table import long_table, part_table, wide_table
+    from fieldmark.report.training import training_notes
 
 __all__ = [
     "STORED",
@@ -29,11 +31,13 @@ __all__ = [
     "match_published",
     "part_table",
     "plain_comparison",
+    "plain_places",
     "plain_published",
     "plain_rows",
     "published_text",
     "read_table",
     "sliced",
+    "training_notes",
     "wide_table",
 ]
 
@@ -42,9 +46,11 @@ __getattr__ = exports(
     {
         "compare": ("Question", "compare_models"),
         "compare_text": ("comparison_text", "plain_comparison"),
+        "places": ("plain_places",),
         "published": ("match_published", "plain_published", "published_text"),
         "rows": ("Row", "Table", "plain_rows", "read_table"),
         "slices": ("STORED", "sliced"),
         "table": ("long_table", "part_table", "wide_table"),
+        "training": ("training_notes",),
     },
 )

@@ -16,7 +16,8 @@ from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.metrics import load_metric
 from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.rows import Row, read_table
-from fieldmark.stats import Comparison, compare, holm
+from fieldmark.report.training import METRIC, spread
+from fieldmark.stats import Comparison, VarianceParts, compare, holm
 from fieldmark.store import RunFilter, Store
 
 N_CLASSES = 3
@@ -50,6 +51,8 @@ class Question:
     where: Disagreement | None
     """None for metrics that are not about single labels"""
     n_unanswered: int
+    spreads: tuple[VarianceParts | None, VarianceParts | None] = (None, None)
+    """of a and b: the test items' share of the score's spread, and the training's"""
 
     @property
     def verdict(self) -> str:
@@ -76,6 +79,11 @@ def compare_models(
             "`fieldmark table --long` shows what there is."
         )
     found = [_ask(store, *pair) for pair in pairs]
+    if not any(each.found.n for each in found):
+        raise DataError(
+            f"{first!r} and {second!r} answered no item in common, so nothing can be paired: run "
+            "both on the same data with the same --n-test and --seed."
+        )
     corrected = holm([each.found.p for each in found])
     return [replace(each, p_corrected=float(p)) for each, p in zip(found, corrected, strict=True)]
 
@@ -108,7 +116,9 @@ def _ask(store: Store, a: Row, b: Row) -> Question:
     paired = read_paired(store, [a.run, b.run], metric)
     found = compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
     where = _disagreement(store, paired)
-    return Question(a, b, found, found.p, where, paired.n_unanswered)
+    both = (a, b) if a.score.metric == METRIC and a.run.spec.repeats > 1 else ()
+    spreads = [spread(paired.asked, number) for number in range(len(both))] or [None, None]
+    return Question(a, b, found, found.p, where, paired.n_unanswered, (spreads[0], spreads[1]))
 
 
 def _disagreement(store: Store, paired: Paired) -> Disagreement:

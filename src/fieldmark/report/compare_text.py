@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fieldmark.report.cells import arrow, number
+from fieldmark.report.cells import MISSING, arrow, number
 from fieldmark.report.columns import align
 from fieldmark.report.compare import Disagreement, Question, counts
 from fieldmark.report.rows import task_name
@@ -112,20 +112,26 @@ def _line(question: Question, is_alone: bool) -> list[str]:
     corrected = [] if is_alone else [_p(question.p_corrected)]
     return [
         f"{question.a.column.replace(chr(10), ' ')} {score.metric} {arrow(score)}",
-        number(question.a.score.value, score),
-        number(question.b.score.value, score),
+        _value(question.a.score),
+        _value(question.b.score),
         _signed(found.difference, score),
         f"[{_signed(found.low, score)}, {_signed(found.high, score)}]",
         _p(found.p),
         *corrected,
-        number(found.detectable, score) if math.isfinite(found.detectable) else "–",
+        number(found.detectable, score) if math.isfinite(found.detectable) else MISSING,
         f"{found.n:,}",
         f"{found.n_units:,}",
         sign,
     ]
 
 
+def _value(score: Score) -> str:
+    return MISSING if math.isnan(score.value) else number(score.value, score)
+
+
 def _signed(value: float, score: Score) -> str:
+    if math.isnan(value):
+        return MISSING
     text = number(abs(value), score)
     is_zero = not any(each in "123456789" for each in text)
     return text if is_zero else f"{'+' if value > 0 else '−'}{text}"
@@ -142,6 +148,10 @@ def _p(p: float) -> str:
 def _where(question: Question, width: int, is_alone: bool) -> Iterator[str]:
     """Which items and classes make the difference."""
     where = question.where
+    for side, spread in zip("AB", question.spreads, strict=True):
+        if spread is not None:
+            said = f"{task_name(question.a.run.spec)}: {side}: {spread.words}"
+            yield from textwrap.wrap(said, width, subsequent_indent="  ")
     if where is None or where.only_a + where.only_b == 0:
         return
     head = f"{task_name(question.a.run.spec)}: only A right {where.only_a:,}, only B right "
@@ -183,15 +193,16 @@ def _legend(questions: Sequence[Question], width: int) -> list[str]:
 
 def plain_comparison(question: Question) -> Mapping[str, Any]:
     """What programs read: flat JSON values."""
-    found = asdict(question.found)
+    found = asdict(question.found) | {
+        "score_a": question.a.score.value,
+        "score_b": question.b.score.value,
+    }
     return {
         "task": task_name(question.a.run.spec),
         "column": question.a.column,
         "metric": question.a.score.metric,
         "model_a": question.a.model,
         "model_b": question.b.model,
-        "score_a": question.a.score.value,
-        "score_b": question.b.score.value,
         **{
             k: v if not isinstance(v, float) or math.isfinite(v) else None for k, v in found.items()
         },
@@ -199,6 +210,8 @@ def plain_comparison(question: Question) -> Mapping[str, Any]:
         "verdict": question.verdict,
         "n_unanswered": question.n_unanswered,
         "disagreement": None if question.where is None else asdict(question.where),
+        "spread_a": None if question.spreads[0] is None else asdict(question.spreads[0]),
+        "spread_b": None if question.spreads[1] is None else asdict(question.spreads[1]),
         "run_a": question.a.run.id,
         "run_b": question.b.run.id,
     }

@@ -28,6 +28,8 @@ def _for_one(rows: Sequence[Row]) -> str:
     best, *others = sorted((row for row in rows if row.is_tied), key=_standing)
     if not others:
         return f"Use {best.model}: it is better than all others here."
+    if len(rows) == len(others) + 1 and len({row.score.value for row in rows}) == 1:
+        return f"{_named([best.model, *(row.model for row in others)])} score the same here."
     verb = "cannot be told from it here"
     return f"Use {best.model}; {_named([row.model for row in others])} {verb}."
 

@@ -22,11 +22,13 @@ from fieldmark.report.cells import (
 )
 from fieldmark.report.columns import GAP, align, text_width
 from fieldmark.report.decision import decision
+from fieldmark.report.places import agreement, places
 from fieldmark.report.ranking import rank_models
 from fieldmark.report.rows import Row, Table, task_name
 from fieldmark.report.signature import signatures
 
 WHOLE = "(the whole task)"
+RANK = "rank"
 STEADIER = "macro_accuracy"
 
 
@@ -42,9 +44,13 @@ def wide_table(table: Table, width: int = 80) -> str:
         for column in dict.fromkeys(column for _, column in grid)
     }
     summary = {ranking.heading: ranking.summaries} if ranking.heading else {}
+    placed = places(grid)
+    if placed:
+        summary[RANK] = [placed[m].text if m in placed else MISSING for m in ranking.models]
     lines = _blocks(models, summary, cells, width)
     has_gaps = len(grid) < len(ranking.models) * len(cells)
-    return "\n".join([*lines, "", *_footer(table, width, "±", *("–" * has_gaps))])
+    signs = ("±", *("–" * has_gaps), *([RANK] if placed else []))
+    return "\n".join([*lines, "", *_footer(table, width, *signs, alike=agreement(grid))])
 
 
 def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
@@ -146,9 +152,9 @@ def _column_width(name: str, column: Sequence[str]) -> int:
     return max(map(text_width, (*name.split("\n"), *column)), default=0)
 
 
-def _footer(table: Table, width: int, *signs: str) -> list[str]:
+def _footer(table: Table, width: int, *signs: str, alike: str = "") -> list[str]:
     legend = textwrap.wrap(" · ".join(_legend(table.rows, signs)), width)
-    use = textwrap.wrap(decision(table.rows), width)
+    use = [*textwrap.wrap(decision(table.rows), width), *textwrap.wrap(alike, width)]
     about = [
         *legend,
         *_unanswered(table.rows),
@@ -172,6 +178,8 @@ def _legend(rows: Sequence[Row], signs: Sequence[str]) -> Iterator[str]:
     yield "n items tested"
     if MISSING in signs:
         yield f"{MISSING} not run (models with gaps come last)"
+    if RANK in signs:
+        yield "rank: places it may well have over all tasks, had items and tasks been others"
     if any(row.tier for row in rows):
         yield "letters: tiers; within one, no model can be told from its best"
 

@@ -6,12 +6,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from fieldmark import draws
 from fieldmark.errors import DataError
 from fieldmark.report.rows import Row, Table, plain_rows, read_table, task_name
 from fieldmark.store import Run, RunFilter, Store
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+LONGEST = 120
+"""bytes of a file's name, which leaves room for endings on every file system"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,4 +110,8 @@ def file_name(text: str) -> str:
     'open-clip_hf-hub_imageomics_bioclip-2'
     """
     kept = "".join(each if each.isalnum() or each in "-._@+=" else "_" for each in text)
-    return kept.strip(". ") or "_"
+    kept = kept.strip(". ") or "_"
+    if len(kept.encode()) <= LONGEST:
+        return kept
+    start = kept.encode()[: LONGEST - 9].decode(errors="ignore")
+    return f"{start}-{draws.digest(text).hex()[:8]}"

@@ -83,7 +83,7 @@ def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
                 "score": rounded(scale * found.value),
                 "low": rounded(scale * found.low),
                 "high": rounded(scale * found.high),
-                "text": f"{scale * found.value:+.1f}".replace("-", "−"),
+                "text": _signed(scale * found.value),
                 "tied": letters[place] == BEST,
                 "shaded": letters[place] == BEST,
                 "n": len(paired.items.target),
@@ -97,3 +97,11 @@ def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
 
 def _standing(value: Spec) -> tuple[bool, float, str]:
     return not value["tied"], 0.0 if value["tied"] else abs(value["score"]), value["model"]
+
+
+def _signed(value: float) -> str:
+    """
+    >>> _signed(-3.04), _signed(0.01)
+    ('−3.0', '0.0')
+    """
+    return "0.0" if abs(value) < 0.05 else f"{value:+.1f}".replace("-", "−")

@@ -48,9 +48,14 @@ function outside(address, text) {
   return h("a", { href: address, rel: "noopener noreferrer", target: "_blank" }, text || address);
 }
 
+/** What is left whole when a name breaks. @param {string} text */
+function pieces(text) {
+  return text.split(/(?<=[-_@/.:,])|(?<=\s)/);
+}
+
 /** A long name that may break after its signs. @param {string} text @returns {Child[]} */
 function breakable(text) {
-  return text.split(/(?<=[-@/.:,])/).flatMap((piece) => [piece, h("wbr")]);
+  return pieces(text).flatMap((piece) => [piece, h("wbr")]);
 }
 
 /** Tells a screen reader what changed. @param {string} text */

@@ -189,7 +189,7 @@ function legend(shown) {
   return h("p", { class: "legend" },
     h("span", { class: "swatch tied" }),
     "tier A: not distinguishable from the best of its column (paired tests on the same items, corrected for many models) · ",
-    h("span", { class: "swatch second" }), "tier B: best of the rest · ",
+    h("span", { class: "swatch second" }), "tier B: best of the rest · no shade: lower tiers · ",
     h("span", { class: "swatch bars" }), `score and ${level} interval · ± half of it; that of a mean takes the tasks as independent · ${MISSING} not run · models with gaps have no mean`,
     shown.filter((each) => each.warning).map((each) => h("span", { class: "weak" }, ` · ‡ ${each.heading}: ${weakText(each)}`)));
 }

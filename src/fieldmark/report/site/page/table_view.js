@@ -1,6 +1,8 @@
 /* How is the big table drawn and sorted? Rows are made once; sorting moves them. */
 
 const MOST_SPACIOUS = 600;
+/** letters of a heading's word that fit; longer words are set smaller, then the column grows, then they break */
+const LETTERS = { fit: 8, most: 20, smallest: 0.75 };
 /** @type {WeakMap<Element, Cell>} */ const behind = new WeakMap();
 
 /** @param {number[]} rows @param {Column[]} shown @param {Means} means @param {URLSearchParams} options */
@@ -35,9 +37,20 @@ function boardTable(rows, shown, means, options) {
     "caption", { class: "unseen" },
     "Scores of models (rows) on tasks (columns); buttons in the heading sort."
   );
-  return scrolling(
-    "Scores of models on tasks", boardFrame(shown.length + Number(shown.length > 1), caption, heads, body)
-  );
+  const frame = boardFrame(shown.length + Number(shown.length > 1), caption, heads, body);
+  frame.style.setProperty("--wide", columnWidth(shown.map((column) => column.heading)));
+  return scrolling("Scores of models on tasks", frame);
+}
+
+/** So wide that headings break after a sign, not inside a word. @param {string[]} headings */
+function columnWidth(headings) {
+  const longest = Math.max(...headings.map(longestPiece));
+  return `${1.4 + 0.58 * LETTERS.smallest * Math.min(longest, LETTERS.most)}rem`;
+}
+
+/** @param {string} heading */
+function longestPiece(heading) {
+  return Math.max(...pieces(heading).map((piece) => piece.length));
 }
 
 /** Columns of a fixed width: the browser need not measure thousands of cells to find one.
@@ -74,7 +87,7 @@ function head(key, text, arrow, options, column) {
   const lines = column ? [...column.lines, column.warning ? `${column.metric} ‡` : column.metric] : [];
   return h("th", { scope: "col", "data-key": key, class: key === "model" ? "first" : key === "mean" ? "mean" : null },
     h("button", { type: "button", class: "sort", title: `Sort by ${text}` },
-      h("span", {}, breakable(text)), h("small", {}, breakable([lines.join(" · "), arrow].filter(Boolean).join("\u00a0")))),
+      h("span", { vars: { fit: Math.min(1, Math.max(LETTERS.smallest, LETTERS.fit / longestPiece(text))) } }, breakable(text)), h("small", {}, breakable([lines.join(" · "), arrow].filter(Boolean).join("\u00a0")))),
     column && h("a", { class: "about", href: address("task", tasks[column.task].name), "aria-label": `About ${text}` }, "about"));
 }
 

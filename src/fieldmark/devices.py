@@ -60,8 +60,8 @@ def choose_precision(wanted: str, device: Any) -> str:
 
 
 @contextlib.contextmanager
-def arithmetic(device: Any, precision: str) -> Iterator[None]:
-    """No gradients, the model's own device's autocast, and no TF32."""
+def arithmetic(device: Any, precision: str = "float32") -> Iterator[None]:
+    """No gradients, no TF32, and the device's autocast where the weights are of another kind."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.inference_mode())
         if device.type == "cuda":
@@ -76,7 +76,7 @@ def arithmetic(device: Any, precision: str) -> Iterator[None]:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Would a smaller batch have succeeded? Only CUDA has an exception of its own for it."""
-    if isinstance(error, torch.OutOfMemoryError):
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     text = str(error).lower()
     return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate" in text)
@@ -104,3 +104,9 @@ def _peak_bytes(device: Any, embed: Callable[[int], object], n_images: int) -> i
     torch.cuda.reset_peak_memory_stats(device)
     embed(n_images)
     return int(torch.cuda.max_memory_allocated(device))
+
+
+def free_memory(device: Any) -> None:
+    """Gives back what torch keeps for later."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()

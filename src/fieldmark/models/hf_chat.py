@@ -1,0 +1,42 @@
+"""Multimodal language models of transformers on this machine: `hf-chat/REPO_OR_FOLDER`.
+
+hf-chat/Qwen/Qwen2.5-VL-7B-Instruct     from the hub; its cache is looked at first
+hf-chat/models/mine?max_tokens=64       a folder with weights, processor and chat template
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fieldmark.models._backbone import Checkpoint
+
+if TYPE_CHECKING:
+    from fieldmark.chat import LocalModel
+    from fieldmark.models._name import Request
+
+PROTOCOL = "ask"
+SUMMARY = "multimodal language models of transformers, on this machine"
+OPTIONS = ("context", "max_tokens", "max_image_px")
+_HUB = "https://huggingface.co"
+CHECKPOINTS = tuple(
+    Checkpoint(name, title=title, licence=licence, source=f"{_HUB}/{name}")
+    for name, title, licence in (
+        ("Qwen/Qwen2.5-VL-3B-Instruct", "Qwen2.5-VL 3B", "qwen-research"),
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen2.5-VL 7B", "apache-2.0"),
+        ("llava-hf/llava-1.5-7b-hf", "LLaVA 1.5 7B", "llama2"),
+        ("OpenGVLab/InternVL3-8B-hf", "InternVL3 8B", "unknown"),
+    )
+)
+
+
+def local_files(checkpoint: str) -> list[Path]:
+    """The user's own folder, if the name is one: its bytes belong to the model's identity."""
+    path = Path(checkpoint).expanduser()
+    return [path] if path.is_dir() else []
+
+
+def load(request: Request) -> LocalModel:
+    from fieldmark.chat import local_model
+
+    return local_model(request.name.text, request.device, request.precision, request.offline)
