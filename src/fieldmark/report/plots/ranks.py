@@ -19,6 +19,7 @@ from fieldmark.report.plots._panel import (
     undefined,
 )
 from fieldmark.report.plots._results import Results, defined_columns, limits
+from fieldmark.report.places import agreement
 from fieldmark.report.plots._theme import FAINT
 from fieldmark.report.rows import Row
 
@@ -56,6 +57,7 @@ def plot(results: Results) -> Spec:
         "the intervals allow; 1 = no model is surely better. Models that share a colour in a "
         f"column are in no order.{' Grey: not run.' * has_gaps}",
         "Rows by mean rank over the tasks that a model was run on.",
+        agreement({(row.model, name): row for name, rows in columns.items() for row in rows}),
         f"One model only, so no rank: {', '.join(alone)}." if alone else "",
         undefined(results.rows),
     ]
