@@ -31,3 +31,19 @@ def root(settings: Settings) -> Callable[[str], Path]:
         return folder
 
     return make
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small world, to be asked about."""
+    folder = tmp_path_factory.mktemp("world")
+    load_dataset("world").make(folder, World(), 150)
+    return folder
+
+
+@pytest.fixture
+def fresh_settings(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A folder of its own for each test, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    results, cache = tmp_path / "results", tmp_path / "cache"
+    return Settings(results=results, cache=cache, data={"world": world}, data_root=tmp_path)

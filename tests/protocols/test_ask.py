@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import subprocess
-import sys
-import threading
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from aiohttp import web
 
-from fieldmark.chat import Budget, Journal, MockServer, Options
+from ask_kit import (
+    WREN,
+    Doorman,
+    Parrot,
+    ask,
+    carry_out,
+    command,
+    facts_of,
+    journalled,
+    n_pictures,
+    running,
+    texts_of,
+    wholes,
+)
+from fieldmark.chat import Budget, Options
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
 from fieldmark.data.world import World
 from fieldmark.errors import FieldmarkError
-from fieldmark.experiments import Axes, How, evaluate, execute, make_jobs, make_plan, rescore
-from fieldmark.progress import Silent
+from fieldmark.experiments import How
+from fieldmark.protocols._ask_answers import decide
 from fieldmark.settings import Settings
-from fieldmark.store import PartResult, Predictions, RunFilter, Store
+from fieldmark.store import Store
 
 FAST = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=2)
-TASK, WREN = "world-species", "chat/mock/wren?skill=0.7"
 PRICED = """[[chat_models]]
 provider = "mock"
 id = "wren"
@@ -45,100 +49,9 @@ sees = false
 SECRET = "sk-never-to-be-seen-4711"
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("world")
-    load_dataset("world").make(root, World(), 150)
-    return root
-
-
 @pytest.fixture
-def settings(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    monkeypatch.chdir(tmp_path)
-    return Settings(
-        results=tmp_path / "results",
-        cache=tmp_path / "cache",
-        data={"world": world},
-        data_root=tmp_path,
-    )
-
-
-def ask(settings: Settings, model: str = WREN, task: str = TASK, **axes: Any) -> Any:
-    how = {name: axes.pop(name) for name in list(axes) if name not in Axes.__dataclass_fields__}
-    return evaluate(model, task, settings=settings, ask=tuple(how.items()), **axes)
-
-
-def facts_of(found: Any) -> list[dict[str, Any]]:
-    return [json.loads(text) for text in found.predictions["info"]]
-
-
-def wholes(scores: Any) -> dict[str, float]:
-    return {score.metric: score.value for score in scores if not score.part}
-
-
-def journalled(settings: Settings) -> Counter[str]:
-    """Key → how many times its answer came from the endpoint."""
-    lines = [
-        line
-        for path in (settings.results / "journal").glob("*.jsonl")
-        for line in path.read_text().splitlines()
-    ]
-    return Counter(json.loads(line)["key"] for line in lines)
-
-
-@contextmanager
-def running(server: MockServer) -> Iterator[str]:
-    """The server in a thread of its own; gives its address."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        yield asyncio.run_coroutine_threadsafe(server.start(), loop).result()
-    finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
-
-
-class Parrot(MockServer):
-    """Says given texts in turn, and keeps what it was asked and with which key."""
-
-    def __init__(self, *texts: str) -> None:
-        super().__init__()
-        self.texts, self.bodies, self.keys = texts, list[dict[str, Any]](), set[str]()
-
-    async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
-        self.keys.add(request.headers.get("Authorization", ""))
-        return await super()._answer(request, data)
-
-    def reply(self, data: bytes, digest: str = "") -> dict[str, Any]:
-        found = super().reply(data, digest)
-        text = self.texts[len(self.bodies) % len(self.texts)]
-        self.bodies.append(json.loads(data))
-        found["choices"][0]["message"]["content"] = text
-        return found
-
-
-class Doorman(MockServer):
-    """Lets nobody in, and says aloud which key was shown."""
-
-    async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
-        shown = request.headers.get("Authorization", "")
-        error = {"error": {"message": f"Incorrect API key provided: {shown}", "code": 401}}
-        return web.json_response(error, status=401)
-
-
-def texts_of(body: dict[str, Any]) -> str:
-    parts = [message["content"] for message in body["messages"]]
-    return "\n".join(
-        each if isinstance(each, str) else "\n".join(p["text"] for p in each if "text" in p)
-        for each in parts
-    )
-
-
-def n_pictures(body: dict[str, Any]) -> int:
-    return json.dumps(body).count('"image_url": {')
+def settings(fresh_settings: Settings) -> Settings:
+    return fresh_settings
 
 
 # -- outcomes -------------------------------------------------------------------------------------
@@ -171,12 +84,6 @@ def test_an_answer_that_names_nothing_is_unparsed_and_its_words_are_kept(
     assert wholes(found.scores)["parse_success_rate"] == n["ok"] / len(found.predictions)
 
 
-def carry_out(settings: Settings, model: str, how: How, **axes: Any) -> Any:
-    single = {name: (value,) for name, value in axes.items()}
-    plan = make_plan(make_jobs([(model, "", "")], [(TASK, "")], Axes(**single)), settings)
-    return execute(plan, settings, Silent(), how)
-
-
 def test_failed_requests_are_never_scored_nor_kept(settings: Settings) -> None:
     outcome = carry_out(settings, "chat/mock/wren?skill=1&p_500=0.6", How(sending=FAST))
     assert outcome.n_done == 1
@@ -199,11 +106,38 @@ def test_too_many_failures_stop_the_run_with_the_code_of_models(settings: Settin
         assert store.predictions(1).is_empty()
 
 
+def test_a_storm_of_faults_loses_no_item(settings: Settings) -> None:
+    storm = "chat/mock/wren?skill=1&p_429=0.3&p_cut=0.05&p_500=0.05&p_junk=0.02&p_error_body=0.05"
+    sending = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=6)
+    assert carry_out(settings, storm, How(sending=sending), repeats=5).n_done == 1
+    calm = ask(settings, "chat/mock/wren?skill=1", repeats=5).predictions
+    with Store.open(settings.store) as store:
+        (run,) = (each for each in store.runs() if "p_429" in each.spec.model)
+        rows = store.predictions(run.id)
+    assert rows.select("repeat", "id", "target").equals(calm.select("repeat", "id", "target"))
+    assert set(rows["outcome"]) <= {"ok", "failed"}
+    read = rows.filter(pl.col("outcome") == "ok")
+    assert (read["prediction"] == read["target"]).all() and len(read) > 0.9 * len(rows)
+    assert max(json.loads(text)["attempts"] for text in read["info"]) > 2
+
+
+@pytest.mark.parametrize(
+    ("labels", "decides"),
+    [
+        (["a", "a", "a"], 0),
+        (["a", None, "b"], 2),
+        ([None, "a", "a"], 0),
+        (["a", "a", None], 2),
+        (["b", "c", "a"], 0),
+    ],
+)
+def test_of_all_turns_a_wrong_one_decides_before_a_silent_one(
+    labels: list[str | None], decides: int
+) -> None:
+    assert decide(labels, "a") == decides
+
+
 # -- money ----------------------------------------------------------------------------------------
-
-
-def command(world: Path, *more: str) -> list[str]:
-    return ["run", "--task", TASK, "--data", f"world={world}", *more]
 
 
 @pytest.mark.parametrize("cap", [("--max-usd", "0.004"), ("--max-tokens", "4000")])
@@ -312,6 +246,16 @@ def test_settings_change_the_prompt_and_make_runs_of_their_own(settings: Setting
         assert len(store.runs()) == len(variants)
 
 
+def test_a_setting_that_is_the_default_makes_no_other_run(settings: Settings) -> None:
+    first = ask(settings, n_test=3)
+    again = ask(settings, n_test=3, cot_enabled=False, temp=0.0, prompting="single")
+    assert first.run.id == again.run.id
+    with pytest.raises(FieldmarkError, match="'cot' is no setting of `ask`"):
+        ask(settings, n_test=3, cot=True)
+    with pytest.raises(FieldmarkError, match="temp = 9: expected a number, 0 to 2"):
+        ask(settings, n_test=3, temp=9)
+
+
 @pytest.mark.parametrize("how", ["cot_enabled", "json_answers", "shared_prefix", "circular"])
 def test_a_model_that_sees_is_right_however_it_is_asked(settings: Settings, how: str) -> None:
     found = ask(settings, "chat/mock/wren?skill=1", n_train=2, n_test=4, **{how: True})
@@ -411,103 +355,3 @@ def test_a_key_is_sent_and_kept_nowhere(
     assert refused.value.exit_code == 4 and SECRET not in str(refused.value)
     for path in settings.results.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
-
-
-# -- read again -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("task", "how"),
-    [(TASK, {}), ("world-stage", {"circular": True}), ("beluga", {}), ("fishvista", {})],
-)
-def test_reading_again_changes_nothing_when_the_parser_is_the_same(
-    settings: Settings, tmp_path: Path, task: str, how: dict[str, Any]
-) -> None:
-    if task in ("fishvista", "beluga"):
-        load_dataset(task).make(tmp_path / task, World(), 60)
-    script = "chat/mock/wren?skill=0.6&p_refuse=0.1&p_length=0.2&p_unclear=0.1&style=sentence"
-    before = ask(settings, script, task, **how)
-    with Store.open(settings.store) as store:
-        (found,) = rescore(store, RunFilter(), (), Silent())
-        after, scores = store.predictions(before.run.id), store.scores()[before.run.id]
-    assert (found.n_read, found.changed, found.kept) == (0, [], [])
-    assert after.equals(before.predictions) and scores == before.scores
-    assert len(Counter(after["outcome"])) > 1
-
-
-def test_answers_that_were_misread_are_read_again_for_free(settings: Settings) -> None:
-    good = ask(settings, "chat/mock/wren?skill=1", repeats=2)
-    with Store.open(settings.store) as store:
-        spoil(store, good)
-        assert store.runs()[0].n_ok == 0
-        (found,) = rescore(store, RunFilter(), (), Silent())
-        after = store.predictions(good.run.id)
-        assert store.runs()[0].n_ok == len(after) == found.n_read
-        assert wholes(store.scores()[good.run.id]) == wholes(good.scores)
-    assert after.drop("info").equals(good.predictions.drop("info"))
-
-
-def test_of_turned_options_another_turn_may_decide_after_reading_again(settings: Settings) -> None:
-    with running(Parrot("Answer: A")) as url:
-        good = ask(settings, f"chat/mock/wren?base_url={url}", "world-stage", circular=True)
-    with Store.open(settings.store) as store:
-        spoil(store, good)
-        rescore(store, RunFilter(), (), Silent())
-        after = store.predictions(good.run.id)
-    columns = ["id", "prediction", "outcome"]
-    assert after.select(columns).equals(good.predictions.select(columns))
-
-
-def spoil(store: Store, good: Any) -> None:
-    """As if a worse parser had understood nothing."""
-    results = []
-    for part in store.finished_parts(good.run.id):
-        rows = store.predictions(good.run.id, part.part).filter(pl.col("repeat") == part.repeat)
-        n = len(rows)
-        given = Predictions(
-            rows["id"].to_list(), rows["target"].to_list(), [None] * n,
-            units=rows["unit"].to_list(), outcomes=["unparsed"] * n, infos=rows["info"].to_list(),
-        )  # fmt: skip
-        results.append(PartResult(given, part.part, part.repeat, part.n_train, 0.0, part.info))
-    store.replace_answers(good.run.id, results, good.scores)
-
-
-# -- kill -9 --------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_kill_nine_in_the_middle_loses_no_paid_answer(world: Path, settings: Settings) -> None:
-    slow = "chat/mock/wren?skill=0.7&latency_s=0.02"
-    words = command(world, "--model", slow, "--repeats", "13", "--concurrency", "8")
-    start = [sys.executable, "-m", "fieldmark", *words]
-    process = subprocess.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
-    until = time.monotonic() + 60
-    while len(list_lines(settings)) < 100 and time.monotonic() < until:
-        assert process.poll() is None, "it was killed in the middle of its work"
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    with Journal(settings.results / "journal") as journal:
-        n_kept = len(journal)
-    with Store.open(settings.store) as store:
-        assert [run.state for run in store.runs()] == ["running"]
-    assert main(words) == 0
-    every = journalled_whole_lines(settings)
-    with Store.open(settings.store) as store:
-        rows = store.predictions(1)
-    assert 100 <= n_kept < 300 <= len(rows)
-    assert len(every) == len(rows) and set(every.values()) == {1}, "no kept answer is asked again"
-    calm = Settings(results=Path("calm"), cache=settings.cache, data=settings.data)
-    undisturbed = ask(calm, slow, repeats=13).predictions
-    columns = ["repeat", "id", "target", "prediction", "outcome", "unit"]
-    assert rows.select(columns).equals(undisturbed.select(columns))
-
-
-def list_lines(settings: Settings) -> list[bytes]:
-    paths = (settings.results / "journal").glob("*.jsonl")
-    return [line for path in paths for line in path.read_bytes().splitlines(keepends=True)]
-
-
-def journalled_whole_lines(settings: Settings) -> Counter[str]:
-    whole = [line for line in list_lines(settings) if line.endswith(b"\n")]
-    return Counter(json.loads(line)["key"] for line in whole)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fieldmark import draws
 from fieldmark.report import plain_places, read_table, wide_table
 from fieldmark.report.places import agreement, grid_of, places
-from fieldmark.store import RunSpec, Store
+from fieldmark.report.rows import Row
+from fieldmark.store import Run, RunSpec, Score, Store
 
 
 def asked(model: str, task: str) -> RunSpec:
@@ -66,8 +68,38 @@ def test_places_do_not_change_from_call_to_call(empty, filled):
 
 
 def test_tasks_that_turn_the_order_round_are_named(empty, filled):
-    for task, skills in {"up": (50, 100, 150), "alike": (60, 90, 160), "down": (150, 100, 50)}.items():
+    for task, skills in {
+        "up": (50, 100, 150),
+        "alike": (60, 90, 160),
+        "down": (150, 100, 50),
+    }.items():
         for model, right in zip("abc", skills, strict=True):
             filled(empty, asked(f"m/{model}", task), {"": np.arange(200) < right})
     said = agreement(grid_of(read_table(empty, compare=False)))
     assert "−1.00" in said and "down" in said
+
+
+def simulated(random: np.random.Generator, skill_m: np.ndarray, n_tasks: int) -> dict:
+    """Scores of 300 items with their own intervals; every task suits some models more."""
+    grid = {}
+    run = Run(1, asked("m", "t"), "", "done", None, "", "", None, 1.0, 300, 300, "", "")
+    for task in range(n_tasks):
+        true_m = 0.55 + 0.1 * random.normal() + skill_m + 0.04 * random.normal(size=len(skill_m))
+        for model, true in enumerate(np.clip(true_m, 0.05, 0.95)):
+            value = float(random.binomial(300, true) / 300)
+            half = 1.96 * float(np.sqrt(max(value * (1 - value), 0.01) / 300))
+            score = Score("accuracy", value, low=value - half, high=value + half, n=300)
+            grid[f"m{model}", f"t{task}"] = Row(run, score, f"m{model}", f"t{task}")
+    return grid
+
+
+@pytest.mark.parametrize("gap", [0.008, 0.04])
+@pytest.mark.parametrize("n_tasks", [4, 10])
+def test_the_true_place_lies_within_the_places_told(gap, n_tasks):
+    random = draws.generator(0, "places", "", f"simulation {gap} {n_tasks}")
+    skill_m = -gap * np.arange(6.0)
+    hits = []
+    for _ in range(40):
+        found = places(simulated(random, skill_m, n_tasks))
+        hits += [found[f"m{m}"].low <= m + 1 <= found[f"m{m}"].high for m in range(6)]
+    assert np.mean(hits) >= 0.92

@@ -18,7 +18,7 @@ from fieldmark.report.site import SiteOptions, build_site
 from fieldmark.report.site.scripts import without_folders
 from fieldmark.settings import Settings
 from fieldmark.stats import paired_difference
-from fieldmark.store import RunFilter, Store
+from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 from site_results import OWN_MODEL, make_results
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -103,6 +103,40 @@ def test_table_sorts_by_click_and_says_so(page: Any, address: str) -> None:
     assert heading.get_attribute("aria-sort") == "descending"
     assert models_shown(page)[0].startswith("timm/")
     assert page.locator("[aria-sort]").count() == 1
+
+
+BROKEN_WORDS = """() => [...document.querySelectorAll(".board .sort span")]
+  .flatMap((each) => [...each.childNodes])
+  .filter((each) => each.nodeType === Node.TEXT_NODE && each.data)
+  .filter((each) => {
+    const range = document.createRange();
+    range.selectNodeContents(each);
+    return new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size > 1;
+  })
+  .map((each) => each.data)"""
+
+
+def test_headings_break_after_signs_and_never_inside_a_word(page: Any, tmp_path: Path) -> None:
+    tasks = ("newt@simpleshot", "world-individuals", "world-behaviour", "fungiclef_open_set")
+    with Store.open(tmp_path / "long.db") as store:
+        for name in tasks:
+            task, _, variant = name.partition("@")
+            run = store.begin_run(RunSpec("m/one", task, "probe/x", task_variant=variant))
+            store.write_part(run, PartResult(Predictions(["a.jpg"], ["fox"], ["fox"])))
+            store.finish_run(run, [Score("accuracy", 1.0, n=1, is_primary=True)])
+        settings = Settings(results=tmp_path, data_root=tmp_path)
+        options = SiteOptions(max_images=0)
+        page.goto(build_site(store, tmp_path / "site", settings, options).as_uri())
+    page.wait_for_selector(".board")
+    assert page.locator(".board .sort").count() == len(tasks) + 2
+    assert page.evaluate(BROKEN_WORDS) == []
+
+
+def test_charts_fit_their_panel(page: Any, address: str) -> None:
+    page.goto(f"{address}#/charts/confusion")
+    page.wait_for_selector(".chart svg")
+    chart = page.locator(".chart").first
+    assert chart.evaluate("each => each.scrollWidth - each.clientWidth") <= 1
 
 
 def test_models_with_gaps_come_last_whichever_way(page: Any, address: str) -> None:
@@ -208,7 +242,7 @@ def test_two_models_side_by_side(page: Any, address: str) -> None:
     cards.first.click()
     assert page.locator("dialog[open] tbody tr").count() == 5
     page.keyboard.press("Escape")
-    assert page.locator("dialog").count() == 0
+    page.locator("dialog").wait_for(state="detached")
 
 
 def test_confused_pair_leads_to_its_photos(page: Any, address: str) -> None:

@@ -43,7 +43,8 @@ def run(args: Args) -> int:
 
     settings = args.common.settings()
     where = RunFilter(models=args.model, tasks=args.task)
-    with Store.open(settings.store, read_only=True) as store:
+    # A store of an older fieldmark is brought up to date by opening it; none is made by looking.
+    with Store.open(settings.store, read_only=not settings.store.is_file()) as store:
         n_done = sum(each.state == "done" for each in store.runs(where))
     if not n_done:
         raise DataError(

@@ -16,10 +16,12 @@ from scipy.special import ndtri
 
 from fieldmark import draws
 from fieldmark.report.rows import Row, Table
-from fieldmark.stats import kendall_tau, rank_intervals
+from fieldmark.stats import Resampling, kendall_tau, rank_intervals
 
-N_DRAWN = 200
+N_DRAWN = 100
 """scores drawn per cell, from which each draw of tasks takes one"""
+N_DRAWS = 1000
+"""enough for whole places; the table must not wait for more"""
 Grid = Mapping[tuple[str, str], Row]
 """(model, column) → row"""
 
@@ -61,7 +63,7 @@ def places(grid: Grid) -> dict[str, Place]:
     value_tm = [[row.score.value for row in rows] for rows in rows_tm]
     is_up = [rows[0].score.higher_is_better for rows in rows_tm]
     drawn = [_drawn(column, rows) for column, rows in zip(columns, rows_tm, strict=True)]
-    found = rank_intervals(value_tm, drawn, is_up=is_up)
+    found = rank_intervals(value_tm, drawn, is_up=is_up, resampling=Resampling(draws=N_DRAWS))
     kinds = {(rows[0].score.higher_is_better, rows[0].score.is_fraction) for rows in rows_tm}
     place = found.mean if len(kinds) == 1 else found.borda
     ranks = zip(place.rank, place.rank_low, place.rank_high, strict=True)

@@ -221,5 +221,5 @@ def _check_names(store: Store, where: RunFilter) -> None:
         ("task", where.tasks, {run.spec.task for run in runs}),
     ):
         for pattern in patterns:
-            if runs and not any(fnmatchcase(name, pattern) for name in known):
+            if runs and pattern not in known and not any(fnmatchcase(n, pattern) for n in known):
                 raise UnknownName(f"{kind} in these results", pattern, known, "fieldmark table")

@@ -47,11 +47,15 @@ def _run(row: Sequence[Any]) -> Run:
     return Run(row[0], spec, *row[13:])
 
 
+_NAMED = "(SELECT run.{0} = name OR run.{0} GLOB name FROM (SELECT ? AS name))"
+"""by the very name too: a pattern with brackets does not fit itself"""
+
+
 def _condition(where: RunFilter) -> tuple[str, list[Any]]:
     clauses, values = ["1"], list[Any]()
     asked = [
-        ("model GLOB ?", where.models),
-        ("task GLOB ?", where.tasks),
+        (_NAMED.format("model"), where.models),
+        (_NAMED.format("task"), where.tasks),
         ("task_variant GLOB ?", where.variants),
         ("(protocol || '/') GLOB (? || '/*')", where.protocols),
         ("n_train IS ?", where.n_train),

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from fieldmark.errors import DataError
+from fieldmark.report.places import agreement
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -19,7 +20,6 @@ from fieldmark.report.plots._panel import (
     undefined,
 )
 from fieldmark.report.plots._results import Results, defined_columns, limits
-from fieldmark.report.places import agreement
 from fieldmark.report.plots._theme import FAINT
 from fieldmark.report.rows import Row
 

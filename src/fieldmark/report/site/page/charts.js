@@ -33,8 +33,9 @@ async function drawChart(name, frame) {
     const config = isDark() ? darkened(spec.config || {}) : { ...spec.config, background: "transparent" };
     frame.replaceChildren();
     frame.setAttribute("aria-label", about);
+    const drawn = isDark() ? recoloured(spec) : spec;
     await /** @type {any} */ (window).vegaEmbed(
-      frame, { ...spec, config }, { actions: false, renderer: "svg" }
+      frame, { ...drawn, config }, { actions: false, renderer: "svg" }
     );
     enlarge(frame.querySelector("svg"));
   } catch (error) {
@@ -43,6 +44,17 @@ async function drawChart(name, frame) {
 }
 
 const ENLARGED = 1.3;
+/** colours that marks name themselves, for paper → for a dark screen */
+const DARK_MARKS = new Map([
+  ["#0072B2", "#6DB9EE"], ["#767676", "#A5B0AA"], ["#E3EEF6", "#1D3242"], ["#F5F5F5", "#232B27"],
+]);
+
+/** @param {any} spec */
+function recoloured(spec) {
+  const text = JSON.stringify(spec, (_, value) => DARK_MARKS.get(value) ?? value);
+  return JSON.parse(text);
+}
+
 const DARK_CHART = {
   axis: {
     labelColor: "#cfd6d2", titleColor: "#cfd6d2", gridColor: "#39413d", domainColor: "#66716b",

@@ -1,0 +1,109 @@
+"""For tests of `ask`: a mock that is asked, servers that say what a test wants, what was kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from fieldmark.chat import MockServer
+from fieldmark.experiments import Axes, How, evaluate, execute, make_jobs, make_plan
+from fieldmark.progress import Silent
+from fieldmark.settings import Settings
+
+TASK, WREN = "world-species", "chat/mock/wren?skill=0.7"
+
+
+def ask(settings: Settings, model: str = WREN, task: str = TASK, **axes: Any) -> Any:
+    how = {name: axes.pop(name) for name in list(axes) if name not in Axes.__dataclass_fields__}
+    return evaluate(model, task, settings=settings, ask=tuple(how.items()), **axes)
+
+
+def facts_of(found: Any) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in found.predictions["info"]]
+
+
+def wholes(scores: Any) -> dict[str, float]:
+    return {score.metric: score.value for score in scores if not score.part}
+
+
+def journalled(settings: Settings) -> Counter[str]:
+    """Key → how many times its answer came from the endpoint."""
+    lines = [
+        line
+        for path in (settings.results / "journal").glob("*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    return Counter(json.loads(line)["key"] for line in lines)
+
+
+@contextmanager
+def running(server: MockServer) -> Iterator[str]:
+    """The server in a thread of its own; gives its address."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield asyncio.run_coroutine_threadsafe(server.start(), loop).result()
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class Parrot(MockServer):
+    """Says given texts in turn, and keeps what it was asked and with which key."""
+
+    def __init__(self, *texts: str) -> None:
+        super().__init__()
+        self.texts, self.bodies, self.keys = texts, list[dict[str, Any]](), set[str]()
+
+    async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        self.keys.add(request.headers.get("Authorization", ""))
+        return await super()._answer(request, data)
+
+    def reply(self, data: bytes, digest: str = "") -> dict[str, Any]:
+        found = super().reply(data, digest)
+        text = self.texts[len(self.bodies) % len(self.texts)]
+        self.bodies.append(json.loads(data))
+        found["choices"][0]["message"]["content"] = text
+        return found
+
+
+class Doorman(MockServer):
+    """Lets nobody in, and says aloud which key was shown."""
+
+    async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        shown = request.headers.get("Authorization", "")
+        error = {"error": {"message": f"Incorrect API key provided: {shown}", "code": 401}}
+        return web.json_response(error, status=401)
+
+
+def texts_of(body: dict[str, Any]) -> str:
+    parts = [message["content"] for message in body["messages"]]
+    return "\n".join(
+        each if isinstance(each, str) else "\n".join(p["text"] for p in each if "text" in p)
+        for each in parts
+    )
+
+
+def n_pictures(body: dict[str, Any]) -> int:
+    return json.dumps(body).count('"image_url": {')
+
+
+def carry_out(settings: Settings, model: str, how: How, **axes: Any) -> Any:
+    single = {name: (value,) for name, value in axes.items()}
+    plan = make_plan(make_jobs([(model, "", "")], [(TASK, "")], Axes(**single)), settings)
+    return execute(plan, settings, Silent(), how)
+
+
+def command(world: Path, *more: str) -> list[str]:
+    return ["run", "--task", TASK, "--data", f"world={world}", *more]

@@ -1,0 +1,124 @@
+"""Are answers of chat models read again for free, and none asked twice after `kill -9`?"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from ask_kit import TASK, Parrot, ask, command, running, wholes
+from fieldmark.chat import Journal
+from fieldmark.cli import main
+from fieldmark.data import load_dataset
+from fieldmark.data.world import World
+from fieldmark.experiments import rescore
+from fieldmark.progress import Silent
+from fieldmark.settings import Settings
+from fieldmark.store import PartResult, Predictions, RunFilter, Store
+
+
+@pytest.fixture
+def settings(fresh_settings: Settings) -> Settings:
+    return fresh_settings
+
+
+@pytest.mark.parametrize(
+    ("task", "how"),
+    [(TASK, {}), ("world-stage", {"circular": True}), ("beluga", {}), ("fishvista", {})],
+)
+def test_reading_again_changes_nothing_when_the_parser_is_the_same(
+    settings: Settings, tmp_path: Path, task: str, how: dict[str, Any]
+) -> None:
+    if task in ("fishvista", "beluga"):
+        load_dataset(task).make(tmp_path / task, World(), 60)
+    script = "chat/mock/wren?skill=0.6&p_refuse=0.1&p_length=0.2&p_unclear=0.1&style=sentence"
+    before = ask(settings, script, task, **how)
+    with Store.open(settings.store) as store:
+        (found,) = rescore(store, RunFilter(), (), Silent())
+        after, scores = store.predictions(before.run.id), store.scores()[before.run.id]
+    assert (found.n_read, found.changed, found.kept) == (0, [], [])
+    assert after.equals(before.predictions) and scores == before.scores
+    assert len(Counter(after["outcome"])) > 1
+
+
+def test_answers_that_were_misread_are_read_again_for_free(settings: Settings) -> None:
+    good = ask(settings, "chat/mock/wren?skill=1", repeats=2)
+    with Store.open(settings.store) as store:
+        spoil(store, good)
+        assert store.runs()[0].n_ok == 0
+        (found,) = rescore(store, RunFilter(), (), Silent())
+        after = store.predictions(good.run.id)
+        assert store.runs()[0].n_ok == len(after) == found.n_read
+        assert wholes(store.scores()[good.run.id]) == wholes(good.scores)
+    assert after.drop("info").equals(good.predictions.drop("info"))
+
+
+def test_of_turned_options_another_turn_may_decide_after_reading_again(settings: Settings) -> None:
+    with running(Parrot("Answer: A")) as url:
+        good = ask(settings, f"chat/mock/wren?base_url={url}", "world-stage", circular=True)
+    with Store.open(settings.store) as store:
+        spoil(store, good)
+        rescore(store, RunFilter(), (), Silent())
+        after = store.predictions(good.run.id)
+    columns = ["id", "prediction", "outcome"]
+    assert after.select(columns).equals(good.predictions.select(columns))
+
+
+def spoil(store: Store, good: Any) -> None:
+    """As if a worse parser had understood nothing."""
+    results = []
+    for part in store.finished_parts(good.run.id):
+        rows = store.predictions(good.run.id, part.part).filter(pl.col("repeat") == part.repeat)
+        n = len(rows)
+        given = Predictions(
+            rows["id"].to_list(), rows["target"].to_list(), [None] * n,
+            units=rows["unit"].to_list(), outcomes=["unparsed"] * n, infos=rows["info"].to_list(),
+        )  # fmt: skip
+        results.append(PartResult(given, part.part, part.repeat, part.n_train, 0.0, part.info))
+    store.replace_answers(good.run.id, results, good.scores)
+
+
+@pytest.mark.slow
+def test_kill_nine_in_the_middle_loses_no_paid_answer(world: Path, settings: Settings) -> None:
+    slow = "chat/mock/wren?skill=0.7&latency_s=0.02"
+    words = command(world, "--model", slow, "--repeats", "13", "--concurrency", "8")
+    start = [sys.executable, "-m", "fieldmark", *words]
+    process = subprocess.Popen(start, stderr=subprocess.DEVNULL, env=dict(os.environ))
+    until = time.monotonic() + 60
+    while len(list_lines(settings)) < 100 and time.monotonic() < until:
+        assert process.poll() is None, "it was killed in the middle of its work"
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    with Journal(settings.results / "journal") as journal:
+        n_kept = len(journal)
+    with Store.open(settings.store) as store:
+        assert [run.state for run in store.runs()] == ["running"]
+    assert main(words) == 0
+    every = journalled_whole_lines(settings)
+    with Store.open(settings.store) as store:
+        rows = store.predictions(1)
+    assert 100 <= n_kept < 300 <= len(rows)
+    assert len(every) == len(rows) and set(every.values()) == {1}, "no kept answer is asked again"
+    calm = Settings(results=Path("calm"), cache=settings.cache, data=settings.data)
+    undisturbed = ask(calm, slow, repeats=13).predictions
+    columns = ["repeat", "id", "target", "prediction", "outcome", "unit"]
+    assert rows.select(columns).equals(undisturbed.select(columns))
+
+
+def list_lines(settings: Settings) -> list[bytes]:
+    paths = (settings.results / "journal").glob("*.jsonl")
+    return [line for path in paths for line in path.read_bytes().splitlines(keepends=True)]
+
+
+def journalled_whole_lines(settings: Settings) -> Counter[str]:
+    whole = [line for line in list_lines(settings) if line.endswith(b"\n")]
+    return Counter(json.loads(line)["key"] for line in whole)
