@@ -14,9 +14,9 @@ import pytest
 import torch
 from PIL import Image
 
+from fieldmark import devices
 from fieldmark.errors import ModelError, OutOfMemory, UsageError
 from fieldmark.models import Features, TorchBackbone, load_model
-from fieldmark import devices
 from fieldmark.models._transform import Recipe
 from fieldmark.models._weights import hash_weights
 

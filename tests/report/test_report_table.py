@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - tables as people see them
 """The text of tables, letter by letter, and what programs read."""
 
 from __future__ import annotations
@@ -32,19 +31,26 @@ def right(n: int, n_right: int, shift: int = 0) -> np.ndarray:
 
 
 def test_wide_table(store):
-    assert wide_table(read_table(store), width=90) == (
-        "                                                             beluga         world-species\n"
-        "model                                  mean ↑            accuracy ↑            accuracy ↑\n"
-        "open-clip/hf-hub:imageomics/bioclip-2    77.0  80.0 ± 5.5 (n=200) A  74.0 ± 4.2 (n=412) A\n"
-        "timm/vit_base_patch16_224                71.9  71.0 ± 6.2 (n=200) B  72.8 ± 4.3 (n=412) A\n"
-        "classical/chance                         29.8  45.0 ± 6.8 (n=200) C  14.6 ± 3.4 (n=412) C\n"
-        "classical/colour                            –     –                  65.5 ± 4.6 (n=412) B\n"
+    assert wide_table(read_table(store), width=100) == (
+        "                                                                   beluga         world-"
+        "species\n"
+        "model                                  mean ↑  rank            accuracy ↑            accu"
+        "racy ↑\n"
+        "open-clip/hf-hub:imageomics/bioclip-2    77.0   1–2  80.0 ± 5.5 (n=200) A  74.0 ± 4.2 (n="
+        "412) A\n"
+        "timm/vit_base_patch16_224                71.9   1–2  71.0 ± 6.2 (n=200) B  72.8 ± 4.3 (n="
+        "412) A\n"
+        "classical/chance                         29.8     3  45.0 ± 6.8 (n=200) C  14.6 ± 3.4 (n="
+        "412) C\n"
+        "classical/colour                            –     –     –                  65.5 ± 4.6 (n="
+        "412) B\n"
         "\n"
-        "Best, or not to be told from the best: open-clip/hf-hub:imageomics/bioclip-2 on 2 of 2\n"
-        "tasks, timm/vit_base_patch16_224 on 1.\n"
+        "Best, or not to be told from the best: open-clip/hf-hub:imageomics/bioclip-2 on 2 of 2 "
+        "tasks,\ntimm/vit_base_patch16_224 on 1.\n"
         "\n"
         "↑ higher is better · ± half of the 95 % interval · n items tested · – not run (models "
-        "with\ngaps come last) · letters: tiers; within one, no model can be told from its best\n"
+        "with gaps come\nlast) · rank: places it may well have over all tasks, had items and tasks "
+        "been others · letters:\ntiers; within one, no model can be told from its best\n"
         f"{BELUGA}\n"
         f"{SPECIES}"
     )
@@ -53,12 +59,12 @@ def test_wide_table(store):
 def test_wide_table_at_80_columns_goes_on_below(store):
     text = wide_table(read_table(store))
     assert text.startswith(
-        "                                                             beluga\n"
-        "model                                  mean ↑            accuracy ↑\n"
-        "open-clip/hf-hub:imageomics/bioclip-2    77.0  80.0 ± 5.5 (n=200) A\n"
-        "timm/vit_base_patch16_224                71.9  71.0 ± 6.2 (n=200) B\n"
-        "classical/chance                         29.8  45.0 ± 6.8 (n=200) C\n"
-        "classical/colour                            –     –\n"
+        "                                                                   beluga\n"
+        "model                                  mean ↑  rank            accuracy ↑\n"
+        "open-clip/hf-hub:imageomics/bioclip-2    77.0   1–2  80.0 ± 5.5 (n=200) A\n"
+        "timm/vit_base_patch16_224                71.9   1–2  71.0 ± 6.2 (n=200) B\n"
+        "classical/chance                         29.8     3  45.0 ± 6.8 (n=200) C\n"
+        "classical/colour                            –     –     –\n"
         "\n"
         "                                              world-species\n"
         "model                                            accuracy ↑\n"
@@ -241,11 +247,11 @@ def test_mixed_directions_are_ordered_by_rank(tmp_path):
             store.finish_run(run, [years])
         text = wide_table(read_table(store, compare=False))
     assert text.splitlines()[:7] == [
-        "                             t1                      t2",
-        "model  mean rank ↓   accuracy ↑           error_years ↓",
-        "a              1.5  90.0 (n=10)          3 ± 0.5 (n=10)",
-        "b              1.5  80.0 (n=10)        1.5 ± 0.5 (n=10)",
-        "c                –  70.0 (n=10)  undefined       (n=10)",
+        "                                   t1                      t2",
+        "model  mean rank ↓  rank   accuracy ↑           error_years ↓",
+        "a              1.5   1–2  90.0 (n=10)          3 ± 0.5 (n=10)",
+        "b              1.5   1–2  80.0 (n=10)        1.5 ± 0.5 (n=10)",
+        "c                –     –  70.0 (n=10)  undefined       (n=10)",
         "",
         "↑ higher is better · ↓ lower is better · ± half of the 95 % interval · n items",
     ]

@@ -22,6 +22,8 @@ N_DRAWN = 100
 """scores drawn per cell, from which each draw of tasks takes one"""
 N_DRAWS = 1000
 """enough for whole places; the table must not wait for more"""
+FEWEST = 3
+"""tasks and models, below which an order is no more than a coin's toss"""
 Grid = Mapping[tuple[str, str], Row]
 """(model, column) → row"""
 
@@ -90,7 +92,7 @@ def agreement(grid: Grid) -> str:
     """How alike the tasks order the models, in a sentence; "" for too few of either."""
     columns = _columns(grid)
     models = list(dict.fromkeys(model for model, _ in grid))
-    if len(columns) < 2 or len(models) < 3:
+    if len(columns) < FEWEST or len(models) < FEWEST:
         return ""
     tau_tt = kendall_tau([[_height(grid.get((m, c))) for m in models] for c in columns])
     first, second = np.triu_indices(len(columns), 1)
@@ -98,8 +100,6 @@ def agreement(grid: Grid) -> str:
     if np.isnan(tau_p).all():
         return ""
     words = "Do the tasks order the models alike? Kendall's tau (1 alike, 0 unrelated, −1 reversed)"
-    if len(tau_p) == 1:
-        return f"{words}: {_signed(tau_p[0])}."
     least, most = int(np.nanargmin(tau_p)), int(np.nanargmax(tau_p))
     names = [column.split("\n")[0] for column in columns]
     return (
