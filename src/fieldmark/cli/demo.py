@@ -38,9 +38,9 @@ TASKS = (
 )
 CHAT_MODEL, CHAT_TASKS = "chat/mock/wren", ("world-species", "world-stage")
 """a stand-in for a multimodal language model, which answers over HTTP from this process"""
-MAX_IMAGES = 200
+MAX_IMAGES = 100
 """photos per task on the page: enough to look at, quickly made"""
-SIZES = {"world": 1000, "newt": 1312, "beluga": 120}
+SIZES = {"world": 800, "newt": 1312, "beluga": 120}
 """images per dataset: NeWT has 164 questions, eight images is the least for each"""
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.probes import Normaliser, load_probe
@@ -121,4 +122,10 @@ def _checked(classifier: str, answer: Any, n: int) -> np.ndarray:
 
 def _fitting_threads(n_values: int) -> AbstractContextManager[Any]:
     """One thread for small fits: two made a 192 × 192 ridge grid 9 × slower on two busy cores."""
-    return threadpool_limits(1) if n_values < SMALL_FIT else nullcontext()
+    return _libraries().limit(limits=1) if n_values < SMALL_FIT else nullcontext()
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Looking for the libraries takes 5 ms: too long to do it for each of NeWT's 164 fits."""
+    return ThreadpoolController()
