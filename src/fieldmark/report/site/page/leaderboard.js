@@ -71,7 +71,7 @@ function taskTicks(options, change) {
   const title = h("summary", {}, text());
   const store = () => {
     title.textContent = text();
-    change({ tasks: chosen.size === columns.length ? null : [...chosen].join(",") || "none" });
+    change({ tasks: tickedText(chosen) });
   };
   const set = (/** @type {boolean} */ all) => {
     for (const each of columns) all ? chosen.add(each.name) : chosen.delete(each.name);
@@ -92,12 +92,33 @@ function taskTicks(options, change) {
   );
 }
 
+/** What the address says of the ticks; null: nothing, they are as at first. @param {Set<string>} chosen */
+function tickedText(chosen) {
+  const first = firstTicked();
+  if (chosen.size === first.length && first.every((name) => chosen.has(name))) return null;
+  return chosen.size === columns.length ? "all" : [...chosen].join(",") || "none";
+}
+
 /** @param {URLSearchParams} options */
 function tickedNames(options) {
   const given = options.get("tasks");
-  return new Set(
-    given === null ? columns.map((each) => each.name) : given.split(",").filter((name) => columnNamed(name))
-  );
+  if (given === null) return new Set(firstTicked());
+  const all = columns.map((each) => each.name);
+  return new Set(given === "all" ? all : given.split(",").filter((name) => columnNamed(name)));
+}
+
+/** All, unless no model was asked all: then those of the way of asking with the most scores. */
+function firstTicked() {
+  const kinds = new Map();
+  for (const cell of cells) {
+    const kind = columns[cell.column].protocol.split("/")[0];
+    kinds.set(kind, (kinds.get(kind) || 0) + 1);
+  }
+  const hasAll = models.some((_, model) => columns.every((column) => cellOf(model, column.number)));
+  const [main] = [...kinds].sort((a, b) => b[1] - a[1])[0] || [""];
+  return columns
+    .filter((each) => hasAll || kinds.size < 2 || each.protocol.split("/")[0] === main)
+    .map((each) => each.name);
 }
 
 function boardBody() {
