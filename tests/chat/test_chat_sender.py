@@ -33,6 +33,8 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import ModelError, UsageError
 
+pytestmark = pytest.mark.slow
+
 PLAIN = Settings()
 STORM = MockScript(p_429=0.30, p_cut=0.05, p_500=0.05, p_junk=0.02, retry_after_s=0.01)
 

@@ -17,6 +17,8 @@ from fieldmark.errors import ModelError, UsageError
 from tiny_asks import ask_tiny, photo, plain_answer, plain_inputs, plain_logprobs, shots
 from tiny_chat import KINDS, load_tiny, save_tiny
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("transformers")
 
 

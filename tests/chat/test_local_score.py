@@ -12,6 +12,8 @@ from fieldmark.errors import DataError, OutOfMemory, UsageError
 from tiny_asks import photo, plain_inputs, plain_logprobs, shots
 from tiny_chat import KINDS, load_tiny, save_tiny
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("transformers")
 
 WORDS = ("wren", " robin", "A", "B", "wren robin", "wren bird", "Is it a wren?", "é☃")

@@ -282,6 +282,7 @@ def test_last_batch_is_filled_up_for_models_that_want_one_shape(
     assert np.array_equal(filled.features, plain.features)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["timm/test_resnet?pretrained=false", "timm/test_vit?pretrained=false"]
 )

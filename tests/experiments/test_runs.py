@@ -19,6 +19,8 @@ from fieldmark.cli import main
 from fieldmark.store import Store
 from pictures import write_image
 
+pytestmark = pytest.mark.slow
+
 MODEL = '''
 import os, time
 import numpy as np

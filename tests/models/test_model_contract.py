@@ -151,6 +151,7 @@ def test_fingerprints_tell_all_models_apart(load: Callable[[str], Backbone]) -> 
     assert all(isinstance(each, str) and len(each) == 32 for each in prints.values())
 
 
+@pytest.mark.slow
 def test_fingerprints_are_the_same_in_a_new_process(load: Callable[[str], Backbone]) -> None:
     names = [name for name in NAMES if name.startswith(("classical", "timm", "torchvision"))]
     script = (

@@ -24,6 +24,8 @@ from fieldmark.probes._ridge_predict import predict_path
 from fieldmark.probes._ridge_scorers import SCORERS, accuracy
 from fieldmark.probes.ridge import Ridge
 
+pytestmark = pytest.mark.slow
+
 ALPHAS = [2.0**-15, 2.0**-4, 1.0, 30.0, 2.0**10]
 
 

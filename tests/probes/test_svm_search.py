@@ -24,6 +24,8 @@ from fieldmark.probes._kernel_search import (
 )
 from fieldmark.probes.svm import SupportVectors
 
+pytestmark = pytest.mark.slow
+
 N_TRIED = 40
 pytest.importorskip("numba", reason="the extra `fast` is not installed")
 

@@ -34,6 +34,8 @@ from fieldmark.protocols._ask_answers import decide
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 
+pytestmark = pytest.mark.slow
+
 FAST = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=2)
 PRICED = """[[chat_models]]
 provider = "mock"

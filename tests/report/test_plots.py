@@ -21,6 +21,8 @@ from fieldmark.report.plots._tradeoff import pareto
 from fieldmark.stats import wilson
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 
+pytestmark = pytest.mark.slow
+
 ANIMALS = ("fox", "hare", "lynx", "otter")
 MODELS = ("classical/colour", "timm/resnet50.a1_in1k", "open-clip/ViT-B-16/openai", "mine.py:Net")
 MAGIC = {"png": b"\x89PNG", "svg": b"<svg", "pdf": b"%PDF"}

@@ -13,6 +13,8 @@ from fieldmark.report import read_table
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("task", "metrics", "probe"),

@@ -26,6 +26,8 @@ from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
 from site_results import EVIL, LABELS, OWN_MODEL, item_names, make_results, unpacked
 
+pytestmark = pytest.mark.slow
+
 N_ITEMS = 120
 
 

@@ -24,7 +24,7 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-coverage = load(ROOT / "benchmarks" / "coverage.py")
+coverage = load(ROOT / "benchmarks" / "intervals.py")
 ROWS = list(coverage.rows())
 LINE = re.compile(r"\| (.+?) \| (.+?) \| (\d+) to (\d+) % \| ([\d.]+) % \| ([\d,]+) \|")
 
