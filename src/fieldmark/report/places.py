@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
-from scipy.special import ndtri
 
 from fieldmark import draws
 from fieldmark.report.rows import Row, Table
@@ -143,7 +143,7 @@ def _spread(row: Row, limit: float | None) -> float:
     """The standard deviation on one side of a score; 0 without an interval."""
     if limit is None or math.isnan(limit):
         return 0.0
-    return abs(limit - row.score.value) / float(ndtri((1 + row.score.level) / 2))
+    return abs(limit - row.score.value) / NormalDist().inv_cdf((1 + row.score.level) / 2)
 
 
 def _signed(tau: float) -> str:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import numpy as np
-from scipy.special import stdtrit
 
 from fieldmark.stats._influence import Classes, form_of, read_classes
 from fieldmark.stats._items import Items, Metric
+from fieldmark.stats._laws import stdtrit
 from fieldmark.stats._wilson import wilson_limits
 
 _PRIOR = 2

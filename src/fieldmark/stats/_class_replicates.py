@@ -6,8 +6,9 @@ product turns the counts of all kinds of units into these sums for every resampl
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from scipy.sparse import csr_array
 
 from fieldmark.stats._influence import form_of, read_classes
 from fieldmark.stats._items import Items, Metric
@@ -34,7 +35,7 @@ def replicate_classes(
     return np.concatenate(found)
 
 
-def _sums(items: Items, cells: CellKinds) -> tuple[csr_array, int]:
+def _sums(items: Items, cells: CellKinds) -> tuple[Any, int]:
     """(sizes, hits, answers of the classes) × kinds of units, and the classes of a part."""
     target, answer = cells.columns.T
     is_mean = items.score == "mean"
@@ -51,8 +52,10 @@ def _sums(items: Items, cells: CellKinds) -> tuple[csr_array, int]:
         cells.cell_of_entry, cells.kind_of_entry, (len(target), len(cells.kinds.count))
     )
     n_parts = int(cells.part.max()) + 1 if is_mean else 1
-    return csr_array(per_cell @ per_kind), n // n_parts
+    return (per_cell @ per_kind).tocsr(), n // n_parts
 
 
-def _ones(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> csr_array:
+def _ones(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> Any:
+    from scipy.sparse import csr_array  # slow to load, and most reports need none
+
     return csr_array((np.ones(len(row), np.float32), (row, column)), shape=shape)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from scipy.special import stdtrit
 
 from fieldmark.stats._influence import form_of, item_share, lead_values, score_values
 from fieldmark.stats._interval import count_units, percentile_limits, replicate_mean, wilson
 from fieldmark.stats._items import Items, Metric, estimate, weighted_score
+from fieldmark.stats._laws import stdtrit
 from fieldmark.stats._power import detectable_mean, detectable_share, items_to_detect
 from fieldmark.stats._resample import Resampling, cell_kinds
 from fieldmark.stats._sign_flip import binomial_split, sign_flip

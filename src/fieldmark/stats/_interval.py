@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
 
 from fieldmark.stats._class_interval import class_limits
 from fieldmark.stats._class_replicates import replicate_classes
 from fieldmark.stats._influence import form_of
 from fieldmark.stats._items import Items, Metric, estimate, item_values, weighted_score
+from fieldmark.stats._laws import ndtr, stdtrit
 from fieldmark.stats._resample import Resampling, cell_kinds, mean_kinds
 from fieldmark.stats._wilson import wilson_limits
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from scipy.special import stdtrit
-
 from fieldmark.stats._interval import wilson
+from fieldmark.stats._laws import stdtrit
 
 _NORMAL = NormalDist()
 _FEWEST_SPLITS = 6

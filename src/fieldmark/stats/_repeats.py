@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import stdtrit
+
+from fieldmark.stats._laws import stdtrit
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from fieldmark import draws
 from fieldmark.stats._counts import draw_counts
@@ -114,6 +113,8 @@ class CellKinds:
 
     def weights(self, count_rk: np.ndarray) -> np.ndarray:
         """How often each cell occurs when each kind of unit occurs so often, per resample."""
+        from scipy.sparse import coo_array  # slow to load, and most reports need none
+
         n_cells, n_kinds = len(self.part), len(self.kinds.count)
         if n_cells == n_kinds == len(self.cell_of_entry):  # each unit is one item
             return np.asarray(count_rk, np.float64)

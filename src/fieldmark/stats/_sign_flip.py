@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import bdtr, ndtr
+
+from fieldmark.stats._laws import bdtr, ndtr
 
 _ALL_SIGNS = 16
 """up to so many units all signs are tried"""

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, stdtr
 
 from fieldmark.stats._correction import holm
 from fieldmark.stats._influence import form_of, lead_values, score_values
 from fieldmark.stats._interval import count_units
 from fieldmark.stats._items import Items, Metric, estimate
+from fieldmark.stats._laws import ndtr, stdtr
 from fieldmark.stats._replicates import replicate_scores
 from fieldmark.stats._resample import Resampling
 from fieldmark.stats._sign_flip import binomial_split, sign_flip
