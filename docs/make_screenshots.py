@@ -42,7 +42,7 @@ def take(page: Any, address: str) -> None:
     page.goto(f"{address}#/task/world-species")
     page.wait_for_selector(".samples img")
     save(page, "task")
-    page.get_by_role("link", name="Browse predictions").click()
+    page.get_by_role("link", name="Browse predictions").last.click()
     page.wait_for_selector(".photo img")
     page.get_by_label("Beside").select_option("classical/texture")
     page.get_by_label("Show").select_option("differ")
