@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from fieldmark.errors import DataError
 
+_BLOCK = 1 << 20
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
 DAMAGE = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile, EOFError,
@@ -100,7 +101,10 @@ def _tar_members(name: str, raw: IO[bytes]) -> Iterator[Member]:
         while (info := tar.next()) is not None:
             tar.members.clear()  # two million of them would fill the memory
             yield Member(info.name, _tar_kind(info), info.size, info.linkname, _opener(tar, info))
-    if noted.last.strip(b"\0"):
+    ended_at = noted.last
+    while noted.read(_BLOCK):
+        pass  # the checksum of what is packed stands behind it, and is looked at only there
+    if ended_at.strip(b"\0"):
         raise tarfile.ReadError("a header in the middle is broken")
 
 
