@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fieldmark.probes._inputs import ProbeDataError, read_features, read_queries
-from fieldmark.probes._tensor import on_accelerator
+from fieldmark.probes._inputs import ProbeDataError, read_features, read_labels, read_queries
+from fieldmark.probes._tensor import as_numpy, is_cuda, on_accelerator
 
 Array = Any
 """a numpy array, or a torch tensor on an accelerator"""
@@ -92,6 +92,13 @@ def read_rows(X: Any) -> Array:
     if X.ndim == 2 and not len(X):
         raise ProbeDataError("the training set is empty: at least one image is needed.")
     return _checked(X)
+
+
+def read_gallery(X: Any, y: Any) -> tuple[Array, np.ndarray, np.ndarray]:
+    """Rows to be found again, where they are best searched, the code of each and the classes."""
+    x_nd = read_rows(X)
+    code_n, classes = read_labels(y, len(x_nd))
+    return (x_nd if is_cuda(x_nd) else as_numpy(x_nd)), code_n, classes
 
 
 def read_asked(probe: Any, X: Any) -> Array:

@@ -14,10 +14,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fieldmark.probes._arrays import read_asked, read_rows
+from fieldmark.probes._arrays import read_asked, read_gallery
 from fieldmark.probes._exemplar_ask import Asker
 from fieldmark.probes._exemplar_bank import DOUBLE_ROWS
-from fieldmark.probes._inputs import ProbeDataError, check_positive, read_labels
+from fieldmark.probes._inputs import ProbeDataError, check_positive
 from fieldmark.probes._tensor import as_numpy, is_cuda
 
 SUMMARY = "exemplar SVM: one machine per query, the best other image's label; can leave one out"
@@ -42,9 +42,7 @@ class Exemplar(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Exemplar:
         """Remembers the gallery; machines are trained when asked."""
         self.check_parameters()
-        x_nd = read_rows(X)
-        self.x_ = x_nd if is_cuda(x_nd) else as_numpy(x_nd)
-        self.code_, self.classes_ = read_labels(y, len(x_nd))
+        self.x_, self.code_, self.classes_ = read_gallery(X, y)
         self.n_features_in_ = self.x_.shape[1]
         self.one_class_ = len(self.classes_) == 1
         return self

@@ -13,9 +13,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fieldmark.probes._arrays import read_asked, read_rows
+from fieldmark.probes._arrays import read_asked, read_gallery
 from fieldmark.probes._distance import nearest
-from fieldmark.probes._inputs import ProbeDataError, check_choice, check_count, read_labels
+from fieldmark.probes._inputs import ProbeDataError, check_choice, check_count
 from fieldmark.probes._tensor import as_numpy, is_cuda
 
 SUMMARY = "k nearest neighbours, exact; can leave one out"
@@ -43,9 +43,7 @@ class Neighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Neighbours:
         self.check_parameters()
-        x_nd = read_rows(X)
-        self.x_ = x_nd if is_cuda(x_nd) else as_numpy(x_nd)
-        self.code_, self.classes_ = read_labels(y, len(x_nd))
+        self.x_, self.code_, self.classes_ = read_gallery(X, y)
         self.n_features_in_ = self.x_.shape[1]
         self.one_class_ = len(self.classes_) == 1
         return self

@@ -39,7 +39,7 @@ def ask_part(task: Task, block: AskBlock, part: PartItems, root: Path, draw: Dra
     every = pl.concat([part.train, part.test]).unique(_columns(block, part.test.columns))
     question = make_question(name, rules_of(block), every.to_dicts())
     pool = part.train.filter(~pl.col("id").is_in(test["id"].to_list()))
-    return Asked(question, _items(test, root), _items(pool, root), _targets(test))
+    return Asked(question, _items(test, root), _items(pool, root), targets_of(test))
 
 
 def ask_traits(
@@ -76,7 +76,8 @@ def _picture(root: Path, ref: ImageRef) -> Picture:
     return Picture(partial(read_bytes, root, ref.image), ref.image, ref.crop)
 
 
-def _targets(rows: pl.DataFrame) -> dict[str, tuple[str | None, str | None]]:
+def targets_of(rows: pl.DataFrame) -> dict[str, tuple[str | None, str | None]]:
+    """Item id → target and unit, as they are stored."""
     return {row[0]: (row[1], row[2]) for row in rows.select("id", "target", "unit").iter_rows()}
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from fieldmark.chat import (
     Built,
     ChatModel,
@@ -37,7 +35,7 @@ from fieldmark.errors import ModelError, UsageError
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols._ask_again import reading_of
 from fieldmark.protocols._ask_answers import Said, read_answer, rows_of_part, summed_up
-from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits
+from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits, targets_of
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
 from fieldmark.protocols._items import Draw, PartItems
 from fieldmark.protocols._predictions import PartPredictions
@@ -99,16 +97,12 @@ def _ask_all_traits(
     took = (time.monotonic() - began) / len(parts)
     shared = summed_up(said)
     for number, part in enumerate(parts):
-        mine = replace(asked, rows=_known(part.test))
+        mine = replace(asked, rows=targets_of(part.test))
         frame = rows_of_part(mine, said, trait=part.name)
         n_train = min((each.built.k_used for each in said), default=0)
         notes = shared if number == 0 else {}  # a price is paid once
         notes = notes | reading_of(said, part.name)
         yield PartPredictions(part.name, frame, n_train, notes, groups=part.groups).timed(took)
-
-
-def _known(rows: pl.DataFrame) -> dict[str, tuple[str | None, str | None]]:
-    return {row[0]: (row[1], row[2]) for row in rows.select("id", "target", "unit").iter_rows()}
 
 
 @dataclass(frozen=True, slots=True)
