@@ -1,0 +1,44 @@
+"""What stands for code in a task file, and from where may it come?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """`!function module.name` as it was read: nothing is imported before somebody asks."""
+
+    text: str
+    """`utils.doc_to_text`: the last part is the object, the rest the module"""
+    file: Path
+    """the YAML file it stands in, whose folder is looked at first"""
+    line: int = 0
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else str(self.file)
+
+    def __str__(self) -> str:
+        return f"!function {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The folders the user named: tasks include and run only files that lie in them."""
+
+    folders: tuple[Path, ...] = field(default=())
+    """resolved"""
+
+    @classmethod
+    def of(cls, *folders: Path) -> Trust:
+        return cls(tuple(dict.fromkeys(each.resolve() for each in folders)))
+
+    def allows(self, path: Path) -> bool:
+        """Links are followed first: one that leads out of a folder leads out of it."""
+        real = path.resolve()
+        return any(real.is_relative_to(each) for each in self.folders)
+
+    def words(self) -> str:
+        return ", ".join(map(str, self.folders)) or "none"
