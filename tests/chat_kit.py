@@ -44,12 +44,15 @@ def collect(into: dict[str, Answer]) -> Any:
 
 
 def with_server(
-    script: MockScript, work: Callable[[MockServer, str], Awaitable[Any]], labels: Any = None
+    script: MockScript,
+    work: Callable[[MockServer, str], Awaitable[Any]],
+    labels: Any = None,
+    answers: Any = None,
 ) -> Any:
     """Runs `work(server, model name)` beside a server that is gone afterwards."""
 
     async def both() -> Any:
-        server = MockServer(script, labels)
+        server = MockServer(script, labels, answers)
         server.is_recording = True
         url = await server.start()
         try:

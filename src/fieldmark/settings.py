@@ -24,6 +24,8 @@ PRECISIONS = ("auto", "float32", "bf16", "fp16")
 DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
 ELSEWHERE = ("chat_models", "chat_providers")
 """tables of a configuration file that others read"""
+OF_TESTS = ("FIELDMARK_LMMS_EVAL",)
+"""variables that no command reads"""
 
 
 def default_cache() -> Path:
@@ -62,6 +64,10 @@ class Settings:
     """what to do about unreadable images: fail (before hours are spent) or skip (and count them)"""
     offline: bool = False
     """never fetch weights"""
+    include_path: tuple[Path, ...] = ()
+    """folders whose tasks are known by name, and whose code tasks may run"""
+    fetch: bool = False
+    """tasks may download the datasets they name"""
     origin: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -149,7 +155,7 @@ def _environment() -> dict[str, Any]:
     data: dict[str, Path] = {}
     names = {f"FIELDMARK_{name.upper()}": name for name in _names() if name != "data"}
     for variable, value in sorted(os.environ.items()):
-        if not variable.startswith("FIELDMARK_") or not value:
+        if not variable.startswith("FIELDMARK_") or not value or variable in OF_TESTS:
             continue
         if variable in names:
             result[names[variable]] = _typed(names[variable], value, variable, Path())
@@ -191,7 +197,9 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
         if isinstance(value, bool) or not str(value).isdecimal():
             raise ValueError("expected a whole number, 0 or more")
         return int(value)
-    if key == "offline":
+    if key == "include_path":
+        return _folder_list(value, base)
+    if key in ("offline", "fetch"):
         words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
         if str(value).lower() not in words:
             raise ValueError("expected true or false")
@@ -202,6 +210,14 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
     if value not in allowed and not (key == "device" and re.fullmatch(r"cuda:\d+", value)):
         raise ValueError(f"expected {', '.join(allowed[:-1])} or {allowed[-1]}")
     return value
+
+
+def _folder_list(value: Any, base: Path) -> tuple[Path, ...]:
+    """A list of a file, or names with the separator of `PATH` between them."""
+    names = value.split(os.pathsep) if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, (str, Path)) for n in names):
+        raise ValueError("expected names of folders")
+    return tuple(base / Path(name).expanduser() for name in names if str(name))
 
 
 def _merge(

@@ -11,7 +11,7 @@ import pytest
 
 from fieldmark.cli import commands, main
 
-HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "PIL", "pydantic", "ruamel", "rich")
+HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "PIL", "pydantic", "yaml", "rich")
 
 
 @pytest.mark.parametrize(

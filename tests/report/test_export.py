@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from ruamel.yaml import YAML
+import yaml
 
 from fieldmark.cli import main
 from fieldmark.errors import DataError, UsageError
@@ -63,7 +63,7 @@ def contents(form: str, store: Store, **choice) -> dict[str, bytes]:
 
 
 def load_yaml(content: bytes):
-    return YAML(typ="safe").load(content.decode())
+    return yaml.safe_load(content.decode())
 
 
 @pytest.mark.parametrize("form", list(EXPORTS))

@@ -25,10 +25,18 @@ if TYPE_CHECKING:
     from fieldmark.chat._image_tokens import image_tokens, text_tokens
     from fieldmark.chat._journal import Journal
     from fieldmark.chat._key import canonical, request_facts, request_key, settings_facts
+    from fieldmark.chat._letters import (
+        letter_choice,
+        letter_question,
+        letter_scores,
+        letter_settings,
+    )
+    from fieldmark.chat._likelihood import score_requests
     from fieldmark.chat._local import LocalModel, local_model
     from fieldmark.chat._local_line import open_line
     from fieldmark.chat._messages import (
         Answer,
+        Likelihood,
         Message,
         Outcome,
         Part,
@@ -56,6 +64,7 @@ if TYPE_CHECKING:
     from fieldmark.chat._prompt_question import Asking, Item, Question
     from fieldmark.chat._run import Line, ask_all, ask_now
     from fieldmark.chat._sender import Sender
+    from fieldmark.chat._stops import cut
 
 __all__ = [
     "Answer",
@@ -73,6 +82,7 @@ __all__ = [
     "FewShot",
     "Item",
     "Journal",
+    "Likelihood",
     "Limits",
     "Line",
     "LocalModel",
@@ -107,9 +117,14 @@ __all__ = [
     "calibrate",
     "canonical",
     "chat_model",
+    "cut",
     "draw_pairs",
     "estimate",
     "image_tokens",
+    "letter_choice",
+    "letter_question",
+    "letter_scores",
+    "letter_settings",
     "limits_of",
     "load_tables",
     "local_model",
@@ -122,6 +137,7 @@ __all__ = [
     "price",
     "request_facts",
     "request_key",
+    "score_requests",
     "settings_facts",
     "system",
     "text_tokens",
@@ -140,11 +156,13 @@ __getattr__ = exports(
         "_image_tokens": ("image_tokens", "text_tokens"),
         "_journal": ("Journal",),
         "_key": ("canonical", "request_facts", "request_key", "settings_facts"),
+        "_letters": ("letter_choice", "letter_question", "letter_scores", "letter_settings"),
+        "_likelihood": ("score_requests",),
         "_local": ("LocalModel", "local_model"),
         "_local_line": ("open_line",),
         "_messages": (
-            "Answer", "Message", "Outcome", "Part", "Picture", "Request", "Role", "Settings",
-            "Text", "TokenChance", "Usage", "assistant", "system", "user",
+            "Answer", "Likelihood", "Message", "Outcome", "Part", "Picture", "Request", "Role",
+            "Settings", "Text", "TokenChance", "Usage", "assistant", "system", "user",
         ),
         "_mock_script": ("MockScript",),
         "_mock_server": ("MockServer",),
@@ -159,5 +177,6 @@ __getattr__ = exports(
         "_prompt_question": ("Asking", "Item", "Question",),
         "_run": ("Line", "ask_all", "ask_now"),
         "_sender": ("Sender",),
+        "_stops": ("cut",),
     },
 )  # fmt: skip

@@ -87,6 +87,11 @@ class Run:
         return _Waiting(self)
 
     async def _one(self, request: Request) -> None:
+        if request.continuations:
+            raise UsageError(
+                f"model {self.sender.model.name!r} does not tell how likely given answers are: "
+                "expected a request without continuations."
+            )
         if self.sender.model.max_tokens is not None:
             settings = self.sender.model.settings(request.settings)
             request = dataclasses.replace(request, settings=settings)

@@ -7,6 +7,7 @@ raised or logged here holds a key or a request's headers.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,18 @@ import aiohttp
 from yarl import URL
 
 from fieldmark.chat._faults import Fault, broken, judge, judge_error, without_secrets
-from fieldmark.chat._messages import Answer, Request
+from fieldmark.chat._messages import Answer, Request, Settings
 from fieldmark.chat._model import ChatModel, is_loopback
 from fieldmark.chat._options import Options
 from fieldmark.chat._pictures import SentPicture
+from fieldmark.chat._stops import stopped
 from fieldmark.chat._wire import BadReply, body_pieces, read_reply, to_answer
 from fieldmark.errors import ModelError
 
 if TYPE_CHECKING:
     from fieldmark.chat._mock_server import MockServer
 
+LOG = logging.getLogger(__name__)
 AGENT = "fieldmark (Python; multimodal evaluation)"
 _JOIN_BYTES = 1 << 19
 """larger bodies go out piece by piece: pieces that requests share are not copied for each"""
@@ -36,6 +39,8 @@ class Wire:
         self._model, self._options = model, options
         self._session: aiohttp.ClientSession | None = None
         self._mock: MockServer | None = None
+        self._refused: set[str] = set()
+        """settings that the endpoint turned out not to take"""
         self._url, self._key = URL(), ""
 
     async def open(self) -> None:
@@ -75,8 +80,9 @@ class Wire:
         """One attempt; it always ends within the timeout. `known` goes into its answer."""
         assert self._session is not None, "the sender is opened with `async with`"
         model, clock = self._model, self._options.clock
+        lacks = (*model.lacks, *self._refused)
         pieces = body_pieces(
-            request, pictures, model.id, model.lacks, model.output_key, model.provider.body
+            request, pictures, model.id, lacks, model.output_key, model.provider.body
         )
         began, length = clock.now(), sum(map(len, pieces))
         try:
@@ -91,17 +97,29 @@ class Wire:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             return self._clean(broken(error))
         if status != 200:
-            return self._clean(judge(status, said, data))
+            return self._spared(self._clean(judge(status, said, data)), request.settings)
         try:
-            return to_answer(
+            answer = to_answer(
                 read_reply(data), model.card.usd, latency_s=clock.now() - began, **known
             )
+            return stopped(answer, request.settings.stop)
         except BadReply as error:
-            return self._clean(judge_error(error.code, error.body or str(error)))
+            fault = judge_error(error.code, error.body or str(error))
+            return self._spared(self._clean(fault), request.settings)
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "User-Agent": AGENT}
         return {**headers, "Authorization": f"Bearer {self._key}"} if self._key else headers
+
+    def _spared(self, fault: Fault, settings: Settings) -> Fault:
+        """Log-probabilities are a help, not the answer: who refuses them is asked without."""
+        is_about = fault.code in (400, 403, 422) and "logprob" in fault.text.lower()
+        if settings.top_logprobs is None or not is_about:
+            return fault
+        if "logprobs" not in self._refused:
+            LOG.warning("%s gives no log-probabilities: %s", self._model.name, fault.text)
+        self._refused.add("logprobs")
+        return dataclasses.replace(fault, verdict="again")
 
     def _clean(self, fault: Fault) -> Fault:
         return dataclasses.replace(fault, text=without_secrets(fault.text, self._key))

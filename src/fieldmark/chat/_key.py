@@ -35,6 +35,8 @@ def request_facts(
         {"role": message.role, "parts": [_part(part, sent) for part in message.parts]}
         for message in request.messages
     ]
+    if request.continuations:  # nothing is drawn or written: settings decide nothing
+        return {**address, "messages": messages, "continuations": list(request.continuations)}
     return {
         **address,
         "messages": messages,

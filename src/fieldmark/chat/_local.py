@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING
 from fieldmark import draws
 from fieldmark.chat._key import canonical
 from fieldmark.chat._local_files import find_folder, fingerprint
-from fieldmark.chat._messages import DEFAULT_SETTINGS, Answer, Message, Request, Settings
+from fieldmark.chat._messages import (
+    DEFAULT_SETTINGS,
+    Answer,
+    Likelihood,
+    Message,
+    Request,
+    Settings,
+)
 from fieldmark.chat._options import OnAnswer, Tally, ignore
 from fieldmark.errors import MissingExtra, UnknownName, UsageError
 from fieldmark.registry import split_options
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from fieldmark.chat._cards import Card, Lack
     from fieldmark.chat._journal import Journal
     from fieldmark.chat._local_engine import Engine
+    from fieldmark.chat._local_prompt import Prompt
     from fieldmark.chat._pictures import PictureLimits
 
 FAMILY = "hf-chat"
@@ -171,11 +179,35 @@ class LocalModel:
         batch_size: int | None = None,
     ) -> list[list[float]]:
         """`score` of many, batched over messages and continuations."""
+        return [[each.logprob for each in row] for row in self.likelihoods(items, batch_size)]
+
+    def likelihoods(
+        self,
+        items: Iterable[tuple[Sequence[Message], Sequence[str]]],
+        batch_size: int | None = None,
+    ) -> list[list[Likelihood]]:
+        """`score_all` that also tells whether the model would write just this, and token counts.
+
+        Without messages a continuation is read by itself, as in `rolling`. For many, use
+        `score_requests`, which keeps a journal.
+        """
         from fieldmark.chat._local_score import score_prompts
 
-        prompts = [(self.engine.render(messages), tuple(each)) for messages, each in items]
+        prompts = [(self.prompt(messages), tuple(each)) for messages, each in items]
         size = self.engine.batch_size if batch_size is None else batch_size
         return score_prompts(self.engine, prompts, size, self.context)
+
+    def rolling(self, texts: Iterable[str], batch_size: int | None = None) -> list[float]:
+        """Summed log-probability of each text by itself, without chat template; "" has 0.
+
+        A text longer than the context is read in windows; every token counts once.
+        """
+        items = [((), (text,)) for text in texts]
+        return [row[0].logprob for row in self.likelihoods(items, batch_size)]
+
+    def prompt(self, messages: Sequence[Message]) -> Prompt | None:
+        """What is read before an answer; None = nothing but the token that begins a text."""
+        return self.engine.render(messages) if messages else None
 
     def count_tokens(self, messages: Sequence[Message]) -> int:
         """Tokens of a prompt, pictures included, as the model will read them."""

@@ -56,6 +56,16 @@ class Engine:
         own = self.tokeniser.pad_token_id
         return int(own) if own is not None else self.end_ids[0]
 
+    @property
+    def begin_id(self) -> int:
+        """What stands before the first token of a bare text: the tokeniser's begin token, else the
+        one that ends texts, as lm-evaluation-harness has it.
+        """
+        for own in (self.tokeniser.bos_token_id, self.tokeniser.eos_token_id):
+            if own is not None:
+                return int(own)
+        return self.pad_id
+
     @cached_property
     def end_ids(self) -> list[int]:
         """Tokens that end an answer: the model's own, and the tokeniser's."""

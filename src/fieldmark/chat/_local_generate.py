@@ -14,6 +14,7 @@ from fieldmark.chat._local_files import first_line
 from fieldmark.chat._local_pick import Picker, StopStrings, choose_taste
 from fieldmark.chat._local_prompt import Prompt
 from fieldmark.chat._messages import Settings, TokenChance
+from fieldmark.chat._stops import cut
 from fieldmark.devices import arithmetic
 
 
@@ -89,9 +90,8 @@ def _written(
     text = engine.tokeniser.decode(
         ids[:n_text], skip_special_tokens=True, clean_up_tokenization_spaces=False
     )
-    places = [text.find(each) for each in (stopper.strings if stopper else ()) if each in text]
     return Written(
-        text[: min(places)].strip() if places else text.strip(),
+        cut(text, stopper.strings if stopper else ()).strip(),
         is_ended=n_text < len(ids) or stopped <= len(ids),
         tokens_in=tokens_in,
         tokens_out=n_text + (ended < min(stopped, len(ids))),

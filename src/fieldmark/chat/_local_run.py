@@ -18,6 +18,8 @@ from fieldmark.chat._key import canonical, request_key, settings_facts
 from fieldmark.chat._local_batch import Batches
 from fieldmark.chat._local_generate import Written, write
 from fieldmark.chat._local_prompt import Prompt
+from fieldmark.chat._local_read import Row
+from fieldmark.chat._local_score import Reading, Scored, Scorer
 from fieldmark.chat._messages import Answer, Request, Usage
 from fieldmark.chat._options import DEFAULT, OnAnswer, Tally
 from fieldmark.errors import DataError, ModelError
@@ -34,9 +36,19 @@ BATCHES_AHEAD = 8
 class Question:
     """A prompt and all requests that ask just it."""
 
-    prompt: Prompt
+    prompt: Prompt | None
+    """None = nothing stands before the given continuations"""
     key: str
     requests: list[Request]
+
+    @property
+    def continuations(self) -> tuple[str, ...]:
+        """What is to be scored; () = the model is to write an answer."""
+        return self.requests[0].continuations
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return (0, 0) if self.prompt is None else self.prompt.size
 
 
 class _Spent(Exception):
@@ -62,7 +74,7 @@ class Run:
         try:
             while window := list(itertools.islice(coming, BATCHES_AHEAD * self.batches.size)):
                 for group in _alike(self._open(window)):
-                    self._ask_group(group)
+                    (self._score_group if group[0].continuations else self._ask_group)(group)
         except _Spent as spent:
             self.tally.stopped = str(spent)
         return self.tally
@@ -74,11 +86,11 @@ class Run:
             request = self.model.prepared(request)
             try:
                 pictures = [self.model.engine.album.identify(each) for each in request.pictures]
-                prompt = self.model.engine.render(request.messages)
+                prompt = self._prompt(request)
             except DataError as error:
                 self._give(request, Answer("failed", error=str(error), attempts=0))
                 continue
-            key = request_key(request, pictures, self.model.address)
+            key = request_key(request, pictures, self._address(request))
             kept = self.journal.get(key) if self.journal is not None else None
             if kept is not None:
                 self._give(request, kept)
@@ -88,28 +100,50 @@ class Run:
                 questions[key] = Question(prompt, key, [request])
         return list(questions.values())
 
+    def _prompt(self, request: Request) -> Prompt | None:
+        if request.continuations:
+            return self.model.prompt(request.messages)
+        return self.model.engine.render(request.messages)
+
+    def _address(self, request: Request) -> dict[str, str]:
+        """Where long texts are cut depends on the context."""
+        is_bare = not request.messages and bool(request.continuations)
+        more = {"context": str(self.model.context)} if is_bare else {}
+        return {**self.model.address, **more}
+
+    def _score_group(self, group: Sequence[Question]) -> None:
+        model = self.model
+        scorer = Scorer(model.engine, self.batches, model.context, self._check_budget)
+        items = [(each.prompt, each.continuations) for each in group]
+        for number, scored in scorer.score(items, _unread):
+            self._end(group[number], self._scored(scored))
+
     def _ask_group(self, group: Sequence[Question]) -> None:
         settings, room = group[0].requests[0].settings, self.model.context
 
         def work(batch: Sequence[Question]) -> list[Answer]:
             self._check_budget()
             start = time.monotonic()
-            prompts, seeds = [each.prompt for each in batch], [each.key for each in batch]
+            prompts = [each.prompt for each in batch if each.prompt is not None]
+            seeds = [each.key for each in batch]
             written = write(self.model.engine, prompts, settings, seeds, room)
             taken = time.monotonic() - start
             self.tally.peak_in_flight = max(self.tally.peak_in_flight, len(batch))
             return [self._answer(each, taken) for each in written]
 
         for question, answer in self.batches.run(group, work, _failed):
-            self.tally.n_attempts += 1
-            answer = dataclasses.replace(answer, key=question.key)
-            self._book(answer)
-            first, *others = question.requests
-            if self.journal is not None and answer.is_answer:
-                self.journal.add(question.key, first, answer)
-            self._give(first, answer)
-            for twin in others:
-                self._give(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
+            self._end(question, answer)
+
+    def _end(self, question: Question, answer: Answer) -> None:
+        self.tally.n_attempts += 1
+        answer = dataclasses.replace(answer, key=question.key)
+        self._book(answer)
+        first, *others = question.requests
+        if self.journal is not None and answer.is_answer:
+            self.journal.add(question.key, first, answer)
+        self._give(first, answer)
+        for twin in others:
+            self._give(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
 
     def _check_budget(self) -> None:
         if self.budget is None:
@@ -138,6 +172,19 @@ class Run:
             logprobs=written.logprobs,
         )
 
+    def _scored(self, scored: Scored) -> Answer:
+        if scored.error:
+            return Answer("failed", error=scored.error)
+        return Answer(
+            "ok",
+            usage=Usage(scored.n_read),
+            usd=0.0,
+            model=self.model.id,
+            fingerprint=self.model.backend,
+            latency_s=scored.taken_s,
+            likelihoods=tuple(scored.likelihoods),
+        )
+
     def _give(self, request: Request, answer: Answer) -> None:
         self.tally.add(answer)
         self.on_answer(request, answer)
@@ -158,15 +205,21 @@ def _failed(_question: Question, reason: str) -> Answer:
     return Answer("failed", error=reason)
 
 
+def _unread(_row: Row, reason: str) -> Reading:
+    return Reading(error=reason)
+
+
 def _alike(questions: Iterable[Question]) -> Iterator[list[Question]]:
     """Groups with the same settings, with or without pictures, the long prompts first: what does
     not fit into memory shows early.
     """
-    ordered = sorted(questions, key=lambda each: (_kind(each), each.prompt.size), reverse=True)
+    ordered = sorted(questions, key=lambda each: (_kind(each), each.size), reverse=True)
     for _, group in itertools.groupby(ordered, key=_kind):
         yield list(group)
 
 
 def _kind(question: Question) -> tuple[str, bool]:
+    if question.continuations:
+        return "", False  # whatever is to be scored: the scorer puts like with like
     settings = question.requests[0].settings
-    return canonical(settings_facts(settings)), bool(question.prompt.pictures)
+    return canonical(settings_facts(settings)), bool(question.prompt and question.prompt.pictures)

@@ -101,6 +101,8 @@ class Request:
     repeat: int = 0
     info: Any = None
     """whatever the asker wants back with the answer; neither sent nor part of the key"""
+    continuations: tuple[str, ...] = ()
+    """with some, nothing is written: how likely each is as the answer (`score_requests`)"""
 
     @property
     def pictures(self) -> list[Picture]:
@@ -134,6 +136,17 @@ class TokenChance:
 
 
 @dataclass(frozen=True, slots=True)
+class Likelihood:
+    """How likely a given text is as the answer."""
+
+    logprob: float
+    """natural logarithm, summed over its tokens"""
+    is_greedy: bool
+    """each of its tokens is the likeliest one at its place"""
+    n_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What became of a request. A `failed` one is neither kept in the journal nor scored."""
 
@@ -162,6 +175,8 @@ class Answer:
     """from the journal: nothing was sent or paid now"""
     resized: tuple[str, ...] = ()
     """one line per picture that was not sent as it is: hash, sizes, codec, quality"""
+    likelihoods: tuple[Likelihood, ...] = ()
+    """of the request's continuations, in their order"""
 
     @property
     def is_answer(self) -> bool:
@@ -179,6 +194,8 @@ def answer_to_json(answer: Answer) -> dict[str, Any]:
         told["usage"] = {name: getattr(answer.usage, name) for name in Usage.__slots__}
     if answer.logprobs:
         told["logprobs"] = [asdict(each) for each in answer.logprobs]
+    if answer.likelihoods:
+        told["likelihoods"] = [asdict(each) for each in answer.likelihoods]
     return told
 
 
@@ -191,5 +208,6 @@ def answer_from_json(data: Mapping[str, Any], key: str) -> Answer:
         TokenChance(each["token"], each["logprob"], tuple((t, p) for t, p in each["top"]))
         for each in values.get("logprobs", ())
     )
+    values["likelihoods"] = tuple(Likelihood(**each) for each in values.get("likelihoods", ()))
     values["resized"] = tuple(values.get("resized", ()))
     return Answer(**values, key=key, is_replayed=True)

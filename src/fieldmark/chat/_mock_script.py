@@ -52,6 +52,11 @@ class MockScript:
     tokens_per_image: int = 258
     usage: bool = True
     """return token counts"""
+    answers: str = ""
+    """a JSON file of answers: prompt, or part of one → text, or texts for the first, second … time;
+    what it does not know is answered as ever; the journal knows it by its path"""
+    logprobs: bool = True
+    """False: a request for log-probabilities is refused, as by models that have none to tell"""
 
     @property
     def p_faults(self) -> float:
@@ -83,6 +88,8 @@ def _typed(kind: str, text: str) -> object:
     if kind == "Style":
         if text not in get_args(Style):
             raise ValueError(", ".join(get_args(Style)))
+        return text
+    if kind == "str":
         return text
     if kind == "bool":
         if text.lower() not in ("true", "false", "1", "0"):

@@ -18,11 +18,14 @@ from typing import Any
 from aiohttp import web
 
 from fieldmark import draws
+from fieldmark.chat._mock_answers import Answers, Prompter, read_answers
 from fieldmark.chat._mock_counts import Counts
 from fieldmark.chat._mock_eyes import Eyes, Sight, see
 from fieldmark.chat._mock_script import MockScript, read_script
+from fieldmark.chat._mock_tokens import chances, room, shorten
 from fieldmark.chat._mock_voice import say
 from fieldmark.chat._options import Labels
+from fieldmark.chat._stops import MOST_SENT
 
 __all__ = ["MockScript", "MockServer", "read_script"]
 
@@ -32,10 +35,24 @@ _CUT_OFF = 12
 
 
 class MockServer:
-    """An in-process server; `start` gives its base URL."""
+    """An in-process server; `start` gives its base URL.
 
-    def __init__(self, script: MockScript | None = None, labels: Labels | None = None) -> None:
+    `answers` says what it answers: a mapping as in `MockScript.answers`, or a function of the last
+    question's text and the body, whose None is answered as ever.
+    """
+
+    def __init__(
+        self,
+        script: MockScript | None = None,
+        labels: Labels | None = None,
+        answers: Answers | None = None,
+    ) -> None:
         self.script, self.counts = script or MockScript(), Counts()
+        self.keeps_bodies = False
+        self.bodies: list[dict[str, Any]] = []
+        """every body that came, in order; only where it keeps them"""
+        told = answers if answers is not None else read_answers(self.script.answers)
+        self._prompter = Prompter(told)
         self.asked: Counter[str] = Counter()
         """body → how many times it came; kept only where the script has faults or records"""
         self.answered: Counter[str] = Counter()
@@ -69,6 +86,8 @@ class MockServer:
             return await self._answer(request, data)
 
     async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        if self.keeps_bodies:
+            self.bodies.append(json.loads(data))
         digest = hashlib.blake2b(data, digest_size=16).hexdigest() if self.is_recording else ""
         time_asked = self.asked[digest]
         if digest:
@@ -81,12 +100,23 @@ class MockServer:
         fault = self._fault(digest, time_asked)
         if fault is not None:
             return await fault(request)
+        if refusal := self._refusal(settings_of(data)):
+            return _error(400, refusal)
         reply = self.reply(data, digest)
         if digest:
             self.answered[digest] += 1
         if self._luck(digest, time_asked, "drip") < self.script.p_drip:
             return await self._drip(request, json.dumps(reply).encode())
         return web.Response(body=json.dumps(reply).encode(), content_type="application/json")
+
+    def _refusal(self, body: dict[str, Any]) -> str:
+        """Why an endpoint would not take these settings."""
+        stops = body.get("stop")
+        if isinstance(stops, list) and len(stops) > MOST_SENT:
+            return f"'stop' has {len(stops)} strings, at most {MOST_SENT} are allowed"
+        if body.get("logprobs") and not self.script.logprobs:
+            return "logprobs are not supported by this model"
+        return ""
 
     def stats(self) -> dict[str, Any]:
         """What the server saw, for tests and benchmarks."""
@@ -99,15 +129,17 @@ class MockServer:
 
     def reply(self, data: bytes, digest: str = "") -> dict[str, Any]:
         """A chat completion for a body."""
-        body: dict[str, Any] = {}
-        sight = Sight((), "")
-        if self._eyes.labels:
+        body, sight = settings_of(data), Sight((), "")
+        if self._eyes.labels or self._prompter.answers or body.get("logprobs"):
             body = json.loads(data)
             sight = see(body)
-        text, finish = say(self._eyes.choose(sight, self.script), sight, self.script), "stop"
+        text = self._prompter.find(sight, body)
+        if text is None:
+            text = say(self._eyes.choose(sight, self.script), sight, self.script)
         who = "+".join(sight.pictures) or digest
         if self._luck(who, 0, "unclear") < self.script.p_unclear:
             text = "I cannot tell."
+        text, finish = shorten(text, body)
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if self._luck(who, 0, "refuse") < self.script.p_refuse:
             message |= {"content": None, "refusal": "I'm sorry, I can't help with that."}
@@ -115,8 +147,10 @@ class MockServer:
             message["content"], finish = text[:_CUT_OFF], "length"
         choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
         if body.get("logprobs"):
-            choice["logprobs"] = _logprobs(str(message["content"] or ""), body)
-        tokens = self._tokens(data, sight, text)
+            letters = [letter for letter, _ in self._eyes.offered(sight) if letter]
+            said = str(message["content"] or "")
+            choice["logprobs"] = chances(said, letters, body, self.script)
+        tokens = self._tokens(data, sight, text, room(body))
         self.counts.spend(tokens["total_tokens"])
         return {
             "id": f"mock-{self.counts.n_requests}",
@@ -128,10 +162,10 @@ class MockServer:
             **({"usage": tokens} if self.script.usage else {}),
         }
 
-    def _tokens(self, data: bytes, sight: Sight, text: str) -> dict[str, int]:
+    def _tokens(self, data: bytes, sight: Sight, text: str, most: int) -> dict[str, int]:
         n_images = len(sight.pictures) or data.count(b'"image_url":{"url"')
         tokens_in = 8 + len(sight.text) // 4 + n_images * self.script.tokens_per_image
-        tokens_out = max(1, len(text) // 4)
+        tokens_out = min(most, max(1, len(text) // 4))
         return {
             "prompt_tokens": tokens_in,
             "completion_tokens": tokens_out,
@@ -201,10 +235,11 @@ def _error(status: int, text: str, headers: dict[str, str] | None = None) -> web
     return web.json_response(body, status=status, headers=headers)
 
 
-def _logprobs(text: str, body: dict[str, Any]) -> dict[str, Any]:
-    """Each word of the answer is fairly sure; its rivals share the rest."""
-    rivals = [
-        {"token": f"rival {n}", "logprob": -3.0 - n} for n in range(body.get("top_logprobs", 0))
-    ]
-    words = [{"token": word, "logprob": -0.1, "top_logprobs": rivals} for word in text.split()]
-    return {"content": words}
+def settings_of(data: bytes) -> dict[str, Any]:
+    """What stands beside the messages; our own bodies have it first, before any picture."""
+    end = data.find(b',"messages":[')
+    try:
+        found = json.loads(data[:end] + b"}") if end > 0 else json.loads(data)
+    except ValueError:
+        found = json.loads(data)
+    return {name: value for name, value in found.items() if name != "messages"}

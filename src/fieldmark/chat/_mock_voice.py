@@ -30,7 +30,7 @@ def say(chosen: Sequence[Option], sight: Sight, script: MockScript) -> str:
     if script.style == "asked" and "Answer: X" in sight.words:
         reasons = f"{_REASONS}\n" if "First say" in sight.words else ""
         return f"{thought}{reasons}Answer: {value}"
-    is_bare = script.style in ("name", "letter")
+    is_bare = script.style in ("name", "letter") or "and nothing else" in sight.text
     return thought + (value if is_bare else f"The answer is **{value}**.")
 
 

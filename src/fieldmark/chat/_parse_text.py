@@ -106,6 +106,11 @@ def strip_reasoning(text: str) -> str | None:
     return _CONTROL.sub(" ", "".join([*kept, text[place:]]))
 
 
+def end_of_thought(text: str) -> int:
+    """Where what follows the last closed block of reasoning begins; 0 where there is none."""
+    return max((each.end() for each in _REASONING.finditer(text) if each["close"]), default=0)
+
+
 def level(text: str) -> str:
     """One spelling of quotes, dashes, widths and accents; case is kept."""
     parts = unicodedata.normalize("NFKD", text.translate(_LEVEL))

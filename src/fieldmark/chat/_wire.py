@@ -23,6 +23,7 @@ from fieldmark.chat._messages import (
     Usage,
 )
 from fieldmark.chat._pictures import SentPicture
+from fieldmark.chat._stops import sendable
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _REFUSING = ("content_filter", "safety", "prohibited_content", "recitation", "refusal", "blocklist")
@@ -66,7 +67,7 @@ def settings_body(
         "temperature": settings.temperature,
         "top_p": settings.top_p,
         "seed": settings.seed,
-        "stop": list(settings.stop) or None,
+        "stop": sendable(settings.stop) or None,
         "reasoning_effort": settings.reasoning_effort or None,
     }
     if settings.schema is not None and "schema" not in lacks:

@@ -21,6 +21,7 @@ _SETTINGS = {
     "circular": "circular",
     "shared_prefix": "shared_prefix",
     "json_answers": "json_answers",
+    "prompts_for": "prompts_for",
 }
 """flag → what a run's settings call it"""
 _HUGE = 1e15
@@ -60,6 +61,8 @@ class Ask:
     """the same examples for all images, so that prompt caches work"""
     json_answers: bool = False
     """answers as JSON, by a schema where the endpoint takes one"""
+    prompts_for: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
+    """of tasks in lmms-eval's form: use the prompts their files have for this model"""
 
     def settings(self) -> tuple[tuple[str, Any], ...]:
         """What changes answers, as a run's settings name it; only what differs from the default."""
@@ -68,7 +71,8 @@ class Ask:
 
     def given(self) -> list[str]:
         """The flags that change answers and were given."""
-        return [name for name in _SETTINGS if getattr(self, name) not in (None, False, 0, "single")]
+        usual = (None, False, 0, "", "single")
+        return [name for name in _SETTINGS if getattr(self, name) not in usual]
 
     def _check(self) -> None:
         for name, (least, most, words) in _RANGES.items():

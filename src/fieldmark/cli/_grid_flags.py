@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -45,6 +46,10 @@ class GridFlags:
     """draws per run"""
     force: bool = False
     """do finished runs again"""
+    include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
+    """folder of tasks in lmms-eval's form: known by name, and their code may run"""
+    fetch: bool = False
+    """tasks in lmms-eval's form may download the datasets they name"""
     ask: AskFlags = Ask()
     common: CommonFlags = Common()
 
@@ -54,13 +59,22 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     from fieldmark.experiments import check_dataset_name, replace_data
 
     settings = args.common.settings()
-    grid = _flags_grid(args) if args.experiment is None else _file_grid(args, args.experiment)
+    settings = replace(
+        settings,
+        include_path=(*settings.include_path, *args.include_path),
+        fetch=settings.fetch or args.fetch,
+    )
+    folders = settings.include_path
+    if args.experiment is None:
+        grid = _flags_grid(args, folders)
+    else:
+        grid = _file_grid(args, args.experiment, folders)
     for text in args.common.data:
         check_dataset_name(text.partition("=")[0], grid.jobs, f"--data {text}")
     return grid, replace_data(settings, grid.data)
 
 
-def _file_grid(args: GridFlags, path: Path) -> Grid:
+def _file_grid(args: GridFlags, path: Path, folders: Sequence[Path]) -> Grid:
     from fieldmark.experiments import read_grid
 
     _refuse_mixing(args)
@@ -69,10 +83,10 @@ def _file_grid(args: GridFlags, path: Path) -> Grid:
             f"{path}  is a task, an experiment is a .toml file: "
             f"`fieldmark run --task {path} --model MODEL` runs it."
         )
-    return read_grid(path)
+    return read_grid(path, folders)
 
 
-def _flags_grid(args: GridFlags) -> Grid:
+def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
     from fieldmark.experiments import Axes, Grid, make_jobs
 
     if not args.model or not args.task:
@@ -91,9 +105,8 @@ def _flags_grid(args: GridFlags) -> Grid:
     )
     for name, value, expected in axes.problems():
         raise UsageError(f"--{name.replace('_', '-')} {value}: {expected}.")
-    jobs = make_jobs(
-        [(each, "", "") for each in args.model], [(each, "") for each in args.task], axes
-    )
+    models, tasks = [(each, "", "") for each in args.model], [(each, "") for each in args.task]
+    jobs = make_jobs(models, tasks, axes, include_path=folders)
     return Grid(jobs)
 
 

@@ -1,7 +1,9 @@
-"""Check a task file, an experiment file or a folder of data, without running anything.
+"""Check task files, experiment files or folders of data, without running anything.
 
 examples:
   fieldmark check my_task.yaml
+  fieldmark check lmms-eval/lmms_eval/tasks --json > found.json
+  fieldmark check tasks/ --data --n-documents 2
   fieldmark check grid.toml
   fieldmark check photos/ --dataset folder
 """
@@ -10,77 +12,54 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, UseAppendAction, arg
 
-from fieldmark.cli._show import counted, print_json, talk
-from fieldmark.errors import FieldmarkError, UsageError, join_problems
+from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    path: Positional[Path]
-    """a .yaml task, a .toml experiment, a .csv table or a folder of images"""
+    path: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH")]
+    """.yaml tasks and folders of them (fieldmark's own or lmms-eval's), .toml experiments, .csv
+    tables, folders of images"""
     dataset: str = ""
     """read a folder as this dataset (default: `csv` for tables, `folder` for folders)"""
+    data: bool = False
+    """of tasks in lmms-eval's form: open the data and show what documents become"""
+    n_documents: int = 3
+    """so many of each task, with --data"""
+    fetch: bool = False
+    """--data may download datasets"""
+    include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
+    """folder that tasks may include from, and whose code they may run, besides those checked"""
+    no_code: bool = False
+    """do not import the code that tasks name"""
+    code_s: float = 30.0
+    """seconds that importing one file of code may take"""
     json: bool = False
-    """print JSON"""
+    """print JSON: counts, and the reasons per file and per kind"""
     debug: bool = False
     """tracebacks instead of one-line errors"""
 
 
 def run(args: Args) -> int:
-    if not args.path.exists():
-        from fieldmark.locate import read_text
+    from fieldmark.cli._check import check_paths
+    from fieldmark.cli._check_show import as_json, show
+    from fieldmark.cli._show import print_json
 
-        read_text(args.path)  # says so, with the closest name
-    problems: list[tuple[str, str]] = []
-    try:
-        problems = _look(args)
-    except FieldmarkError as error:
-        if args.debug:
-            raise
-        lines = str(error).splitlines()
-        # From two on, the last line counts them; here that is done below.
-        problems = [("error", line) for line in (lines[:-1] if len(lines) > 1 else lines)]
-        code = error.exit_code
-    else:
-        code = 3 if any(level == "error" for level, _ in problems) else 0
-    if args.json:
-        print_json(
-            {"path": str(args.path), "ok": code == 0, "problems": [list(p) for p in problems]}
+    if not args.path:
+        raise UsageError(
+            "nothing to check: name files or folders, such as `fieldmark check my_task.yaml`."
         )
-        return code
-    for level, text in problems:
-        print(f"{level}  {text}")
-    n = counted(len(problems), "finding")
-    talk(f"{args.path}  {n}." if problems else f"{args.path}  is fine.")
-    return code
-
-
-def _look(args: Args) -> list[tuple[str, str]]:
-    suffix = args.path.suffix.lower()
-    if suffix in (".yaml", ".yml"):
-        _check_task(args.path)
-        return []
-    if suffix == ".toml":
-        from fieldmark.experiments import read_grid
-
-        return [("note", note) for note in read_grid(args.path).notes]
-    from fieldmark.data import load_dataset
-
-    guess = "csv" if args.path.is_file() else "folder"
-    dataset = load_dataset(args.dataset or guess)
-    return [(finding.level, finding.text) for finding in dataset.check(args.path)]
-
-
-def _check_task(path: Path) -> None:
-    """The file as it is, and with each variant's keys in place."""
-    from fieldmark.protocols import task_problems
-    from fieldmark.tasks import load_task
-
-    task = load_task(str(path))
-    every = [task, *(load_task(f"{path}@{variant}") for variant in task.variants)]
-    problems = dict.fromkeys(line for each in every for line in task_problems(each))
-    if problems:
-        raise UsageError(join_problems(list(problems)))
+    if args.n_documents < 1:
+        raise UsageError(f"--n-documents {args.n_documents}: expected 1 or more.")
+    if args.code_s <= 0:
+        raise UsageError(f"--code-s {args.code_s:g}: expected more than 0; --no-code imports none.")
+    found = check_paths(args)
+    if args.json:
+        print_json(as_json(args, found))
+    else:
+        show(args, found)
+    return found.code

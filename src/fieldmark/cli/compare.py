@@ -15,7 +15,7 @@ from typing import Annotated
 from tyro.conf import Positional, UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json
+from fieldmark.cli._show import print_json, talk
 from fieldmark.errors import DataError, UsageError
 
 
@@ -39,7 +39,12 @@ def run(args: Args) -> int:
 
 
 def _pair(args: Args) -> int:
-    from fieldmark.report import compare_models, comparison_text, plain_comparison
+    from fieldmark.report import (
+        compare_models,
+        comparison_text,
+        not_compared,
+        plain_comparison,
+    )
     from fieldmark.store import Store
 
     if len(args.models) != 2:
@@ -47,10 +52,13 @@ def _pair(args: Args) -> int:
         raise UsageError(f"expected two models to compare, {found}: fieldmark compare A B.")
     with Store.open(args.common.settings().store, read_only=True) as store:
         questions = compare_models(store, *args.models, tasks=args.task, metric=args.metric)
+        left_out = not_compared(store, *args.models, tasks=args.task, metric=args.metric)
     if args.json:
         print_json([plain_comparison(each) for each in questions])
     else:
         print(comparison_text(questions, shutil.get_terminal_size().columns))
+    for each in left_out:
+        talk(f"not compared: {each}.")
     return 0
 
 

@@ -44,7 +44,14 @@ class Args:
 
 
 def run(args: Args) -> int:
-    from fieldmark.report import plain_places, plain_rows, read_table, sliced, training_notes
+    from fieldmark.report import (
+        plain_places,
+        plain_rows,
+        read_table,
+        sliced,
+        training_notes,
+        with_groups,
+    )
     from fieldmark.store import RunFilter, Store
 
     settings = args.common.settings()
@@ -54,6 +61,8 @@ def run(args: Args) -> int:
             store, where, args.metric, args.by_part, compare=not args.by, memory=settings.cache
         )
         notes = training_notes(store, table.rows) if args.long and not args.json else []
+        if not (args.by or args.by_part or args.task):
+            table = with_groups(store, table, args.metric)
         if args.by:
             table = sliced(store, table, args.by, _values(args.by, table, settings))
     if args.json:

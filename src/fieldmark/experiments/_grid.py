@@ -14,14 +14,16 @@ from typing import Any
 
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems
+from fieldmark.experiments._documents import document_cells
 from fieldmark.experiments._schema import NO_EFFECT, Experiment, ModelTable, NewtFilters
 from fieldmark.locate import Located, read_toml, validate
 from fieldmark.models import protocol_of
 from fieldmark.probes import load_probe
-from fieldmark.protocols import Draw, Selection, task_problems
+from fieldmark.protocols import Draw, Selection, document_problems, task_problems
 from fieldmark.registry import is_file_reference, resolve_reference
 from fieldmark.settings import dataset_key
-from fieldmark.tasks import ProbeBlock, Task, load_task, parse_name
+from fieldmark.tasks import AnyTask, Finder, Found, ProbeBlock, Task, parse_name
+from fieldmark.tasks.lmms import DocumentTask
 
 NATURAL_LISTS = ("normalise", "alphas", "kernels")
 """probe parameters that are lists themselves: only a list of lists is an axis"""
@@ -36,12 +38,20 @@ class Job:
 
     model: str
     task_name: str
-    task: Task
+    task: AnyTask
     protocol: str
     draw: Draw
     selection: Selection = Selection()
     ask: tuple[tuple[str, Any], ...] = ()
     """settings of the `ask` protocol"""
+    groups: tuple[dict[str, Any], ...] = ()
+    """of a task in lmms-eval's form: the groups it was asked for with"""
+
+    @property
+    def own(self) -> Task:
+        """The task, of a job that is known to ask one of fieldmark's own form."""
+        assert isinstance(self.task, Task)
+        return self.task
 
     @property
     def title(self) -> str:
@@ -91,7 +101,7 @@ def _is_whole(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def read_grid(path: Path) -> Grid:
+def read_grid(path: Path, include_path: Sequence[Path] = ()) -> Grid:
     """The jobs of an experiment file; every problem in it is told at once."""
     located = read_toml(path)
     if "models" not in located.data:
@@ -115,7 +125,7 @@ def read_grid(path: Path) -> Grid:
         for index, entry in enumerate(experiment.models)
     ]
     tasks = [(name, located.where(("tasks", index))) for index, name in enumerate(names)]
-    jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt})
+    jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt}, include_path)
     for name in experiment.data:
         check_dataset_name(name, jobs, located.where(("data", name)))
     return Grid(jobs, _data_folders(experiment, path), _notes(located))
@@ -126,24 +136,27 @@ def make_jobs(
     tasks: Sequence[tuple[str, str]],
     axes: Axes,
     filters: dict[str, NewtFilters | None] | None = None,
+    include_path: Sequence[Path] = (),
 ) -> tuple[Job, ...]:
     """Every combination, model by model.
 
-    `models` are (name, protocol or "", where), `tasks` are (name, where).
+    `models` are (name, protocol or "", where), `tasks` are (name, where). Tasks in lmms-eval's form
+    are found in the folders of `include_path`.
     """
     problems = [
         (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {words}."
         for name, value, words in axes.problems()
     ]
-    loaded: list[tuple[str, Task]] = []
+    loaded: list[Found] = []
+    finder = Finder(include_path)
     for name, where in tasks:
         try:
-            task = load_task(name, where)
+            found = finder.find(name, where)
         except FieldmarkError as error:
             problems.append(str(error))
             continue
-        loaded.append((name, task))
-        problems.extend(task_problems(task) or _probe_problems(task, axes))
+        loaded.extend(found)
+        problems.extend(line for each in found for line in _problems_of(each.task, axes))
     for name, _, where in models:
         try:
             _check_model(name)
@@ -153,14 +166,18 @@ def make_jobs(
         raise UsageError(join_problems(list(dict.fromkeys(problems))))
     jobs: list[Job] = []
     for model, protocol, _ in models:
-        for name, task in loaded:
-            wanted = select(name, (filters or {}).get(task.task), axes.origin)
-            how = protocol or protocol_of(model)
-            jobs.extend(_cells(model, name, task, how, axes, wanted))
+        for each in loaded:
+            jobs.extend(_cells(model, protocol, each, axes, filters or {}))
     if len(axes.n_train) > 1 and any(job.protocol == "ask" for job in jobs):
         # Where a curve of chat models begins there is nothing to train a probe on.
         jobs = [job for job in jobs if job.protocol != "probe" or job.draw.n_train]
     return tuple({repr(job): job for job in jobs}.values())
+
+
+def _problems_of(task: AnyTask, axes: Axes) -> list[str]:
+    if isinstance(task, DocumentTask):
+        return document_problems(task)
+    return task_problems(task) or _probe_problems(task, axes)
 
 
 def _check_model(name: str) -> None:
@@ -174,7 +191,7 @@ def _check_model(name: str) -> None:
 
 def check_dataset_name(name: str, jobs: Iterable[Job], where: str) -> None:
     """Refuses a folder for a dataset that is not known and that no job asks for."""
-    asked = {dataset_key(job.task.dataset) for job in jobs}
+    asked = {dataset_key(job.task.dataset) for job in jobs if isinstance(job.task, Task)}
     known = {*DATASETS.names(), *asked}
     if name not in known:
         raise UnknownName("dataset", name, known, DATASETS.listing, where)
@@ -204,8 +221,13 @@ def select(
 
 
 def _cells(
-    model: str, name: str, task: Task, protocol: str, axes: Axes, selection: Selection
+    model: str, protocol: str, found: Found, axes: Axes, filters: dict[str, NewtFilters | None]
 ) -> Iterable[Job]:
+    protocol, task = protocol or protocol_of(model), found.task
+    if isinstance(task, DocumentTask):
+        yield from document_cells(model, protocol, found, task, axes)
+        return
+    selection = select(found.name, filters.get(task.task), axes.origin)
     ask = axes.ask if protocol == "ask" else ((),)
     probes = axes.probe if protocol == "probe" else ({},)
     for n_train, n_test, sampling, seed, repeats, probe, settings in itertools.product(
@@ -220,9 +242,8 @@ def _cells(
             seed=seed,
             repeats=repeats or (1 if protocol == "ask" else task.repeats),
         )
-        yield Job(
-            model, name, with_probe(task, probe, axes.origin), protocol, draw, selection, settings
-        )
+        asked = with_probe(task, probe, axes.origin)
+        yield Job(model, found.name, asked, protocol, draw, selection, settings)
 
 
 def with_probe(task: Task, changes: dict[str, Any], origin: Located | None = None) -> Task:
@@ -287,7 +308,10 @@ def _axis_values(key: str, value: Any) -> list[Any]:
 
 
 def _ask_axis(experiment: Experiment) -> list[tuple[tuple[str, Any], ...]]:
-    names = ("temp", "prompting", "cot_enabled", "circular", "shared_prefix", "json_answers")
+    names = (
+        "temp", "prompting", "cot_enabled", "circular", "shared_prefix", "json_answers",
+        "prompts_for",
+    )  # fmt: skip
     chosen = [(name, getattr(experiment, name)) for name in names if getattr(experiment, name)]
     values = [[(name, each) for each in options] for name, options in chosen]
     return [tuple(each) for each in itertools.product(*values)]

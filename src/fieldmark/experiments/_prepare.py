@@ -16,13 +16,15 @@ import polars as pl
 
 from fieldmark.data import COLUMNS, load_dataset
 from fieldmark.errors import DataError, FieldmarkError, UsageError
+from fieldmark.experiments._documents import document_spec, open_document_part
 from fieldmark.experiments._grid import Job
 from fieldmark.models import model_identity
-from fieldmark.protocols import AskSettings, PartItems, check_part, split_parts
+from fieldmark.protocols import AskSettings, DocumentPart, PartItems, check_part, split_parts
 from fieldmark.registry import code_hash, is_file_reference, short_name
 from fieldmark.settings import Settings, dataset_key
 from fieldmark.store import RunSpec
 from fieldmark.tasks import parse_name
+from fieldmark.tasks.lmms import DocumentTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,14 @@ class Prepared:
     job: Job
     root: Path
     parts: list[PartItems]
+    """empty where `documents` are asked"""
     spec: RunSpec
+    documents: DocumentPart | None = None
+    """of a task in lmms-eval's form"""
+
+    @property
+    def part_names(self) -> list[str]:
+        return [""] if self.documents else [part.name for part in self.parts]
 
 
 @dataclass(slots=True)
@@ -43,10 +52,10 @@ class Tables:
     seen: dict[tuple[str, Path, str], pl.DataFrame | FieldmarkError] = field(default_factory=dict)
 
     def root(self, job: Job) -> Path:
-        return self.settings.root_of(job.task.dataset)
+        return self.settings.root_of(job.own.dataset)
 
     def table(self, job: Job) -> pl.DataFrame:
-        key = (job.task.dataset, self.root(job), repr(job.task.options))
+        key = (job.own.dataset, self.root(job), repr(job.own.options))
         if key not in self.seen:
             try:
                 self.seen[key] = self._read(job)
@@ -58,14 +67,14 @@ class Tables:
         return found
 
     def _read(self, job: Job) -> pl.DataFrame:
-        dataset, root = job.task.dataset, self.root(job)
+        dataset, root = job.own.dataset, self.root(job)
         module = load_dataset(dataset)
         if not root.exists():
             raise MissingData(no_data(dataset, root))
         try:
-            table = module.table(root, **job.task.options)
+            table = module.table(root, **job.own.options)
         except UsageError as error:  # only the task's options can be wrong here
-            raise UsageError(f"{job.task.place_of('options')}  {error}") from error
+            raise UsageError(f"{job.own.place_of('options')}  {error}") from error
         except Exception as error:
             if isinstance(error, FieldmarkError) or not is_file_reference(dataset):
                 raise
@@ -95,10 +104,14 @@ class MissingData(DataError):
 
 
 def prepare(job: Job, tables: Tables) -> Prepared:
+    if isinstance(job.task, DocumentTask):
+        documents = open_document_part(job, job.task, tables.settings)
+        spec = document_spec(job, job.task, documents)
+        return Prepared(job, Path(), [], spec, documents)
     table = tables.table(job)
-    parts = split_parts(job.task, table, job.selection)
+    parts = split_parts(job.own, table, job.selection)
     for part in parts:
-        check_part(job.task, part, table)
+        check_part(job.own, part, table)
     return Prepared(job, tables.root(job), parts, _spec(job, parts))
 
 
@@ -107,30 +120,30 @@ def _spec(job: Job, parts: list[PartItems]) -> RunSpec:
     draw = job.draw
     settings: dict[str, Any] = {
         "parts": [part.name for part in parts],
-        "metric": [_portable(name) for name in (job.task.metric, *job.task.also)],
-        "score": job.task.primary or job.task.score,
+        "metric": [_portable(name) for name in (job.own.metric, *job.own.also)],
+        "score": job.own.primary or job.own.score,
     }
     method = job.protocol
-    if job.protocol == "probe" and job.task.probe is not None:
-        classifier = job.task.probe.classifier
-        block = job.task.probe.model_dump(mode="json")
+    if job.protocol == "probe" and job.own.probe is not None:
+        classifier = job.own.probe.classifier
+        block = job.own.probe.model_dump(mode="json")
         settings["probe"] = block | {"classifier": _portable(classifier)}
         method = f"probe/{short_name(classifier)}"
-    if job.protocol == "ask" and job.task.ask is not None:
-        settings["ask"] = job.task.ask.model_dump(mode="json", exclude_defaults=True)
+    if job.protocol == "ask" and job.own.ask is not None:
+        settings["ask"] = job.own.ask.model_dump(mode="json", exclude_defaults=True)
         settings |= AskSettings.of(dict(job.ask)).changed()
     if draw.shots:
         settings["shots"] = draw.shots
-    if job.task.test == "rest":
+    if job.own.test == "rest":
         settings["test"] = "rest"
     if draw.n_train >= 0:
         settings["sampling"] = draw.sampling
     return RunSpec(
         model=job.model,
         model_version=model_identity(job.model),
-        task=job.task.task,
+        task=job.own.task,
         task_variant=parse_name(job.task_name).variant,
-        task_version=str(job.task.version),
+        task_version=str(job.own.version),
         protocol=method,
         settings=settings,
         n_train=None if draw.n_train < 0 else draw.n_train,

@@ -103,6 +103,7 @@ class Experiment(_Strict):
     circular: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
     shared_prefix: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
     json_answers: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
+    prompts_for: Annotated[list[str], BeforeValidator(_as_list)] | None = None
 
     # Accepted for the sake of existing files; `NO_EFFECT` says so to the user.
     debug: Any = None

@@ -18,6 +18,7 @@ from fieldmark.chat import Budget, ChatModel, LocalModel, Options
 from fieldmark.embed import EmbedOptions, speed_of
 from fieldmark.errors import FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
+from fieldmark.experiments._prepare import Prepared
 from fieldmark.experiments.plan import Plan, Planned
 from fieldmark.models import Backbone, load_chat_model, load_model
 from fieldmark.progress import Progress
@@ -26,12 +27,15 @@ from fieldmark.protocols import (
     AskOptions,
     AskSettings,
     PartPredictions,
+    ask_documents,
     asking_scores,
     recorded_kinds,
+    score_document_run,
     score_run,
 )
 from fieldmark.settings import Settings
 from fieldmark.store import PartResult, Predictions, Store, reproduction_record
+from fieldmark.tasks.lmms import DocumentTask, plain_task
 
 HEARTBEAT_S = 60.0
 
@@ -129,25 +133,43 @@ def run_one(
         run = store.begin_run(spec, record, fingerprint=model.fingerprint)
         have = {(each.part, each.repeat) for each in store.finished_parts(run)}
         missing = [
-            part
-            for part in prepared.parts
-            if any((part.name, repeat) not in have for repeat in range(job.draw.repeats))
+            name
+            for name in prepared.part_names
+            if any((name, repeat) not in have for repeat in range(job.draw.repeats))
         ]
-        options = _options(job, settings, how)
-        protocol = PROTOCOLS.get(job.protocol)
         if missing:
-            for answers in protocol.run(
-                job.task, missing, model, prepared.root, job.draw, options, progress
-            ):
+            options = _options(job, settings, how)
+            for answers in _answers(prepared, missing, model, options, progress):
                 facts = answers.notes | _facts(model, settings)
                 _write(store, run, replace(answers, notes=facts), have)
-        kinds = recorded_kinds(store.finished_parts(run))
-        stored = store.predictions(run)
-        scores = score_run(job.task, prepared.parts, stored, kinds)
+        stored, parts = store.predictions(run), store.finished_parts(run)
+        if isinstance(job.task, DocumentTask):
+            folder = settings.results / "files" / spec.key[:16]
+            scores = score_document_run(job.task, stored, job.draw.seed, folder)
+        else:
+            scores = score_run(job.task, prepared.parts, stored, recorded_kinds(parts))
         if job.protocol == "ask":
-            scores += asking_scores(stored, store.finished_parts(run))
+            scores += asking_scores(stored, parts)
         store.finish_run(run, scores)
     return True
+
+
+def _answers(
+    prepared: Prepared,
+    missing: Sequence[str],
+    model: Backbone | ChatModel | LocalModel,
+    options: EmbedOptions | AskOptions,
+    progress: Progress,
+) -> Iterator[PartPredictions]:
+    """The answers of the parts that are missing, as they come."""
+    job = prepared.job
+    if prepared.documents is not None:
+        assert isinstance(options, AskOptions) and not isinstance(model, Backbone)
+        yield ask_documents(prepared.documents, model, job.draw, options, progress)
+        return
+    parts = [part for part in prepared.parts if part.name in missing]
+    protocol = PROTOCOLS.get(job.protocol)
+    yield from protocol.run(job.task, parts, model, prepared.root, job.draw, options, progress)
 
 
 def _load(name: str, protocol: str, settings: Settings) -> Backbone | ChatModel | LocalModel:
@@ -250,4 +272,7 @@ def _keep_failure(
 
 
 def _record(job: Job, command: Sequence[str]) -> dict[str, Any]:
-    return reproduction_record(command, config={"task": job.task.model_dump(mode="json")})
+    task = job.task
+    if isinstance(task, DocumentTask):
+        return reproduction_record(command, config={"task": plain_task(task)})
+    return reproduction_record(command, config={"task": task.model_dump(mode="json")})

@@ -15,12 +15,20 @@ from fieldmark.chat import Estimate
 from fieldmark.data import ImageRef
 from fieldmark.embed import Contents, ModelCache, cached_models, count_missing, patch_name
 from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.experiments._documents import why_not_documents
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import MissingData, Prepared, Tables, prepare
 from fieldmark.models import load_chat_model
-from fieldmark.protocols import PROTOCOLS, AskSettings, content_of, items_of
+from fieldmark.protocols import (
+    PROTOCOLS,
+    AskSettings,
+    content_of,
+    estimate_documents,
+    items_of,
+)
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
+from fieldmark.tasks.lmms import DocumentTask
 
 Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
 
@@ -116,8 +124,8 @@ def _is_stale(prepared: Prepared, store: Store, contents: Contents) -> bool:
     assert run is not None
     then = {each.part: (each.info or {}).get("content") for each in store.finished_parts(run.id)}
     for part in prepared.parts:
-        keys = contents.keys(prepared.root, items_of(job.task, [part], job.draw))
-        now = content_of(job.task, part, job.draw, keys)
+        keys = contents.keys(prepared.root, items_of(job.own, [part], job.draw))
+        now = content_of(job.own, part, job.draw, keys)
         if now and then.get(part.name) and now != then[part.name]:
             return True
     return False
@@ -135,7 +143,10 @@ def _judge(job: Job, tables: Tables) -> Planned:
         return _refused(
             job, "no code", UsageError(f"this version has no `{job.protocol}` protocol.")
         )
-    why = PROTOCOLS.get(job.protocol).why_not(job.task, job.draw)
+    if isinstance(job.task, DocumentTask):
+        why = why_not_documents(job)
+    else:
+        why = PROTOCOLS.get(job.protocol).why_not(job.task, job.draw)
     if why:
         return _refused(job, "refused", UsageError(f"{why}."))
     try:
@@ -161,7 +172,7 @@ def _measure(
     assert prepared is not None
     if job.protocol == "ask":
         return _asked(planned, prepared)
-    refs = items_of(job.task, prepared.parts, job.draw)
+    refs = items_of(job.own, prepared.parts, job.draw)
     name = _feature_name(job)
     fresh = [ref for ref in refs if (name, prepared.root, ref) not in counted]
     counted.update((name, prepared.root, ref) for ref in refs)
@@ -189,16 +200,19 @@ def _asked(planned: Planned, prepared: Prepared) -> Planned:
     settings = AskSettings.of(dict(job.ask))
     try:
         model = load_chat_model(job.model)
-        cost = estimate_cost(job.task, prepared.parts, model, prepared.root, job.draw, settings)
+        if prepared.documents is not None:
+            cost = estimate_documents(prepared.documents, model, job.draw, settings)
+        else:
+            cost = estimate_cost(job.own, prepared.parts, model, prepared.root, job.draw, settings)
     except FieldmarkError as error:
         return _refused(job, "refused", error)
-    n_parts = len(prepared.parts)
+    n_parts = len(prepared.part_names)
     return replace(planned, why=_note(prepared), n_parts=n_parts, n_bytes=0, cost=cost)
 
 
 def _feature_name(job: Job) -> str:
     """What the job's features are called in the cache."""
-    block = job.task.probe if job.protocol == "probe" else None
+    block = job.own.probe if job.protocol == "probe" else None
     is_patches = block is not None and block.features == "patches"
     return patch_name(job.model) if is_patches else job.model
 

@@ -2,7 +2,8 @@
 
 Everything a score needs stands in the store: answers, parts and their groups, the rule that makes
 one number of parts, and what each class is. What chat models said is read again first, by the
-parser of today. Neither the data nor the model is touched.
+parser of today. Neither the data nor the model is touched. Documents were valued by their task's own
+code, which is not run again: their scores stay.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Rescored:
     """metrics that are not here any more: their old scores stay"""
     n_read: int = 0
     """answers of a chat model that are read as something else now"""
+    is_documents: bool = False
+    """scored by its task's own code: left as it is"""
 
 
 def rescore(
@@ -59,6 +62,8 @@ def rescore(
 
 
 def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[str]) -> Rescored:
+    if "documents" in run.spec.settings:
+        return Rescored(run, list(before), [], [], is_documents=True)
     is_asked = run.spec.protocol == "ask"
     primary = next((score.metric for score in before if score.is_primary), "")
     own = list(dict.fromkeys([primary, *(score.metric for score in before)]))

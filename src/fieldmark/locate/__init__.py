@@ -4,7 +4,17 @@ Files people write are read here, with the line of every key, so that each mista
 told as `file:line`. Nothing here knows what the files mean.
 """
 
-from fieldmark.locate._read import Located, read_text, read_toml, read_yaml
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
+from fieldmark.locate._read import Located, read_text, read_toml
 from fieldmark.locate._validate import validate
 
+if TYPE_CHECKING:
+    from fieldmark.locate._yaml import read_yaml
+
 __all__ = ["Located", "read_text", "read_toml", "read_yaml", "validate"]
+
+__getattr__ = exports(__name__, {"_yaml": ("read_yaml",)})

@@ -1,14 +1,12 @@
-"""On which line does each key, and each entry of a list, stand?
+"""On which line of a TOML file does each key, and each entry of a list, stand?
 
-The parsers of TOML and YAML give values without places: TOML's lines are found by a reader of its
-own, YAML's from the parser's nodes.
+The parser of TOML gives values without places, so the lines are found by a reader of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 Key = tuple[str | int, ...]
 
@@ -70,23 +68,3 @@ def _entries(value: str) -> Iterator[tuple[int, int]]:
 
 def _split_key(text: str) -> Key:
     return tuple(part.strip().strip("\"'") for part in text.split("."))
-
-
-def yaml_lines(node: Any) -> dict[Key, int]:
-    lines: dict[Key, int] = {}
-    _walk(node, (), lines)
-    return lines
-
-
-def _walk(node: Any, key: Key, lines: dict[Key, int]) -> None:
-    kind = type(node).__name__
-    if kind == "MappingNode":
-        for name, value in node.value:
-            inner = (*key, name.value)
-            lines[inner] = name.start_mark.line + 1
-            _walk(value, inner, lines)
-    elif kind == "SequenceNode":
-        for index, value in enumerate(node.value):
-            inner = (*key, index)
-            lines[inner] = value.start_mark.line + 1
-            _walk(value, inner, lines)

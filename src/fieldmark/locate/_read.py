@@ -5,31 +5,18 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fieldmark.errors import UsageError, at, closest
-from fieldmark.locate._lines import Key, toml_lines, yaml_lines
-
-if TYPE_CHECKING:
-    from ruamel.yaml.error import MarkedYAMLError
+from fieldmark.locate._lines import Key, toml_lines
 
 _TOML_WORDS = {
     "Cannot overwrite a value": "a key stands twice, keep one",
     "Invalid value": "a value cannot be read (text needs quotes)",
     "Invalid statement": "a `key = value` line was expected",
 }
-_YAML_WORDS = (
-    (r"found duplicate key [\"'](.+?)[\"'] ", r"duplicate key '\1': it stands twice, keep one"),
-    (r"could not determine a constructor for the tag '(.+)'",
-     r"the tag '\1' is not allowed: plain values are expected"),
-    (r"found character '\\t'", "a tab: spaces are expected"),
-    (r"found another document", "a second document begins here: one `---` part is expected"),
-    (r"mapping values are not allowed",
-     "a `key: value` is not expected here: check the indentation, and quote text with a colon"),
-    (r"(.*)'<(?:stream end|block end)>'", r"\1the end of the file or block"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +26,10 @@ class Located:
     path: Path
     data: dict[str, Any]
     lines: dict[Key, int]
+    files: dict[str | int, Path] = field(default_factory=dict)
+    """the first step of a key that stands in another file, because it was included → that file"""
+    notes: tuple[str, ...] = ()
+    """what is odd about the file, with its place, one line each"""
 
     def line(self, key: Sequence[str | int]) -> int | None:
         """The line of the key, or of the nearest thing around it."""
@@ -48,8 +39,12 @@ class Located:
         return None
 
     def where(self, key: Sequence[str | int]) -> str:
-        line = self.line(key)
-        return f"{self.path}:{line}" if line else str(self.path)
+        line, file = self.line(key), self.file(key)
+        return f"{file}:{line}" if line else str(file)
+
+    def file(self, key: Sequence[str | int]) -> Path:
+        """The file the key stands in."""
+        return self.files.get(key[0], self.path) if key else self.path
 
 
 def read_toml(path: Path) -> Located:
@@ -63,42 +58,6 @@ def read_toml(path: Path) -> Located:
         told = _TOML_WORDS.get(message, message[:1].lower() + message[1:])
         raise UsageError(at(path, line, f"is not valid TOML: {told}.")) from error
     return Located(path, data, toml_lines(text))
-
-
-def read_yaml(path: Path) -> Located:
-    """YAML 1.2, plain data only: a tag such as `!function` is refused here."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-    text = read_text(path)
-    try:
-        node = YAML(typ="safe", pure=True).compose(text)
-        data = YAML(typ="safe", pure=True).load(text)
-    except MarkedYAMLError as error:
-        raise UsageError(_yaml_problem(path, text, error)) from error
-    except (YAMLError, ValueError) as error:  # ValueError: a number or date that is none
-        first = str(error).strip().splitlines()[0].rstrip(".")
-        raise UsageError(f"{path}  is not valid YAML: {first}.") from error
-    if not isinstance(data, dict):
-        holds = "a list" if isinstance(data, list) else "a single value"
-        found = "is empty" if data is None else f"holds {holds}"
-        raise UsageError(at(path, 1, f"{found}: a mapping of `key: value` lines is needed."))
-    return Located(path, data, yaml_lines(node))
-
-
-def _yaml_problem(path: Path, text: str, error: MarkedYAMLError) -> str:
-    """Points at where something was opened when only the end of the file shows that it was not
-    closed.
-    """
-    mark = error.problem_mark
-    if mark is not None and mark.line >= len(text.splitlines()) and error.context_mark is not None:
-        mark = error.context_mark
-    problem = (error.problem or "cannot be read").splitlines()[0]
-    for pattern, words in _YAML_WORDS:
-        if found := re.search(pattern, problem):
-            problem = found.expand(words)
-            break
-    return at(path, mark.line + 1 if mark else None, f"is not valid YAML: {problem}.")
 
 
 def read_text(path: Path) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from fieldmark.errors import UsageError, at, closest, join_problems
+from fieldmark.errors import UsageError, closest, join_problems
 from fieldmark.locate._lines import Key
 from fieldmark.locate._read import Located
 
@@ -38,10 +38,10 @@ def validate(model: type[ModelT], located: Located, data: object = None) -> Mode
         return model.model_validate(located.data if data is None else data)
     except ValidationError as error:
         problems = [
-            (located.line(key) or 0, at(located.path, located.line(key), text))
+            (located.file(key) != located.path, located.line(key) or 0, located.where(key), text)
             for key, text in _problems(error.errors(), model, located)
         ]
-        unique = list(dict.fromkeys(text for _, text in sorted(problems)))
+        unique = list(dict.fromkeys(f"{where}  {text}" for *_, where, text in sorted(problems)))
         raise UsageError(join_problems(unique)) from None
 
 
@@ -53,7 +53,9 @@ def _problems(
     inside: set[Key] = set()
     for error in errors:
         key = _real_key(error["loc"], located)
-        if error["type"] in ("extra_forbidden", "missing"):
+        if error["type"] == "invalid_key":
+            yield key, f"key {_shown(error['input'])} is not text: put it in quotes."
+        elif error["type"] in ("extra_forbidden", "missing"):
             is_extra = error["type"] == "extra_forbidden"
             inside.update(key[:length] for length in range(len(key) + (not is_extra)))
             yield key, _unknown(error, model) if is_extra else _missing(error)
@@ -129,7 +131,8 @@ def _close_values(error: ErrorDetails) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    text = repr(value) if isinstance(value, (str, list, dict)) else str(value)
+    text = text.lower() if isinstance(value, bool) else text
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
 

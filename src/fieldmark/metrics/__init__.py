@@ -12,15 +12,21 @@ By `uses` a metric says what takes the place of predictions:
     score        a signed certainty, of yes above 0 and of no below; the target is 1 for yes
     whole        1 where all parts of an item are right, else 0; the target is 1, one row per item
     kinds        label numbers, and as `kind` an array: what each label number is ("poisonous")
+    value        what each item was worth already; the target does not matter
 
 Each metric carries `title`, `direction` ("up": more is better, or "down"), `bounds` (the least and
 the most it can be) and `kind`: "mean" when it is the weighted mean of one value per item, which has
 exact shortcuts, else "other". Users add theirs by `my_metrics.py:my_metric`, an entry point in the
 group `fieldmark.metrics`, or `register_metric`.
+
+Task files in lmms-eval's form have metrics of single documents and aggregations: `documents`.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
 from fieldmark.metrics._registry import (
     Metric,
     known_metrics,
@@ -29,4 +35,26 @@ from fieldmark.metrics._registry import (
     register_metric,
 )
 
-__all__ = ["Metric", "known_metrics", "load_metric", "metric", "register_metric"]
+if TYPE_CHECKING:
+    from fieldmark.metrics._value import document_value
+    from fieldmark.metrics.documents import aggregation, document_metric, register_aggregation
+
+__all__ = [
+    "Metric",
+    "aggregation",
+    "document_metric",
+    "document_value",
+    "known_metrics",
+    "load_metric",
+    "metric",
+    "register_aggregation",
+    "register_metric",
+]
+
+__getattr__ = exports(
+    __name__,
+    {
+        "_value": ("document_value",),
+        "documents": ("aggregation", "document_metric", "register_aggregation"),
+    },
+)

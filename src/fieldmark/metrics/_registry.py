@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Direction = Literal["up", "down"]
 Kind = Literal["mean", "other"]
-Uses = Literal["prediction", "score", "whole", "kinds"]
+Uses = Literal["prediction", "score", "whole", "kinds", "value"]
 """what takes the place of predictions; see the package's docstring"""
 ClosedForm = Literal["", "right", "recall", "f1"]
 """the share right, or the mean over the classes in the truth of recall or of F1"""
@@ -77,7 +77,7 @@ def metric(
 
 def known_metrics() -> list[str]:
     """All names, sorted."""
-    return sorted({*_built_in(), *_ADDED.names()})
+    return sorted({*_built_in(), *_further()})
 
 
 def load_metric(name: str, base: Path | None = None) -> Metric:
@@ -87,16 +87,36 @@ def load_metric(name: str, base: Path | None = None) -> Metric:
     built_in = _built_in()
     if name in built_in:
         return built_in[name]
-    if name not in _ADDED.names():
+    if name not in _further():
         raise UnknownName("metric", name, known_metrics(), _ADDED.listing)
     return _described(name, _ADDED.get(name))
 
 
-def register_metric(name: str, function: Callable[..., float]) -> None:
-    """Makes a function known under a name, for this process."""
+def register_metric(
+    name: str,
+    function: Callable[..., Any],
+    *,
+    aggregation: str | Callable[..., Any] | None = None,
+    higher_is_better: bool = True,
+) -> None:
+    """Makes a function known under a name, for this process.
+
+    With an aggregation it is a metric of single documents, f(references=[...], predictions=[...],
+    **options), for task files in lmms-eval's form; `higher_is_better` is for these.
+    """
+    if aggregation is not None:
+        from fieldmark.metrics.documents import register_document_metric
+
+        register_document_metric(name, function, aggregation, higher_is_better)
+        return
     if name in _built_in():
         raise UsageError(f"metric {name!r} exists already: choose another name.")
     _ADDED.register(name, _described(name, function))
+
+
+def _further() -> list[str]:
+    """What users added. The folder of document metrics is no metric."""
+    return [name for name in _ADDED.names() if name != "documents"]
 
 
 def _built_in() -> dict[str, Metric]:

@@ -5,6 +5,11 @@ from fieldmark.protocols._ask_again import read_again
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
 from fieldmark.protocols._ask_scores import ASKING, asking_scores
 from fieldmark.protocols._check import task_problems
+from fieldmark.protocols._documents._part import DocumentPart, open_part
+from fieldmark.protocols._documents._problems import document_problems
+from fieldmark.protocols._documents._run import ask_documents, estimate_documents
+from fieldmark.protocols._documents._scored import score_document_run
+from fieldmark.protocols._documents._wanted import mean_of, metric_names
 from fieldmark.protocols._items import (
     Draw,
     PartItems,
@@ -25,19 +30,27 @@ __all__ = [
     "PROTOCOLS",
     "AskOptions",
     "AskSettings",
+    "DocumentPart",
     "Draw",
     "PartItems",
     "PartPredictions",
     "Scoring",
     "Selection",
     "arrange",
+    "ask_documents",
     "asking_scores",
     "check_part",
     "content_of",
+    "document_problems",
+    "estimate_documents",
     "items_of",
+    "mean_of",
+    "metric_names",
+    "open_part",
     "read_again",
     "recorded_kinds",
     "score_answers",
+    "score_document_run",
     "score_run",
     "split_parts",
     "task_problems",

@@ -15,7 +15,7 @@ from fieldmark.chat import Answer, Built, Item, Parsed, parse_answer
 from fieldmark.protocols._ask_items import Asked, read_trait
 from fieldmark.store import OK
 
-_FRAME = {
+FRAME = {
     "id": pl.String,
     "target": pl.String,
     "unit": pl.String,
@@ -82,7 +82,7 @@ def rows_of_part(asked: Asked, said: Iterable[Said], trait: str = "") -> pl.Data
     for (item, repeat), turns in groupby(in_order, key=lambda each: each.place()[:2]):
         if item in asked.rows:
             rows.append(_row(asked.rows[item], repeat, list(turns), trait))
-    return pl.DataFrame(rows, schema=_FRAME, orient="row")
+    return pl.DataFrame(rows, schema=FRAME, orient="row")
 
 
 def _row(

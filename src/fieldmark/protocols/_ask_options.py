@@ -39,6 +39,8 @@ class AskSettings:
     """of a clip; 0 = all"""
     max_output_tokens: int = 0
     """room for the answer; 0 = 256, with reasons 2,048"""
+    prompts_for: str = ""
+    """of a task in lmms-eval's form: the model whose prompts are used, as its file names it"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temp <= 2:

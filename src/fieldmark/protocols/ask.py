@@ -27,11 +27,10 @@ from fieldmark.chat import (
     Shelf,
     estimate,
     limits_of,
-    open_line,
     plan_prompts,
     prepare,
 )
-from fieldmark.errors import ModelError, UsageError
+from fieldmark.errors import UsageError
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols._ask_again import reading_of
 from fieldmark.protocols._ask_answers import Said, read_answer, rows_of_part, summed_up
@@ -39,6 +38,7 @@ from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits, ta
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
 from fieldmark.protocols._items import Draw, PartItems
 from fieldmark.protocols._predictions import PartPredictions
+from fieldmark.protocols._sending import Sending
 from fieldmark.tasks import AskBlock, Task
 
 N_LOOKED = 4
@@ -130,18 +130,12 @@ def _ask(job: _Job, asked: Asked, title: str) -> list[Said]:
 
     n = len(asked.items) * job.draw.repeats
     job.progress.start(f"{title} with {job.model.name}", n)
-    sending = job.options.sending
+    how = job.options.sending
     if job.model.is_mock:
-        sending = replace(sending, mock_labels=_what_it_sees(job, asked, prompts))
+        how = replace(how, mock_labels=_what_it_sees(job, asked, prompts))
     unfit: list[Said] = []
-    with open_line(job.model, sending, job.journal, job.options.budget) as line:
-        requests = _requests(job, asked, prompts, settings.circular, unfit)
-        tally = line.ask_all(requests, keep)
-    if tally.stopped:
-        raise ModelError(
-            f"{title}: {tally.stopped}: {len(said):,} answers are kept; the same command with "
-            "more goes on from there."
-        )
+    requests = _requests(job, asked, prompts, settings.circular, unfit)
+    Sending(job.model, job.options, job.journal, job.progress).send(title, requests, keep, how)
     return sorted([*said, *unfit], key=Said.place)
 
 
@@ -165,7 +159,8 @@ def _requests(
                     unfit.append(Said.too_long(item, built, repeat))
                     continue
                 name = f"{item.id}#{built.rotation}" if is_circular else item.id
-                settings = job.options.settings.sending(job.draw.seed, built.schema)
+                # With one seed for all repeats an endpoint would say the same every time.
+                settings = job.options.settings.sending(job.draw.seed + repeat, built.schema)
                 yield Request(
                     name,
                     built.messages,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
-    from fieldmark.report.compare import Question, compare_models
+    from fieldmark.report.compare import Question, compare_models, not_compared
     from fieldmark.report.compare_text import comparison_text, plain_comparison
+    from fieldmark.report.groups import with_groups
     from fieldmark.report.places import plain_places
     from fieldmark.report.published import match_published, plain_published, published_text
     from fieldmark.report.rows import Row, Table, plain_rows, read_table
@@ -29,6 +30,7 @@ __all__ = [
     "comparison_text",
     "long_table",
     "match_published",
+    "not_compared",
     "part_table",
     "plain_comparison",
     "plain_places",
@@ -39,13 +41,15 @@ __all__ = [
     "sliced",
     "training_notes",
     "wide_table",
+    "with_groups",
 ]
 
 __getattr__ = exports(
     __name__,
     {
-        "compare": ("Question", "compare_models"),
+        "compare": ("Question", "compare_models", "not_compared"),
         "compare_text": ("comparison_text", "plain_comparison"),
+        "groups": ("with_groups",),
         "places": ("plain_places",),
         "published": ("match_published", "plain_published", "published_text"),
         "rows": ("Row", "Table", "plain_rows", "read_table"),

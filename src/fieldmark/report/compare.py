@@ -13,9 +13,9 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from fieldmark.errors import DataError, UnknownName, UsageError
-from fieldmark.metrics import load_metric
+from fieldmark.report.documents import has_documents, metric_of, why_not_paired
 from fieldmark.report.paired import Paired, read_paired
-from fieldmark.report.rows import Row, read_table
+from fieldmark.report.rows import Row, read_table, task_name
 from fieldmark.report.training import METRIC, spread
 from fieldmark.stats import Comparison, VarianceParts, compare, holm
 from fieldmark.store import RunFilter, Store
@@ -49,7 +49,7 @@ class Question:
     found: Comparison
     p_corrected: float
     where: Disagreement | None
-    """None for metrics that are not about single labels"""
+    """None for metrics that are not about single labels, and documents worth more or less"""
     n_unanswered: int
     spreads: tuple[VarianceParts | None, VarianceParts | None] = (None, None)
     """of a and b: the test items' share of the score's spread, and the training's"""
@@ -65,7 +65,10 @@ class Question:
 def compare_models(
     store: Store, a: str, b: str, tasks: Sequence[str] = (), metric: str = ""
 ) -> list[Question]:
-    """The questions both models were asked, in the order of the table."""
+    """The questions both models were asked, in the order of the table.
+
+    Those that cannot be compared item by item are left out; `not_compared` tells of them.
+    """
     names = {run.spec.model for run in store.runs()}
     if not names:
         raise DataError(f"{store.path}  holds no runs: `fieldmark run` makes some.")
@@ -78,7 +81,15 @@ def compare_models(
             f"{first!r} and {second!r} have no finished run of the same task, asked the same way: "
             "`fieldmark table --long` shows what there is."
         )
-    found = [_ask(store, *pair) for pair in pairs]
+    asked = [_ask(store, *pair) for pair in pairs]
+    found = [each for each in asked if each is not None]
+    if not found:
+        why = why_not_paired(pairs[0][0].score.metric)
+        raise DataError(
+            f"{first!r} and {second!r} cannot be compared item by item on "
+            f"{task_name(pairs[0][0].run.spec)!r}: {why}. `fieldmark table` shows their scores "
+            "with intervals."
+        )
     if not any(each.found.n for each in found):
         raise DataError(
             f"{first!r} and {second!r} answered no item in common, so nothing can be paired: run "
@@ -86,6 +97,19 @@ def compare_models(
         )
     corrected = holm([each.found.p for each in found])
     return [replace(each, p_corrected=float(p)) for each, p in zip(found, corrected, strict=True)]
+
+
+def not_compared(
+    store: Store, a: str, b: str, tasks: Sequence[str] = (), metric: str = ""
+) -> list[str]:
+    """The questions of both models that cannot be compared item by item, a line each."""
+    names = {run.spec.model for run in store.runs()}
+    pairs = _pairs(store, pick_model(a, names), pick_model(b, names), tasks, metric)
+    return [
+        f"{task_name(row.run.spec)}: {why_not_paired(row.score.metric)}"
+        for row, _ in pairs
+        if metric_of(store, row.run, row.score.metric) is None
+    ]
 
 
 def pick_model(name: str, known: set[str]) -> str:
@@ -111,19 +135,26 @@ def _pairs(
     return [(mine[a], mine[b]) for mine in columns.values() if len(mine) == 2]
 
 
-def _ask(store: Store, a: Row, b: Row) -> Question:
-    metric = load_metric(a.score.metric)
+def _ask(store: Store, a: Row, b: Row) -> Question | None:
+    metric = metric_of(store, a.run, a.score.metric)
+    if metric is None:
+        return None
     paired = read_paired(store, [a.run, b.run], metric)
     found = compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
     where = _disagreement(store, paired)
-    both = (a, b) if a.score.metric == METRIC and a.run.spec.repeats > 1 else ()
+    is_told = a.score.metric == METRIC and a.run.spec.repeats > 1 and not has_documents(a.run)
+    both = (a, b) if is_told else ()
     spreads = [spread(paired.asked, number) for number in range(len(both))] or [None, None]
     return Question(a, b, found, found.p, where, paired.n_unanswered, (spreads[0], spreads[1]))
 
 
-def _disagreement(store: Store, paired: Paired) -> Disagreement:
+def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
     asked = paired.asked
-    is_a, is_b = asked.prediction_mn == asked.target
+    is_valued = paired.metric.uses == "value"
+    if is_valued and not np.isin(paired.answer_mn, (0, 1)).all():
+        return None
+    best = 1 if paired.metric.direction == "up" else 0
+    is_a, is_b = paired.answer_mn == best if is_valued else asked.prediction_mn == asked.target
     gain = is_a.astype(int) - is_b
     labels, code = np.unique(asked.target, return_inverse=True)
     gain_c = np.bincount(code, gain, len(labels)).astype(int)
@@ -132,6 +163,7 @@ def _disagreement(store: Store, paired: Paired) -> Disagreement:
     classes = [
         (names[int(label)], int(gain), int(size))
         for label, gain, size in zip(labels, gain_c, size_c, strict=True)
+        if not is_valued  # the target of a document is a text of its own, not a class
     ]
     examples = [_examples(store, paired, gain == sign) for sign in (1, -1)]
     return Disagreement(

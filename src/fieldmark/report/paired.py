@@ -1,7 +1,8 @@
 """What did several models answer about the same items, ready for statistics?
 
 Only items that every model answered are compared: no answer is not a wrong answer. Label numbers
-are compared as they are stored, without their names: a hundred models take milliseconds.
+are compared as they are stored, without their names: a hundred models take milliseconds. Documents
+are compared by what each was worth, which is stored with them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldmark.metrics import Metric
+from fieldmark.report.documents import valued_metric, values_of
 from fieldmark.stats import Items
 from fieldmark.store import Answers, Run, Store
 
@@ -36,7 +38,9 @@ class Paired:
 def read_paired(store: Store, runs: Sequence[Run], metric: Metric) -> Paired:
     """The answers of these runs; they must ask the same task in the same way."""
     uses = getattr(metric, "uses", "prediction")
-    asked = store.answers([run.id for run in runs], with_scores=uses == "score")
+    asked = store.answers([run.id for run in runs], with_scores=uses in ("score", "value"))
+    if uses == "value":
+        return _valued(store, runs, asked, metric)
     rule = score_rule(runs[0])
     if rule not in ("mean", "pooled"):
         asked = asked.taken(np.isin(asked.part, _numbers_of(store, asked.part, rule)))
@@ -50,6 +54,28 @@ def read_paired(store: Store, runs: Sequence[Run], metric: Metric) -> Paired:
     unit = np.where(asked.unit > 0, asked.unit, -1 - asked.item)
     items = Items(target, unit, asked.part, "mean") if rule == "mean" else Items(target, unit)
     return Paired(items, answer_mn, metric, asked, n_unanswered)
+
+
+def _valued(store: Store, runs: Sequence[Run], asked: Answers, metric: Metric) -> Paired:
+    """Documents by their values; a document without one (failed, or not valued) is left out."""
+    value_mn = asked.score_mn
+    if value_mn is None or metric.title != valued_metric(runs[0]):
+        value_mn = _looked_up(store, runs, asked, metric.title)
+    is_known: np.ndarray = np.isfinite(value_mn).all(axis=0)
+    known = asked.taken(is_known)
+    unit = np.where(known.unit > 0, known.unit, -1 - known.item)
+    items = Items(np.zeros(len(known.item), np.int64), unit)
+    return Paired(items, value_mn[:, is_known], metric, known, int((~is_known).sum()))
+
+
+def _looked_up(store: Store, runs: Sequence[Run], asked: Answers, name: str) -> np.ndarray:
+    """The values of another metric than the task's first, which stand in what a row tells."""
+    names = store.texts(np.unique(asked.item))
+    places = list(
+        zip(asked.repeat.tolist(), map(names.__getitem__, asked.item.tolist()), strict=True)
+    )
+    values = [values_of(store, run, name) for run in runs]
+    return np.array([[mine.get(each, np.nan) for each in places] for mine in values], np.float64)
 
 
 def score_rule(run: Run) -> str:

@@ -15,6 +15,7 @@ from statistics import NormalDist
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.report.groups import is_group
 from fieldmark.report.rows import Row, Table
 from fieldmark.stats import Resampling, kendall_tau, rank_intervals
 
@@ -47,11 +48,11 @@ class Place:
 
 
 def grid_of(table: Table) -> dict[tuple[str, str], Row]:
-    """The scores of whole tasks by model and column."""
+    """The scores of whole tasks by model and column; a group would count its members again."""
     return {
         (row.model, f"{row.column}\n{row.score.metric}"): row
         for row in table.rows
-        if not row.score.part
+        if not row.score.part and not is_group(row.run)
     }
 
 

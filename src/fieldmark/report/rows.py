@@ -15,6 +15,7 @@ from typing import Any
 
 from fieldmark import draws
 from fieldmark.errors import UnknownName
+from fieldmark.report.documents import has_documents, metric_of, why_not_paired
 from fieldmark.report.memory import Memory
 from fieldmark.report.tiers import BEST, tier_runs
 from fieldmark.store import Run, RunFilter, RunSpec, Score, Store
@@ -52,6 +53,8 @@ class Table:
     rows: tuple[Row, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
     """runs that are not done, counted by state"""
+    notes: tuple[str, ...] = ()
+    """what a reader must know besides, a line each"""
 
 
 def read_table(
@@ -76,11 +79,14 @@ def read_table(
     if metric and done and not rows:
         known = {score.metric for scores in store.scores(where).values() for score in scores}
         raise UnknownName("metric of these runs", metric, known)
-    rows = [_with_outcomes(store, row) for row in rows]
+    rows = _in_one_unit([_with_outcomes(store, row) for row in rows])
+    notes: list[str] = []
     if compare and not by_part:
         rows = _with_tiers(store, rows, Memory(memory))
+        notes = _without_tiers(store, rows)
     states = [run.state for run in runs if run.state != "done"]
-    return Table(tuple(rows), {state: states.count(state) for state in sorted(set(states))})
+    left_out = {state: states.count(state) for state in sorted(set(states))}
+    return Table(tuple(rows), left_out, tuple(notes))
 
 
 def plain_rows(table: Table) -> list[dict[str, Any]]:
@@ -94,6 +100,7 @@ def _plain(row: Row) -> dict[str, Any]:
     found = {each.name: getattr(score, each.name) for each in fields(Score)}
     for name in ("value", "low", "high"):
         found[name] = None if found[name] is None or math.isnan(found[name]) else found[name]
+    is_stored = row.run.id > 0  # a group of tasks is worked out, not run
     return {
         **asked,
         **found,
@@ -103,8 +110,8 @@ def _plain(row: Row) -> dict[str, Any]:
         "n_answered": row.run.n_ok,
         "seconds": row.run.seconds,
         "finished": row.run.finished,
-        "run": row.run.id,
-        "key": row.run.key,
+        "run": row.run.id if is_stored else None,
+        "key": row.run.key if is_stored else None,
         "app": row.run.app,
     }
 
@@ -132,7 +139,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 def _rows(
     runs: Sequence[Run], scores: Mapping[int, list[Score]], metric: str, by_part: bool
 ) -> list[Row]:
-    columns, models = _column_labels(runs), _model_labels(runs)
+    columns, models = column_labels(runs), _model_labels(runs)
     rows = []
     for run in runs:
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
@@ -158,7 +165,8 @@ def _model_labels(runs: Sequence[Run]) -> dict[int, str]:
     return {run.id: label(run.spec) for run in runs}
 
 
-def _column_labels(runs: Sequence[Run]) -> dict[int, str]:
+def column_labels(runs: Sequence[Run]) -> dict[int, str]:
+    """The heading of each run, by its id."""
     by_task: dict[str, list[Run]] = {}
     for run in runs:
         by_task.setdefault(task_name(run.spec), []).append(run)
@@ -196,6 +204,22 @@ def _with_outcomes(store: Store, row: Row) -> Row:
     return replace(row, outcomes=store.outcomes(row.run.id))
 
 
+def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
+    """Whether values of documents are shares is told by the values, and so by each run: a column
+    is shown in percent only where all its runs say so."""
+    mixed = {
+        (row.column, row.score.metric)
+        for row in rows
+        if has_documents(row.run) and not row.score.is_fraction
+    }
+    return [
+        replace(row, score=replace(row.score, is_fraction=False))
+        if (row.column, row.score.metric) in mixed
+        else row
+        for row in rows
+    ]
+
+
 def _with_tiers(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
     columns: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -211,6 +235,19 @@ def _with_tiers(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
         tier |= known
     memory.save()
     return [replace(row, tier=tier.get(row.run.id)) for row in rows]
+
+
+def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
+    """Why documents of several models were not compared, a line per column."""
+    columns: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if has_documents(row.run) and row.tier is None:
+            columns.setdefault((row.column, row.score.metric), []).append(row)
+    return [
+        f"no tiers for {column.replace(chr(10), ' ')}: {why_not_paired(metric)}"
+        for (column, metric), mine in columns.items()
+        if len(mine) > 1 and metric_of(store, mine[0].run, metric) is None
+    ]
 
 
 def _check_names(store: Store, where: RunFilter) -> None:

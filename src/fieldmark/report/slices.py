@@ -1,6 +1,7 @@
 """How good is each model on each kind of item: each class, camera, family, ...?
 
-The share of right answers among the items that share a value of a column; intervals as everywhere.
+The share of right answers among the items that share a value of a column; of documents, the mean of
+what they were worth. Intervals as everywhere.
 """
 
 from __future__ import annotations
@@ -10,11 +11,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
+from fieldmark.report.documents import (
+    has_documents,
+    metric_of,
+    valued_metric,
+    why_not_paired,
+)
 from fieldmark.report.rows import Row, Table
 from fieldmark.store import OK, Score, Store
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from fieldmark.metrics import Metric
 
 STORED = {"label": "target", "unit": "unit", "part": "part", "repeat": "repeat"}
 """columns that are in the store, whether or not the data are here"""
@@ -26,13 +35,26 @@ def sliced(
     """The table with a row per model and value, in place of one per model.
 
     `values` gives, for each task by name, the column's value by item id; columns that are stored
-    do not need it.
+    do not need it. Documents whose score is no mean cannot be sliced: the table's notes name them.
     """
+    able = [row for row in table.rows if _can_slice(row)]
+    unable = {row.run.spec.task: row for row in table.rows if not _can_slice(row)}
+    if not able and unable:
+        raise DataError(f"{_unsliced(next(iter(unable.values())))}: --by has nothing to show.")
     rows = []
-    for row in table.rows:
+    for row in able:
         frame = _with_slice(store, row, column, (values or {}).get(row.run.spec.task))
-        rows += [replace(row, score=score, tier=None) for score in _scores(frame)]
-    return Table(tuple(rows), table.left_out)
+        rows += [replace(row, score=score, tier=None) for score in _scores(row, store, frame)]
+    notes = [f"not shown: {_unsliced(row)}" for row in unable.values()]
+    return Table(tuple(rows), table.left_out, (*table.notes, *notes))
+
+
+def _can_slice(row: Row) -> bool:
+    return not has_documents(row.run) or bool(valued_metric(row.run))
+
+
+def _unsliced(row: Row) -> str:
+    return f"task {row.run.spec.task!r}: {why_not_paired(row.score.metric)}"
 
 
 def _with_slice(
@@ -54,34 +76,44 @@ def _with_slice(
     return found
 
 
-def _scores(frame: pl.DataFrame) -> Sequence[Score]:
+def _scores(row: Row, store: Store, frame: pl.DataFrame) -> Sequence[Score]:
     """The whole first, then the values by name."""
     import polars as pl
 
+    valued = valued_metric(row.run) if has_documents(row.run) else ""
+    metric = metric_of(store, row.run, valued or "accuracy")
+    if metric is None:
+        return []
+    if valued:
+        frame = frame.filter(pl.col("score").is_not_null())
     wholes = [("", frame)]
     slices = [(str(value), rows) for (value,), rows in frame.group_by(pl.col("slice"))]
-    return [_score(value, rows) for value, rows in (*wholes, *sorted(slices, key=lambda s: s[0]))]
+    return [
+        _score(value, rows, metric, valued)
+        for value, rows in (*wholes, *sorted(slices, key=lambda s: s[0]))
+    ]
 
 
-def _score(value: str, rows: pl.DataFrame) -> Score:
+def _score(value: str, rows: pl.DataFrame, metric: Metric, valued: str) -> Score:
     import numpy as np
     import polars as pl
 
-    from fieldmark.metrics import load_metric
     from fieldmark.stats import Items, estimate, interval
 
     unit = rows.select(pl.col("unit").fill_null(pl.col("id"))).to_series().to_numpy()
     items = Items(np.zeros(len(rows), np.int64), unit)
-    wrong = (rows["prediction"].ne_missing(rows["target"])).cast(pl.Int64).to_numpy()
-    accuracy = load_metric("accuracy")
-    found = interval(items, wrong, accuracy)
+    wrong = rows["prediction"].ne_missing(rows["target"]).cast(pl.Int64)
+    answer = (rows["score"] if valued else wrong).to_numpy()
+    found = interval(items, answer, metric)
     return Score(
-        "accuracy",
-        estimate(items, wrong, accuracy),
+        valued or "accuracy",
+        estimate(items, answer, metric),
         value,
         found.low,
         found.high,
         n=rows["id"].n_unique(),
         n_units=found.n_units,
         method=found.method,
+        higher_is_better=metric.direction == "up",
+        is_fraction=metric.bounds == (0.0, 1.0),
     )

@@ -22,6 +22,8 @@ from fieldmark.report.cells import (
 )
 from fieldmark.report.columns import GAP, align, text_width
 from fieldmark.report.decision import decision
+from fieldmark.report.documents import has_documents
+from fieldmark.report.groups import is_group
 from fieldmark.report.places import agreement, places
 from fieldmark.report.ranking import rank_models
 from fieldmark.report.rows import Row, Table, task_name
@@ -37,20 +39,21 @@ def wide_table(table: Table, width: int = 80) -> str:
     if not table.rows:
         return ""
     grid = {(row.model, _heading(row)): row for row in table.rows}
-    ranking = rank_models(grid)
+    tasks = {place: row for place, row in grid.items() if not is_group(row.run)}
+    ranking = rank_models(tasks)
     models = {"model": ranking.models}
     cells = {
         column: column_of_cells([grid.get((model, column)) for model in ranking.models])
         for column in dict.fromkeys(column for _, column in grid)
     }
     summary = {ranking.heading: ranking.summaries} if ranking.heading else {}
-    placed = places(grid)
+    placed = places(tasks)
     if placed:
         summary[RANK] = [placed[m].text if m in placed else MISSING for m in ranking.models]
     lines = _blocks(models, summary, cells, width)
     has_gaps = len(grid) < len(ranking.models) * len(cells)
     signs = ("±", *("–" * has_gaps), *([RANK] if placed else []))
-    return "\n".join([*lines, "", *_footer(table, width, *signs, alike=agreement(grid))])
+    return "\n".join([*lines, "", *_footer(table, width, *signs, alike=agreement(tasks))])
 
 
 def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
@@ -160,6 +163,7 @@ def _footer(table: Table, width: int, *signs: str, alike: str = "") -> list[str]
         *_unanswered(table.rows),
         *_weak(table.rows),
         *_left_out(table),
+        *table.notes,
         *signatures(table.rows),
     ]
     return [*use, "", *about] if use else about
@@ -198,13 +202,18 @@ def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
 def _weak(rows: Sequence[Row]) -> Iterator[str]:
     """Where an interval is known to hold the truth less often than it claims."""
     seen = {
-        f"{WEAK} {row.column.replace(chr(10), ' ')}: {row.score.warning}, so intervals of "
-        f"{row.score.metric} may be too narrow"
-        + ("" if row.score.metric == STEADIER else f"; --metric {STEADIER} is steadier"): None
+        f"{WEAK} {row.column.replace(chr(10), ' ')}: {_warning(row)}": None
         for row in rows
         if row.score.warning and not row.score.part
     }
     yield from seen
+
+
+def _warning(row: Row) -> str:
+    if has_documents(row.run):
+        return row.score.warning
+    told = f"{row.score.warning}, so intervals of {row.score.metric} may be too narrow"
+    return told if row.score.metric == STEADIER else f"{told}; --metric {STEADIER} is steadier"
 
 
 def _left_out(table: Table) -> Iterator[str]:

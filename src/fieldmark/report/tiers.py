@@ -12,15 +12,17 @@ BEST = "A"
 
 def tier_runs(store: Store, runs: Sequence[Run], metric: str) -> dict[int, str] | None:
     """The letter of each run, best tier first; None where they cannot be compared."""
-    from fieldmark.metrics import load_metric
+    from fieldmark.report.documents import metric_of
     from fieldmark.report.paired import read_paired
     from fieldmark.stats import tiers
 
     if len(runs) < 2:
         return None
     try:
-        function = load_metric(metric)
+        function = metric_of(store, runs[0], metric)
     except FieldmarkError:  # a user's own metric whose file is not here
+        return None
+    if function is None:
         return None
     paired = read_paired(store, runs, function)
     if not len(paired.items.target):

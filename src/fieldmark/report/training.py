@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fieldmark.report.documents import has_documents
 from fieldmark.report.paired import read_paired
 from fieldmark.report.rows import Row
 from fieldmark.stats import VarianceParts, variance_parts
@@ -59,7 +60,8 @@ def spread(asked: Answers, model: int) -> VarianceParts | None:
 
 
 def _is_told(row: Row) -> bool:
-    return row.run.spec.repeats > 1 and row.score.metric == METRIC and not row.score.part
+    is_accuracy = row.score.metric == METRIC and not has_documents(row.run)
+    return row.run.spec.repeats > 1 and is_accuracy and not row.score.part
 
 
 def _where(row: Row) -> str:

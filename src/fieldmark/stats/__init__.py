@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from fieldmark.stats._compare import Comparison, compare
 from fieldmark.stats._correction import benjamini_hochberg, holm
-from fieldmark.stats._interval import Interval, bootstrap, interval, wilson
+from fieldmark.stats._interval import Interval, bootstrap, interval, percentile_limits, wilson
 from fieldmark.stats._items import Items, code_labels, estimate
 from fieldmark.stats._paired import Difference, Ties, paired_difference, ties_with_best
 from fieldmark.stats._power import items_to_detect
@@ -21,6 +21,7 @@ from fieldmark.stats._replicates import replicate_scores
 from fieldmark.stats._resample import Resampling
 from fieldmark.stats._tiers import Tiers, tier_letter, tiers
 from fieldmark.stats._weak import WeakCoverage, weak_coverage
+from fieldmark.stats._weights import jackknife_limits, unit_blocks, unit_weights
 
 __all__ = [
     "Comparison",
@@ -42,13 +43,17 @@ __all__ = [
     "holm",
     "interval",
     "items_to_detect",
+    "jackknife_limits",
     "kendall_tau",
     "paired_difference",
+    "percentile_limits",
     "rank_intervals",
     "replicate_scores",
     "tier_letter",
     "tiers",
     "ties_with_best",
+    "unit_blocks",
+    "unit_weights",
     "variance_parts",
     "weak_coverage",
     "wilson",

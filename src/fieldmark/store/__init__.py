@@ -13,6 +13,7 @@ from fieldmark.store.records import (
     RunFilter,
     RunSpec,
     Score,
+    canonical_json,
 )
 from fieldmark.store.reproduction import reproduction_record
 from fieldmark.store.store import Store
@@ -32,6 +33,7 @@ __all__ = [
     "RunSpec",
     "Score",
     "Store",
+    "canonical_json",
     "reproduction_record",
 ]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
+    from fieldmark.tasks._find import AnyTask, Finder, Found
     from fieldmark.tasks._loader import (
         TaskName,
         find_file,
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from fieldmark.tasks._schema import AskBlock, Filter, Part, ProbeBlock, Task, is_match
 
 __all__ = [
+    "AnyTask",
     "AskBlock",
     "Filter",
+    "Finder",
+    "Found",
     "Part",
     "ProbeBlock",
     "Task",
@@ -40,6 +44,7 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
+        "_find": ("AnyTask", "Finder", "Found"),
         "_loader": (
             "TaskName",
             "find_file",

@@ -6,6 +6,7 @@ said to be unknown.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,12 +14,14 @@ from typing import Any
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import Checkpoint, known_models
 from fieldmark.registry import is_file_reference, short_name
+from fieldmark.report.documents import facts_of
 from fieldmark.report.export._chosen import Chosen
 from fieldmark.report.rows import task_name
 from fieldmark.store import Run
 
 UNKNOWN = "unknown"
 _HUB = "https://huggingface.co/datasets/"
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,9 @@ def task_facts(chosen: Chosen) -> dict[str, TaskFacts]:
 
 
 def _task(chosen: Chosen, name: str, run: Run) -> TaskFacts:
+    documents = facts_of(chosen.store, run).get("config")
+    if documents is not None:
+        return _documents(name, documents)
     config = chosen.store.record(run.id).get("config") or {}
     task: dict[str, Any] = config.get("task") or {}
     dataset = str(task.get("dataset", run.spec.task))
@@ -65,6 +71,24 @@ def _task(chosen: Chosen, name: str, run: Run) -> TaskFacts:
         licence=info.licence if info else UNKNOWN,
         citation=info.citation if info else "",
         homepage=info.homepage if info else "",
+    )
+
+
+def _documents(name: str, config: dict[str, Any]) -> TaskFacts:
+    """Of a task in lmms-eval's form: all it says of its data is where they are."""
+    path = str(config.get("dataset_path") or name)
+    is_on_hub = bool(_HUB_NAME.fullmatch(path)) and not (config.get("dataset_kwargs") or {}).get(
+        "load_from_disk"
+    )
+    return TaskFacts(
+        name=name,
+        title=str(config.get("task_alias") or name),
+        about="",
+        dataset=path if is_on_hub else short_name(path),
+        data_title=path if is_on_hub else short_name(path),
+        licence=UNKNOWN,
+        citation="",
+        homepage=f"{_HUB}{path}" if is_on_hub else "",
     )
 
 

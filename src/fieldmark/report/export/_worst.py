@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fieldmark.report.documents import has_documents
 from fieldmark.store import Run, Store
 
 MOST_READ = 3_000_000
@@ -24,10 +25,12 @@ class WorstClass:
 def worst_classes(store: Store, run: Run) -> list[WorstClass]:
     """The labels with the smallest share of right answers, worst first; equal ones by name.
 
-    Labels that were never missed are not among them.
+    Labels that were never missed are not among them. Documents have targets, but no labels.
     """
     import numpy as np
 
+    if has_documents(run):
+        return []
     asked = store.answers([run.id])
     asked = asked.taken(asked.prediction_mn[0] != 0)
     given = asked.prediction_mn[0]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from fieldmark.report.documents import has_documents, valued_metric, why_not_paired
 from fieldmark.report.export._chosen import Chosen, File, file_name
 from fieldmark.report.export._facts import (
     UNKNOWN,
@@ -42,7 +43,11 @@ def export(chosen: Chosen) -> Iterator[File]:
         identity = _uuid(sorted({row.run.key for row in rows}))
         base = f"data/fieldmark/{file_name(developer)}/{file_name(name)}/{identity}"
         record = _record(rows, facts[task], chosen)
-        if chosen.has_predictions:
+        why = next(filter(None, map(_why_no_lines, rows)), "")
+        if chosen.has_predictions and why:
+            told = f"the single answers on {task}: {why}"
+            chosen.left_out.extend([] if told in chosen.left_out else [told])
+        elif chosen.has_predictions:
             lines = b"".join(_lines(record, rows, chosen))
             record["detailed_evaluation_results"] = _reference(f"{base}_samples.jsonl", lines)
             yield File(f"{base}_samples.jsonl", [lines])
@@ -186,9 +191,40 @@ def _lines(record: Mapping[str, Any], rows: Sequence[Row], chosen: Chosen) -> It
                 yield f"{line}\n".encode()
 
 
+def _why_no_lines(row: Row) -> str:
+    """Why the answers of a run cannot be told right from wrong; "" where they can."""
+    if not has_documents(row.run) or not row.score.is_primary:
+        return ""
+    if not valued_metric(row.run):
+        return why_not_paired(row.score.metric)
+    is_open = row.score.higher_is_better and not row.score.is_fraction
+    return f"{row.score.metric} has no best value, so none is right" if is_open else ""
+
+
+def _worth(row: Row, answer: Mapping[str, Any]) -> tuple[float, bool]:
+    """What an item counts, and whether that is right; documents were valued by their task.
+
+    The schema wants a number and a verdict: right is what cannot be better.
+    """
+    if has_documents(row.run):
+        value, is_up = answer["score"], row.score.higher_is_better
+        is_answered = answer["outcome"] == OK and value is not None
+        best = 1.0 if is_up else 0.0
+        return (float(value), value == best) if is_answered else (1.0 - best, False)
+    given = answer["prediction"]
+    is_right = answer["outcome"] == OK and given is not None and given == answer["target"]
+    return float(is_right), is_right
+
+
+def _said(told: Mapping[str, Any], given: str | None) -> list[str]:
+    texts = [each for each in told.get("resps") or () if isinstance(each, str)]
+    return texts or ([] if given is None else [given])
+
+
 def _item(record: Mapping[str, Any], row: Row, answer: Mapping[str, Any]) -> dict[str, Any]:
     target, given = answer["target"], answer["prediction"]
-    is_right = answer["outcome"] == OK and given is not None and given == target
+    told = json.loads(answer["info"] or "{}") if has_documents(row.run) else {}
+    score, is_right = _worth(row, answer)
     reference = [] if target is None else [target]
     return {
         "schema_version": SCHEMA,
@@ -199,8 +235,8 @@ def _item(record: Mapping[str, Any], row: Row, answer: Mapping[str, Any]) -> dic
         "sample_id": answer["id"],
         "sample_hash": hashlib.sha256(f"{answer['id']}{''.join(reference)}".encode()).hexdigest(),
         "interaction_type": "single_turn",
-        "input": {"raw": answer["id"], "reference": reference},
-        "output": {"raw": [] if given is None else [given]},
+        "input": {"raw": told.get("input", answer["id"]), "reference": reference},
+        "output": {"raw": _said(told, given)},
         "answer_attribution": [
             {
                 "turn_idx": 0,
@@ -210,7 +246,7 @@ def _item(record: Mapping[str, Any], row: Row, answer: Mapping[str, Any]) -> dic
                 "is_terminal": True,
             }
         ],
-        "evaluation": {"score": float(is_right), "is_correct": is_right},
+        "evaluation": {"score": score, "is_correct": is_right},
         "error": None if answer["outcome"] == OK else answer["outcome"],
         "metadata": {
             k: str(answer[k]) for k in ("part", "repeat", "unit") if answer[k] not in (None, "")

@@ -1,6 +1,7 @@
 """Which labels are mixed up most: the twenty pairs with most wrong answers.
 
-Of the best model of each task, or of the one that --model names.
+Of the best model of each task, or of the one that --model names. Answers about documents are texts,
+not labels: they are not drawn.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fieldmark.errors import DataError
+from fieldmark.report.documents import has_documents
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -29,7 +31,10 @@ N_PAIRS = 20
 
 
 def plot(results: Results) -> Spec:
-    columns = results.columns()
+    every = results.columns()
+    columns = {name: rows for name, rows in every.items() if not has_documents(rows[0].run)}
+    if not columns:
+        raise DataError("answers about documents are texts, not labels: nothing is mixed up.")
     shown, more = first_panels(list(columns))
     best = [columns[name][0] for name in shown]
     pairs = [confusion_pairs(results, row) for row in best]
@@ -37,12 +42,14 @@ def plot(results: Results) -> Spec:
     if not drawn:
         raise DataError("no wrong answers in these runs: there is nothing to draw.")
     right = [heading(row) for row, found in zip(best, pairs, strict=True) if not found]
+    texts = [heading(rows[0]) for name, rows in every.items() if name not in columns]
     others = max(len(columns[name]) for name in shown) - 1
     is_alone = len(drawn) == 1
     notes = [
         "Bar: wrong answers of this kind, of all images of the true label; line: 95 % interval.",
         f"The best of {others + 1} models; --model chooses another." if others else "",
         f"No wrong answers: {some(right)}." if right else "",
+        f"Documents have no labels: {some(texts)}." if texts else "",
         more,
     ]
     title = f"What {drawn[0][0].model} mixes up on {heading(drawn[0][0])}"

@@ -7,8 +7,10 @@ Only items that every model answered are compared.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
+from fieldmark.report.documents import metric_of, why_not_paired
 from fieldmark.report.plots._lines import line_panel
 from fieldmark.report.plots._panel import (
     Spec,
@@ -27,6 +29,9 @@ from fieldmark.report.plots._results import Results, defined_columns, within
 from fieldmark.report.rows import Row
 from fieldmark.report.tiers import BEST
 
+if TYPE_CHECKING:
+    from fieldmark.metrics import Metric
+
 MOST_MODELS, MOST_OF_MANY = 40, 20
 """compared with the best in a panel alone, and in each of several"""
 
@@ -37,7 +42,11 @@ def plot(results: Results) -> Spec:
         raise DataError(
             "a difference needs two models on one task: `fieldmark run` with another --model."
         )
-    readable, _ = first_panels(list(within(columns)) or list(columns)[:1])
+    able = {name: rows for name, rows in columns.items() if _metric_for(results, rows) is not None}
+    if not able:
+        metric = next(iter(columns.values()))[0].score.metric
+        raise DataError(f"{why_not_paired(metric)}: models cannot be compared item by item.")
+    readable, _ = first_panels(list(within(able)) or list(able)[:1])
     most = MOST_MODELS if len(readable) == 1 else MOST_OF_MANY
     drawn = {name: _panel(results, columns[name], most) for name in readable}
     parts = {name: part for name, part in drawn.items() if part is not None}
@@ -59,13 +68,20 @@ def plot(results: Results) -> Spec:
     return figure(f"Difference to {best}", notes, panels(list(parts.values())), len(parts))
 
 
+def _metric_for(results: Results, rows: Sequence[Row]) -> Metric | None:
+    """What compares the rows of a column item by item; None where nothing does."""
+    return metric_of(results.store, rows[0].run, rows[0].score.metric)
+
+
 def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
-    from fieldmark.metrics import load_metric
     from fieldmark.report.paired import read_paired
     from fieldmark.stats import paired_difference, tiers
 
     best, others = rows[0], rows[1 : most + 1]
-    paired = read_paired(results.store, [row.run for row in rows], load_metric(best.score.metric))
+    metric = _metric_for(results, rows)
+    if metric is None:
+        return None
+    paired = read_paired(results.store, [row.run for row in rows], metric)
     if not len(paired.items.target):
         return None
     letters = tiers(paired.items, paired.answer_mn, paired.metric).letters

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from typing import Any
 
 from fieldmark import draws
+from fieldmark.report.documents import has_documents
 from fieldmark.report.plots._results import Results
 from fieldmark.report.rows import Row, Table, read_table, task_name
 from fieldmark.report.signature import signature
@@ -95,6 +96,7 @@ def _column(name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:
         "is_fraction": score.is_fraction,
         "level": score.level,
         "signature": without_folders(signature(spec)),
+        "is_documents": has_documents(first.run),
         "warning": next((row.score.warning for row in rows if row.score.warning), ""),
     }
 

@@ -7,9 +7,21 @@ All 42 fields of its task configuration, read as its authors meant them; `!funct
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    PrivateAttr,
+    StrictInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from fieldmark.locate import Located
 from fieldmark.tasks.lmms._marks import Function, Trust
@@ -33,12 +45,25 @@ NO_EFFECT = {
     "use_prompt": "is read by nothing",
 }
 """keys that are accepted and change nothing → why"""
+GROUP_KEYS = frozenset(("group", "group_alias", "task", "aggregate_metric_list", "metadata"))
+"""keys that are a group's own; any other is put onto its members"""
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, dict) else (() if value is None else value)
 
 
 def _as_names(value: Any) -> Any:
     return [value] if isinstance(value, str) else ([] if value is None else value)
 
 
+def _is_function(value: Any) -> Function:
+    if isinstance(value, Function):
+        return value
+    raise ValueError("expected `!function` with a file and a name in it")
+
+
+Code = Annotated[Function, PlainValidator(_is_function)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
 
 
@@ -51,8 +76,8 @@ class MetricItem(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
 
-    metric: str | Function
-    aggregation: str | Function | None = None
+    metric: str | Code
+    aggregation: str | Code | None = None
     higher_is_better: bool | None = None
 
     @property
@@ -70,7 +95,7 @@ class FilterStep(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
 
-    function: str | Function
+    function: str | Code
 
     @property
     def options(self) -> dict[str, Any]:
@@ -87,7 +112,7 @@ class Pipeline(_Strict):
 class DocumentTask(_Strict):
     """A task in lmms-eval's form, with everything it includes in place."""
 
-    task: str
+    task: Annotated[str, Field(min_length=1)]
     task_alias: str | None = None
     tag: Names = ()
     group: Names = ()
@@ -102,16 +127,16 @@ class DocumentTask(_Strict):
     fewshot_split: str | None = None
     full_docs: bool = False
     process_results_use_image: bool = False
-    process_docs: Function | None = None
-    doc_to_visual: Any = None
-    doc_to_text: Any = None
-    doc_to_target: Any = None
-    doc_to_choice: Any = None
-    doc_to_messages: Function | None = None
+    process_docs: Code | None = None
+    doc_to_visual: str | Code | None = None
+    doc_to_text: str | StrictInt | Code | None = None
+    doc_to_target: str | StrictInt | list[Any] | Code | None = None
+    doc_to_choice: str | list[Any] | dict[Any, Any] | Code | None = None
+    doc_to_messages: Code | None = None
     doc_to_audio: Any = None
-    process_results: Function | None = None
+    process_results: Code | None = None
     use_prompt: str | None = None
-    description: str | Function = ""
+    description: str | Code = ""
     target_delimiter: str = " "
     fewshot_delimiter: str = "\n\n"
     fewshot_config: dict[str, Any] | None = None
@@ -137,16 +162,38 @@ class DocumentTask(_Strict):
     _trust: Trust = PrivateAttr(default_factory=Trust)
     _notes: tuple[str, ...] = PrivateAttr(default=())
 
-    @field_validator("metric_list", "filter_list", mode="before")
+    @field_validator("group")
     @classmethod
-    def _no_empty_entries(cls, value: Any) -> Any:
-        if isinstance(value, list) and None in value:
-            raise ValueError(f"entry {value.index(None) + 1} is empty: remove its dash")
-        return value
+    def _one_word_for_tags(cls, group: Names, info: ValidationInfo) -> Names:
+        if group and info.data.get("tag"):
+            raise ValueError("expected `tag` only: group is an old word for it, inside tasks")
+        return group
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What it can be called by, together with others."""
+        return self.tag or self.group
 
     @property
     def trust(self) -> Trust:
         return self._trust
+
+    @property
+    def origin(self) -> Located | None:
+        """The file with what it includes, and where each key stands."""
+        return self._origin
+
+    def file_of(self, *key: str | int) -> Path | None:
+        """The file a key stands in: what its paths and functions start from."""
+        return None if self._origin is None else self._origin.file(key)
+
+    def renamed(self, name: str) -> DocumentTask:
+        """The same task under another name."""
+        if name == self.task:
+            return self
+        task = self.model_copy(update={"task": name})
+        task._origin, task._trust, task._notes = self._origin, self._trust, self._notes
+        return task
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -173,19 +220,34 @@ class DocumentTask(_Strict):
 
 
 class GroupItem(_Strict):
-    """A member of a group: a task, tag or group by name, with keys that differ, or a group."""
+    """A member of a group: a task, tag or group by name with keys that differ, or a group."""
 
     name: str
     overrides: dict[str, Any] = {}
-    members: tuple[GroupItem, ...] = ()
-    """of a group written inside the group"""
+    inner: Group | None = None
+    """a group that is written inside the group"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_item(cls, value: Any) -> Any:
+        """`mmmu`, `{task: mmmu, num_fewshot: 2}` or `{group: name, task: [...]}`."""
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, dict):
+            raise ValueError("expected the name of a task, or a mapping with `task`")
+        task, rest = value.get("task"), {k: v for k, v in value.items() if k != "task"}
+        if isinstance(task, list):
+            return {"name": rest.get("group"), "inner": value}
+        if not isinstance(task, str):
+            raise ValueError("expected a mapping with `task`, the name of a task")
+        return {"name": task, "overrides": rest}
 
 
 class GroupMetric(_Strict):
     """One entry of `aggregate_metric_list`."""
 
     metric: str
-    aggregation: str | Function = "mean"
+    aggregation: str | Code = "mean"
     weight_by_size: bool = False
     filter_list: Names = ("none",)
 
@@ -196,12 +258,21 @@ class Group(_Strict):
     group: str
     group_alias: str | None = None
     task: tuple[GroupItem, ...] = ()
-    aggregate_metric_list: tuple[GroupMetric, ...] = ()
+    aggregate_metric_list: Annotated[tuple[GroupMetric, ...], BeforeValidator(_as_list)] = ()
     metadata: Any = None
     overrides: dict[str, Any] = {}
     """any other key of the file: put onto every member"""
 
     _origin: Located | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        own = {key: each for key, each in value.items() if key in GROUP_KEYS}
+        rest = {key: each for key, each in value.items() if key not in GROUP_KEYS}
+        return own | {"overrides": rest}
 
     def place_of(self, *key: str | int) -> str:
         return f"group {self.group!r}" if self._origin is None else self._origin.where(key)

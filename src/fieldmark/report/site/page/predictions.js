@@ -41,11 +41,10 @@ function predictionsBody(column, data) {
         draw: (at) => predictionCard(data, found[at], models2, column),
       })
     : h("p", { class: "empty" }, "No prediction fits these filters.");
-  const right = found.reduce(
-    (sum, item) => sum + Number(data.answers[wish.a][item] === data.target[item]), 0
-  );
+  const right = found.reduce((sum, item) => sum + Number(isRight(data, wish.a, item)), 0);
   const first = models[data.models[wish.a]].name;
-  const text = `${countText(found.length)} of ${counted(data.n, "prediction")} · ${first} is right in ${countText(right)} of those shown`;
+  const told = isJudged(data) ? ` · ${first} is right in ${countText(right)} of those shown` : "";
+  const text = `${countText(found.length)} of ${counted(data.n, "prediction")}${told}`;
   say(text);
   return [predictionFilters(column, data, wish), h("p", { class: "facts" }, text), grid];
 }
@@ -64,7 +63,7 @@ function readWish(column, data) {
   const best = Math.max(0, data.models.indexOf(ranked(column)[0]?.model ?? 0));
   const a = place("a") ?? best;
   const b = place("b") === a ? null : place("b");
-  const show = SHOWS.find(([value]) => value === options.get("show"));
+  const show = shows(data).find(([value]) => value === options.get("show"));
   return {
     a, b,
     show: show && (b !== null || !show[2]) ? show[0] : "",
@@ -74,9 +73,24 @@ function readWish(column, data) {
   };
 }
 
+/** What can be asked for. @param {Packed} data */
+function shows(data) {
+  return SHOWS.filter(([value]) => isJudged(data) || ["", "unanswered", "differ"].includes(value));
+}
+
+/** @param {Packed} data */
+function orders(data) {
+  if (!data.documents) return ORDERS;
+  const kept = ORDERS.filter(([value]) => value !== "" && (isJudged(data) || value !== "hard"));
+  const words = new Map([["surest", "highest value first"], ["least", "lowest value first"]]);
+  return kept.map(
+    ([value, text]) => /** @type {[string, string]} */ ([value, words.get(value) || text])
+  ).filter(([value]) => data.documents !== "texts" || !words.has(value));
+}
+
 /** @param {Column} column @param {Packed} data @param {Wish} wish */
 function predictionFilters(column, data, wish) {
-  const shows = SHOWS.filter(([, , two]) => !two || wish.b !== null).map(
+  const possible = shows(data).filter(([, , two]) => !two || wish.b !== null).map(
     ([value, text]) => /** @type {[string, string]} */ ([value, text])
   );
   const options = here().options;
@@ -90,40 +104,42 @@ function predictionFilters(column, data, wish) {
       "Beside", data.models.filter((each) => each !== data.models[wish.a]),
       wish.b === null ? null : data.models[wish.b], (b) => go({ b }), "no other"
     ),
-    select("Show", shows, wish.show, (show) => go({ show })),
+    select("Show", possible, wish.show, (show) => go({ show })),
     labelField("Truth", data.labels, options.get("truth") || "", (truth) => go({ truth })),
     labelField("Answer", data.labels, options.get("said") || "", (said) => go({ said })),
     data.parts.length > 1 && labelField(
       "Part", data.parts, options.get("part") || "", (part) => go({ part })
     ),
-    select("Order", ORDERS, wish.order, (order) => go({ order })),
+    select("Order", orders(data), wish.order, (order) => go({ order })),
     data.thumb && tick("with a photo", wish.photos, (on) => go({ photos: on ? "1" : null })));
 }
 
 /** Items that fit, in order. @param {Packed} data @param {Wish} wish @returns {Uint32Array} */
 function matching(data, wish) {
-  const answer = data.answers[wish.a], other = wish.b === null ? null : data.answers[wish.b];
+  const answer = data.answers[wish.a];
   const found = [];
   for (let i = 0; i < data.n; i++) {
     if (wish.truth && data.target[i] !== wish.truth) continue;
     if (wish.said && answer[i] !== wish.said) continue;
     if (wish.part >= 0 && data.part[i] !== wish.part) continue;
     if (wish.photos && !thumbOf(data, i)) continue;
-    if (wish.show && !isShown(wish.show, data.target[i], answer[i], other ? other[i] : 0)) continue;
+    if (wish.show && !isShown(data, i, wish)) continue;
     found.push(i);
   }
   return ordered(data, wish, Uint32Array.from(found));
 }
 
-/** @param {string} show @param {number} target @param {number} a @param {number} b */
-function isShown(show, target, a, b) {
-  if (show === "right") return a === target;
-  if (show === "wrong") return a !== target && a > 0;
-  if (show === "unanswered") return a === 0;
-  if (show === "differ") return a !== b;
-  if (show === "first") return a === target && b !== target;
-  if (show === "second") return a !== target && b === target;
-  return a !== target && b !== target;
+/** @param {Packed} data @param {number} item @param {Wish} wish */
+function isShown(data, item, { show, a, b }) {
+  const said = data.answers[a][item], other = b === null ? 0 : data.answers[b][item];
+  const first = isRight(data, a, item), second = b !== null && isRight(data, b, item);
+  if (show === "right") return first;
+  if (show === "wrong") return !first && said > 0;
+  if (show === "unanswered") return said === 0;
+  if (show === "differ") return said !== other;
+  if (show === "first") return first && !second;
+  if (show === "second") return !first && second;
+  return !first && !second;
 }
 
 /** @param {Packed} data @param {Wish} wish @param {Uint32Array} found */
@@ -134,7 +150,7 @@ function ordered(data, wish, found) {
   for (const i of found) {
     if (!wish.order) key[i] = thumbOf(data, i) ? 0 : 1;
     else if (wish.order === "hard") key[i] = -data.answers.reduce(
-      (sum, each) => sum + Number(each[i] !== data.target[i]), 0
+      (sum, _, model) => sum + Number(!isRight(data, model, i)), 0
     );
     else if (sure[i] === NO_SCORE) key[i] = Infinity;
     else key[i] = wish.order === "surest" ? -sure[i] : sure[i];
@@ -157,10 +173,10 @@ function predictionCard(data, item, which, column) {
 /** @param {Packed} data @param {number} model @param {number} item @param {boolean} named */
 function answerLine(data, model, item, named) {
   const code = data.answers[model][item];
-  const isRight = code === data.target[item];
-  const kind = code === 0 ? "lost" : isRight ? "right" : "wrong";
-  const mark = { lost: "○", right: "✓", wrong: "✗" }[kind];
-  const word = { lost: "no answer", right: "right", wrong: labelOf(data, code) }[kind];
+  const kind = code === 0 ? "lost" : !isJudged(data) ? "said" : isRight(data, model, item) ? "right" : "wrong";
+  const mark = { lost: "○", right: "✓", wrong: "✗", said: "" }[kind];
+  const words = { lost: "no answer", right: "right", wrong: labelOf(data, code), said: labelOf(data, code) };
+  const word = data.documents && code ? words.said : words[kind];
   const who = named ? `${models[data.models[model]].name.split("/").pop()}: ` : "";
   return h("span", { class: `answer ${kind}` }, h("i", { "aria-hidden": "true" }, mark), `${who}${word}`);
 }
@@ -176,7 +192,7 @@ function showItem(data, item, column) {
       h("td", { class: "number" }, sure === null ? "" : Number(sure.toPrecision(3)).toString())
     );
   });
-  const heads = ["model", "answer", "score"].map((each) => h("th", { scope: "col" }, each));
+  const heads = ["model", "answer", data.documents ? column.metric : "score"].map((each) => h("th", { scope: "col" }, each));
   const part = data.parts[data.part[item]];
   const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { class: "item", "aria-label": "One prediction" },
     h("form", { method: "dialog" }, h("button", { class: "plain", autofocus: true }, "Close")),

@@ -28,9 +28,10 @@ function seeded(seed) {
  * @returns {Difference | null}
  */
 function pairedDifference(data, first, second, column) {
+  const metric = data.documents === "right" ? "accuracy" : data.documents ? "" : column.metric;
   const pairs = readPairs(data, first, second);
-  if (!pairs.n || !METRICS.includes(column.metric)) return null;
-  const score = scorer(pairs, column.metric);
+  if (!pairs.n || !METRICS.includes(metric)) return null;
+  const score = scorer(pairs, metric);
   const value = score(null);
   let onlyFirst = 0, onlySecond = 0;
   for (let i = 0; i < pairs.n; i++) {
@@ -38,7 +39,7 @@ function pairedDifference(data, first, second, column) {
     if (lead > 0) onlyFirst++;
     if (lead < 0) onlySecond++;
   }
-  const isSimple = column.metric === "accuracy" && !pairs.isMean && pairs.nUnits === pairs.n;
+  const isSimple = metric === "accuracy" && !pairs.isMean && pairs.nUnits === pairs.n;
   const [low, high] = isSimple
     ? splitLimits(onlyFirst, onlySecond, pairs.n, column.level)
     : resampledLimits(pairs, score, value, column.level);
@@ -47,17 +48,28 @@ function pairedDifference(data, first, second, column) {
   };
 }
 
+/** The answers of a model; of documents the target's number where right, else one beyond all.
+ * @param {Packed} data @param {number} model */
+function judged(data, model) {
+  if (!data.documents) return data.answers[model];
+  const wrong = data.labels.length + 1;
+  return Array.from(data.answers[model], (_, i) => {
+    if (sureOf(data, model, i) === null) return 0;
+    return isRight(data, model, i) ? data.target[i] : wrong;
+  });
+}
+
 /** Items both models answered; classes and units are numbered within their part.
  * @param {Packed} data @param {number} first @param {number} second @returns {Pairs} */
 function readPairs(data, first, second) {
   const isMean = data.rule === "mean";
   const only = isMean || data.rule === "pooled" ? -1 : data.parts.indexOf(data.rule);
-  const [a, b] = [data.answers[first], data.answers[second]];
+  const [a, b] = [judged(data, first), judged(data, second)];
   const kept = [];
   for (let i = 0; i < data.n; i++) {
     if (a[i] && b[i] && data.target[i] && (only < 0 || data.part[i] === only)) kept.push(i);
   }
-  const wide = data.labels.length + 1;
+  const wide = data.labels.length + 2;
   const number = (/** @type {Map<number, number>} */ seen, /** @type {number} */ key) => {
     if (!seen.has(key)) seen.set(key, seen.size);
     return /** @type {number} */ (seen.get(key));

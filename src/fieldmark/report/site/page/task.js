@@ -79,7 +79,7 @@ function taskColumn(column) {
     ),
     h("p", { class: "links" },
       h("a", { class: "button", href: address("predictions", column.name) }, "Browse predictions"),
-      h("a", { class: "button", href: address("confusions", column.name) }, "What is mixed up")),
+      !column.is_documents && h("a", { class: "button", href: address("confusions", column.name) }, "What is mixed up")),
     parts,
     h("p", { class: "signature" }, h("code", {}, column.signature)));
 }

@@ -1,0 +1,118 @@
+"""Which kind of check does each path want, and what do all of them find together?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.protocols._checks import (
+    LEVELS,
+    Checked,
+    Problem,
+    Rendered,
+    check_files,
+    problems_of,
+    render_documents,
+)
+from fieldmark.tasks.lmms import Trust
+from fieldmark.tasks.lmms._index import yaml_files
+
+if TYPE_CHECKING:
+    from fieldmark.cli.check import Args
+
+_ENDINGS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known after all checks."""
+
+    problems: tuple[Problem, ...]
+    code: int
+    """exit code"""
+    checked: Checked | None = None
+    """of the task files"""
+    rendered: tuple[Rendered, ...] = ()
+    seconds: float = 0.0
+
+
+def check_paths(args: Args) -> Found:
+    start = time.monotonic()
+    tasks = [path for path in args.path if not args.dataset and _holds_tasks(path)]
+    others = [path for path in args.path if path not in tasks]
+    checked, rendered = _check_tasks(args, tasks) if tasks else (None, ())
+    found = [*(checked.problems if checked else ())]
+    code = 2 if any(each.level == "error" for each in found) else 0
+    for each in rendered:
+        found += each.problems
+    if not code and any(each.level == "error" for one in rendered for each in one.problems):
+        code = 3
+    for path in others:
+        problems, own_code = _check_other(args, path)
+        found += problems
+        code = min(filter(None, (code, own_code)), default=0)
+    return Found(tuple(found), code, checked, tuple(rendered), time.monotonic() - start)
+
+
+def _check_tasks(args: Args, paths: Sequence[Path]) -> tuple[Checked, list[Rendered]]:
+    from fieldmark.settings import load_settings
+
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    trust = Trust.of(*folders, *args.include_path)
+    files = list(dict.fromkeys(_files(paths)))
+    code_s = 0.0 if args.no_code else args.code_s
+    checked = check_files(files, trust, code_s, others=set(files) - set(paths))
+    if not args.data:
+        return checked, []
+    cache = load_settings().cache
+    tasks = [each.task for each in checked.files if each.task is not None]
+    rendered = []
+    for task in tasks:
+        rendered.append(render_documents(task, args.n_documents, cache, args.fetch))
+    return checked, rendered
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        yield from yaml_files([path]) if path.is_dir() else [path]
+
+
+def _holds_tasks(path: Path) -> bool:
+    """A YAML file, or a folder with one anywhere below."""
+    if path.suffix.lower() in _ENDINGS and not path.is_dir():
+        return True
+    return path.is_dir() and next(yaml_files([path]), None) is not None
+
+
+def _check_other(args: Args, path: Path) -> tuple[list[Problem], int]:
+    """Experiments, tables and folders of images; what is wrong is an error of its own kind."""
+    try:
+        problems = list(_look(args, path))
+    except FieldmarkError as error:
+        if args.debug or not path.exists():
+            raise
+        return problems_of(error, "key", ""), error.exit_code
+    return problems, 3 if any(each.level == "error" for each in problems) else 0
+
+
+def _look(args: Args, path: Path) -> Iterator[Problem]:
+    if not path.exists():
+        from fieldmark.locate import read_text
+
+        read_text(path)  # says so, with the closest name
+    if path.suffix.lower() == ".toml":
+        from fieldmark.experiments import read_grid
+
+        for note in read_grid(path).notes:
+            yield Problem("note", "experiment", "", note)
+        return
+    from fieldmark.data import load_dataset
+
+    guess = "csv" if path.is_file() else "folder"
+    for finding in load_dataset(args.dataset or guess).check(path):
+        level = next(each for each in LEVELS if each == finding.level)
+        yield Problem(level, "data", "", finding.text)

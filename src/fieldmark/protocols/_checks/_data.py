@@ -1,0 +1,107 @@
+"""What do the first documents of a task look like, as a model would be asked?
+
+For a person to read before money is spent. The code of the task runs here, in this process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.tasks.lmms import (
+    Documents,
+    DocumentTask,
+    Fields,
+    Split,
+    open_documents,
+    prompt_kwargs,
+    target_kwargs,
+    to_picture,
+)
+from fieldmark.tasks.lmms._checks import Problem, problems_of
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedDocument:
+    row: int
+    text: str
+    target: Any
+    choices: list[Any] | None
+    visuals: list[str]
+    """what each picture is: `640×480`, `file.png`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The first documents of one task."""
+
+    task: str
+    split: str = ""
+    n: int = 0
+    """documents in the split"""
+    documents: tuple[RenderedDocument, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> Rendered:
+    """Opens the data; everything that goes wrong is a problem, never an exception."""
+    place = task.place_of("dataset_path")
+    try:
+        documents = open_documents(task, cache, fetch)
+        split = documents.test
+    except FieldmarkError as error:
+        return Rendered(task.task, problems=tuple(problems_of(error, "data", place)))
+    fields = Fields(task, prompt_kwargs(task, ()), target_kwargs(task, ()), split.columns)
+    shown: list[RenderedDocument] = []
+    problems: list[Problem] = list(_notes(documents))
+    for row in range(min(n, len(split))):
+        try:
+            shown.append(_rendered(fields, split, row))
+        except FieldmarkError as error:
+            problems += problems_of(error, "document", task.place_of("task"))
+    return Rendered(task.task, split.name, len(split), tuple(shown), tuple(problems))
+
+
+def _notes(documents: Documents) -> list[Problem]:
+    found = (note.partition("  ") for note in documents.notes)
+    return [Problem("note", "no effect", place, text) for place, _, text in found]
+
+
+def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
+    doc, task = split.document(row), fields.task
+    visuals: list[str] = []
+    if task.doc_to_messages is not None:
+        text = _turns(fields.messages(split.document(row, media=True), row))
+    else:
+        text = fields.description(doc, row) + str(fields.text(doc, row))
+        if task.doc_to_visual is not None:
+            for each in fields.visuals(split.document(row, media=True), row):
+                to_picture(each, task.place_of("doc_to_visual"))  # says what cannot be sent
+                visuals.append(_picture_words(each))
+    return RenderedDocument(row, text, fields.target(doc, row), fields.choices(doc, row), visuals)
+
+
+def _turns(messages: Any) -> str:
+    """`user: <image> Which bird is this?`, a line for each turn."""
+    lines = []
+    for turn in messages if isinstance(messages, list) else [messages]:
+        said = turn.get("content") if isinstance(turn, dict) else turn
+        parts = said if isinstance(said, list) else [said]
+        role = turn.get("role", "user") if isinstance(turn, dict) else "user"
+        lines.append(f"{role}: {' '.join(map(_part_words, parts))}")
+    return "\n".join(lines)
+
+
+def _part_words(part: Any) -> str:
+    if not isinstance(part, dict):
+        return str(part)
+    return str(part["text"]) if "text" in part else f"<{part.get('type', 'part')}>"
+
+
+def _picture_words(visual: Any) -> str:
+    size = getattr(visual, "size", None)
+    if isinstance(size, tuple) and len(size) == 2:
+        return f"{size[0]}×{size[1]}"
+    return Path(visual).name if isinstance(visual, (str, Path)) else type(visual).__name__

@@ -1,0 +1,161 @@
+"""How likely does a model find given answers?
+
+A model on this machine tells the summed log-probability of each. One behind an address does not: it
+is asked to choose by letter, and the letters' log-probabilities, or else what it wrote, stand for
+likelihoods. A result says which of the two it rests on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fieldmark.chat import (
+    Answer,
+    ChatModel,
+    LocalModel,
+    Option,
+    Request,
+    letter_choice,
+    letter_question,
+    letter_scores,
+    letter_settings,
+)
+from fieldmark.errors import UsageError
+from fieldmark.protocols._documents._generate import Reply, seen_by_mock, settings_of
+from fieldmark.protocols._documents._prompts import Prompt, Setup, build_prompt
+from fieldmark.protocols._sending import Sending
+
+BY_LETTER = "chosen by letter: log-probabilities of the letters"
+BY_TEXT = "chosen by letter: read from the text"
+_ALONE = "#alone"
+"""a request for choices without any context"""
+
+
+def weigh(setup: Setup, sending: Sending) -> list[Reply]:
+    """Likelihoods of the choices, of the target, or of a text by itself."""
+    if isinstance(sending.model, LocalModel):
+        return _likelihoods(setup, sending)
+    if setup.task.output_type != "multiple_choice":
+        raise UsageError(
+            f"{setup.task.place_of('output_type')}  {setup.task.output_type} needs a model that "
+            f"tells likelihoods (hf-chat/…): {sending.model.name!r} only writes."
+        )
+    if any(each.name == "acc_mutual_info" for each in setup.task.metric_list or ()):
+        raise UsageError(
+            f"{setup.task.place_of('metric_list')}  acc_mutual_info needs a model that tells "
+            f"likelihoods (hf-chat/…): {sending.model.name!r} only writes."
+        )
+    return _letters(setup, sending, sending.model)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    """One reading of the model: a context and what may follow it."""
+
+    prompt: Prompt | None
+    continuations: tuple[str, ...]
+    is_alone: bool = False
+
+
+def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
+    came: dict[tuple[int, int], Answer] = {}
+    asked: dict[int, list[_Question]] = {}
+
+    def keep(request: Request, answer: Answer) -> None:
+        row, number = request.info
+        came[row, number] = answer
+        sending.progress.advance(int(number == 0))
+
+    def requests() -> Iterator[Request]:
+        for row in setup.part.rows:
+            asked[row] = _questions(setup, row)
+            for number, each in enumerate(asked[row]):
+                name = f"{row}{_ALONE}" if each.is_alone else f"{row}#{number}"
+                messages = each.prompt.messages if each.prompt else ()
+                info, likely = (row, number), each.continuations
+                yield Request(name, messages, info=info, continuations=likely)
+
+    sending.send(setup.task.task, requests(), keep)
+    return [_reply(row, asked[row], came) for row in setup.part.rows]
+
+
+def _reply(
+    row: int, questions: Sequence[_Question], came: Mapping[tuple[int, int], Answer]
+) -> Reply:
+    """Conditional likelihoods first, then those without context."""
+    answers = tuple(came[row, number] for number in range(len(questions)))
+    pairs = [((each.logprob, each.is_greedy),) for answer in answers for each in answer.likelihoods]
+    first = questions[0]
+    words = first.prompt.text if first.prompt else first.continuations[0]
+    return Reply(row, words, tuple(pairs), answers)
+
+
+def _questions(setup: Setup, row: int) -> list[_Question]:
+    fields, doc = setup.fields, setup.part.document(row)
+    if setup.task.output_type == "loglikelihood_rolling":
+        return [_Question(None, (str(fields.target(doc, row)),))]
+    if setup.task.output_type == "loglikelihood":
+        return [_Question(build_prompt(setup, row), (str(fields.target(doc, row)),))]
+    choices = [str(each) for each in fields.choices(doc, row)]
+    between = setup.task.target_delimiter
+    if has_many_inputs(setup, row):
+        answer = (f"{between}{fields.target(doc, row)}",)
+        return [_Question(build_prompt(setup, row, each), answer) for each in choices]
+    asked = [_Question(build_prompt(setup, row), tuple(f"{between}{each}" for each in choices))]
+    if any(each.name == "acc_mutual_info" for each in setup.task.metric_list or ()):
+        asked.append(_Question(None, tuple(choices), is_alone=True))
+    return asked
+
+
+def has_many_inputs(setup: Setup, row: int) -> bool:
+    """Is the text a number, so that the choices are contexts and the target follows each?"""
+    return isinstance(setup.fields.text(setup.part.document(row), row), int)
+
+
+def _letters(setup: Setup, sending: Sending, model: ChatModel) -> list[Reply]:
+    came: dict[int, Answer] = {}
+    asked: dict[int, tuple[str, tuple[Option, ...]]] = {}
+
+    def keep(request: Request, answer: Answer) -> None:
+        came[request.info] = answer
+        sending.progress.advance()
+
+    def requests() -> Iterator[Request]:
+        for row in setup.part.rows:
+            settings = settings_of(setup, sending)
+            settings = letter_settings(settings) if model.can("logprobs") else settings
+            prompt = _without_many_inputs(setup, row)
+            choices = [str(each) for each in setup.fields.choices(setup.part.document(row), row)]
+            question, options = letter_question(prompt.messages[-1].parts, choices)
+            asked[row] = (question[-1].text, options)
+            yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=row)
+
+    sending.send(setup.task.task, requests(), keep, seen_by_mock(setup, sending))
+    return [_lettered(row, *asked[row], came[row]) for row in setup.part.rows]
+
+
+def _without_many_inputs(setup: Setup, row: int) -> Prompt:
+    if has_many_inputs(setup, row):
+        raise UsageError(
+            f"{setup.task.place_of('doc_to_text')}  the choices of this task are questions: that "
+            "needs a model that tells likelihoods (hf-chat/…)."
+        )
+    return build_prompt(setup, row)
+
+
+def _lettered(row: int, words: str, options: Sequence[Option], answer: Answer) -> Reply:
+    scores: Sequence[float] | None = letter_scores(answer, options)
+    how = BY_LETTER if scores is not None else BY_TEXT
+    chosen = letter_choice(answer, options)
+    if scores is None and chosen is not None:
+        scores = [0.0 if number == chosen else -math.inf for number in range(len(options))]
+    reply = Reply(row, words, (), (answer,), how)
+    if scores is None:
+        return replace(reply, is_read=False)
+    pairs: list[tuple[Any, ...]] = [
+        ((score, number == chosen),) for number, score in enumerate(scores)
+    ]
+    return replace(reply, responses=tuple(pairs))

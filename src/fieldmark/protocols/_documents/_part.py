@@ -1,0 +1,43 @@
+"""Which documents does a task in lmms-eval's form ask about?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fieldmark import draws
+from fieldmark.protocols._items import Draw
+from fieldmark.tasks.lmms import Documents, DocumentTask, open_documents
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DocumentPart:
+    """The documents of a run; there is one part."""
+
+    task: DocumentTask
+    documents: Documents
+    rows: tuple[int, ...]
+    """of the split that is asked about"""
+    k: int = 0
+    """examples shown with each"""
+    memberships: tuple[dict[str, Any], ...] = ()
+    """the groups it was asked for with"""
+
+    def document(self, row: int, media: bool = False) -> dict[str, Any]:
+        return self.documents.test.document(row, media=media)
+
+    @property
+    def digest(self) -> str:
+        """Changes when a document that is asked about, or one that may be shown, changes."""
+        own = self.documents.test.digest(self.rows)
+        shown = self.documents.fewshot
+        return own if not self.k or shown is None else f"{own}+{shown.digest(range(len(shown)))}"
+
+
+def open_part(task: DocumentTask, draw: Draw, cache: Path, fetch: bool) -> DocumentPart:
+    """Reads the dataset; a sample of documents depends on seed and row, not on their order."""
+    documents = open_documents(task, cache, fetch)
+    every = [str(row) for row in range(len(documents.test))]
+    kept = draws.sample(every, draw.n_test, draw.seed, task.task, "documents")
+    return DocumentPart(task, documents, tuple(map(int, kept)), draw.n_train)

@@ -1,0 +1,148 @@
+"""What is said to a model about a document?
+
+The text is what lmms-eval writes: description, examples, question. Pictures stand before the text
+they belong to; examples bring their own, in one message or each as a question and its answer. Where
+a task has `doc_to_messages`, that function says everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from fieldmark.chat import Message, Part, Role, Text, assistant, system, user
+from fieldmark.errors import UsageError
+from fieldmark.protocols._ask_options import Layout
+from fieldmark.protocols._documents._generation import Generation
+from fieldmark.protocols._documents._part import DocumentPart
+from fieldmark.protocols._documents._shots import Examples, Shot, question_of
+from fieldmark.tasks.lmms import DocumentTask, Fields, to_picture
+
+ROLES = ("system", "user", "assistant")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Setup:
+    """What is the same for all documents of a run."""
+
+    part: DocumentPart
+    fields: Fields
+    examples: Examples
+    generation: Generation
+    layout: Layout = "single"
+    system: str = ""
+    """said before everything"""
+    prompt_key: str = ""
+    """whose entry of `lmms_eval_specific_kwargs` is used"""
+
+    @property
+    def task(self) -> DocumentTask:
+        return self.part.task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prompt:
+    """One document, asked."""
+
+    text: str
+    """as lmms-eval's log calls it: the input"""
+    messages: tuple[Message, ...]
+
+
+def build_prompt(setup: Setup, row: int, question: str | None = None) -> Prompt:
+    """`question` takes the place of the document's own text."""
+    made = _prompt(setup, row, question)
+    if not setup.system:
+        return made
+    return Prompt(made.text, (system(setup.system), *made.messages))
+
+
+def _prompt(setup: Setup, row: int, question: str | None) -> Prompt:
+    part, fields = setup.part, setup.fields
+    if part.task.doc_to_messages is not None and question is None:
+        return _own_messages(setup, row)
+    doc = part.document(row)
+    text = question if question is not None else question_of(fields, doc, row)
+    visuals = fields.visuals(part.document(row, media=True), row) if fields.has_visuals else []
+    head = fields.description(doc, row)
+    shots = setup.examples.shots(row)
+    whole = head + context_of(setup, shots) + text
+    if setup.layout == "multi" and shots:
+        return Prompt(whole, _turns(head, shots, visuals, text))
+    if not any(shot.visuals for shot in shots):
+        return Prompt(whole, (said(visuals, whole),))
+    parts: list[Part] = []
+    for number, shot in enumerate(shots):
+        before = head if number == 0 else ""
+        told = f"{before}{_example(setup, shot)}{part.task.fewshot_delimiter}"
+        parts.extend([*map(to_picture, shot.visuals), Text(told)])
+    return Prompt(whole, (user(*parts, *map(to_picture, visuals), Text(text)),))
+
+
+def context_of(setup: Setup, shots: Sequence[Shot]) -> str:
+    """The examples as lmms-eval writes them: joined, with one delimiter at the end."""
+    between = setup.part.task.fewshot_delimiter
+    return "".join(_example(setup, shot) + between for shot in shots)
+
+
+def _example(setup: Setup, shot: Shot) -> str:
+    return f"{shot.text}{setup.part.task.target_delimiter}{shot.answer}"
+
+
+def _turns(
+    head: str, shots: Sequence[Shot], visuals: Sequence[Any], text: str
+) -> tuple[Message, ...]:
+    turns: list[Message] = []
+    for number, shot in enumerate(shots):
+        turns.append(said(shot.visuals, (head if number == 0 else "") + shot.text))
+        turns.append(assistant(shot.answer))
+    return (*turns, said(visuals, text))
+
+
+def said(visuals: Sequence[Any] | None, text: str) -> Message:
+    """One turn of the user: what is shown, then what is asked."""
+    return user(*map(to_picture, visuals or ()), Text(text))
+
+
+def _own_messages(setup: Setup, row: int) -> Prompt:
+    part = setup.part
+    where = part.task.place_of("doc_to_messages")
+    given = setup.fields.messages(part.document(row, media=True), row)
+    messages = read_messages(given, where)
+    return Prompt("\n".join(each.text for each in messages if each.text), messages)
+
+
+def read_messages(given: Any, where: str) -> tuple[Message, ...]:
+    """What `doc_to_messages` gives, as messages."""
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise UsageError(f"{where}  gives {_short(given)}: expected a list of messages.")
+    return tuple(_message(each, where) for each in given)
+
+
+def _message(given: Any, where: str) -> Message:
+    role = given.get("role") if isinstance(given, Mapping) else None
+    if role not in ROLES:
+        raise UsageError(
+            f"{where}  gives a message {_short(given)}: expected a role of {', '.join(ROLES)}."
+        )
+    content = given.get("content", "")
+    pieces = [content] if isinstance(content, (str, Mapping)) else content
+    return Message(cast(Role, role), tuple(_piece(each, where) for each in pieces))
+
+
+def _piece(given: Any, where: str) -> Part:
+    if isinstance(given, str):
+        return Text(given)
+    kind = given.get("type") if isinstance(given, Mapping) else None
+    if kind == "text":
+        return Text(str(given.get("text", "")))
+    if kind in ("image", "image_url"):
+        shown = given.get("url", given.get("image", given.get("image_url")))
+        return to_picture(shown.get("url") if isinstance(shown, Mapping) else shown)
+    raise UsageError(f"{where}  gives content {_short(given)}: text and images can be sent.")
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,0 +1,178 @@
+"""Which values does each document get from what came back about it?
+
+Responses go through the task's pipelines of filters, thoughts are taken out, and the task's
+`process_results`, or the metrics it names, give the values. Code of the task draws from global
+random states: these are set for each document, so that a value depends on no other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from fieldmark.errors import UsageError
+from fieldmark.metrics.documents import (
+    TextMetric,
+    choice_values,
+    gold_places,
+    likelihood_values,
+    rolling_values,
+    text_values,
+)
+from fieldmark.protocols._documents._choices import has_many_inputs
+from fieldmark.protocols._documents._generate import Reply
+from fieldmark.protocols._documents._prompts import Setup
+from fieldmark.protocols._documents._wanted import (
+    filters_of,
+    higher_is_better,
+    metrics_of,
+    pipelines_of,
+)
+from fieldmark.store import OK
+from fieldmark.tasks.lmms import (
+    Function,
+    call,
+    load_function,
+    reasoning_tags,
+    run_pipeline,
+    seeded,
+    strip_response,
+)
+
+WRITTEN = ("generate_until", "generate_until_multi_round")
+"""output types whose responses are words"""
+
+
+@dataclass(slots=True, eq=False)
+class Judged:
+    """A document with its values; none where it was not answered."""
+
+    reply: Reply
+    target: Any
+    filtered: dict[str, list[Any]] = field(default_factory=dict)
+    """pipeline → what it made of each request's responses"""
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """pipeline → metric → value"""
+    each: list[Any] = field(default_factory=list)
+    """of several repeats: the first metric's value of each"""
+
+
+def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[Judged]:
+    """Values of all documents that were answered, under every pipeline."""
+    judged = [Judged(reply, _target(setup, reply.row)) for reply in replies]
+    answered = [each for each in judged if each.reply.outcome == OK]
+    scorer = _Scorer(setup, seed)
+    for pipeline in pipelines_of(setup.task):
+        filters = filters_of(setup.task, pipeline)
+        for each, found in zip(answered, _filtered(setup, filters, answered), strict=True):
+            each.filtered[pipeline.name] = found
+            each.values[pipeline.name] = scorer.values(each, found)
+    for each in answered if setup.task.repeats > 1 else ():
+        each.each = list(scorer.values_of_repeats(each))
+    return judged
+
+
+def _target(setup: Setup, row: int) -> Any:
+    return setup.fields.target(setup.part.document(row), row)
+
+
+def _filtered(setup: Setup, filters: Sequence[Any], judged: Sequence[Judged]) -> list[list[Any]]:
+    """Per document, one entry per request; filters see all requests of the task at once."""
+    sizes = [len(each.reply.responses) for each in judged]
+    rows = [each.reply.row for each in judged for _ in each.reply.responses]
+    resps = [list(responses) for each in judged for responses in each.reply.responses]
+    docs = [setup.part.document(row) for row in rows]
+    where = setup.task.place_of("filter_list")
+    made = iter(call(run_pipeline, filters, resps, docs, where=where))
+    tags = reasoning_tags(setup.task.reasoning_tags)
+    return [[strip_response(next(made), tags) for _ in range(size)] for size in sizes]
+
+
+@dataclass(slots=True, eq=False)
+class _Scorer:
+    """The task's own way from responses to values."""
+
+    setup: Setup
+    seed: int
+
+    def values(self, judged: Judged, found: Sequence[Any]) -> dict[str, Any]:
+        task, row = self.setup.task, judged.reply.row
+        with seeded(self.seed, task.task, row):
+            if task.process_results is not None:
+                return self._own(task.process_results, row, found)
+            if task.output_type in WRITTEN:
+                return self._text(judged, found)
+            return self._likelihood(judged, found)
+
+    def values_of_repeats(self, judged: Judged) -> Iterator[Any]:
+        """The first metric's value of each response by itself."""
+        name = metrics_of(self.setup.task)[0].name
+        tags = reasoning_tags(self.setup.task.reasoning_tags)
+        for repeat in range(self.setup.task.repeats):
+            alone = [strip_response(each[repeat], tags) for each in judged.reply.responses]
+            yield self.values(judged, alone).get(name)
+
+    def _own(self, function: Function, row: int, found: Sequence[Any]) -> dict[str, Any]:
+        task = self.setup.task
+        doc = self.setup.part.document(row, media=task.process_results_use_image)
+        results = _stripped(found) if task.output_type == "generate_until" else list(found)
+        code = load_function(function, task.trust)
+        values = call(code, doc, results, where=function.place, document=row)
+        if not isinstance(values, dict):
+            raise UsageError(
+                f"{function.place}  document {row}: {function.text} gave "
+                f"{type(values).__name__}: expected a mapping of metrics to values."
+            )
+        return {str(name): value for name, value in values.items()}
+
+    def _text(self, judged: Judged, found: Sequence[Any]) -> dict[str, Any]:
+        """Where there are choices, the target is the text of one."""
+        setup, row, target = self.setup, judged.reply.row, judged.target
+        if setup.fields.has_choices:
+            choices = setup.fields.choices(setup.part.document(row), row)
+            places = gold_places(target, choices)
+            target = [choices[place] for place in places] or [str(target)]
+        response = found[0] if len(found) == 1 else list(found)
+        told = partial(call, where=setup.task.place_of("metric_list"), document=row)
+        return text_values(self._text_metrics(), response, target, told)
+
+    def _text_metrics(self) -> list[TextMetric]:
+        task = self.setup.task
+        return [
+            TextMetric(
+                item.name,
+                load_function(item.metric, task.trust)
+                if isinstance(item.metric, Function)
+                else None,
+                item.options,
+                higher_is_better(item),
+            )
+            for item in metrics_of(task)
+        ]
+
+    def _likelihood(self, judged: Judged, found: Sequence[Any]) -> dict[str, Any]:
+        setup, row = self.setup, judged.reply.row
+        wanted = [item.name for item in metrics_of(setup.task)]
+        if setup.task.output_type == "loglikelihood":
+            return likelihood_values(wanted, *found[0])
+        if setup.task.output_type == "loglikelihood_rolling":
+            return rolling_values(wanted, str(judged.target), found[0][0])
+        doc = setup.part.document(row)
+        choices = [str(each) for each in setup.fields.choices(doc, row)]
+        n, gold = len(choices), judged.target
+        if has_many_inputs(setup, row):
+            gold = setup.fields.text(doc, row)
+        logprobs, greedy = zip(*found[:n], strict=True)
+        alone = [pair[0] for pair in found[n:]] or None
+        # Letters are of one length: nothing is to be made up for.
+        shown = ["A"] * n if judged.reply.how else choices
+        places = gold_places(gold, choices)
+        return choice_values(wanted, logprobs, greedy, list(places), shown, alone)
+
+
+def _stripped(found: Sequence[Any]) -> list[Any]:
+    """Texts without blanks around them; of a pipeline that keeps several, all of these."""
+    several = found[0] if found and isinstance(found[0], list) else found
+    return [each.strip() if isinstance(each, str) else each for each in several]

@@ -1,0 +1,102 @@
+"""How are all documents of a task asked, scored and written down?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fieldmark.chat import ChatModel, Estimate, Journal, LocalModel
+from fieldmark.errors import UsageError
+from fieldmark.progress import Progress
+from fieldmark.protocols._ask_options import AskOptions, AskSettings
+from fieldmark.protocols._documents._choices import weigh
+from fieldmark.protocols._documents._cost import estimate_prompts
+from fieldmark.protocols._documents._generate import Reply, generate
+from fieldmark.protocols._documents._generation import read_generation
+from fieldmark.protocols._documents._part import DocumentPart
+from fieldmark.protocols._documents._prompts import Setup
+from fieldmark.protocols._documents._results import judge
+from fieldmark.protocols._documents._rounds import converse
+from fieldmark.protocols._documents._rows import rows_of, summed_up
+from fieldmark.protocols._documents._shots import make_examples
+from fieldmark.protocols._items import Draw
+from fieldmark.protocols._predictions import PartPredictions
+from fieldmark.protocols._sending import Sending
+from fieldmark.tasks.lmms import Fields, prompt_key, prompt_kwargs, target_kwargs
+
+HTTP_KEYS = ("openai", "openai_compatible", "async_openai", "gpt4v")
+"""what lmms-eval calls a model behind an address"""
+NOT_RUN = {
+    "generate_until_agentic": "drives tools between its turns",
+    "generate_visual_cot": "wants a model that draws",
+}
+
+
+def ask_documents(
+    part: DocumentPart,
+    model: ChatModel | LocalModel,
+    draw: Draw,
+    options: AskOptions,
+    progress: Progress,
+) -> PartPredictions:
+    """The answers to all documents, with their values."""
+    began = time.monotonic()
+    setup = make_setup(part, model, draw, options.settings)
+    progress.start(f"{part.task.task} with {model.name}", len(part.rows))
+    with Journal(options.journal) as journal:
+        replies = _ask(setup, Sending(model, options, journal, progress))
+    judged = judge(setup, replies, draw.seed)
+    found = PartPredictions("", rows_of(setup, judged), part.k, summed_up(setup, judged))
+    return found.timed(time.monotonic() - began)
+
+
+def _ask(setup: Setup, sending: Sending) -> list[Reply]:
+    output = setup.task.output_type
+    if output == "generate_until":
+        return generate(setup, sending)
+    if output == "generate_until_multi_round":
+        return converse(setup, sending)
+    return weigh(setup, sending)
+
+
+def make_setup(
+    part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
+) -> Setup:
+    """What the prompts of a run have in common; refuses what cannot be asked."""
+    task = part.task
+    if task.output_type in NOT_RUN:
+        raise UsageError(
+            f"{task.place_of('output_type')}  {task.output_type} {NOT_RUN[task.output_type]}: "
+            "fieldmark does not run such tasks."
+        )
+    keys = backend_keys(model, settings)
+    kwargs, targets = prompt_kwargs(task, keys), target_kwargs(task, keys)
+    fields = Fields(task, kwargs, targets, part.documents.test.columns)
+    generation = read_generation(task, keys, draw.seed)
+    told: dict[str, Any] = {"temperature": settings.temp} if settings.temp else {}
+    if settings.max_output_tokens:
+        told["max_output_tokens"] = settings.max_output_tokens
+    generation = replace(generation, settings=replace(generation.settings, **told))
+    examples = make_examples(part, fields, draw.seed)
+    return Setup(
+        part, fields, examples, generation, settings.prompting, settings.system,
+        prompt_key(task, keys),
+    )  # fmt: skip
+
+
+def backend_keys(model: ChatModel | LocalModel, settings: AskSettings) -> Sequence[str]:
+    """What lmms-eval would call the model: its files have prompts and settings by that name."""
+    if settings.prompts_for:
+        return (settings.prompts_for,)
+    if isinstance(model, LocalModel):
+        return (str(model.engine.config.model_type),)
+    return HTTP_KEYS
+
+
+def estimate_documents(
+    part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
+) -> Estimate:
+    """What the requests will take, from a few prompts; sends nothing."""
+    return estimate_prompts(make_setup(part, model, draw, settings), model)

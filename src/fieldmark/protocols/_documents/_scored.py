@@ -1,0 +1,67 @@
+"""How do the stored answers of a run become its scores?
+
+Needs the task and the store: neither the model nor the documents.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from fieldmark.protocols._documents._scores import (
+    DocumentValues,
+    ScoredMetric,
+    ScoreSettings,
+    score_documents,
+)
+from fieldmark.protocols._documents._values import decode
+from fieldmark.protocols._documents._wanted import (
+    aggregation_of,
+    higher_is_better,
+    metrics_of,
+    pipelines_of,
+)
+from fieldmark.store import OK, Score
+from fieldmark.tasks.lmms import DocumentTask
+
+
+def score_document_run(
+    task: DocumentTask, predictions: pl.DataFrame, seed: int, folder: Path | None
+) -> list[Score]:
+    """All scores of a run; aggregations write their files into the folder."""
+    answered = predictions.filter(pl.col("outcome") == OK)
+    infos = [json.loads(text) for text in answered["info"]]
+    rows = [
+        DocumentValues(_values(info), unit)
+        for info, unit in zip(infos, answered["unit"], strict=True)
+    ]
+    settings = ScoreSettings(task.task, seed, folder)
+    scores = score_documents(scored_metrics(task), rows, settings)
+    how = "; ".join(sorted({info["how"] for info in infos if "how" in info}))
+    return [replace(each, warning="; ".join(filter(None, (how, each.warning)))) for each in scores]
+
+
+def scored_metrics(task: DocumentTask) -> list[ScoredMetric]:
+    """Every metric under every pipeline."""
+    return [
+        ScoredMetric(
+            item.name,
+            pipeline.name,
+            aggregation_of(task, item),
+            higher_is_better(item),
+            task.place_of("metric_list", number, "aggregation"),
+        )
+        for pipeline in pipelines_of(task)
+        for number, item in enumerate(metrics_of(task))
+    ]
+
+
+def _values(info: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        pipeline: {name: decode(text) for name, text in values.items()}
+        for pipeline, values in info["values"].items()
+    }

@@ -1,0 +1,145 @@
+"""Which tasks does a name mean, in whichever form their files are written?
+
+newt, my/task.yaml             as ever
+mmstar, mme*, a tag, a group   tasks in lmms-eval's form, from folders the user named
+lmms_tasks/mme/mme.yaml        one of them, or a group, by its file
+lmms_tasks/mme/                all tasks of a folder
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import UnknownName, UsageError
+from fieldmark.tasks._loader import load_task, parse_name, task_files
+
+if TYPE_CHECKING:
+    from fieldmark.tasks._schema import Task
+    from fieldmark.tasks.lmms import DocumentTask, Expanded, Group, GroupMetric, Index, Trust
+
+    AnyTask = Task | DocumentTask
+else:
+    AnyTask = Any  # the schemas are loaded when a task is
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A task, and what it is called in a run."""
+
+    name: str
+    task: AnyTask
+    groups: tuple[dict[str, Any], ...] = ()
+    """the groups it was asked for with, each with what is averaged over it"""
+
+
+@dataclass(slots=True)
+class Finder:
+    """Finds tasks by name; folders are looked through once, when the first name asks for it."""
+
+    folders: Sequence[Path] = ()
+    _seen: dict[tuple[Path, ...], Index] = field(default_factory=dict)
+
+    def find(self, name: str, where: str = "") -> list[Found]:
+        base = parse_name(name).base
+        if base.endswith((".yaml", ".yml")):
+            return self._in_file(name, Path(base).expanduser(), where)
+        if Path(name).expanduser().is_dir() and base not in task_files():
+            return self._in_folder(Path(name).expanduser(), where)
+        if base in task_files() or not self.folders:
+            if base not in task_files() and is_pattern(name):
+                raise UsageError(f"{where}  task {name!r}: patterns need --include-path.".lstrip())
+            return [Found(name, load_task(name, where))]
+        return self._by_name(name, where)
+
+    def known(self) -> list[str]:
+        return [*task_files(), *(self._index(self.folders).names if self.folders else ())]
+
+    def _in_file(self, name: str, path: Path, where: str) -> list[Found]:
+        from fieldmark.tasks.lmms import (
+            expand_file,
+            kind_of,
+            load_document_task,
+            read_document_file,
+        )
+
+        if not path.is_file():
+            return [Found(name, load_task(name, where))]  # says so, with the closest name
+        trust = self._trust(path.parent)
+        kind = kind_of(read_document_file(path, trust))
+        if kind == "own":
+            return [Found(name, load_task(name, where))]
+        if kind == "task":
+            task = load_document_task(path, trust)
+            return [Found(task.task, task)]
+        if kind == "group":
+            index = self._index((*self.folders, path.parent))
+            return _found(expand_file(index, path, trust))
+        raise UsageError(
+            f"{path}  is {'a task class in Python' if kind == 'python' else 'only included'}: "
+            "it cannot be run by itself."
+        )
+
+    def _in_folder(self, folder: Path, where: str) -> list[Found]:
+        from fieldmark.tasks.lmms import expand_file
+
+        index = self._index((folder,))
+        own = [entry for entry in index.entries if entry.path.parent.resolve() == folder.resolve()]
+        files = [entry.path for entry in own if entry.kind == "task"]
+        if not files:
+            raise UsageError(f"{where}  {folder}  holds no tasks (.yaml files).".strip())
+        trust = self._trust(folder)
+        return [each for path in files for each in _found(expand_file(index, path, trust))]
+
+    def _by_name(self, name: str, where: str) -> list[Found]:
+        from fieldmark.tasks.lmms import expand
+
+        index = self._index(self.folders)
+        if not index.has(name) and not is_pattern(name):
+            raise UnknownName("task", name, self.known(), "fieldmark tasks", where)
+        return _found(expand(index, name, self._trust(), where))
+
+    def _index(self, folders: Sequence[Path]) -> Index:
+        from fieldmark.tasks.lmms import index_folders
+
+        key = tuple(dict.fromkeys(each.resolve() for each in folders))
+        if key not in self._seen:
+            self._seen[key] = index_folders(key)
+        return self._seen[key]
+
+    def _trust(self, *more: Path) -> Trust:
+        from fieldmark.tasks.lmms import Trust
+
+        return Trust.of(*self.folders, *more)
+
+
+def is_pattern(name: str) -> bool:
+    return any(each in name for each in "*?[")
+
+
+def _found(expanded: Expanded) -> list[Found]:
+    return [Found(task.task, task, _groups_of(expanded, task.task)) for task in expanded.tasks]
+
+
+def _groups_of(expanded: Expanded, task: str) -> tuple[dict[str, Any], ...]:
+    """What a run keeps of the groups it belongs to, so that they can be averaged later."""
+    return tuple(
+        {
+            "group": each.group.group,
+            "alias": each.group.group_alias or "",
+            "tasks": list(each.tasks),
+            "metrics": [item.model_dump(mode="json") for item in _plain_metrics(each.group)],
+        }
+        for each in expanded.groups
+        if task in each.tasks
+    )
+
+
+def _plain_metrics(group: Group) -> list[GroupMetric]:
+    """Code that averages is named, not kept."""
+    return [
+        item.model_copy(update={"aggregation": str(item.aggregation)})
+        for item in group.aggregate_metric_list
+    ]

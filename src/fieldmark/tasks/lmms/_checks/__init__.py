@@ -1,0 +1,15 @@
+"""What is wrong with files in lmms-eval's form? Answered without data, network or running code."""
+
+from fieldmark.tasks.lmms._checks._code import code_problems
+from fieldmark.tasks.lmms._checks._fields import field_problems
+from fieldmark.tasks.lmms._checks._problems import LEVELS, Problem, meant, problems_of, told_once
+
+__all__ = [
+    "LEVELS",
+    "Problem",
+    "code_problems",
+    "field_problems",
+    "meant",
+    "problems_of",
+    "told_once",
+]

@@ -1,0 +1,98 @@
+"""Would a function of a task accept what it is called with?
+
+Answered from the text of the Python file beside the task, without running it: a function that takes
+one argument and is given two fails on the first document, hours after the task was written. What
+cannot be told from the text (decorated or imported functions, classes) is left alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from fieldmark.tasks.lmms._checks._problems import Problem
+from fieldmark.tasks.lmms._marks import Function
+from fieldmark.tasks.lmms._schema import DocumentTask
+
+
+def call_problems(task: DocumentTask) -> Iterator[Problem]:
+    for key, n_given in _calls(task).items():
+        function = getattr(task, key)
+        if isinstance(function, Function):
+            yield from _problem(key, function, n_given)
+    for item in task.metric_list or ():
+        if isinstance(item.aggregation, Function):
+            yield from _problem("aggregation", item.aggregation, (1, 2))
+
+
+def _calls(task: DocumentTask) -> dict[str, tuple[int, int]]:
+    """Each field that may be a function → the fewest and the most arguments it is given."""
+    n_text = 1 if task.lmms_eval_specific_kwargs is None else 2
+    n_target = 1 if task.model_specific_target_kwargs is None else 2
+    is_rounds = task.output_type == "generate_until_multi_round"
+    return {
+        # Rounds bring their keywords with them; pictures are asked for with what is taken.
+        **({} if is_rounds else {"doc_to_text": (n_text, n_text)}),
+        "doc_to_visual": (1, 2),
+        "doc_to_target": (n_target, n_target),
+        "doc_to_choice": (1, 1),
+        "process_docs": (1, 1),
+        "process_results": (2, 2),
+    }
+
+
+def _problem(key: str, function: Function, given: tuple[int, int]) -> Iterator[Problem]:
+    module, _, name = function.text.rpartition(".")
+    path = function.file.parent / f"{module}.py"
+    taken = _signatures(path).get(name)
+    if taken is None:
+        return
+    fewest, most = taken
+    if fewest <= given[1] and most >= given[0]:
+        return
+    takes = f"{fewest}" if fewest == most else f"{fewest} to {most}" if most < 99 else f"{fewest}+"
+    why = {
+        "doc_to_text": "the document, and what `lmms_eval_specific_kwargs` says where it is set",
+        "doc_to_target": "the document, and `model_specific_target_kwargs` where it is set",
+        "process_results": "the document and the results",
+    }.get(key, "one")
+    text = f"{key} {function.text!r} takes {takes} arguments and is called with {given[0]}: {why}."
+    yield Problem("error", "function", function.place, text)
+
+
+@lru_cache(maxsize=4096)
+def _signatures(path: Path) -> dict[str, tuple[int, int]]:
+    """Plain functions at the top of a file → the fewest and the most positional arguments."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    found: dict[str, tuple[int, int]] = {}
+    for node in tree.body:
+        for name in _bound(node):
+            found.pop(name, None)
+        if isinstance(node, ast.FunctionDef) and not node.decorator_list:
+            found[node.name] = _positional(node.args)
+    return found
+
+
+def _positional(args: ast.arguments) -> tuple[int, int]:
+    n_all = len(args.posonlyargs) + len(args.args)
+    return n_all - len(args.defaults), 99 if args.vararg else n_all
+
+
+def _bound(node: Any) -> Iterator[str]:
+    """Names of the module that a statement gives a new meaning."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
+        return
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            yield inner.id
+        elif isinstance(inner, ast.alias):
+            yield (inner.asname or inner.name).partition(".")[0]
+        elif isinstance(inner, ast.FunctionDef | ast.ClassDef):
+            yield inner.name

@@ -1,0 +1,60 @@
+"""What is wrong with a task in lmms-eval's form, as far as its file tells?
+
+Neither the data nor the network are needed, and no code of the task runs. Names of metrics are
+looked up elsewhere (`protocols`), since metrics and tasks do not know each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.tasks.lmms._checks._calls import call_problems
+from fieldmark.tasks.lmms._checks._options import option_problems
+from fieldmark.tasks.lmms._checks._problems import Problem, problems_of
+from fieldmark.tasks.lmms._checks._prompt import prompt_problems
+from fieldmark.tasks.lmms._schema import DocumentTask
+from fieldmark.tasks.lmms._sources import BUILDERS, find_source
+
+
+def field_problems(task: DocumentTask) -> Iterator[Problem]:
+    yield from _notes(task)
+    yield from _data(task)
+    if task.eval_split is None:
+        text = "names neither test_split nor validation_split: there is nothing to ask about."
+        yield Problem("error", "split", task.place_of("task"), text)
+    yield from prompt_problems(task)
+    yield from option_problems(task)
+    yield from call_problems(task)
+
+
+def _notes(task: DocumentTask) -> Iterator[Problem]:
+    for note in task.notes:
+        place, _, text = note.partition("  ")
+        is_untagged = "without `!function`" in text
+        if is_untagged:
+            yield Problem("warning", "untagged", place, text)
+        else:
+            yield Problem("note", "no effect", place, text)
+
+
+def _data(task: DocumentTask) -> Iterator[Problem]:
+    """Files that are named and not there; nothing remote is asked about."""
+    if not task.dataset_path:
+        text = "dataset_path is missing: it names the dataset, or what reads local files."
+        yield Problem("error", "data", task.place_of("task"), text)
+        return
+    named = [(task.dataset_kwargs or {}).get(key) for key in ("data_files", "data_dir")]
+    if "://" in str(named):
+        return
+    try:
+        find_source(task, fetch=True, load=_as_it_is)
+    except FieldmarkError as error:
+        is_local = task.dataset_path in BUILDERS and any(named)
+        for each in problems_of(error, "data", task.place_of("dataset_path")):
+            yield Problem("warning" if is_local else "error", each.kind, each.place, each.text)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

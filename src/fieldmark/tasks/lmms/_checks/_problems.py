@@ -1,0 +1,92 @@
+"""What is wrong with a task file, in one line, and how are equal lines told once?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from fieldmark.errors import FieldmarkError, closest
+
+Level = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+KINDS = {
+    "read": "the file, or one it includes, cannot be read",
+    "key": "a key or a value does not fit the schema",
+    "name": "a task or group of this name stands in two files",
+    "group": "a group names what is not there",
+    "data": "the dataset is not named, not there, or cannot be opened",
+    "split": "no split to ask about",
+    "prompt": "text, target, choices or pictures of a document cannot be made",
+    "template": "a Jinja template cannot be read",
+    "untagged": "the name of a function stands as plain text",
+    "function": "the code behind `!function` is missing or fails",
+    "package": "code wants a package that is not installed",
+    "network": "code wants the network when it is imported",
+    "key wanted": "code wants a key of some service when it is imported",
+    "metric": "a metric, aggregation or filter is not known or wrongly set",
+    "generation": "a setting for the model's answer is wrong",
+    "no effect": "a key is accepted and changes nothing",
+    "not run": "fieldmark does not run tasks of this kind",
+    "document": "a document cannot be rendered",
+}
+"""kinds of problems, as `--json` counts them → what each means"""
+_PLACED = re.compile(r"(?P<file>.+?)(?::(?P<line>\d+))?  (?P<text>.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One line of `fieldmark check`."""
+
+    level: Level
+    kind: str
+    place: str
+    """`file:line` of the key itself, which may stand in an included file"""
+    text: str
+    files: tuple[Path, ...] = ()
+    """the files it was met through"""
+
+    @property
+    def file(self) -> str:
+        return re.sub(r":\d+$", "", self.place)
+
+    @property
+    def line(self) -> int:
+        found = re.search(r":(\d+)$", self.place)
+        return int(found[1]) if found else 0
+
+    def found_in(self, path: Path) -> Problem:
+        return replace(self, files=(path,))
+
+
+def problems_of(error: FieldmarkError, kind: str, place: str) -> list[Problem]:
+    """One for each line of an error; lines that name no file get the place."""
+    lines = str(error).splitlines()
+    # From two on, the last line counts them (`join_problems`).
+    told = lines[:-1] if len(lines) > 1 else lines
+    return [_parsed(line, kind, place) for line in told]
+
+
+def _parsed(line: str, kind: str, place: str) -> Problem:
+    found = _PLACED.fullmatch(line)
+    if found is None:
+        return Problem("error", kind, place, line)
+    number = f":{found['line']}" if found["line"] else ""
+    return Problem("error", kind, f"{found['file']}{number}", found["text"])
+
+
+def told_once(problems: Iterable[Problem]) -> list[Problem]:
+    """Equal lines become one that knows all its files; errors first, then by place."""
+    files: dict[Problem, dict[Path, None]] = {}
+    for each in problems:
+        files.setdefault(replace(each, files=()), {}).update(dict.fromkeys(each.files))
+    merged = [replace(each, files=tuple(found)) for each, found in files.items()]
+    return sorted(merged, key=lambda each: (LEVELS.index(each.level), each.file, each.line))
+
+
+def meant(name: str, known: Sequence[str]) -> str:
+    """` Did you mean 'x'?`, or nothing where no known name is close."""
+    near = closest(name, known, most=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

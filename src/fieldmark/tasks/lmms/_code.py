@@ -1,0 +1,127 @@
+"""What does the code behind `!function` give, and how are its mistakes told?
+
+Code comes only from folders the user named (`Trust`). Whatever goes wrong in it, at import or when
+it is called, is one line that names the place in the task file, the document, the error and the
+line of the code. How modules are found and what they can import is `_imports`' matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fieldmark import draws
+from fieldmark.errors import FieldmarkError, UsageError, closest
+from fieldmark.tasks.lmms._digest import code_digest
+from fieldmark.tasks.lmms._imports import MARK, loader
+from fieldmark.tasks.lmms._judge import NoJudgement
+from fieldmark.tasks.lmms._marks import Function, Trust
+from fieldmark.tasks.lmms._places import find_file
+from fieldmark.tasks.lmms._words import missing_package
+
+__all__ = ["call", "code_digest", "load_function", "one_line", "seeded", "told"]
+
+
+def load_function(function: Function, trust: Trust) -> Any:
+    """The object that `!function module.name` stands for. Runs its file, once per content."""
+    path = find_file(function, trust)
+    try:
+        module = loader(trust).run_file(path)
+    except (Exception, NoJudgement, SystemExit) as error:
+        raise UsageError(f"{function.place}  {function}: {told(error, path)}.") from error
+    name = function.text.rpartition(".")[2]
+    if not hasattr(module, name):
+        raise UsageError(f"{function.place}  {path.name} has no {name!r}.{_meant(module, name)}")
+    return getattr(module, name)
+
+
+def _meant(module: ModuleType, asked: str) -> str:
+    own = [each for each in vars(module) if not each.startswith("__")]
+    near = closest(asked, own, most=1)
+    if near:
+        return f" Did you mean {near[0]!r}?"
+    defined = [
+        each for each in own if getattr(vars(module)[each], "__module__", "") == module.__name__
+    ]
+    return f" It defines {', '.join(defined[:5]) or 'nothing'}."
+
+
+def call(
+    function: Callable[..., Any],
+    *args: Any,
+    where: str,
+    document: object = None,
+    **options: Any,
+) -> Any:
+    """What the function returns; its exceptions become one line about `where` and the document."""
+    try:
+        return function(*args, **options)
+    except (Exception, NoJudgement, SystemExit) as error:
+        about = "" if document is None else f"document {document}: "
+        name = getattr(function, "__name__", type(function).__name__)
+        raise UsageError(f"{where}  {about}{name} failed: {told(error)}.") from error
+
+
+def told(error: BaseException, path: Path | None = None) -> str:
+    """`utils.py:12 KeyError: 'answer'`: the last line of task code that was on the way."""
+    if isinstance(error, FieldmarkError | NoJudgement):
+        return " ".join(str(error).split()).rstrip(".")
+    place = _place(error)
+    if place is None and path is not None:
+        place = path.name
+    start = f"{place} " if place else ""
+    if isinstance(error, ModuleNotFoundError):
+        missing = missing_package(error)
+        if missing:
+            return f"{start}{missing}"
+    return f"{start}{one_line(error)}"
+
+
+def one_line(error: BaseException) -> str:
+    """The kind and the text of an error, at most 300 characters of it."""
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    flat = " ".join(text.split()).rstrip(".")
+    flat = flat if len(flat) <= 300 else f"{flat[:297]}..."
+    if isinstance(error, SystemExit):
+        return f"the code ended the program (SystemExit: {flat})"
+    return f"{type(error).__name__}: {flat}" if flat else type(error).__name__
+
+
+def _place(error: BaseException) -> str | None:
+    """`folder/file.py:line` of the innermost frame that is task code."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return _short(Path(error.filename), error.lineno or 1)
+    frames = [
+        _short(Path(frame.f_code.co_filename), line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__", "")).startswith(MARK)
+    ]
+    return frames[-1] if frames else None
+
+
+def _short(path: Path, line: int) -> str:
+    return f"{path.parent.name}/{path.name}:{line}"
+
+
+@contextlib.contextmanager
+def seeded(seed: int, *keys: object) -> Iterator[None]:
+    """Python's and numpy's global random states, set for these keys and put back after.
+
+    Task code draws from them. They belong to the whole process: not for several threads at once.
+    """
+    import numpy as np
+
+    number = draws.number(seed, *keys, "task code")
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    random.seed(number)
+    np.random.seed(number % 2**32)
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)

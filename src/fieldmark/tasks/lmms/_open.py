@@ -1,0 +1,110 @@
+"""How are the tables of a source opened with the `datasets` library?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import DataError
+from fieldmark.tasks.lmms._hub_cache import missing_shards, snapshot
+from fieldmark.tasks.lmms._sources import Source
+
+_HUB_ONLY = ("revision", "token")
+
+
+def load(datasets: Any, source: Source, cache: Path, fetch: bool) -> Mapping[str, Any]:
+    """Split name → table. Prepared tables are kept in `cache`."""
+    if source.kind == "saved":
+        return _splits(datasets, _tried(datasets, source, datasets.load_from_disk, source.path))
+    if source.kind == "hub" and not fetch:
+        return _from_this_machine(datasets, source, cache)
+    return _load(datasets, source, source.path, cache)
+
+
+def _load(datasets: Any, source: Source, path: str, cache: Path) -> Mapping[str, Any]:
+    options = dict(source.options)
+    if source.kind != "hub":
+        options = {key: each for key, each in options.items() if key not in _HUB_ONLY}
+    opened = _tried(
+        datasets, source, datasets.load_dataset, path, source.name, cache_dir=str(cache), **options
+    )
+    return _splits(datasets, opened)
+
+
+def _from_this_machine(datasets: Any, source: Source, cache: Path) -> Mapping[str, Any]:
+    """A dataset of the hub as it was prepared or fetched before, by fieldmark or anybody."""
+    problems = []
+    for attempt in _attempts(datasets, source, cache):
+        try:
+            return _load(datasets, *attempt)
+        except DataError as error:
+            problems.append(error)
+    folder = snapshot(source.path, source.options.get("revision"))
+    if folder is not None and (missing := missing_shards(folder)):
+        raise DataError(
+            f"{source.where}  dataset {source.path!r} is only partly on this machine "
+            f"({missing[0]} is missing): `--fetch` downloads it."
+        )
+    if folder is not None and problems:
+        raise problems[-1]
+    which = f"{source.path!r} ({source.name})" if source.name else repr(source.path)
+    raise DataError(
+        f"{source.where}  dataset {which} is not on this machine: `--fetch` downloads it."
+    )
+
+
+def _attempts(datasets: Any, source: Source, cache: Path) -> Iterator[tuple[Source, str, Path]]:
+    """A revision can only be told from the files that were fetched, not from prepared tables."""
+    if "revision" not in source.options:
+        yield source, source.path, cache
+        yield source, source.path, Path(datasets.config.HF_DATASETS_CACHE)
+    folder = snapshot(source.path, source.options.get("revision"))
+    if folder is not None and not missing_shards(folder):
+        local = Source("folder", str(folder), source.name, source.where, source.options)
+        yield local, str(folder), cache
+
+
+def _tried(datasets: Any, source: Source, function: Any, *args: Any, **options: Any) -> Any:
+    import pyarrow
+
+    known = (
+        OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError,
+        NotImplementedError, pyarrow.ArrowException, datasets.exceptions.DatasetsError,
+    )  # fmt: skip
+    try:
+        return function(*args, **options)
+    except known as error:
+        raise DataError(f"{source.where}  {_told(source, error)}") from error
+
+
+def _told(source: Source, error: BaseException) -> str:
+    """The library wraps what went wrong in an error that says less."""
+    inner = error
+    while inner.__cause__ is not None:
+        inner = inner.__cause__
+    words = " ".join(str(inner).split()).rstrip(".") or type(inner).__name__
+    if len(words) > 240:
+        words = f"{words[:239]}…"
+    what = ", ".join(filter(None, (repr(source.path), source.name)))
+    return f"the documents ({what}) cannot be opened: {words}."
+
+
+def _splits(datasets: Any, opened: Any) -> Mapping[str, Any]:
+    if isinstance(opened, datasets.DatasetDict):
+        return dict(opened)
+    return _OneSplit(str(opened.split or "train"), opened)
+
+
+class _OneSplit(dict[str, Any]):
+    """A saved table without splits stands for whichever one the task names."""
+
+    def __init__(self, name: str, table: Any) -> None:
+        super().__init__({name: table})
+        self.table = table
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> Any:
+        return self.table

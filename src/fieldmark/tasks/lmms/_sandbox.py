@@ -1,0 +1,153 @@
+"""Do the functions that task files name exist, and do their files run?
+
+Asked without running anything in this process: workers import the files with the network closed,
+their talk swallowed, in an empty folder. A file that ends its process, or never ends, costs one
+worker and is told by name; the others go on in a fresh one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fieldmark.errors import UsageError
+from fieldmark.tasks.lmms._marks import Function, Trust
+from fieldmark.tasks.lmms._places import find_file
+
+PER_WORKER = 30
+"""files that are worth a worker of their own, which imports the large libraries again"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One file, and the functions that are looked for in it."""
+
+    path: Path
+    functions: list[Function] = field(default_factory=list)
+
+    def line(self) -> str:
+        names = [[each.text, str(each.file), each.line] for each in self.functions]
+        return json.dumps({"functions": names}) + "\n"
+
+
+def try_imports(
+    functions: Iterable[Function], trust: Trust, timeout_s: float = 60.0
+) -> dict[Function, str]:
+    """Each function and what is wrong with it, "" for nothing; a file may take `timeout_s`."""
+    told: dict[Function, str] = {}
+    jobs: dict[Path, _Job] = {}
+    for function in dict.fromkeys(functions):
+        try:
+            path = find_file(function, trust).resolve()
+        except UsageError as error:
+            told[function] = str(error)
+        else:
+            jobs.setdefault(path, _Job(path)).functions.append(function)
+    n_workers = max(1, min(os.cpu_count() or 1, 4, len(jobs) // PER_WORKER))
+    pending: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+    for job in jobs.values():
+        pending.put(job)
+    if jobs:
+        with ThreadPoolExecutor(n_workers) as pool:
+            lanes = [pool.submit(_lane, pending, trust, timeout_s) for _ in range(n_workers)]
+            for lane in lanes:
+                told |= lane.result()
+    return told
+
+
+def _lane(pending: queue.SimpleQueue[_Job], trust: Trust, timeout_s: float) -> dict[Function, str]:
+    """Jobs one after another in one worker, a fresh one after each that was lost."""
+    told: dict[Function, str] = {}
+    worker: _Worker | None = None
+    try:
+        while True:
+            try:
+                job = pending.get_nowait()
+            except queue.Empty:
+                return told
+            worker = worker or _Worker(trust)
+            answers, lost = worker.ask(job, timeout_s)
+            if lost:
+                worker.close()
+                worker = None
+                answers = [f"{each.place}  {each}: {lost}." for each in job.functions]
+            told |= dict(zip(job.functions, answers, strict=True))
+    finally:
+        if worker is not None:
+            worker.close()
+
+
+class _Worker:
+    """A process that imports files and says how it went, one line each."""
+
+    def __init__(self, trust: Trust) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="fieldmark-import-")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fieldmark.tasks.lmms._worker", *map(str, trust.folders)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self._folder.name,
+            env=_environment(),
+            text=True,
+            encoding="utf-8",
+        )
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def ask(self, job: _Job, timeout_s: float) -> tuple[list[str], str]:
+        """The answers about each function; or why there are none."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(job.line())
+            self._process.stdin.flush()
+            line = self._lines.get(timeout=timeout_s)
+        except queue.Empty:
+            return [], f"importing {job.path.name} took longer than {timeout_s:g} s"
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            code = self._process.wait()
+            return [], f"importing {job.path.name} ended its process (exit code {code})"
+        answers: list[str] = json.loads(line)
+        return answers, ""
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except BrokenPipeError:
+                    continue
+        self._folder.cleanup()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+
+def _environment() -> dict[str, str]:
+    """Offline, one thread, fieldmark importable."""
+    own = str(Path(__file__).resolve().parents[3])
+    paths = [own, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    fixed = {
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(each for each in paths if each),
+    }
+    return {**os.environ, **fixed}

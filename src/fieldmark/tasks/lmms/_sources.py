@@ -1,0 +1,202 @@
+"""Where do a task's documents lie, and what is the `datasets` library told about them?
+
+Paths in a task file are meant from its folder. Nothing remote is read unless the user asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from fieldmark.errors import DataError, UsageError, closest
+from fieldmark.tasks.lmms._hub_cache import cached_file
+from fieldmark.tasks.lmms._marks import Function
+from fieldmark.tasks.lmms._schema import DocumentTask
+
+BUILDERS = {
+    "csv", "json", "parquet", "text", "pandas", "arrow", "imagefolder", "audiofolder",
+    "videofolder", "webdataset", "xml",
+}  # fmt: skip
+"""what reads local files; any other `dataset_path` is a folder or a name on the hub"""
+_ALIASES = {"jsonl": "json", "tsv": "csv"}
+_PICKLES = ("pandas",)
+_GLOB = set("*?[")
+UPSTREAM_ONLY = {
+    "From_YouTube": "videos are not fetched",
+    "builder_script": "scripts of datasets are not run",
+    "cache_dir": "fieldmark keeps its own",
+    "create_link": "nothing is unpacked",
+    "force_download": "what is on this machine is used",
+    "force_unzip": "nothing is unpacked",
+    "local_files_only": "that is the rule here",
+    "max_retries": "the library's own number holds",
+    "num_proc": "one process reads",
+    "streaming": "documents are read by number",
+    "trust_remote_code": "scripts of datasets are not run",
+    "video": "videos are not fetched",
+}
+"""keys of `dataset_kwargs` that are accepted and dropped → why"""
+_SILENT = {"cache_dir", "local_files_only", "max_retries", "num_proc", "trust_remote_code"}
+"""dropped without a note: nothing is lost"""
+
+Kind = Literal["files", "folder", "saved", "hub"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The arguments of `load_dataset`, with every path in place."""
+
+    kind: Kind
+    path: str
+    name: str | None
+    where: str
+    """`file:line` of what names it"""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def find_source(task: DocumentTask, fetch: bool, load: Callable[[Function], Any]) -> Source:
+    """Where the task's documents are; `load` gives the object behind a `!function`."""
+    given = dict(task.dataset_kwargs or {})
+    where = task.place_of("dataset_path")
+    if not task.dataset_path:
+        raise UsageError(f"{task.place_of('task')}  dataset_path is missing: no documents to ask.")
+    is_saved = bool(given.pop("load_from_disk", False))
+    notes = tuple(_notes(task, given))
+    options = {
+        key: load(value) if isinstance(value, Function) else value
+        for key, value in given.items()
+        if key not in UPSTREAM_ONLY
+    }
+    if not isinstance(options.get("token"), str):  # `true` only says that a login may be needed
+        options.pop("token", None)
+    path, kind = _place(task, is_saved)
+    if kind == "files":
+        options = _local_files(task, path, options, fetch)
+    elif "data_files" in options and not fetch:
+        _refuse_remote(task, options["data_files"])
+    return Source(kind, path, task.dataset_name, where, options, notes)
+
+
+def folders_of(task: DocumentTask, key: str) -> list[Path]:
+    """The folders a relative path is meant from: of the file that says it, then of the task's."""
+    origin = task._origin
+    if origin is None:
+        return [Path.cwd()]
+    folders = [each.parent.absolute() for each in (origin.file((key,)), origin.path)]
+    return list(dict.fromkeys([*folders, Path.cwd()]))
+
+
+def _notes(task: DocumentTask, given: Mapping[str, Any]) -> Iterator[str]:
+    for key, why in UPSTREAM_ONLY.items():
+        if given.get(key) and key not in _SILENT:
+            yield f"{task.place_of('dataset_kwargs', key)}  {key} has no effect here: {why}."
+
+
+def _place(task: DocumentTask, is_saved: bool) -> tuple[str, Kind]:
+    path = str(task.dataset_path)
+    if not is_saved and _ALIASES.get(path, path) in BUILDERS:
+        return _ALIASES.get(path, path), "files"
+    if "://" in path:
+        return path, "hub"
+    plain = Path(path).expanduser()
+    for folder in folders_of(task, "dataset_path"):
+        if (folder / plain).is_dir():
+            return str(folder / plain), "saved" if is_saved else "folder"
+    if is_saved or _is_local(path):
+        raise DataError(f"{task.place_of('dataset_path')}  folder {path!r} does not exist.")
+    return path, "hub"
+
+
+def _is_local(path: str) -> bool:
+    """Names on the hub are `name` or `owner/name`."""
+    return path.startswith((".", "/", "~")) or path.count("/") > 1 or "\\" in path
+
+
+def _local_files(
+    task: DocumentTask, builder: str, options: dict[str, Any], fetch: bool
+) -> dict[str, Any]:
+    found = [key for key in ("data_files", "data_dir") if options.get(key)]
+    if not found:
+        raise UsageError(
+            f"{task.place_of('dataset_path')}  dataset_path {builder!r} reads files: name them "
+            "with dataset_kwargs.data_files or data_dir."
+        )
+    look = _Look(task, fetch)
+    made = {**options, **{key: look.all_of(options[key], key) for key in found}}
+    if builder in _PICKLES:
+        _refuse_pickles(task, made.get("data_files"))
+    if str(task.dataset_path) == "tsv":
+        made.setdefault("sep", "\t")
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    task: DocumentTask
+    fetch: bool
+
+    def all_of(self, value: Any, key: str) -> Any:
+        """A path, a list of paths, or a mapping of splits to them."""
+        if isinstance(value, Mapping):
+            return {str(split): self.all_of(each, key) for split, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.all_of(each, key) for each in value]
+        return self.one(str(value), key)
+
+    def one(self, value: str, key: str) -> str:
+        where = self.task.place_of("dataset_kwargs", key)
+        if "://" in value and not value.startswith("file://"):
+            local = cached_file(value)
+            if local is None and not self.fetch:
+                raise _remote(where, value)
+            return str(local or value)
+        plain = Path(value.removeprefix("file://")).expanduser()
+        for folder in folders_of(self.task, "dataset_kwargs"):
+            if _is_there(folder, str(plain), key):
+                return str(folder / plain)
+        raise DataError(f"{where}  {key} {value!r} does not exist.{self._close(plain)}")
+
+    def _close(self, plain: Path) -> str:
+        folder = (folders_of(self.task, "dataset_kwargs")[0] / plain).parent
+        names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+        near = closest(plain.name, names, most=1)
+        return f" Did you mean {near[0]!r}?" if near else f" It was looked for in {folder}."
+
+
+def _is_there(folder: Path, value: str, key: str) -> bool:
+    path = folder / value
+    if key == "data_dir":
+        return path.is_dir()
+    if path.exists() or not _GLOB & set(value):
+        return path.is_file()
+    base = Path(path.anchor)
+    return next(base.glob(str(path.relative_to(base))), None) is not None
+
+
+def _refuse_remote(task: DocumentTask, value: Any) -> None:
+    every = value.values() if isinstance(value, Mapping) else value
+    for each in [every] if isinstance(every, str) else every:
+        if isinstance(each, (list, tuple)):
+            _refuse_remote(task, each)
+        elif "://" in str(each):
+            raise _remote(task.place_of("dataset_kwargs", "data_files"), str(each))
+
+
+def _remote(where: str, address: str) -> DataError:
+    return DataError(f"{where}  {address!r} is not on this machine: `--fetch` downloads it.")
+
+
+def _refuse_pickles(task: DocumentTask, files: Any) -> None:
+    """A pickled table can run code when it is opened: it needs the same trust as code."""
+    every = files.values() if isinstance(files, Mapping) else [files]
+    for each in every:
+        for file in each if isinstance(each, list) else [each]:
+            if file is None or "://" in file or not task.trust.allows(Path(file)):
+                where = task.place_of("dataset_kwargs", "data_files")
+                raise UsageError(
+                    f"{where}  {file!r} is a pickle, which can run code, and lies outside the "
+                    f"folders whose code may run ({task.trust.words()})."
+                )

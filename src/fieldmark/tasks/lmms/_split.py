@@ -1,0 +1,152 @@
+"""What does one row of a dataset hold, and which pictures come with it?
+
+A row without its media is read without them: no picture is decoded, nor read from disk. With them,
+pictures are Pillow images as the `datasets` library gives them, but their pixels are decoded when
+somebody looks at them, and until then their bytes are as they were.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import DataError
+from fieldmark.tasks.lmms._decode import DAMAGE, LISTS, decoded, words_of
+
+_MEDIA = ("Image", "Audio")
+
+
+class Split:
+    """The documents of one split, by number. `data` is a `datasets.Dataset`."""
+
+    def __init__(self, data: Any, name: str, where: str = "") -> None:
+        self.name, self.where = name, where
+        self._data = data
+        self._is_custom = data.format["type"] == "custom"
+        """a task may have hung a function of its own on the rows: only the library can call it"""
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """All of them, media too."""
+        return tuple(self._data.column_names)
+
+    @cached_property
+    def media_columns(self) -> tuple[str, ...]:
+        """Columns of pictures, of lists of pictures, and of sounds."""
+        return tuple(name for name, each in self._data.features.items() if _is_media(each))
+
+    def document(self, index: int, media: bool = False) -> dict[str, Any]:
+        """A row as plain values, made anew at each call.
+
+        Without `media` its media columns are absent; pictures deeper in a row stay encoded.
+        """
+        if self._is_custom:
+            return self._library_row(index, media)
+        if not media:
+            row: dict[str, Any] = self._plain_features.decode_example(self._row(self._plain, index))
+            return row
+        raw = self._row(self._all, index)
+        return {name: self._decoded(index, name, raw[name]) for name in self.columns}
+
+    def digest(self, indices: Iterable[int]) -> str:
+        """Stands for the content of these rows, bytes of media included, in this order."""
+        hasher = hashlib.blake2b(digest_size=16)
+        for index in indices:
+            _feed(hasher, self._row(self._all, index))
+        return hasher.hexdigest()
+
+    @cached_property
+    def _all(self) -> Any:
+        return self._data.with_format("arrow")
+
+    @cached_property
+    def _plain(self) -> Any:
+        keep = [name for name in self.columns if name not in self.media_columns]
+        return self._data.select_columns(keep).with_format("arrow")
+
+    @cached_property
+    def _plain_features(self) -> Any:
+        features = self._plain.features
+        return type(features)({name: _encoded(each) for name, each in features.items()})
+
+    def _row(self, data: Any, index: int) -> dict[str, Any]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"document {index} of {len(self)} in split {self.name!r}")
+        if not data.column_names:
+            return {}
+        row: dict[str, Any] = data[index].to_pylist()[0]
+        return row
+
+    def _decoded(self, index: int, name: str, value: Any) -> Any:
+        try:
+            return decoded(self._data.features[name], value)
+        except DAMAGE as error:
+            raise self._damage(index, name, error) from error
+
+    def _library_row(self, index: int, media: bool) -> dict[str, Any]:
+        row = dict(self._data[index])
+        return row if media else {k: v for k, v in row.items() if k not in self.media_columns}
+
+    def _damage(self, index: int, name: str, error: BaseException) -> DataError:
+        start = f"{self.where}  " if self.where else ""
+        return DataError(
+            f"{start}document {index} of split {self.name!r}: column {name!r} "
+            f"cannot be read: {words_of(error)}."
+        )
+
+
+def _is_media(feature: Any) -> bool:
+    kind = type(feature).__name__
+    if isinstance(feature, list) and len(feature) == 1:
+        return type(feature[0]).__name__ == "Image"
+    if kind in LISTS:
+        return type(feature.feature).__name__ == "Image"
+    return kind in _MEDIA
+
+
+def _encoded(feature: Any) -> Any:
+    """The same kind of column, whose pictures, sounds and videos are not decoded."""
+    if isinstance(feature, Mapping):
+        return {name: _encoded(each) for name, each in feature.items()}
+    if isinstance(feature, list):
+        return [_encoded(each) for each in feature]
+    if type(feature).__name__ in LISTS:
+        return dataclasses.replace(feature, feature=_encoded(feature.feature))
+    if getattr(feature, "decode", False) is True:
+        return dataclasses.replace(feature, decode=False)
+    return feature
+
+
+def _feed(hasher: hashlib.blake2b, value: Any) -> None:
+    """Every value with its kind and length, so that no two rows look alike; keys in order."""
+    if isinstance(value, Mapping):
+        if set(value) == {"bytes", "path"}:
+            return _feed(hasher, _media_bytes(value))
+        hasher.update(f"m{len(value)}:".encode())
+        for key in sorted(value, key=str):
+            _feed(hasher, str(key))
+            _feed(hasher, value[key])
+    elif isinstance(value, (list, tuple)):
+        hasher.update(f"l{len(value)}:".encode())
+        for each in value:
+            _feed(hasher, each)
+    else:
+        is_bytes = isinstance(value, (bytes, bytearray))
+        data = bytes(value) if is_bytes else str(value).encode("utf-8", "surrogatepass")
+        hasher.update(f"{type(value).__name__}{len(data)}:".encode() + data)
+    return None
+
+
+def _media_bytes(value: Mapping[str, Any]) -> Any:
+    """What a picture's file holds; where it lies does not count."""
+    if value["bytes"] is not None or value["path"] is None:
+        return value["bytes"]
+    path = Path(value["path"])
+    return path.read_bytes() if path.is_file() else str(value["path"])

@@ -1,0 +1,1 @@
+"""`lmms_eval.api`, as far as task code uses it."""

@@ -1,0 +1,1 @@
+"""`lmms_eval.loggers`, as far as task code uses it."""

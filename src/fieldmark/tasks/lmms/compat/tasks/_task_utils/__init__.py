@@ -1,0 +1,1 @@
+"""`lmms_eval.tasks._task_utils`."""

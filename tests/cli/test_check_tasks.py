@@ -1,0 +1,250 @@
+"""Does `fieldmark check` tell people and programs what they need to know of task files?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from fieldmark.cli import main
+
+TEMPLATE = """\
+dataset_path: json
+dataset_kwargs: {data_files: rows.jsonl}
+test_split: train
+doc_to_text: "{{ question }} {{ hint }}"
+doc_to_target: answer
+full_docs: true
+"""
+OWN = """\
+task: finches
+title: "Which finch?"
+dataset: folder
+metric: accuracy
+probe: {classifier: simpleshot}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two tasks from one template, a group of them, a task in fieldmark's form, another file."""
+    made = tmp_path / "tasks"
+    made.mkdir()
+    rows = [{"question": f"Bird {i}?", "hint": "Look.", "answer": f"wren {i}"} for i in range(5)]
+    (made / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (made / "_template").write_text(TEMPLATE)
+    for name in ("wrens", "owls"):
+        (made / f"{name}.yaml").write_text(f"include: _template\ntask: {name}\n")
+    (made / "birds.yaml").write_text("group: birds\ntask: [wrens, owls]\n")
+    (made / "finches.yaml").write_text(OWN)
+    (made / "compose.yaml").write_text("services: {web: {image: nginx}}\n")
+    return made
+
+
+def check(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    code = main(["check", *map(str, words)])
+    told = capsys.readouterr()
+    assert "Traceback" not in told.out + told.err
+    return code, told.out, told.err
+
+
+def as_json(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, Any]:
+    code, out, _ = check(capsys, *words, "--json")
+    return code, json.loads(out)
+
+
+def test_what_stands_in_a_template_is_told_once_at_its_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = check(capsys, folder)
+    assert code == 0
+    assert out.splitlines() == [
+        f"note  {folder}/_template:6  full_docs is read by nothing. (2 files)"
+    ]
+    assert "2 tasks, 1 group, 1 task in fieldmark's form, 1 other YAML file: " in err
+    assert "0 errors, 0 warnings, 1 note" in err
+    assert "The code of 2 of 2 tasks imports here." in err
+
+
+def test_a_sound_file_is_fine(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "finches.yaml"
+    assert check(capsys, path) == (0, "", f"{path}  is fine.\n")
+
+
+def test_a_group_alone_finds_its_members_beside_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "birds.yaml"
+    assert check(capsys, path) == (0, "", f"{path}  is fine.\n")
+    path.write_text("group: birds\ntask: [wrens, owlz]\n")
+    code, out, _ = check(capsys, path)
+    assert code == 2
+    assert "'owlz' is not known. Did you mean 'owls'?" in out
+
+
+def test_json_counts_by_level_by_kind_and_by_file(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "wrens.yaml").write_text(
+        "include: _template\ntask: wrens\nmetric_list: [{metric: exact_mach}]\nrepeats: none\n"
+    )
+    code, told = as_json(capsys, folder)
+    assert code == 2
+    assert told["ok"] is False
+    assert told["levels"] == {"error": 1, "warning": 0, "note": 1}
+    assert told["kinds"] == {"key": {"error": 1}, "no effect": {"note": 1}}
+    first = told["problems"][0]
+    assert (first["level"], first["kind"], first["line"]) == ("error", "key", 4)
+    assert first["file"] == str(folder / "wrens.yaml")
+    by_name = {each["name"]: each for each in told["files"] if each["name"]}
+    assert by_name["wrens"]["problems"] == [0]
+    assert (by_name["wrens"]["ok"], by_name["wrens"]["imports"]) == (False, None)
+    assert (by_name["owls"]["ok"], by_name["owls"]["imports"]) == (True, True)
+    assert {name: each["form"] for name, each in by_name.items()} == {
+        "birds": "group", "finches": "own", "owls": "task", "wrens": "task"
+    }  # fmt: skip
+
+
+def test_without_code_nothing_is_imported(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mark = tmp_path / "ran"
+    (folder / "utils.py").write_text(
+        f"open({str(mark)!r}, 'w').close()\ndef text(doc): return ''\n"
+    )
+    (folder / "owls.yaml").write_text(
+        "include: _template\ntask: owls\ndoc_to_text: !function utils.text\n"
+    )
+    code, told = as_json(capsys, folder, "--no-code")
+    assert code == 0
+    assert not mark.exists()
+    assert {each["imports"] for each in told["files"]} == {None}
+    check(capsys, folder)
+    assert mark.exists()
+
+
+def test_several_paths_of_several_kinds(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text('models = ["classical/colour"]\ntasks = ["world-species"]\n')
+    photos = tmp_path / "photos"
+    for label in ("finch", "wren"):
+        (photos / label).mkdir(parents=True)
+        for i in range(4):
+            Image.new("RGB", (8, 8), (i, 9, 9)).save(photos / label / f"{i}.png")
+    code, told = as_json(capsys, folder / "finches.yaml", grid, photos)
+    assert told["paths"] == [str(folder / "finches.yaml"), str(grid), str(photos)]
+    assert {each["level"] for each in told["problems"]} <= {"note", "warning"}
+    assert code == 0
+    grid.write_text('models = ["classical/colour"]\ntaskz = ["world-species"]\n')
+    code, told = as_json(capsys, folder / "finches.yaml", grid, photos)
+    assert code == 2
+    assert any("'taskz' is not known" in each["text"] for each in told["problems"])
+
+
+def test_code_of_another_folder_needs_its_name(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (folder / "_template").rename(shared / "_template")
+    for name in ("wrens", "owls"):
+        (folder / f"{name}.yaml").write_text(f"include: ../shared/_template\ntask: {name}\n")
+    (folder / "birds.yaml").unlink()
+    code, out, _ = check(capsys, folder)
+    assert code == 2
+    assert out.count("lies outside the folders that were named") == 2
+    code, _, _ = check(capsys, folder, "--include-path", shared)
+    assert code == 0
+
+
+def test_nothing_and_nonsense(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    assert check(capsys)[0] == 2
+    code, _, err = check(capsys, folder, "--data", "--n-documents", "0")
+    assert (code, err) == (2, "fieldmark: --n-documents 0: expected 1 or more.\n")
+    assert check(capsys, folder, "--code-s", "0")[0] == 2
+
+
+datasets = pytest.mark.usefixtures("_datasets")
+
+
+@pytest.fixture
+def _datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("datasets")
+    monkeypatch.setenv("FIELDMARK_CACHE", str(tmp_path / "cache"))
+
+
+@datasets
+def test_data_shows_what_documents_become(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = check(capsys, folder / "owls.yaml", "--data", "--n-documents", "2")
+    assert code == 0
+    assert out.splitlines()[:7] == [
+        "task owls  split train, 5 documents",
+        "  document 0",
+        "    text    Bird 0? Look.",
+        "    target  'wren 0'",
+        "  document 1",
+        "    text    Bird 1? Look.",
+        "    target  'wren 1'",
+    ]
+    _, told = as_json(capsys, folder / "owls.yaml", "--data", "--n-documents", "1")
+    assert told["documents"][0]["documents"] == [
+        {
+            "row": 0,
+            "text": "Bird 0? Look.",
+            "target": "wren 0",
+            "choices": None,
+            "visuals": [],
+        }
+    ]
+
+
+@datasets
+def test_data_names_the_column_that_is_not_there(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "owls.yaml").write_text(
+        'include: _template\ntask: owls\ndoc_to_text: "{{ qestion }}"\n'
+    )
+    assert check(capsys, folder / "owls.yaml")[0] == 0
+    code, out, _ = check(capsys, folder / "owls.yaml", "--data")
+    assert code == 3
+    line = out.splitlines()[0]
+    assert line.startswith(f"error  {folder}/owls.yaml:3  document 0: doc_to_text ")
+    assert line.endswith("Did you mean 'question'?")
+
+
+@datasets
+def test_data_renders_choices_and_pictures(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("RGB", (12, 8)).save(folder / "a.png")
+    (folder / "utils.py").write_text(
+        "from PIL import Image\nfrom pathlib import Path\n"
+        "def pictures(doc):\n    return [Image.open(Path(__file__).parent / 'a.png')]\n"
+    )
+    (folder / "owls.yaml").write_text(
+        "include: _template\ntask: owls\noutput_type: multiple_choice\n"
+        "doc_to_choice: [owl, wren]\ndoc_to_visual: !function utils.pictures\n"
+        "metric_list: [{metric: acc}]\n"
+    )
+    code, out, _ = check(capsys, folder / "owls.yaml", "--data", "--n-documents", "1")
+    assert code == 0
+    assert "    choices owl | wren" in out
+    assert "    visual  12×8" in out
+
+
+@datasets
+def test_data_that_is_not_here_is_not_fetched(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "owls.yaml").write_text(
+        "include: _template\ntask: owls\ndataset_path: nobody/nowhere\ndataset_kwargs: {}\n"
+    )
+    code, out, _ = check(capsys, folder / "owls.yaml", "--data")
+    assert code == 3
+    assert "owls.yaml:3  dataset 'nobody/nowhere' is not on this machine: `--fetch`" in out

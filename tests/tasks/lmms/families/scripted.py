@@ -1,0 +1,73 @@
+"""A server that answers a family's prompts as the family says, and notes whatever else it gets."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from tasks.lmms.families.kit import Family
+
+Key = tuple[str, tuple[str, ...]]
+"""all text of a request, and its pictures by their pixels"""
+
+
+def pixels_of(shown: Any) -> str:
+    opened = Image.open(shown) if isinstance(shown, (str, Path, io.BytesIO)) else shown
+    plain = opened.convert("RGB")
+    return hashlib.sha256(repr(plain.size).encode() + np.asarray(plain).tobytes()).hexdigest()
+
+
+def key_of(body: Mapping[str, Any]) -> Key:
+    """What a request says and shows, in order."""
+    texts: list[str] = []
+    pictures: list[str] = []
+    for message in body["messages"]:
+        content = message["content"]
+        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            if part["type"] == "text":
+                texts.append(part["text"])
+            else:
+                data = part["image_url"]["url"].partition(",")[2]
+                pictures.append(pixels_of(io.BytesIO(base64.b64decode(data))))
+    return "".join(texts), tuple(pictures)
+
+
+class Script:
+    """Knows the prompts by hand; what it does not know is answered with "?" and kept."""
+
+    def __init__(self, family: Family, key: str = "") -> None:
+        self._family = family
+        self._answers: dict[Key, Any] = {}
+        for number in range(len(family.documents)):
+            shown = tuple(map(pixels_of, family.expected_visuals(number)))
+            self._answers[family.expected_sent(number, key), shown] = family.answers[number]
+        self.n_prompts = len(self._answers)
+        self.bodies: list[Mapping[str, Any]] = []
+        self.strange: list[Key] = []
+        self._times: dict[Key, int] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, _: str, body: Mapping[str, Any]) -> str:
+        asked = key_of(body)
+        with self._lock:
+            self.bodies.append(body)
+            if asked not in self._answers:
+                self.strange.append(asked)
+                return "?"
+            turn = self._times.setdefault(asked, 0)
+            self._times[asked] += 1
+        answer = self._answers[asked]
+        return answer if isinstance(answer, str) else self._repeat(body, answer, turn)
+
+    def _repeat(self, body: Mapping[str, Any], answers: Any, turn: int) -> str:
+        """Repeats differ in their seed and may come in any order."""
+        seed = body.get("seed")
+        return str(answers[turn if seed is None else int(seed) % len(answers)])
