@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from fieldmark.errors import UsageError
 from fieldmark.locate import Located, read_yaml
+from fieldmark.locate._nodes import _PlainLoader, _single_node, compose
 from fieldmark.locate._scalars import plain_value
-from fieldmark.locate._yaml import _compose, _PlainLoader, _single_node
 
 
 @pytest.fixture
@@ -129,30 +129,42 @@ def test_anchors_and_merges_work_and_own_keys_win(file: Path) -> None:
         assert [located.line(("c", key)) for key in "xyz"] == [1, 1, 5]
 
 
+INVALID = [
+    ("a: 1\nb: {x: 1, x: 2}\n", 2, "duplicate key 'x': it stands twice, keep one"),
+    ("a: &a\n  - *a\n", 1, "an anchor holds itself"),
+    ("a: &a {b: *a}\n", 1, "an anchor holds itself"),
+    ("a: *x\n", 1, "found undefined alias 'x'"),
+    ("a: &x 1\nb: &x 2\n", 2, "an anchor of this name stands above: rename one"),
+    ("a: 1\n<<: 5\n", 2, "`<<` needs a mapping, or a list of them"),
+    ("? [a]\n: 1\n", 1, "a key is a list or mapping: text is expected"),
+    ("a: 'x\nb: 1\n", 1, "a quote is opened here and not closed"),
+    (f"b: {'x' * 2000}\na: @x\n", 2, "'@' cannot begin a value: quote the text"),
+    ("a: @x\n", 1, "'@' cannot begin a value: quote the text"),
+    ("a:\n\tb: 1\n", 2, "a tab: spaces are expected"),
+    ("a: " + "9" * 5000, 1, f"'{'9' * 40}'…: too many digits"),
+    ("a: 1\n---\nb: 2\n", 2, "a second document begins here: one `---` part is expected"),
+]
+TAGS = [
+    "!function x.y",
+    "!!python/object/apply:os.system [x]",
+    "!!python/name:os.system",
+    "!!set {x}",
+]
+DEEP = [
+    ("a: " + "[" * 200_000, 1),
+    ("a: " + "[" * 101 + "]" * 101, 1),
+    ("- " * 50_000 + "x", 1),
+    ("\n".join(" " * i + "a:" for i in range(2000)), 101),
+]
+NEEDED = "a mapping of `key: value` lines is needed."
 FAULTS = [
-    ("a: 1\nb: {x: 1, x: 2}\n", ":2  is not valid YAML: duplicate key 'x': it stands twice, keep one."),
-    ("a: !function x.y\n", ":1  is not valid YAML: the tag '!function' is not allowed: plain values are expected."),
-    ("a: !!python/object/apply:os.system [x]\n", ":1  is not valid YAML: the tag '!!python/object/apply:os.system' is not allowed: plain values are expected."),
-    ("a: !!python/name:os.system\n", ":1  is not valid YAML: the tag '!!python/name:os.system' is not allowed: plain values are expected."),
-    ("a: !!set {x}\n", ":1  is not valid YAML: the tag '!!set' is not allowed: plain values are expected."),
-    ("a: &a\n  - *a\n", ":1  is not valid YAML: an anchor holds itself."),
-    ("a: &a {b: *a}\n", ":1  is not valid YAML: an anchor holds itself."),
-    ("a: *x\n", ":1  is not valid YAML: found undefined alias 'x'."),
-    ("a: &x 1\nb: &x 2\n", ":2  is not valid YAML: an anchor of this name stands above: rename one."),
-    ("a: 1\n<<: 5\n", ":2  is not valid YAML: `<<` needs a mapping, or a list of them."),
-    ("? [a]\n: 1\n", ":1  is not valid YAML: a key is a list or mapping: text is expected."),
-    ("a: 'x\nb: 1\n", ":1  is not valid YAML: a quote is opened here and not closed."),
-    ("a: @x\n", ":1  is not valid YAML: '@' cannot begin a value: quote the text."),
-    ("a:\n\tb: 1\n", ":2  is not valid YAML: a tab: spaces are expected."),
+    *((text, f":{line}  is not valid YAML: {words}.") for text, line, words in INVALID),
+    *((f"a: {tag}", f":1  is not valid YAML: the tag '{tag.split()[0]}' is not allowed:"
+       " plain values are expected.") for tag in TAGS),
+    *((text, f":{line}  is nested more than 100 deep: write it flatter.") for text, line in DEEP),
     ("a: 1\nb: \x00\n", ":2  holds the unprintable character #x0000: plain text is expected."),
-    ("a: " + "9" * 5000, ":1  is not valid YAML: '" + "9" * 40 + "'…: too many digits."),
-    ("a: 1\n---\nb: 2\n", ":2  is not valid YAML: a second document begins here: one `---` part is expected."),
-    ("a: " + "[" * 200_000, ":1  is nested more than 100 deep: write it flatter."),
-    ("a: " + "[" * 101 + "]" * 101, ":1  is nested more than 100 deep: write it flatter."),
-    ("- " * 50_000 + "x", ":1  is nested more than 100 deep: write it flatter."),
-    ("\n".join(" " * i + "a:" for i in range(2000)), ":101  is nested more than 100 deep: write it flatter."),
-    ("---\n...\n", ":1  is empty: a mapping of `key: value` lines is needed."),
-    ("just words\n", ":1  holds a single value: a mapping of `key: value` lines is needed."),
+    ("---\n...\n", f":1  is empty: {NEEDED}"),
+    ("just words\n", f":1  holds a single value: {NEEDED}"),
 ]  # fmt: skip
 
 
@@ -237,7 +249,7 @@ def test_both_parsers_make_the_same_nodes(text: str) -> None:
             value = [shape(each) for each in node.value]
         return node.tag, value, node.start_mark.line
 
-    fast, plain = _compose(text), _single_node(_PlainLoader(text))
+    fast, plain = compose(Path(), text), _single_node(_PlainLoader(text))
     assert fast is not None and plain is not None
     assert shape(fast) == shape(plain)
 

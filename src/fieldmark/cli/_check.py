@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from fieldmark.protocols._checks import (
     check_files,
     problems_of,
     render_documents,
+    told_once,
 )
 from fieldmark.tasks.lmms import Trust
 from fieldmark.tasks.lmms._index import yaml_files
@@ -43,37 +44,43 @@ class Found:
 def check_paths(args: Args) -> Found:
     start = time.monotonic()
     tasks = [path for path in args.path if not args.dataset and _holds_tasks(path)]
-    others = [path for path in args.path if path not in tasks]
-    checked, rendered = _check_tasks(args, tasks) if tasks else (None, ())
-    found = [*(checked.problems if checked else ())]
-    code = 2 if any(each.level == "error" for each in found) else 0
-    for each in rendered:
-        found += each.problems
-    if not code and any(each.level == "error" for one in rendered for each in one.problems):
-        code = 3
-    for path in others:
-        problems, own_code = _check_other(args, path)
-        found += problems
-        code = min(filter(None, (code, own_code)), default=0)
-    return Found(tuple(found), code, checked, tuple(rendered), time.monotonic() - start)
+    checked = _check_tasks(args, tasks) if tasks else None
+    problems = list(checked.problems) if checked else []
+    codes = [2] if _has_errors(problems) else []
+    rendered = list(_render(args, checked)) if checked and args.data else []
+    of_data = [each for one in rendered for each in one.problems]
+    codes += [3] if _has_errors(of_data) else []
+    for path in args.path:
+        if path not in tasks:
+            found, code = _check_other(args, path)
+            of_data += found
+            codes += [code] if code else []
+    every = tuple(told_once([*problems, *of_data]))
+    return Found(every, min(codes, default=0), checked, tuple(rendered), time.monotonic() - start)
 
 
-def _check_tasks(args: Args, paths: Sequence[Path]) -> tuple[Checked, list[Rendered]]:
-    from fieldmark.settings import load_settings
+def _has_errors(problems: Iterable[Problem]) -> bool:
+    return any(each.level == "error" for each in problems)
 
+
+def _check_tasks(args: Args, paths: Sequence[Path]) -> Checked:
     folders = [path if path.is_dir() else path.parent for path in paths]
     trust = Trust.of(*folders, *args.include_path)
     files = list(dict.fromkeys(_files(paths)))
     code_s = 0.0 if args.no_code else args.code_s
-    checked = check_files(files, trust, code_s, others=set(files) - set(paths))
-    if not args.data:
-        return checked, []
-    cache = load_settings().cache
-    tasks = [each.task for each in checked.files if each.task is not None]
-    rendered = []
-    for task in tasks:
-        rendered.append(render_documents(task, args.n_documents, cache, args.fetch))
-    return checked, rendered
+    return check_files(files, trust, code_s, others=set(files) - set(paths))
+
+
+def _render(args: Args, checked: Checked) -> Iterator[Rendered]:
+    from fieldmark.settings import load_settings
+
+    settings = load_settings()
+    fetch = args.fetch or settings.fetch
+    for file in checked.files:
+        if file.task is not None:
+            found = render_documents(file.task, args.n_documents, settings.cache, fetch)
+            told = tuple(each.found_in(file.path) for each in found.problems)
+            yield replace(found, problems=told)
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +120,7 @@ def as_json(args: Args, found: Found) -> dict[str, Any]:
         "levels": {level: levels[level] for level in ("error", "warning", "note")},
         "kinds": {kind: dict(counts) for kind, counts in sorted(kinds.items())},
         "problems": [_problem_json(each) for each in found.problems],
-        "files": [] if checked is None else _files_json(checked),
+        "files": [] if checked is None else _files_json(checked, found.problems),
         "documents": [_rendered_json(each) for each in found.rendered],
     }
 
@@ -136,9 +136,10 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _files_json(checked: Checked) -> list[dict[str, Any]]:
+def _files_json(checked: Checked, problems: Sequence[Problem]) -> list[dict[str, Any]]:
+    """`problems` of a file are places in the list of all."""
     by_file: dict[Path, list[int]] = {}
-    for number, problem in enumerate(checked.problems):
+    for number, problem in enumerate(problems):
         for path in problem.files:
             by_file.setdefault(path, []).append(number)
     return [
@@ -146,7 +147,7 @@ def _files_json(checked: Checked) -> list[dict[str, Any]]:
             "file": str(each.path),
             "form": each.kind,
             "name": each.name,
-            "ok": all(checked.problems[n].level != "error" for n in by_file.get(each.path, ())),
+            "ok": all(problems[n].level != "error" for n in by_file.get(each.path, ())),
             "imports": checked.imports(each),
             "problems": by_file.get(each.path, []),
         }

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.errors import FieldmarkError
+from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments._grid import Axes, make_jobs
 from fieldmark.experiments.execute import How, execute
 from fieldmark.experiments.plan import make_plan
@@ -47,7 +47,12 @@ def evaluate(
     name = model if isinstance(model, str) else _register(model)
     single: dict[str, Any] = {key: (value,) for key, value in axes.items()}
     settings = settings or load_settings()
-    plan = make_plan(make_jobs([(name, "", "")], [(task, "")], Axes(**single)), settings)
+    jobs = make_jobs(
+        [(name, "", "")], [(task, "")], Axes(**single), include_path=settings.include_path
+    )
+    if len(jobs) != 1:
+        raise UsageError(f"task {task!r} means {len(jobs)} tasks: expected one.")
+    plan = make_plan(jobs, settings)
     (planned,) = plan.jobs
     if planned.prepared is None:
         raise planned.error or FieldmarkError(f"{planned.job.title}: {planned.why}.")

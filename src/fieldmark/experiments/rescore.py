@@ -2,8 +2,8 @@
 
 Everything a score needs stands in the store: answers, parts and their groups, the rule that makes
 one number of parts, and what each class is. What chat models said is read again first, by the
-parser of today. Neither the data nor the model is touched. Documents were valued by their task's own
-code, which is not run again: their scores stay.
+parser of today. Neither the data nor the model is touched. Documents were valued by code of their
+tasks, which is not run again: their scores stay.
 """
 
 from __future__ import annotations

@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 import yaml
 
+from fieldmark.locate._nodes import STANDARD
+
 Dialect = Literal["1.1", "1.2"]
 
-STANDARD = "tag:yaml.org,2002:"
 _WORDS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),

@@ -1,38 +1,23 @@
-"""What does a YAML file hold, and on which lines?
+"""What does a YAML file hold?
 
-The file is parsed once (by libyaml where PyYAML has it) into nodes, which know their places; values
-and lines are made from them. Everything that makes a file dangerous or ambiguous is refused with
-one line: keys that stand twice, tags nobody expects, second documents, anchors that multiply.
+The file is parsed once into nodes, which know their places; values and lines are made from them.
 """
 
 from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from fieldmark.errors import UsageError, at
-from fieldmark.locate._lines import Key
+from fieldmark.locate._nodes import compose
 from fieldmark.locate._read import Located, read_text
-from fieldmark.locate._scalars import STANDARD, Dialect, plain_value, tagged_value
-
-Tags = Mapping[str, Callable[[str, Path, int], Any]]
-"""a tag that is allowed → what makes its value from the text, the file and the line"""
+from fieldmark.locate._scalars import Dialect
+from fieldmark.locate._values import Builder, Tags
 
 _MOST_BYTES = 5_000_000
-_MOST_VALUES = 200_000
-"""values of a file with its anchors written out; a hundred times the largest task file known"""
-_DEEPEST = 100
-_SAFE_DEPTH = 2_000
-"""libyaml's nodes are made by a function that calls itself: far deeper than this it crashes"""
-_MOST_RETOLD = 500_000
-"""bytes of a broken file that are parsed again, slowly, for the words of the fault"""
-_PLAIN = "?"
-"""the tag of words without quotes: what they mean is decided by the dialect, later"""
 _WORDS = (
     (r"found character '\\t'", "a tab: spaces are expected"),
     (r"found another document", "a second document begins here: one `---` part is expected"),
@@ -49,8 +34,7 @@ def read_yaml(path: Path, dialect: Dialect = "1.2", tags: Tags | None = None) ->
     """Plain data; a tag such as `!function` is refused unless `tags` says what it means."""
     text = _read(path)
     try:
-        _check_depth(path, text)
-        node = _compose(text)
+        node = compose(path, text)
     except yaml.MarkedYAMLError as error:
         raise UsageError(_syntax_problem(path, text, error)) from error
     except yaml.reader.ReaderError as error:
@@ -58,7 +42,7 @@ def read_yaml(path: Path, dialect: Dialect = "1.2", tags: Tags | None = None) ->
         code = f"#x{ord(text[error.position]):04x}" if error.position < len(text) else ""
         told = f"holds the unprintable character {code}: plain text is expected."
         raise UsageError(at(path, line, told)) from error
-    builder = _Builder(path, dialect, tags or {})
+    builder = Builder(path, dialect, tags or {})
     data = builder.value(node, ()) if node is not None else None
     if not isinstance(data, dict):
         holds = "a list" if isinstance(data, list) else "a single value"
@@ -78,192 +62,6 @@ def _read(path: Path) -> str:
     if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)):
         raise UsageError(f"{path}  is a device or a pipe; a file is needed.")
     return read_text(path)
-
-
-class _Resolver:
-    """Leaves the meaning of plain words open."""
-
-    def resolve(self, kind: type[yaml.Node], _value: object, implicit: Any) -> str:
-        if kind is yaml.ScalarNode:
-            return _PLAIN if implicit[0] else f"{STANDARD}str"
-        return f"{STANDARD}{'map' if kind is yaml.MappingNode else 'seq'}"
-
-    def descend_resolver(self, _node: object, _index: object) -> None:
-        return
-
-    def ascend_resolver(self) -> None:
-        return
-
-
-class _PlainLoader(_Resolver, yaml.SafeLoader):
-    pass
-
-
-_Loader: type[Any] = _PlainLoader
-if yaml.__with_libyaml__:
-
-    class _FastLoader(_Resolver, yaml.CSafeLoader):
-        pass
-
-    _Loader = _FastLoader
-
-
-def _compose(text: str) -> yaml.Node | None:
-    """libyaml's words for a fault are poorer than PyYAML's: the latter are fetched."""
-    try:
-        return _single_node(_Loader(text))
-    except yaml.YAMLError:
-        if len(text) <= _MOST_RETOLD:
-            _single_node(_PlainLoader(text))
-        raise
-
-
-def _single_node(loader: Any) -> yaml.Node | None:
-    node: yaml.Node | None = loader.get_single_node()
-    return node
-
-
-def _check_depth(path: Path, text: str) -> None:
-    """Only a file with many brackets or a very long line can be deep: others are not looked at."""
-    deepest = text.count("[") + text.count("{") + 2 * max(map(len, text.splitlines()), default=0)
-    if deepest <= _SAFE_DEPTH:
-        return
-    depth, loader = 0, _Loader(text)
-    while loader.check_event():
-        event = loader.get_event()
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise UsageError(at(path, event.start_mark.line + 1, _TOO_DEEP))
-
-
-_TOO_DEEP = f"is nested more than {_DEEPEST} deep: write it flatter."
-
-
-class _Builder:
-    """Makes values from nodes and notes the line of every key and entry."""
-
-    def __init__(self, path: Path, dialect: Dialect, tags: Tags) -> None:
-        self.lines: dict[Key, int] = {}
-        self.notes: list[str] = []
-        self._path, self._dialect, self._tags = path, dialect, tags
-        self._open: set[int] = set()
-        self._pairs: dict[int, list[tuple[Any, yaml.Node, yaml.Node]]] = {}
-        self._n_values = 0
-
-    def value(self, node: yaml.Node, key: Key) -> Any:
-        self._n_values += 1
-        if self._n_values > _MOST_VALUES:
-            raise self._fault(node, f"holds more than {_MOST_VALUES:,} values (anchors count)")
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
-        if id(node) in self._open:
-            raise self._fault(node, "an anchor holds itself")
-        if len(key) > _DEEPEST:
-            raise UsageError(at(self._path, node.start_mark.line + 1, _TOO_DEEP))
-        self._open.add(id(node))
-        made = self._mapping(node, key) if self._is_mapping(node) else self._list(node, key)
-        self._open.discard(id(node))
-        return made
-
-    def _is_mapping(self, node: yaml.Node) -> bool:
-        kind = "map" if isinstance(node, yaml.MappingNode) else "seq"
-        if node.tag not in (STANDARD + kind, "!"):
-            raise self._wrong_tag(node)
-        return kind == "map"
-
-    def _mapping(self, node: yaml.Node, key: Key) -> dict[Any, Any]:
-        made = {}
-        for name, name_node, value in self._pairs_of(node):
-            inner = (*key, name)
-            self.lines[inner] = name_node.start_mark.line + 1
-            made[name] = self.value(value, inner)
-        return made
-
-    def _list(self, node: yaml.Node, key: Key) -> list[Any]:
-        made = []
-        for index, value in enumerate(node.value):
-            inner = (*key, index)
-            self.lines[inner] = value.start_mark.line + 1
-            made.append(self.value(value, inner))
-        return made
-
-    def _pairs_of(self, node: yaml.Node) -> list[tuple[Any, yaml.Node, yaml.Node]]:
-        """The keys of a mapping, those of its `<<` first: its own win."""
-        if id(node) in self._pairs:
-            return self._pairs[id(node)]
-        self._pairs[id(node)] = []  # a mapping merged into itself adds nothing
-        own: dict[Any, tuple[Any, yaml.Node, yaml.Node]] = {}
-        merged: dict[Any, tuple[Any, yaml.Node, yaml.Node]] = {}
-        for name_node, value in node.value:
-            if name_node.tag == _PLAIN and name_node.value == "<<":
-                for pair in self._merged(value):
-                    merged.setdefault(pair[0], pair)
-                continue
-            if not isinstance(name_node, yaml.ScalarNode):
-                raise self._fault(name_node, "a key is a list or mapping: text is expected")
-            name = self._scalar(name_node)
-            if name in own:
-                self._note_twice(name_node, own[name][2], value)
-            own[name] = (name, name_node, value)
-        self._pairs[id(node)] = list((merged | own).values())
-        return self._pairs[id(node)]
-
-    def _note_twice(self, name: yaml.Node, first: yaml.Node, second: yaml.Node) -> None:
-        """PyYAML takes the last of several values: harmless where they are the same."""
-        key = repr(str(name.value))
-        if self._dialect == "1.2" or not _is_same(first, second):
-            raise self._fault(name, f"duplicate key {key}: it stands twice, keep one")
-        line = name.start_mark.line + 1
-        self.notes.append(at(self._path, line, f"key {key} stands twice with the same value."))
-
-    def _merged(self, node: yaml.Node) -> Iterator[tuple[Any, yaml.Node, yaml.Node]]:
-        """What `<<` brings; of several mappings the first wins."""
-        for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
-            if not isinstance(each, yaml.MappingNode):
-                raise self._fault(each, "`<<` needs a mapping, or a list of them")
-            yield from self._pairs_of(each)
-
-    def _scalar(self, node: yaml.ScalarNode) -> Any:
-        tag, line = node.tag, node.start_mark.line + 1
-        try:
-            if tag == _PLAIN:
-                return plain_value(node.value, self._dialect)
-            if tag in (f"{STANDARD}str", "!"):
-                return node.value
-            if tag in self._tags:
-                return self._tags[tag](node.value, self._path, line)
-            return tagged_value(tag.removeprefix(STANDARD), node.value)
-        except KeyError:
-            raise self._wrong_tag(node) from None
-        except (ValueError, yaml.YAMLError, OverflowError) as error:
-            told = f"{_shown(node.value)}: {_reason(error)}"
-            raise self._fault(node, told) from error
-
-    def _wrong_tag(self, node: yaml.Node) -> UsageError:
-        if node.tag in self._tags:
-            return self._fault(node, f"the tag {node.tag!r} needs text, not a list or mapping")
-        tag = node.tag.replace(STANDARD, "!!")
-        return self._fault(node, f"the tag {tag!r} is not allowed: plain values are expected")
-
-    def _fault(self, node: yaml.Node, text: str) -> UsageError:
-        line = node.start_mark.line + 1
-        return UsageError(at(self._path, line, f"is not valid YAML: {text}."))
-
-
-def _is_same(one: yaml.Node, other: yaml.Node) -> bool:
-    """Of words only: whether larger values are the same is not worth a search."""
-    are_words = isinstance(one, yaml.ScalarNode) and isinstance(other, yaml.ScalarNode)
-    return are_words and (one.tag, one.value) == (other.tag, other.value)
-
-
-def _reason(error: Exception) -> str:
-    text = str(getattr(error, "problem", None) or error).splitlines() or ["no value"]
-    return "too many digits" if "int_max_str_digits" in text[0] else text[0].rstrip(".")
-
-
-def _shown(text: str) -> str:
-    return repr(text) if len(text) <= 40 else f"{text[:40]!r}…"
 
 
 def _syntax_problem(path: Path, text: str, error: yaml.MarkedYAMLError) -> str:

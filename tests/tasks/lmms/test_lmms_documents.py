@@ -243,6 +243,16 @@ class TestMedia:
             assert mine["several"] == other["several"]
         assert split.document(0) == {}
 
+    def test_sounds_stay_encoded_and_need_no_decoder(self, folder: Path, cache: Path) -> None:
+        sound = {"bytes": b"RIFF", "path": "owl.wav"}
+        rows = [{"question": "", "image": row_of(picture_bytes()), "sound": sound}]
+        features = _features(image=datasets.Image(), sound=datasets.Audio())
+        _save_parquet(folder / "r.parquet", rows, features)
+        text = "dataset_path: parquet\ndataset_kwargs: {data_files: r.parquet}\ntest_split: train"
+        split = open_documents(write_task(folder, text), cache).test
+        assert split.media_columns == ("image", "sound")
+        assert split.document(0, media=True)["sound"] == sound
+
     def test_only_the_header_of_a_picture_is_read(self, folder: Path, cache: Path) -> None:
         rows = [{"question": "", "image": row_of(picture_bytes("PNG")[:50])}]
         _save_parquet(folder / "r.parquet", rows, _features(image=datasets.Image()))
@@ -301,10 +311,7 @@ class TestProcessDocs:
             assert random.getstate() == before
         assert seen[0] == seen[1]
 
-    def test_one_process_works_whatever_the_code_asks_for(
-        self, folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(datasets.arrow_dataset, "Pool", None)
+    def test_one_process_works_whatever_the_code_asks_for(self, folder: Path, cache: Path) -> None:
         code = """
             import os
             def process(docs):
@@ -328,13 +335,34 @@ class TestProcessDocs:
             seen.append(open_documents(task, cache).test.document(0)["word"])
         assert seen == ["first", "second"]
 
+    def test_filters_see_whole_rows(self, folder: Path, cache: Path) -> None:
+        code = """
+            def process(docs):
+                docs = docs.filter(lambda doc: doc["answer"] != "0" and "options" in doc)
+                docs = docs.filter(lambda doc, i: i != 0 and len(doc) == 3, with_indices=True)
+                docs = docs.filter(lambda answer: answer != "2", input_columns="answer")
+                docs = docs.filter(lambda rows: [a != "3" for a in rows["answer"]], batched=True)
+                return docs.filter(changes)
+            def changes(doc):
+                doc["new"] = dict(doc)
+                del doc["answer"]
+                return set(doc) == {"question", "options", "new"} and doc.get("none") is None
+        """
+        task = write_task(folder, JSONL + "process_docs: !function utils.process\n", code)
+        split = open_documents(task, cache).test
+        assert [split.document(i) for i in range(len(split))] == [ROWS[4]]
+
     def test_a_function_hung_on_the_rows_is_used(self, folder: Path, cache: Path) -> None:
         code = """
             def process(docs):
-                return docs.with_transform(lambda rows: {"loud": [q.upper() for q in rows["question"]]})
+                return docs.with_transform(loud)
+            def loud(rows):
+                return {"loud": [each.upper() for each in rows["question"]]}
         """
         task = write_task(folder, JSONL + "process_docs: !function utils.process\n", code)
-        assert open_documents(task, cache).test.document(1) == {"loud": "WHICH 1?"}
+        split = open_documents(task, cache).test
+        assert split.document(1) == {"loud": "WHICH 1?"}
+        assert split.columns == ("loud",)
 
     def test_mistakes_are_one_line(self, folder: Path, cache: Path) -> None:
         text = JSONL + "process_docs: !function utils.process\n"
@@ -371,13 +399,13 @@ class TestManners:
         assert capfd.readouterr() == ("", "")
 
     def test_tables_are_kept_below_the_cache(self, folder: Path, cache: Path) -> None:
-        files = {each for each in folder.rglob("*")}
+        files = set(folder.rglob("*"))
         task = write_task(folder, JSONL)
         documents = open_documents(task, cache)
         kept = [Path(each["filename"]) for each in documents.test._data.cache_files]
         assert kept
         assert all(each.is_relative_to(cache) for each in kept)
-        assert {each for each in folder.rglob("*")} - files == {folder / "task.yaml"}
+        assert set(folder.rglob("*")) - files == {folder / "task.yaml"}
 
     def test_a_saved_table_gets_no_files_beside_it(self, folder: Path, cache: Path) -> None:
         datasets.Dataset.from_list(ROWS).save_to_disk(folder / "saved")
@@ -407,13 +435,14 @@ class TestManners:
         """
         documents = open_documents(write_task(folder, text), cache)
         assert len(documents.test) == 5
-        place = f"{folder}/task.yaml:8"
+        place = f"{folder}/task.yaml:9"
         assert documents.notes == (f"{place}  video has no effect here: videos are not fetched.",)
 
 
 class TestSplits:
     def _documents(self, folder: Path, cache: Path, splits: str) -> Documents:
-        text = "dataset_path: json\ndataset_kwargs: {data_files: {a: data/rows.jsonl, b: data/rows.jsonl}}\n"
+        files = "{a: data/rows.jsonl, b: data/rows.jsonl}"
+        text = f"dataset_path: json\ndataset_kwargs: {{data_files: {files}}}\n"
         return open_documents(write_task(folder, text + splits), cache)
 
     @pytest.mark.parametrize(
@@ -476,6 +505,11 @@ class TestDigest:
         assert split.digest([0]) == self._split(rows[:1]).digest([0])
         for other in ({"a": "x", "b": [1, 3]}, {"a": "x", "c": [1, 2]}, {"a": None, "b": [1, 2]}):
             assert self._split([other]).digest([0]) != split.digest([0])
+
+    def test_many_rows_are_one_after_the_other(self) -> None:
+        rows = [{"a": i} for i in range(100)]
+        assert self._split(rows).digest(range(100)) == self._split(rows * 2).digest(range(100, 200))
+        assert self._split(rows).digest(range(99)) != self._split(rows).digest(range(100))
 
     def test_pictures_count_by_their_bytes_wherever_they_lie(self, tmp_path: Path) -> None:
         data = picture_bytes()
@@ -541,5 +575,5 @@ class TestMistakes:
 
     def test_an_unknown_option_of_the_builder(self, folder: Path, cache: Path) -> None:
         text = "dataset_path: json\ndataset_kwargs: {data_files: data/rows.jsonl, colour: red}\n"
-        with pytest.raises(DataError, match="doesn't have a 'colour' key"):
+        with pytest.raises(DataError, match="dataset_kwargs has 'colour', no option of 'json'"):
             open_documents(write_task(folder, text + "test_split: train"), cache)

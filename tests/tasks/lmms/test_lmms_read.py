@@ -41,7 +41,9 @@ def told(path: Path, trust: Trust) -> str:
 
 
 def test_own_keys_win_and_are_replaced_whole(write: Write, trust: Trust) -> None:
-    template = write("_t_yaml", "dataset_path: d\nmetric_list:\n- metric: a\nmetadata: {version: 1}\n")
+    template = write(
+        "_t_yaml", "dataset_path: d\nmetric_list:\n- metric: a\nmetadata: {version: 1}\n"
+    )
     path = write("x.yaml", "include: _t_yaml\ntask: x\nmetadata: {note: 2}\n")
     located = read_document_file(path, trust)
     assert located.data == {
@@ -67,7 +69,9 @@ def test_of_several_included_files_the_first_listed_wins(write: Write, trust: Tr
 
 def test_functions_belong_to_the_file_that_names_them(write: Write, trust: Trust) -> None:
     template = write("base/_t_yaml", "doc_to_text: !function utils.text\n")
-    path = write("x/x.yaml", "task: x\ninclude: ../base/_t_yaml\nprocess_docs: !function own.docs\n")
+    path = write(
+        "x/x.yaml", "task: x\ninclude: ../base/_t_yaml\nprocess_docs: !function own.docs\n"
+    )
     data = read_document_file(path, trust).data
     assert data["doc_to_text"] == Function("utils.text", template, 1)
     assert data["process_docs"] == Function("own.docs", path, 3)

@@ -14,7 +14,7 @@ from fieldmark.tasks.lmms._sandbox import try_imports
 
 HOSTILE = {
     "fine": ("def f(): pass\n", ""),
-    "talks": ("print('x' * 100000)\nimport sys\nsys.stderr.write('y' * 100000)\ndef f(): pass\n", ""),
+    "talks": ("import sys\nprint('x' * 99999)\nsys.stderr.write('y' * 99999)\ndef f(): pass\n", ""),
     "asks": ("try:\n    input()\nexcept EOFError:\n    def f(): pass\n", ""),
     "raises": ("raise ValueError('no')\n", "mine/raises.py:1 ValueError: no."),
     "exits": ("import sys\nsys.exit()\n", "mine/exits.py:2 the code ended the program"),
@@ -45,7 +45,7 @@ def test_hostile_files_are_told_and_the_others_go_on(
         (mine / f"{name}.py").write_text(text)
     wanted = [*functions(mine, *HOSTILE), Function("fine.f", mine / "b.yaml", 3)]
     told = try_imports(wanted, Trust.of(mine), timeout_s=3)
-    assert list(dict.fromkeys(told)) and set(told) == set(wanted)
+    assert set(told) == set(wanted)
     for function, (_, expected) in zip(wanted, HOSTILE.values(), strict=False):
         assert "\n" not in told[function]
         assert bool(told[function]) == bool(expected), function

@@ -28,11 +28,12 @@ def bleu(items: Sequence[Any]) -> Weighted:
     for references, said in _texts(items):
         found = metric.corpus_score([said], [[each] for each in references])
         counts.append([found.sys_len, found.ref_len, *found.counts, *found.totals])
-    count_nk = np.array(counts, np.float64).reshape(len(items), -1)
+    count_nk = np.array(counts, np.float64).reshape(len(items), 10)
 
     def one(sums: np.ndarray) -> float:
-        right, total = sums[2:6].tolist(), sums[6:10].tolist()
-        return float(metric.compute_bleu(right, total, sums[0], sums[1], smooth_method="exp").score)
+        n_said, n_wanted, *counts = np.rint(sums).astype(int).tolist()
+        found = metric.compute_bleu(counts[:4], counts[4:], n_said, n_wanted, smooth_method="exp")
+        return float(found.score)
 
     return lambda weight_rn: _each(one, weight_rn, count_nk)
 
@@ -44,7 +45,7 @@ def ter(items: Sequence[Any]) -> Weighted:
     for references, said in _texts(items):
         found = metric.corpus_score([said], [[each] for each in references])
         counts.append([found.num_edits, found.ref_length])
-    count_nk = np.array(counts, np.float64).reshape(len(items), -1)
+    count_nk = np.array(counts, np.float64).reshape(len(items), 2)
 
     def one(sums: np.ndarray) -> float:
         if sums[1] > 0:
@@ -98,8 +99,7 @@ def _f_score(counts: np.ndarray) -> float:
 
 def _each(one: Any, weight_rn: np.ndarray, count_nk: np.ndarray) -> np.ndarray:
     total_r = weight_rn.sum(axis=1)
-    sums_rk = weight_rn @ count_nk if len(count_nk) else np.zeros((len(weight_rn), 0))
-    pairs = zip(total_r, sums_rk, strict=True)
+    pairs = zip(total_r, weight_rn @ count_nk, strict=True)
     return np.array([one(sums) if total > 0 else np.nan for total, sums in pairs])
 
 

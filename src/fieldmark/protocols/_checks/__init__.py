@@ -2,7 +2,7 @@
 
 from fieldmark.protocols._checks._data import Rendered, RenderedDocument, render_documents
 from fieldmark.protocols._checks._files import Checked, CheckedFile, check_files
-from fieldmark.tasks.lmms._checks import LEVELS, Problem, problems_of
+from fieldmark.tasks.lmms._checks import LEVELS, Problem, problems_of, told_once
 
 __all__ = [
     "LEVELS",
@@ -14,4 +14,5 @@ __all__ = [
     "check_files",
     "problems_of",
     "render_documents",
+    "told_once",
 ]

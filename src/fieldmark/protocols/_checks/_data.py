@@ -5,6 +5,7 @@ For a person to read before money is spent. The code of the task runs here, in t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from fieldmark.tasks.lmms import (
     to_picture,
 )
 from fieldmark.tasks.lmms._checks import Problem, problems_of
+
+_NUMBER = re.compile(r"document \d+: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,22 @@ def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> Re
         return Rendered(task.task, problems=tuple(problems_of(error, "data", place)))
     fields = Fields(task, prompt_kwargs(task, ()), target_kwargs(task, ()), split.columns)
     shown: list[RenderedDocument] = []
-    problems: list[Problem] = list(_notes(documents))
+    wrong: list[Problem] = []
     for row in range(min(n, len(split))):
         try:
             shown.append(_rendered(fields, split, row))
         except FieldmarkError as error:
-            problems += problems_of(error, "document", task.place_of("task"))
-    return Rendered(task.task, split.name, len(split), tuple(shown), tuple(problems))
+            wrong += problems_of(error, "document", task.place_of("task"))
+    problems = (*_notes(documents), *_first_of_each(wrong))
+    return Rendered(task.task, split.name, len(split), tuple(shown), problems)
+
+
+def _first_of_each(problems: list[Problem]) -> list[Problem]:
+    """What is wrong with several documents for one reason is told of the first."""
+    by_reason: dict[tuple[str, str], Problem] = {}
+    for each in problems:
+        by_reason.setdefault((each.place, _NUMBER.sub("", each.text)), each)
+    return list(by_reason.values())
 
 
 def _notes(documents: Documents) -> list[Problem]:
@@ -80,7 +92,8 @@ def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
             for each in fields.visuals(split.document(row, media=True), row):
                 to_picture(each, task.place_of("doc_to_visual"))  # says what cannot be sent
                 visuals.append(_picture_words(each))
-    return RenderedDocument(row, text, fields.target(doc, row), fields.choices(doc, row), visuals)
+    choices = None if task.doc_to_choice is None else fields.choices(doc, row)
+    return RenderedDocument(row, text, fields.target(doc, row), choices, visuals)
 
 
 def _turns(messages: Any) -> str:

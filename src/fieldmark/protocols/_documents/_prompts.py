@@ -62,9 +62,9 @@ def _prompt(setup: Setup, row: int, question: str | None) -> Prompt:
     part, fields = setup.part, setup.fields
     if part.task.doc_to_messages is not None and question is None:
         return _own_messages(setup, row)
-    doc = part.document(row)
+    doc = part.document(row, media=fields.has_visuals)
     text = question if question is not None else question_of(fields, doc, row)
-    visuals = fields.visuals(part.document(row, media=True), row) if fields.has_visuals else []
+    visuals = fields.visuals(doc, row) if fields.has_visuals else []
     head = fields.description(doc, row)
     shots = setup.examples.shots(row)
     whole = head + context_of(setup, shots) + text

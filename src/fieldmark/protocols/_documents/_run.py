@@ -26,7 +26,7 @@ from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols._sending import Sending
 from fieldmark.tasks.lmms import Fields, prompt_key, prompt_kwargs, target_kwargs
 
-HTTP_KEYS = ("openai", "openai_compatible", "async_openai", "gpt4v")
+HTTP_KEYS = ("openai", "openai_compatible", "async_openai")
 """what lmms-eval calls a model behind an address"""
 NOT_RUN = {
     "generate_until_agentic": "drives tools between its turns",

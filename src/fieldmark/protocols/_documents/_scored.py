@@ -33,7 +33,8 @@ def score_document_run(
     task: DocumentTask, predictions: pl.DataFrame, seed: int, folder: Path | None
 ) -> list[Score]:
     """All scores of a run; aggregations write their files into the folder."""
-    answered = predictions.filter(pl.col("outcome") == OK)
+    # The store sorts ids as texts; aggregations may count on the documents' own order.
+    answered = predictions.filter(pl.col("outcome") == OK).sort(pl.col("id").cast(pl.Int64))
     infos = [json.loads(text) for text in answered["info"]]
     rows = [
         DocumentValues(_values(info), unit)

@@ -10,13 +10,20 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fieldmark.report.documents import facts_of, pipelines_of, split_name
+from fieldmark.report.documents import (
+    facts_of,
+    has_documents,
+    means_of,
+    pipelines_of,
+    split_name,
+    values_of,
+)
 from fieldmark.report.export._chosen import Chosen, file_name
 from fieldmark.report.export._lmms_samples import samples, task_hash
-from fieldmark.report.export._standard_error import NOT_KNOWN, standard_error
+from fieldmark.report.export._standard_error import NOT_KNOWN, error_of_mean, standard_error
 from fieldmark.report.groups import GroupResult, group_results
 from fieldmark.report.rows import task_name
-from fieldmark.store import Run, Score
+from fieldmark.store import Run, Score, Store
 
 Scores = Mapping[int, Sequence[Score]]
 """of whole tasks, by run"""
@@ -31,7 +38,10 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
     chosen.left_out.extend(note for note in told if note not in chosen.left_out)
     made = {each.group: each for each in groups if each.scores}
     records = {name: chosen.store.record(run.id) for name, run in tasks.items()}
-    rows = {name: _row(run, facts[name], scores[run.id]) for name, run in tasks.items()}
+    rows = {
+        name: _row(run, facts[name], scores[run.id], _errors(chosen.store, run, scores[run.id]))
+        for name, run in tasks.items()
+    }
     averages = {name: _group(each) for name, each in made.items()}
     return {
         "results": rows | averages,
@@ -57,28 +67,47 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
     }
 
 
-def _row(run: Run, facts: dict[str, Any], scores: Sequence[Score]) -> dict[str, Any]:
+def _errors(store: Store, run: Run, scores: Sequence[Score]) -> dict[str, float | str]:
+    """The standard error of each score, by its metric."""
+    found = {score.metric: standard_error(score) for score in scores}
+    if not has_documents(run):
+        return found
+    frame = store.predictions(run.id).select("repeat", "id", "unit")
+    units = {(repeat, item): unit or (repeat, item) for repeat, item, unit in frame.iter_rows()}
+    for name in means_of(store, run) & set(found):
+        values = values_of(store, run, name)
+        found[name] = error_of_mean(list(values.values()), [units[each] for each in values])
+    return found
+
+
+def _row(
+    run: Run, facts: dict[str, Any], scores: Sequence[Score], errors: Mapping[str, float | str]
+) -> dict[str, Any]:
     name = task_name(run.spec)
     alias = (facts.get("config") or {}).get("task_alias") or name
-    return {"alias": alias, "samples": run.n_items, **_numbers(scores, pipelines_of(facts))}
+    numbers = _numbers(scores, errors, pipelines_of(facts))
+    return {"alias": alias, "samples": run.n_items, **numbers}
 
 
 def _group(found: GroupResult) -> dict[str, Any]:
     n = sum(run.n_items or 0 for run in found.members)
-    return {"alias": found.alias, "samples": n, **_numbers(found.scores, _filters(found))}
+    errors = {score.metric: standard_error(score) for score in found.scores}
+    return {"alias": found.alias, "samples": n, **_numbers(found.scores, errors, _filters(found))}
 
 
 def _filters(found: GroupResult) -> list[str]:
     return sorted({score.metric.rpartition(",")[2] for score in found.scores})
 
 
-def _numbers(scores: Sequence[Score], pipelines: Sequence[str]) -> dict[str, Any]:
+def _numbers(
+    scores: Sequence[Score], errors: Mapping[str, float | str], pipelines: Sequence[str]
+) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for score in scores:
         metric, pipeline = split_name(score.metric, pipelines)
         value = NOT_KNOWN if math.isnan(score.value) else score.value
         found[f"{metric},{pipeline}"] = value
-        found[f"{metric}_stderr,{pipeline}"] = standard_error(score)
+        found[f"{metric}_stderr,{pipeline}"] = errors[score.metric]
     return found
 
 

@@ -1,14 +1,15 @@
 """Which standard error stands behind an interval?
 
-Formats of language-model suites hold one number of uncertainty, the standard error of a mean. An
-interval gives it back where it was made from one: Wilson's of a share (the sample's standard
-deviation over the root of n), resampled ones by half their width over Student's quantile, which
-widened them. Other files take it times 1.96, so the skewness of an interval is lost.
+Formats of language-model suites hold one number of uncertainty, the standard error of a mean. Where
+the values of single documents are known, it is worked out from them as those suites do; documents
+of one unit count as one draw. Elsewhere an interval gives it back: Wilson's of a share by the
+share, resampled ones by half their width over Student's quantile, which widened them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 
 from fieldmark.report.groups import METHOD
@@ -31,6 +32,21 @@ def standard_error(score: Score) -> float | str:
         spread = score.value * (1 - score.value)
         return math.sqrt(spread / (score.n - 1)) if score.n > 1 else NOT_KNOWN
     return (score.high - score.low) / 2 / _quantile(score)
+
+
+def error_of_mean(values: Sequence[float], units: Sequence[object]) -> float | str:
+    """The standard error of a mean over units; with one document per unit, SD / root of n.
+
+    >>> error_of_mean([0, 1, 1, 1], "abcd"), error_of_mean([0, 0, 1, 1], "aabb")
+    (0.25, 0.5)
+    """
+    mean, off = sum(values) / max(len(values), 1), dict[object, float]()
+    for value, unit in zip(values, units, strict=True):
+        off[unit] = off.get(unit, 0.0) + value - mean
+    n = len(off)
+    if n < 2:
+        return NOT_KNOWN
+    return math.sqrt(sum(each**2 for each in off.values()) * n / (n - 1)) / len(values)
 
 
 def _quantile(score: Score) -> float:

@@ -1,7 +1,8 @@
 """How does a value of a column that holds pictures become what a task's code expects?
 
 Pictures become Pillow images, upright, as the `datasets` library makes them, with one difference:
-only their header is read here. Sounds, videos and the rest are left to the library.
+only their header is read here. Sounds and videos stay encoded: fieldmark sends none, and decoding
+them takes packages that a task about pictures should not need.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ DAMAGE = (
 )  # fmt: skip
 """what decoders are known to raise on damaged files"""
 LISTS = ("List", "LargeList", "Sequence")
+_LEFT_ENCODED = ("Audio", "Video", "Nifti", "Mesh", "Pdf")
 _ORIENTATION = 0x0112
 _PNG_TURNS = (b"eXIf", b"Raw profile type", b"XML:com.adobe.xmp")
 """where a PNG may say that it is turned; asking Pillow would decode it"""
@@ -40,7 +42,8 @@ def decoded(feature: Any, value: Any) -> Any:
         return [decoded(feature[0], each) for each in value]
     if kind in LISTS:
         return [decoded(feature.feature, each) for each in value]
-    if hasattr(feature, "decode_example") and getattr(feature, "decode", True):
+    is_decodable = hasattr(feature, "decode_example") and getattr(feature, "decode", True)
+    if is_decodable and kind not in _LEFT_ENCODED:
         return feature.decode_example(value)
     return value
 

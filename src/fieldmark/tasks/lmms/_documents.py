@@ -24,7 +24,7 @@ __all__ = ["Documents", "Split", "open_documents"]
 
 def open_documents(task: DocumentTask, cache: Path, fetch: bool = False) -> Documents:
     """The task's documents. Prepared tables are kept below `cache`."""
-    source = find_source(task, fetch, lambda function: load_function(function, task.trust))
+    source = find_source(task, lambda function: load_function(function, task.trust))
     with quiet_datasets(is_online=fetch) as datasets:
         every = load(datasets, source, cache / "datasets", fetch)
     return Documents(task, every, source.notes)

@@ -7,7 +7,9 @@ one, `name-1`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from fieldmark.errors import UnknownName, UsageError, join_problems
@@ -89,14 +91,19 @@ class _Work:
         if not names:
             raise UnknownName("task, group or tag", pattern, self.index.names, where=where)
         for name in (each for each in names if self._is_group(each)):
-            self._try(name, where)
+            self._try(partial(self.add, name, None, (), where))
         reached = {file for file, _ in self.made}
         for name in (each for each in names if not self._is_group(each)):
-            hits = self.index.by_name.get(name, ())
-            if any(each.kind in ("python", "own") for each in hits):
-                self.notes.append(f"{hits[0].path}  is not in a form that a pattern can run.")
-            elif not hits or not reached.issuperset(each.path for each in hits):
-                self._try(name, where)
+            self._try(partial(self._add_unless, reached, name, where))
+
+    def _add_unless(self, reached: set[Path], name: str, where: str) -> list[str]:
+        entry, names = self.index.find(name, where), []
+        for each in self.index.tagged(name) if entry.kind == "tag" else (entry,):
+            if each.kind != "task":
+                self.notes.append(f"{each.path}  is not in a form that a pattern can run.")
+            elif each.path not in reached:
+                names.append(self.add_task(each, None))
+        return names
 
     def add(self, name: str, over: Located | None, chain: Chain, where: str) -> list[str]:
         """Adds what the name means and returns the names of its tasks."""
@@ -116,11 +123,8 @@ class _Work:
         tasks: dict[str, None] = {}
         members: dict[str, None] = {}
         for index, item in enumerate(group.task):
-            try:
-                names = self._add_item(item, _item_keys(located, index), over, chain)
-            except UsageError as error:
-                self.problems.extend(str(error).splitlines())
-                continue
+            keys = _item_keys(located, index)
+            names = self._try(partial(self._add_item, item, keys, over, chain))
             tasks |= dict.fromkeys(names)
             is_group = item.inner is not None or self._is_group(item.name)
             members |= dict.fromkeys([item.name] if is_group else names)
@@ -162,11 +166,13 @@ class _Work:
         self.tasks[name] = task.renamed(name)
         return name
 
-    def _try(self, name: str, where: str) -> None:
+    def _try(self, work: Callable[[], list[str]]) -> list[str]:
+        """The names that were added; a problem does not hide the next one."""
         try:
-            self.add(name, None, (), where)
+            return work()
         except UsageError as error:
             self.problems.extend(str(error).splitlines())
+            return []
 
     def _is_group(self, name: str) -> bool:
         return any(each.kind == "group" for each in self.index.by_name.get(name, ()))

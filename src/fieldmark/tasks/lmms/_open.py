@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import DataError
+from fieldmark.tasks.lmms._fetched import recall, remember
 from fieldmark.tasks.lmms._hub_cache import missing_shards, snapshot
 from fieldmark.tasks.lmms._sources import Source
 
+_OPTION = re.compile(r"unexpected keyword argument '(\w+)'|doesn't have a '(\w+)' key")
 _HUB_ONLY = ("revision", "token")
 
 
@@ -17,9 +21,15 @@ def load(datasets: Any, source: Source, cache: Path, fetch: bool) -> Mapping[str
     """Split name → table. Prepared tables are kept in `cache`."""
     if source.kind == "saved":
         return _splits(datasets, _tried(datasets, source, datasets.load_from_disk, source.path))
-    if source.kind == "hub" and not fetch:
+    if source.path == "pandas" and source.kind == "files":
+        return _pickled(datasets, source)
+    if source.kind != "hub" and not source.remote:
+        return _load(datasets, source, source.path, cache)
+    if not fetch:
         return _from_this_machine(datasets, source, cache)
-    return _load(datasets, source, source.path, cache)
+    every = _load(datasets, source, source.path, cache)
+    remember(source, every, cache)
+    return every
 
 
 def _load(datasets: Any, source: Source, path: str, cache: Path) -> Mapping[str, Any]:
@@ -32,8 +42,30 @@ def _load(datasets: Any, source: Source, path: str, cache: Path) -> Mapping[str,
     return _splits(datasets, opened)
 
 
+def _pickled(datasets: Any, source: Source) -> Mapping[str, Any]:
+    """Tables of pandas: the library itself no longer opens them. Their files are trusted."""
+    import pandas  # type: ignore[import-untyped]
+
+    files = source.options["data_files"]
+    named = files if isinstance(files, Mapping) else {"train": files}
+    tables = {}
+    for split, paths in named.items():
+        every = paths if isinstance(paths, list) else [paths]
+        frames = [_tried(datasets, source, pandas.read_pickle, each) for each in every]
+        table = _tried(datasets, source, pandas.concat, frames, ignore_index=True)
+        tables[split] = _tried(datasets, source, datasets.Dataset.from_pandas, table)
+    return tables
+
+
 def _from_this_machine(datasets: Any, source: Source, cache: Path) -> Mapping[str, Any]:
     """A dataset of the hub as it was prepared or fetched before, by fieldmark or anybody."""
+    kept = recall(datasets, source, cache)
+    if kept is not None:
+        return kept
+    if source.remote:
+        raise DataError(
+            f"{source.where}  {source.remote[0]!r} is not on this machine: `--fetch` downloads it."
+        )
     problems = []
     for attempt in _attempts(datasets, source, cache):
         try:
@@ -70,7 +102,8 @@ def _tried(datasets: Any, source: Source, function: Any, *args: Any, **options: 
 
     known = (
         OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError,
-        NotImplementedError, pyarrow.ArrowException, datasets.exceptions.DatasetsError,
+        StopIteration, EOFError, pickle.UnpicklingError, pyarrow.ArrowException,
+        datasets.exceptions.DatasetsError,
     )  # fmt: skip
     try:
         return function(*args, **options)
@@ -83,7 +116,12 @@ def _told(source: Source, error: BaseException) -> str:
     inner = error
     while inner.__cause__ is not None:
         inner = inner.__cause__
+    option = _OPTION.search(str(inner))
+    if option:
+        return f"dataset_kwargs has {option[1] or option[2]!r}, no option of {source.path!r}."
     words = " ".join(str(inner).split()).rstrip(".") or type(inner).__name__
+    if isinstance(inner, StopIteration):
+        words = "a file is empty"
     if len(words) > 240:
         words = f"{words[:239]}…"
     what = ", ".join(filter(None, (repr(source.path), source.name)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from fieldmark.tasks.lmms._marks import Function
 from fieldmark.tasks.lmms._schema import DocumentTask
 
@@ -23,9 +25,7 @@ def functions_of(value: Any) -> list[Function]:
     """Every piece of code a task names, in the order it stands in."""
     if isinstance(value, Function):
         return [value]
-    if isinstance(value, DocumentTask):
-        value = [getattr(value, name) for name in type(value).model_fields]
-    if hasattr(value, "model_fields"):
+    if isinstance(value, BaseModel):
         value = [*(getattr(value, name) for name in type(value).model_fields), value.model_extra]
     if isinstance(value, dict):
         value = list(value.values())
@@ -37,7 +37,7 @@ def functions_of(value: Any) -> list[Function]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Function):
         return str(value)
-    if hasattr(value, "model_fields"):
+    if isinstance(value, BaseModel):
         named = {name: getattr(value, name) for name in type(value).model_fields}
         return _plain({**named, **(value.model_extra or {})})
     if isinstance(value, dict):

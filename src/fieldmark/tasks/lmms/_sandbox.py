@@ -7,6 +7,7 @@ worker and is told by name; the others go on in a fresh one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -23,7 +24,8 @@ from fieldmark.errors import UsageError
 from fieldmark.tasks.lmms._marks import Function, Trust
 from fieldmark.tasks.lmms._places import find_file
 
-PER_WORKER = 30
+START_S = 60.0
+PER_WORKER = 300
 """files that are worth a worker of their own, which imports the large libraries again"""
 
 
@@ -59,9 +61,19 @@ def try_imports(
     if jobs:
         with ThreadPoolExecutor(n_workers) as pool:
             lanes = [pool.submit(_lane, pending, trust, timeout_s) for _ in range(n_workers)]
-            for lane in lanes:
-                told |= lane.result()
+            try:
+                for lane in lanes:
+                    told |= lane.result()
+            finally:
+                _empty(pending)
     return told
+
+
+def _empty(pending: queue.SimpleQueue[_Job]) -> None:
+    """So that lanes end after the job they are at, when this process is interrupted."""
+    with contextlib.suppress(queue.Empty):
+        while True:
+            pending.get_nowait()
 
 
 def _lane(pending: queue.SimpleQueue[_Job], trust: Trust, timeout_s: float) -> dict[Function, str]:
@@ -103,6 +115,8 @@ class _Worker:
         )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
+        with contextlib.suppress(queue.Empty):  # a busy machine; the first file gets the blame
+            self._lines.get(timeout=START_S)
 
     def ask(self, job: _Job, timeout_s: float) -> tuple[list[str], str]:
         """The answers about each function; or why there are none."""
@@ -126,10 +140,8 @@ class _Worker:
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                try:
+                with contextlib.suppress(BrokenPipeError):
                     stream.close()
-                except BrokenPipeError:
-                    continue
         self._folder.cleanup()
 
     def _read(self) -> None:

@@ -55,9 +55,11 @@ class Source:
     """`file:line` of what names it"""
     options: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    remote: tuple[str, ...] = ()
+    """addresses of files that are not on this machine"""
 
 
-def find_source(task: DocumentTask, fetch: bool, load: Callable[[Function], Any]) -> Source:
+def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Source:
     """Where the task's documents are; `load` gives the object behind a `!function`."""
     given = dict(task.dataset_kwargs or {})
     where = task.place_of("dataset_path")
@@ -74,10 +76,11 @@ def find_source(task: DocumentTask, fetch: bool, load: Callable[[Function], Any]
         options.pop("token", None)
     path, kind = _place(task, is_saved)
     if kind == "files":
-        options = _local_files(task, path, options, fetch)
-    elif "data_files" in options and not fetch:
-        _refuse_remote(task, options["data_files"])
-    return Source(kind, path, task.dataset_name, where, options, notes)
+        options = _local_files(task, path, options)
+    remote = tuple(each for each in _each_file(options.get("data_files")) if "://" in each)
+    if remote:
+        where = task.place_of("dataset_kwargs", "data_files")
+    return Source(kind, path, task.dataset_name, where, options, notes, remote)
 
 
 def folders_of(task: DocumentTask, key: str) -> list[Path]:
@@ -115,16 +118,14 @@ def _is_local(path: str) -> bool:
     return path.startswith((".", "/", "~")) or path.count("/") > 1 or "\\" in path
 
 
-def _local_files(
-    task: DocumentTask, builder: str, options: dict[str, Any], fetch: bool
-) -> dict[str, Any]:
+def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> dict[str, Any]:
     found = [key for key in ("data_files", "data_dir") if options.get(key)]
     if not found:
         raise UsageError(
             f"{task.place_of('dataset_path')}  dataset_path {builder!r} reads files: name them "
             "with dataset_kwargs.data_files or data_dir."
         )
-    look = _Look(task, fetch)
+    look = _Look(task)
     made = {**options, **{key: look.all_of(options[key], key) for key in found}}
     if builder in _PICKLES:
         _refuse_pickles(task, made.get("data_files"))
@@ -136,7 +137,6 @@ def _local_files(
 @dataclass(frozen=True, slots=True)
 class _Look:
     task: DocumentTask
-    fetch: bool
 
     def all_of(self, value: Any, key: str) -> Any:
         """A path, a list of paths, or a mapping of splits to them."""
@@ -149,10 +149,7 @@ class _Look:
     def one(self, value: str, key: str) -> str:
         where = self.task.place_of("dataset_kwargs", key)
         if "://" in value and not value.startswith("file://"):
-            local = cached_file(value)
-            if local is None and not self.fetch:
-                raise _remote(where, value)
-            return str(local or value)
+            return str(cached_file(value) or value)
         plain = Path(value.removeprefix("file://")).expanduser()
         for folder in folders_of(self.task, "dataset_kwargs"):
             if _is_there(folder, str(plain), key):
@@ -176,27 +173,23 @@ def _is_there(folder: Path, value: str, key: str) -> bool:
     return next(base.glob(str(path.relative_to(base))), None) is not None
 
 
-def _refuse_remote(task: DocumentTask, value: Any) -> None:
-    every = value.values() if isinstance(value, Mapping) else value
-    for each in [every] if isinstance(every, str) else every:
-        if isinstance(each, (list, tuple)):
-            _refuse_remote(task, each)
-        elif "://" in str(each):
-            raise _remote(task.place_of("dataset_kwargs", "data_files"), str(each))
-
-
-def _remote(where: str, address: str) -> DataError:
-    return DataError(f"{where}  {address!r} is not on this machine: `--fetch` downloads it.")
+def _each_file(value: Any) -> Iterator[str]:
+    """The names in a path, a list of paths, or a mapping of splits to them."""
+    if isinstance(value, (list, tuple, Mapping)):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _each_file(each)
+    elif value is not None:
+        yield str(value)
 
 
 def _refuse_pickles(task: DocumentTask, files: Any) -> None:
     """A pickled table can run code when it is opened: it needs the same trust as code."""
-    every = files.values() if isinstance(files, Mapping) else [files]
-    for each in every:
-        for file in each if isinstance(each, list) else [each]:
-            if file is None or "://" in file or not task.trust.allows(Path(file)):
-                where = task.place_of("dataset_kwargs", "data_files")
-                raise UsageError(
-                    f"{where}  {file!r} is a pickle, which can run code, and lies outside the "
-                    f"folders whose code may run ({task.trust.words()})."
-                )
+    where = task.place_of("dataset_kwargs")
+    if files is None:
+        raise UsageError(f"{where}  dataset_path 'pandas' needs dataset_kwargs.data_files.")
+    for file in _each_file(files):
+        if "://" in file or not task.trust.allows(Path(file)):
+            raise UsageError(
+                f"{where}  {file!r} is a pickle, which can run code, and lies outside the "
+                f"folders whose code may run ({task.trust.words()})."
+            )

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from fieldmark.errors import DataError
 from fieldmark.tasks.lmms._decode import DAMAGE, LISTS, decoded, words_of
 
 _MEDIA = ("Image", "Audio")
+_AT_ONCE = 32
+"""rows that are read together, pictures and all"""
 
 
 class Split:
@@ -35,7 +38,7 @@ class Split:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """All of them, media too."""
-        return tuple(self._data.column_names)
+        return tuple(self._data[0] if self._is_custom and len(self) else self._data.column_names)
 
     @cached_property
     def media_columns(self) -> tuple[str, ...]:
@@ -58,8 +61,10 @@ class Split:
     def digest(self, indices: Iterable[int]) -> str:
         """Stands for the content of these rows, bytes of media included, in this order."""
         hasher = hashlib.blake2b(digest_size=16)
-        for index in indices:
-            _feed(hasher, self._row(self._all, index))
+        rest = iter(indices)
+        while some := list(islice(rest, _AT_ONCE)):
+            for row in self._all[some].to_pylist():
+                _feed(hasher, row)
         return hasher.hexdigest()
 
     @cached_property

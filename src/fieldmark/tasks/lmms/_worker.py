@@ -1,7 +1,8 @@
 """The process in which `_sandbox` lets files of task code run: `python -m … FOLDER…`.
 
-Reads one JSON line per file, `{"functions": [[text, yaml, line], …]}`, and writes one back: a list
-of what is wrong with each function. Nothing the code prints is seen, and it reaches no network.
+Writes `ready`, then for each JSON line `{"functions": [[text, yaml, line], …]}`, which is about one
+file, one line back: a list of what is wrong with each function. Nothing that the code prints is
+seen, and it reaches no network.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def main(folders: list[str]) -> None:
     trust = Trust.of(*map(Path, folders))
     sys.argv = ["fieldmark"]
     sys.addaudithook(_refuse)
+    answers.write("ready\n")
+    answers.flush()
     for line in questions:
         told = [_try(Function(text, Path(file), at), trust) for text, file, at in _asked(line)]
         answers.write(json.dumps(told) + "\n")

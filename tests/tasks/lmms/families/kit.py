@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -113,8 +114,7 @@ class Family:
 
     def expected_values(self, number: int) -> dict[str, Any]:
         answer = self.answers[number]
-        heard = answer.strip() if isinstance(answer, str) else answer
-        return self.values(self.code(), self.bare(number), heard)
+        return self.values(self.code(), self.bare(number), _heard(answer))
 
     def expected_aggregates(self) -> dict[str, Any]:
         """Metric → its aggregate over the documents that have it; none for a metric none has."""
@@ -126,6 +126,13 @@ class Family:
                 for name, items in heard.items()
                 if items
             }
+
+
+def _heard(answer: Any) -> Any:
+    """What is scored of a text: no thoughts, no blanks around it."""
+    if not isinstance(answer, str):
+        return answer
+    return re.sub("<think>.*?</think>", "", answer, flags=re.DOTALL).strip()
 
 
 def _or_unscored(aggregate: Callable[[Utils, list[Any]], Any], code: Utils, items: Any) -> Any:

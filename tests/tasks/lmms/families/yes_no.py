@@ -81,7 +81,7 @@ POPE = Family(
             )
         )
     ),
-    answers=("Yes", "yes", "no", "No", "YES \n", "It is hard to say.", "no."),
+    answers=("Yes", "yes", "no", "No", "<think>no\nor\n</think>\nYES \n", "Hard to say.", "no."),
     text=two_arguments("pope_doc_to_text"),
     visuals=shows("pope_doc_to_visual"),
     values=scores("pope_process_results"),

@@ -1,0 +1,113 @@
+"""How many of lmms-eval's own task files can be read, and the code of how many tasks imports?
+
+    FIELDMARK_LMMS_EVAL=path/of/a/checkout python benchmarks/yaml_tasks.py
+
+Without the variable nothing is measured. Every YAML file is read with what it includes and held
+against the schema; the functions that tasks name are imported in workers, with no network and with
+fieldmark's stand-in for `lmms_eval`, using the packages of this environment. The bar is the 1,057
+of 1,667 tasks that import with a stand-in of five small modules. Files that cannot be read and the
+reasons why code does not import stand above the figure. The imports are timed twice: the second
+time Python finds the bytecode of the libraries, as on any ordinary machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.tasks.lmms import (
+    Entry,
+    Function,
+    Trust,
+    functions_of,
+    index_folders,
+    load_document_task,
+    load_group,
+)
+from fieldmark.tasks.lmms._sandbox import try_imports
+
+BAR = 1057
+MOST_REASONS = 25
+BESIDE_THE_REASON = re.compile(r"^.*?  (!function \S+: )?(\S+\.py:\d+ )?|: `pip install.*`|\.$")
+
+
+def read_all(folder: Path, trust: Trust) -> tuple[dict[Path, list[Function]], dict[Path, str], int]:
+    """The functions of each task, what is wrong with other files, and how many files there are."""
+    index = index_folders([folder])
+    tasks: dict[Path, list[Function]] = {}
+    problems = dict(index.problems)
+    for entry in index.entries:
+        try:
+            if entry.kind == "task":
+                tasks[entry.path] = functions_of(load_document_task(entry.path, trust))
+            elif entry.kind == "group":
+                load_group(entry.path, trust)
+            elif entry.kind == "python":
+                problems[entry.path] = "a task written as a Python class"
+        except FieldmarkError as error:
+            problems[entry.path] = str(error)
+            _count_as_broken(entry, tasks)
+    return tasks, problems, len(index.entries) + len(index.problems)
+
+
+def _count_as_broken(entry: Entry, tasks: dict[Path, list[Function]]) -> None:
+    """A task that cannot be read counts as a task whose code does not import."""
+    if entry.kind == "task":
+        tasks[entry.path] = [Function("", entry.path)]
+
+
+def import_all(
+    tasks: dict[Path, list[Function]], trust: Trust
+) -> tuple[dict[Function, str], float]:
+    start = time.perf_counter()
+    told = try_imports([each for some in tasks.values() for each in some], trust)
+    return told, time.perf_counter() - start
+
+
+def show_reasons(tasks: dict[Path, list[Function]], told: dict[Function, str]) -> None:
+    reasons: Counter[str] = Counter()
+    for functions in tasks.values():
+        wrong = next((told[each] for each in functions if told[each]), "")
+        if wrong:
+            reasons[BESIDE_THE_REASON.sub("", wrong)] += 1
+    for reason, n_tasks in reasons.most_common(MOST_REASONS):
+        print(f"{n_tasks:5} tasks  {reason}")
+    rest = reasons.most_common()[MOST_REASONS:]
+    print(f"{sum(n for _, n in rest):5} tasks  {len(rest)} other reasons")
+
+
+def main() -> None:
+    checkout = os.environ.pop("FIELDMARK_LMMS_EVAL", "")
+    if not checkout:
+        print("yaml_tasks: FIELDMARK_LMMS_EVAL names no checkout of lmms-eval, nothing measured")
+        return
+    folder = Path(checkout).expanduser().resolve() / "lmms_eval" / "tasks"
+    trust = Trust.of(folder)
+    start, cpu = time.perf_counter(), time.process_time()
+    tasks, problems, n_files = read_all(folder, trust)
+    read_s, read_cpu_s = time.perf_counter() - start, time.process_time() - cpu
+    for path, text in problems.items():
+        print(f"{path.relative_to(folder)}  {text}")
+    print(f"{n_files} files, {n_files - len(problems)} hold to the schema, {read_s:.1f} s "
+          f"({read_cpu_s:.1f} s CPU)")  # fmt: skip
+    with tempfile.TemporaryDirectory() as bytecode:
+        os.environ["PYTHONPYCACHEPREFIX"] = bytecode
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        told, first_s = import_all(tasks, trust)
+        told, again_s = import_all(tasks, trust)
+    show_reasons(tasks, told)
+    n_fine = sum(not any(told[each] for each in some) for some in tasks.values())
+    print(
+        f"yaml_tasks: {n_fine} of {len(tasks)} tasks import their functions "
+        f"({n_fine / BAR:.2f} × the bar of {BAR}), {len(told)} functions in {again_s:.1f} s "
+        f"({first_s:.1f} s the first time), {n_files} files read in {read_s:.1f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()
