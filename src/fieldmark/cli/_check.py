@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
+from fieldmark.progress import for_people
 from fieldmark.protocols._checks import (
     LEVELS,
     Checked,
@@ -25,6 +26,8 @@ from fieldmark.tasks.lmms._index import yaml_files
 if TYPE_CHECKING:
     from fieldmark.cli.check import Args
 
+_MANY = 50
+"""files from which on it is told how far the work is"""
 _ENDINGS = (".yaml", ".yml")
 
 
@@ -68,7 +71,8 @@ def _check_tasks(args: Args, paths: Sequence[Path]) -> Checked:
     trust = Trust.of(*folders, *args.include_path)
     files = list(dict.fromkeys(_files(paths)))
     code_s = 0.0 if args.no_code else args.code_s
-    return check_files(files, trust, code_s, others=set(files) - set(paths))
+    with for_people(quiet=len(files) < _MANY) as progress:
+        return check_files(files, trust, code_s, set(files) - set(paths), progress)
 
 
 def _render(args: Args, checked: Checked) -> Iterator[Rendered]:
@@ -76,11 +80,15 @@ def _render(args: Args, checked: Checked) -> Iterator[Rendered]:
 
     settings = load_settings()
     fetch = args.fetch or settings.fetch
-    for file in checked.files:
-        if file.task is not None:
+    files = [each for each in checked.files if each.task is not None]
+    with for_people(quiet=len(files) < _MANY) as progress:
+        progress.start("documents of tasks", len(files))
+        for file in files:
+            assert file.task is not None
             found = render_documents(file.task, args.n_documents, settings.cache, fetch)
             told = tuple(each.found_in(file.path) for each in found.problems)
             yield replace(found, problems=told)
+            progress.advance()
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:

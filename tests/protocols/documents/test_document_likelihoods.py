@@ -65,7 +65,8 @@ def test_choices_by_summed_log_probability(tmp_path: Path, tiny: Path, model: Lo
     text = f"""
 output_type: multiple_choice
 doc_to_choice: {CHOICES}
-metric_list: [{{metric: acc}}, {{metric: acc_norm}}, {{metric: acc_mutual_info}}, {{metric: brier_score}}]
+metric_list:
+  [{{metric: acc}}, {{metric: acc_norm}}, {{metric: acc_mutual_info}}, {{metric: brier_score}}]
 """
     found = weigh(tmp_path, tiny, text)
     score_nk = np.stack(

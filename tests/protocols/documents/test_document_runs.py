@@ -127,7 +127,8 @@ def test_pictures_come_first_and_values_are_stored(tmp_path: Path) -> None:
 
 def test_generation_settings_arrive(tmp_path: Path) -> None:
     settings = """
-generation_kwargs: {max_new_tokens: 7, temperature: 0.4, top_p: 0.9, until: ["\\n", "."], num_beams: 3}
+generation_kwargs:
+  {max_new_tokens: 7, temperature: 0.4, top_p: 0.9, until: ["\\n", "."], num_beams: 3}
 """
     run = ask(tmp_path, PLAIN + settings, knows, seed=11)
     body = run.bodies[0]
@@ -311,6 +312,9 @@ metric_list: [{metric: exact_match}]
     run = ask(tmp_path, text, answer)
     assert len(run.bodies) == 18 and {body["seed"] for body in run.bodies} == {0, 1, 2}
     assert run.score("exact_match,first") == 0.0 and run.score("exact_match,vote") == 1.0
+    assert run.score("exact_match,first/mean_accuracy") == pytest.approx(2 / 3)
+    assert run.score("exact_match,first/majority_accuracy") == 1.0
+    assert run.score("exact_match,first/agreement_rate") == 0.0
 
 
 def test_own_scoring_and_aggregation(tmp_path: Path) -> None:

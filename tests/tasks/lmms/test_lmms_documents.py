@@ -48,10 +48,11 @@ def _features(**more: Any) -> Any:
 
 
 def _save_parquet(path: Path, rows: list[dict[str, Any]], features: Any = None) -> None:
+    import pyarrow
     import pyarrow.parquet
 
-    table = datasets.Dataset.from_list(rows, features=features).with_format("arrow")[:]
-    pyarrow.parquet.write_table(table, path)
+    schema = features.arrow_schema if features is not None else None
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema), path)
 
 
 class TestLayouts:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.locate import Located
+from fieldmark.progress import Progress, Silent
 from fieldmark.protocols._check import task_problems
 from fieldmark.protocols._checks._names import group_problems, name_problems
 from fieldmark.tasks import load_task
@@ -74,23 +75,32 @@ class Checked:
 
 
 def check_files(
-    paths: Iterable[Path], trust: Trust, code_s: float = 0.0, others: Container[Path] = ()
+    paths: Sequence[Path],
+    trust: Trust,
+    code_s: float = 0.0,
+    others: Container[Path] = (),
+    progress: Progress | None = None,
 ) -> Checked:
     """`code_s`: seconds that importing a file of code may take; 0 = no code is imported.
 
     Files of `others` that have no key of a task are somebody else's: they are counted, no more.
     """
+    progress = progress or Silent()
     files: list[CheckedFile] = []
     problems: list[Problem] = []
+    progress.start("task files", len(paths))
     for path in paths:
         file, found = _look(path, trust, path in others)
         files.append(file)
+        progress.advance()
         problems.extend(each.found_in(path) for each in found)
     problems.extend(_duplicates(files))
     problems.extend(_groups(files, trust))
     failing = None
     if code_s:
-        code = list(code_problems(_functions(files), trust, code_s))
+        functions = _functions(files)
+        progress.start("code of tasks", len(functions))
+        code = list(code_problems(functions, trust, code_s))
         failing = frozenset(path for each in code for path in each.files)
         problems.extend(code)
     return Checked(tuple(files), tuple(told_once(problems)), failing)

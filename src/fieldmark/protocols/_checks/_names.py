@@ -9,12 +9,18 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.metrics.documents import aggregation, document_metric, metrics_for
+from fieldmark.errors import FieldmarkError, UnknownName, UsageError
+from fieldmark.metrics.documents import (
+    aggregation,
+    document_metric,
+    known_aggregations,
+    metrics_for,
+)
 from fieldmark.protocols._documents._shots import SAMPLERS
 from fieldmark.protocols._documents._wanted import metrics_of, pipelines_of
 from fieldmark.tasks.lmms import DocumentTask, Expanded, MetricItem, Pipeline, make_filter
 from fieldmark.tasks.lmms._checks import Problem, meant
+from fieldmark.tasks.lmms._filters import FILTERS
 
 _FEW = 3
 _ITEM_KEYS = ("metric", "aggregation", "higher_is_better")
@@ -42,9 +48,11 @@ def _metric(task: DocumentTask, index: int, item: MetricItem) -> Iterator[Proble
 
     is_own = task.process_results is not None
     if isinstance(item.metric, str) and not is_own:
-        yield from _known(partial(_check_metric, task, item), at("metric"))
+        fitting = metrics_for(task.output_type)
+        yield from _known(partial(_check_metric, task, item, fitting), at("metric"), fitting)
     if isinstance(item.aggregation, str):
-        yield from _known(partial(aggregation, item.aggregation), at("aggregation"))
+        known = known_aggregations()
+        yield from _known(partial(aggregation, item.aggregation), at("aggregation"), known)
     slips = {option: hint for option in item.options if (hint := meant(option, _ITEM_KEYS))}
     for option, hint in slips.items():
         text = f"key {option!r} of a metric is not known.{hint}"
@@ -58,10 +66,9 @@ def _metric(task: DocumentTask, index: int, item: MetricItem) -> Iterator[Proble
         yield Problem("note", "metric", at("metric"), text)
 
 
-def _check_metric(task: DocumentTask, item: MetricItem) -> None:
+def _check_metric(task: DocumentTask, item: MetricItem, fitting: Sequence[str]) -> None:
     """Is the metric known, does it fit what models give back, and are its options its own?"""
     known = document_metric(str(item.metric))
-    fitting = metrics_for(task.output_type)
     if known.name not in fitting:
         raise UsageError(
             f"metric {known.name!r} does not fit output_type {task.output_type!r}: "
@@ -70,22 +77,24 @@ def _check_metric(task: DocumentTask, item: MetricItem) -> None:
     if known.function is None:
         return
     takes = inspect.signature(known.function).parameters
-    for option in item.options:
-        if option not in takes and not any(
-            each.kind is each.VAR_KEYWORD for each in takes.values()
-        ):
-            own = [name for name in takes if name not in ("references", "predictions")]
-            raise UsageError(
-                f"metric {known.name!r} has no option {option!r}: expected {', '.join(own)}."
-                f"{meant(option, own)}"
-            )
+    is_open = any(each.kind is each.VAR_KEYWORD for each in takes.values())
+    wrong = [option for option in item.options if option not in takes and not is_open]
+    if wrong:
+        own = [name for name in takes if name not in ("references", "predictions")]
+        raise UsageError(
+            f"metric {known.name!r} has no option {wrong[0]!r}: expected {', '.join(own)}."
+            f"{meant(wrong[0], own)}"
+        )
 
 
-def _known(look: Callable[[], object], place: str) -> Iterator[Problem]:
+def _known(look: Callable[[], object], place: str, known: Sequence[str] = ()) -> Iterator[Problem]:
+    """All known names are told where none is close."""
     try:
         look()
     except FieldmarkError as error:
-        yield Problem("error", "metric", place, str(error))
+        is_far = isinstance(error, UnknownName) and not error.closest
+        listed = f" Known: {', '.join(known)}." if is_far and known else ""
+        yield Problem("error", "metric", place, f"{error}{listed}")
 
 
 def _is_known(name: str) -> bool:
@@ -105,7 +114,8 @@ def _pipelines(task: DocumentTask, pipelines: Sequence[Pipeline]) -> Iterator[Pr
         for step_index, step in enumerate(pipeline.filter):
             place = task.place_of("filter_list", index, "filter", step_index, "function")
             if isinstance(step.function, str):
-                yield from _known(partial(make_filter, step.function, step.options), place)
+                look = partial(make_filter, step.function, step.options)
+                yield from _known(look, place, sorted(FILTERS))
             k = step.options.get("k")
             if step.function == "take_first_k" and isinstance(k, int) and k > task.repeats:
                 text = f"take_first_k wants {k} answers and repeats is {task.repeats}."

@@ -73,7 +73,7 @@ class Caller:
             stack.enter_context(_standing_in(place))
             # What code prints belongs to the talk; stdout is for data.
             stack.enter_context(contextlib.redirect_stdout(sys.stderr))
-            return self._call(copies(items)(range(len(items))), place)
+            return self._call(copies(items)(range(len(items))), self._options(place))
 
     @contextlib.contextmanager
     def again(self) -> Iterator[Callable[[list[Any]], Any]]:
@@ -82,13 +82,15 @@ class Caller:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             stack.enter_context(_standing_in(place))
             stack.enter_context(_silence())
-            yield lambda items: self._call(items, place)
+            options = self._options(place)
+            yield lambda items: self._call(items, options)
 
-    def _call(self, items: list[Any], place: Path) -> Any:
-        options = {}
-        if _asks_for_args(self.function):
-            told = {**USUAL_FLAGS, **self.flags, "output_path": str(place)}
-            options["args"] = Namespace(**told)
+    def _options(self, place: Path) -> dict[str, Any]:
+        if not _asks_for_args(self.function):
+            return {}
+        return {"args": Namespace(**{**USUAL_FLAGS, **self.flags, "output_path": str(place)})}
+
+    def _call(self, items: list[Any], options: Mapping[str, Any]) -> Any:
         name = getattr(self.function, "__name__", "")
         with seeded(self.seed, name, "aggregation"):
             return call(self.function, items, where=self.where, **options)

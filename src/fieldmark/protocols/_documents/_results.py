@@ -7,7 +7,7 @@ random states: these are set for each document, so that a value depends on no ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ from fieldmark.tasks.lmms import (
     Function,
     call,
     load_function,
+    make_filter,
     reasoning_tags,
     run_pipeline,
     seeded,
@@ -43,6 +44,8 @@ from fieldmark.tasks.lmms import (
 
 WRITTEN = ("generate_until", "generate_until_multi_round")
 """output types whose responses are words"""
+OF_SEVERAL = ("majority_vote", "take_first_k")
+"""steps that make sense of several responses only"""
 
 
 @dataclass(slots=True, eq=False)
@@ -55,8 +58,8 @@ class Judged:
     """pipeline → what it made of each request's responses"""
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     """pipeline → metric → value"""
-    each: list[Any] = field(default_factory=list)
-    """of several repeats: the first metric's value of each"""
+    each: list[tuple[Any, Any]] = field(default_factory=list)
+    """of several repeats: the answer and the first metric's value of each"""
 
 
 def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[Judged]:
@@ -66,26 +69,48 @@ def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[Judged]:
     scorer = _Scorer(setup, seed)
     for pipeline in pipelines_of(setup.task):
         filters = filters_of(setup.task, pipeline)
-        for each, found in zip(answered, _filtered(setup, filters, answered), strict=True):
-            each.filtered[pipeline.name] = found
-            each.values[pipeline.name] = scorer.values(each, found)
-    for each in answered if setup.task.repeats > 1 else ():
-        each.each = list(scorer.values_of_repeats(each))
+        resps = [[list(each) for each in document.reply.responses] for document in answered]
+        found = _filtered(setup, filters, answered, resps)
+        for document, made in zip(answered, found, strict=True):
+            document.filtered[pipeline.name] = made
+            document.values[pipeline.name] = scorer.values(document, made)
+    if setup.task.repeats > 1:
+        _judge_repeats(setup, answered, scorer)
     return judged
+
+
+def _judge_repeats(setup: Setup, answered: Sequence[Judged], scorer: _Scorer) -> None:
+    """Each repeat by itself, through the first pipeline without the steps that need several."""
+    first = pipelines_of(setup.task)[0]
+    steps = tuple(step for step in first.filter if step.function not in OF_SEVERAL)
+    filters = filters_of(setup.task, first.model_copy(update={"filter": steps}))
+    if not any(step.function == "take_first" for step in steps):
+        filters.append(make_filter("take_first"))
+    name = metrics_of(setup.task)[0].name
+    for repeat in range(setup.task.repeats):
+        alone = [[[each[repeat]] for each in document.reply.responses] for document in answered]
+        found = _filtered(setup, filters, answered, alone)
+        for document, made in zip(answered, found, strict=True):
+            document.each.append((made[0], scorer.values(document, made).get(name)))
 
 
 def _target(setup: Setup, row: int) -> Any:
     return setup.fields.target(setup.part.document(row), row)
 
 
-def _filtered(setup: Setup, filters: Sequence[Any], judged: Sequence[Judged]) -> list[list[Any]]:
+def _filtered(
+    setup: Setup,
+    filters: Sequence[Any],
+    judged: Sequence[Judged],
+    resps: Sequence[Sequence[list[Any]]],
+) -> list[list[Any]]:
     """Per document, one entry per request; filters see all requests of the task at once."""
-    sizes = [len(each.reply.responses) for each in judged]
-    rows = [each.reply.row for each in judged for _ in each.reply.responses]
-    resps = [list(responses) for each in judged for responses in each.reply.responses]
+    sizes = [len(each) for each in resps]
+    rows = [each.reply.row for each, size in zip(judged, sizes, strict=True) for _ in range(size)]
     docs = [setup.part.document(row) for row in rows]
+    flat = [each for document in resps for each in document]
     where = setup.task.place_of("filter_list")
-    made = iter(call(run_pipeline, filters, resps, docs, where=where))
+    made = iter(call(run_pipeline, filters, flat, docs, where=where))
     tags = reasoning_tags(setup.task.reasoning_tags)
     return [[strip_response(next(made), tags) for _ in range(size)] for size in sizes]
 
@@ -105,14 +130,6 @@ class _Scorer:
             if task.output_type in WRITTEN:
                 return self._text(judged, found)
             return self._likelihood(judged, found)
-
-    def values_of_repeats(self, judged: Judged) -> Iterator[Any]:
-        """The first metric's value of each response by itself."""
-        name = metrics_of(self.setup.task)[0].name
-        tags = reasoning_tags(self.setup.task.reasoning_tags)
-        for repeat in range(self.setup.task.repeats):
-            alone = [strip_response(each[repeat], tags) for each in judged.reply.responses]
-            yield self.values(judged, alone).get(name)
 
     def _own(self, function: Function, row: int, found: Sequence[Any]) -> dict[str, Any]:
         task = self.setup.task

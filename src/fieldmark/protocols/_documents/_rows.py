@@ -98,7 +98,7 @@ def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
             pipeline: {name: encode(value) for name, value in values.items()}
             for pipeline, values in judged.values.items()
         },
-        "each": json.loads(plain_json(judged.each)),
+        "each": [[plain_json(said), encode(value)] for said, value in judged.each],
         "how": reply.how,
         "doc_hash": _hash(plain_json(doc)),
         "prompt_hash": _hash(reply.input),

@@ -6,12 +6,14 @@ Needs the task and the store: neither the model nor the documents.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from fieldmark.protocols._documents._agreement import agreement_scores
 from fieldmark.protocols._documents._scores import (
     DocumentValues,
     ScoredMetric,
@@ -25,6 +27,7 @@ from fieldmark.protocols._documents._wanted import (
     metrics_of,
     pipelines_of,
 )
+from fieldmark.stats import Resampling
 from fieldmark.store import OK, Score
 from fieldmark.tasks.lmms import DocumentTask
 
@@ -42,6 +45,8 @@ def score_document_run(
     ]
     settings = ScoreSettings(task.task, seed, folder)
     scores = score_documents(scored_metrics(task), rows, settings)
+    if task.repeats > 1:
+        scores += _agreement(task, infos, answered["unit"].to_list(), seed)
     how = "; ".join(sorted({info["how"] for info in infos if "how" in info}))
     return [replace(each, warning="; ".join(filter(None, (how, each.warning)))) for each in scores]
 
@@ -59,6 +64,18 @@ def scored_metrics(task: DocumentTask) -> list[ScoredMetric]:
         for pipeline in pipelines_of(task)
         for number, item in enumerate(metrics_of(task))
     ]
+
+
+def _agreement(
+    task: DocumentTask, infos: Sequence[dict[str, Any]], units: Sequence[str | None], seed: int
+) -> list[Score]:
+    """How far the repeats of a document differ, by the first metric."""
+    told = [info.get("each", []) for info in infos]
+    values = [[decode(value) for _, value in each] for each in told]
+    answers = [[said for said, _ in each] for each in told]
+    first = scored_metrics(task)[0]
+    resampling = Resampling(seed=seed, task=f"{task.task} repeats")
+    return agreement_scores(first.result, values, units, answers, resampling)
 
 
 def _values(info: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -22,6 +22,7 @@ from fieldmark.metrics.documents import (
     DocumentMetric,
     aggregation,
     document_metric,
+    known_aggregations,
     known_document_metrics,
 )
 from fieldmark.protocols._documents._calls import Caller, numbers_in
@@ -67,7 +68,10 @@ class ScoredMetric:
     def is_up(self) -> bool:
         if self.higher_is_better is not None:
             return self.higher_is_better
-        return self.known.higher_is_better if self.known else self.way.higher_is_better
+        if self.known:
+            return self.known.higher_is_better
+        is_named = isinstance(self.aggregation, str) and self.aggregation in known_aggregations()
+        return self.way.higher_is_better if is_named else True
 
 
 @dataclass(frozen=True, slots=True)

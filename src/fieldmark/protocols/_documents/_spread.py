@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,14 +114,14 @@ class _Asked:
         self.values = self._values_and_cost()
 
     def _values_and_cost(self) -> dict[str, float]:
-        """A second call: the first may have imported much. Notices changed values."""
-        before = repr(self.items)
+        """A second call: the first may have imported much. Notices values that it changes."""
         fresh = copies(self.items)
+        given = fresh(self.every)
+        before = repr(given)
         began = time.perf_counter()
-        found = self.ask(self.every)
+        found = numbers_in(self.function(given))
         self.cost = max(1e-6, time.perf_counter() - began)
-        if repr(self.items) != before:
-            self.items = fresh(self.every)
+        if repr(given) != before:
             self.pick = fresh
         return found
 
@@ -160,16 +160,22 @@ class _Asked:
 
     def _resampled(self, n: int) -> list[dict[str, float]] | None:
         """The numbers of each resample; None where more than one in twenty fails."""
-        drawn, n_failed = [], 0
-        for block in unit_weights(self.grouping, _with_draws(self.resampling, n)):
-            for weight in block:
-                try:
-                    drawn.append(self.ask(np.repeat(self.every, weight)))
-                except FieldmarkError:
-                    n_failed += 1
-                    if n_failed > n / 20:
-                        return None
+        drawn: list[dict[str, float]] = []
+        n_failed, late = 0, time.perf_counter() + 2 * self.seconds
+        for weight in self._weights(n):
+            try:
+                drawn.append(self.ask(np.repeat(self.every, weight)))
+            except FieldmarkError:
+                n_failed += 1
+                if n_failed > n / 20:
+                    return None
+            if time.perf_counter() > late:  # resamples take longer than the call that was timed
+                return drawn[: _rung(len(drawn))] or None
         return drawn
+
+    def _weights(self, n: int) -> Iterator[np.ndarray]:
+        for block in unit_weights(self.grouping, _with_draws(self.resampling, n)):
+            yield from block
 
     def _all(self, drawn: Sequence[Mapping[str, float]]) -> dict[str, Limits]:
         found = {}

@@ -85,8 +85,8 @@ def _container(value: Any, place: str, depth: int) -> Any:
         inside = [to_json(each, f"{place}[{i}]", depth) for i, each in enumerate(value)]
         return inside if isinstance(value, list) else {f"{_MARK}tuple": inside}
     if isinstance(value, np.ndarray):
-        inside = to_json(value.tolist(), place, depth)
-        return {f"{_MARK}array": inside, "dtype": str(value.dtype)}
+        inside = to_json(value.ravel().tolist(), place, depth)
+        return {f"{_MARK}array": inside, "dtype": str(value.dtype), "shape": list(value.shape)}
     if isinstance(value, bytes | bytearray):
         return {f"{_MARK}bytes": base64.b64encode(value).decode()}
     if isinstance(value, Set):
@@ -130,5 +130,7 @@ def _marked(kind: str, inside: Any, value: dict[str, Any]) -> Any:
     if kind == "bytes":
         return base64.b64decode(inside)
     if kind == "array":
-        return np.array(from_json(inside), dtype=value["dtype"])
+        array = np.empty(len(inside), dtype=value["dtype"])
+        array[:] = from_json(inside)
+        return array.reshape(value["shape"])
     raise UsageError(f"a value is marked {_MARK + kind!r}: expected one that `encode` wrote.")

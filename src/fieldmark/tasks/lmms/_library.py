@@ -23,7 +23,8 @@ def import_datasets() -> Any:
 def quiet_datasets(is_online: bool) -> Iterator[Any]:
     """The library without progress bars and talk; it reaches the network only when `is_online`.
 
-    A user who switched the network off for it by HF_HUB_OFFLINE has it off here too.
+    A user who switched the network off for it by HF_HUB_OFFLINE has it off here too, and nobody is
+    told what was opened.
     """
     datasets = import_datasets()
     import huggingface_hub
@@ -32,6 +33,7 @@ def quiet_datasets(is_online: bool) -> Iterator[Any]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
+        stack.enter_context(_set(datasets.config, "HF_UPDATE_DOWNLOAD_COUNTS", False))
         if not is_online:
             for module, name in flags:
                 stack.enter_context(_set(module, name, True))

@@ -116,6 +116,11 @@ def _told(source: Source, error: BaseException) -> str:
     inner = error
     while inner.__cause__ is not None:
         inner = inner.__cause__
+    if "scripts are no longer supported" in str(inner):
+        return (
+            f"dataset {source.path!r} is made by a script, which is not run: try its converted "
+            "tables with dataset_kwargs.revision 'refs/convert/parquet'."
+        )
     option = _OPTION.search(str(inner))
     if option:
         return f"dataset_kwargs has {option[1] or option[2]!r}, no option of {source.path!r}."

@@ -1,4 +1,4 @@
-"""A server that answers a family's prompts as the family says, and notes whatever else it gets."""
+"""A whole run of a family, with a server that answers its prompts as the family says."""
 
 from __future__ import annotations
 
@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 from PIL import Image
 
-from tasks.lmms.families.kit import Family
+from ask_kit import running
+from fieldmark.chat import MockServer
+from fieldmark.experiments import evaluate
+from fieldmark.protocols._documents._values import decode
+from fieldmark.settings import Settings
+from tasks.lmms.families.kit import TASKS, Family
+from tasks.lmms.families.made_data import redirected
 
 Key = tuple[str, tuple[str, ...]]
 """all text of a request, and its pictures by their pixels"""
@@ -71,3 +78,34 @@ class Script:
         """Repeats differ in their seed and may come in any order."""
         seed = body.get("seed")
         return str(answers[turn if seed is None else int(seed) % len(answers)])
+
+
+def own_file(family: Family, folder: Path, **more: Any) -> Path:
+    """A file beside the made documents that includes the family's and points it at them."""
+    path = folder / f"{family.task}.yaml"
+    told = {"include": str(TASKS / family.file), **redirected(family, folder), **more}
+    path.write_text(yaml.safe_dump(told), encoding="utf-8")
+    return path
+
+
+def settings_in(folder: Path) -> Settings:
+    return Settings(cache=folder / "cache", results=folder / "results", include_path=(TASKS,))
+
+
+def run(family: Family, folder: Path, key: str = "", **more: Any) -> tuple[Any, Script]:
+    """What `evaluate` finds, and the script that answered; `key` names the model of the prompts."""
+    script = Script(family, key)
+    how = (("prompts_for", key),) if key else ()
+    file = str(own_file(family, folder, **more))
+    with running(MockServer(answers=script)) as url:
+        model = f"chat/mock/parrot?base_url={url}"
+        return evaluate(model, file, settings=settings_in(folder), ask=how), script
+
+
+def values_of(info: Mapping[str, Any]) -> dict[str, Any]:
+    """What the store keeps of a document, under the names of results."""
+    return {
+        (metric if pipeline == "none" else f"{metric},{pipeline}"): decode(text)
+        for pipeline, values in info["values"].items()
+        for metric, text in values.items()
+    }

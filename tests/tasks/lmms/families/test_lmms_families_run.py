@@ -4,45 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from ask_kit import running
-from fieldmark.chat import MockServer
-from fieldmark.experiments import evaluate
 from fieldmark.protocols import ASKING
-from fieldmark.protocols._documents._values import decode
-from fieldmark.settings import Settings
 from tasks.lmms.families.families import FAMILIES
 from tasks.lmms.families.files import PLATES_ROOT
-from tasks.lmms.families.kit import CHECKOUT, TASKS, Family, Unscored
-from tasks.lmms.families.made_data import redirected, write_plates
-from tasks.lmms.families.scripted import Script
+from tasks.lmms.families.kit import CHECKOUT, Family, Unscored
+from tasks.lmms.families.made_data import write_plates
+from tasks.lmms.families.scripted import run, values_of
 
 pytestmark = pytest.mark.skipif(not CHECKOUT, reason="FIELDMARK_LMMS_EVAL names no checkout")
 WRITING = tuple(each for each in FAMILIES if each.output_type == "generate_until")
 each_family = pytest.mark.parametrize("family", WRITING, ids=lambda family: family.task)
-
-
-def own_file(family: Family, folder: Path) -> Path:
-    """A file beside the made documents that includes the family's and points it at them."""
-    path = folder / f"{family.task}.yaml"
-    told = {"include": str(TASKS / family.file), **redirected(family, folder)}
-    path.write_text(yaml.safe_dump(told), encoding="utf-8")
-    return path
-
-
-def run(family: Family, folder: Path, key: str = "", **more: Any) -> tuple[Any, Script]:
-    script = Script(family, key)
-    settings = Settings(cache=folder / "cache", results=folder / "results", include_path=(TASKS,))
-    how = (("prompts_for", key),) if key else ()
-    with running(MockServer(answers=script)) as url:
-        model = f"chat/mock/parrot?base_url={url}"
-        found = evaluate(model, str(own_file(family, folder)), settings=settings, ask=how, **more)
-    return found, script
 
 
 @each_family
@@ -54,16 +31,15 @@ def test_whole_run(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert script.strange == []
     assert len(script.bodies) == sum(1 if isinstance(a, str) else len(a) for a in family.answers)
     for body in script.bodies:
-        check_settings(family, body)
+        check_settings(family.generation[""], body)
     for name, info in zip(found.predictions["id"], found.predictions["info"], strict=True):
         assert values_of(json.loads(info)) == family.expected_values(int(name))
     check_aggregates(family, found)
     assert not list(tmp_path.glob("*submission*")), "task code wrote beside the user"
 
 
-def check_settings(family: Family, body: Any) -> None:
+def check_settings(wanted: Mapping[str, Any], body: Mapping[str, Any]) -> None:
     """Room, temperature, top_p and the file's own stops are really sent."""
-    wanted = family.generation[""]
     room = [body.get(name) for name in ("max_tokens", "max_completion_tokens")]
     assert wanted.get("max_new_tokens", 1024) in room
     assert body["temperature"] == wanted.get("temperature", 0.0)
@@ -90,12 +66,3 @@ def check_aggregates(family: Family, found: Any) -> None:
         assert math.isnan(ours[name])
         assert hows[name]
     assert {name.partition("/")[0] for name in ours} == set(family.aggregates)
-
-
-def values_of(info: Any) -> dict[str, Any]:
-    """What the store keeps of a document, under the names of results."""
-    return {
-        (metric if pipeline == "none" else f"{metric},{pipeline}"): decode(text)
-        for pipeline, values in info["values"].items()
-        for metric, text in values.items()
-    }

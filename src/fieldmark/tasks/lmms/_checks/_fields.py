@@ -7,15 +7,16 @@ looked up elsewhere (`protocols`), since metrics and tasks do not know each othe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from fieldmark.errors import FieldmarkError
+from fieldmark.errors import DataError, FieldmarkError
 from fieldmark.tasks.lmms._checks._calls import call_problems
 from fieldmark.tasks.lmms._checks._options import option_problems
-from fieldmark.tasks.lmms._checks._problems import Problem, problems_of
+from fieldmark.tasks.lmms._checks._problems import Level, Problem, problems_of
 from fieldmark.tasks.lmms._checks._prompt import prompt_problems
 from fieldmark.tasks.lmms._schema import DocumentTask
-from fieldmark.tasks.lmms._sources import BUILDERS, find_source
+from fieldmark.tasks.lmms._sources import find_source
 
 
 def field_problems(task: DocumentTask) -> Iterator[Problem]:
@@ -49,11 +50,16 @@ def _data(task: DocumentTask) -> Iterator[Problem]:
     if "://" in str(named):
         return
     try:
-        find_source(task, fetch=True, load=_as_it_is)
+        notes = find_source(task, load=_as_it_is).notes
     except FieldmarkError as error:
-        is_local = task.dataset_path in BUILDERS and any(named)
+        # The data may come later; how it is named must be right now.
+        level: Level = "warning" if isinstance(error, DataError) else "error"
         for each in problems_of(error, "data", task.place_of("dataset_path")):
-            yield Problem("warning" if is_local else "error", each.kind, each.place, each.text)
+            yield replace(each, level=level)
+        return
+    for note in notes:
+        place, _, text = note.partition("  ")
+        yield Problem("note", "no effect", place, text)
 
 
 def _as_it_is(value: Any) -> Any:

@@ -96,9 +96,9 @@ def _misspelt(
 ) -> Iterator[Problem]:
     """Keys like a known one that are not it; quite other keys are somebody else's."""
     kind = "data" if key[0] == "dataset_kwargs" else "generation"
-    for name in block:
+    for name in (each for each in block if each not in known):
         near = get_close_matches(str(name), known, n=1, cutoff=_SLIP)
-        if near and near[0] != name:
+        if near:
             text = f"key {name!r} of {key[0]} is not known. Did you mean {near[0]!r}?"
             yield Problem("warning", kind, task.place_of(*key, name), text)
 
