@@ -16,7 +16,7 @@ from fieldmark.lazy import exports
 if TYPE_CHECKING:
     from fieldmark.data import load_dataset, register_dataset
     from fieldmark.experiments import Evaluation, evaluate
-    from fieldmark.metrics import load_metric, register_metric
+    from fieldmark.metrics import load_metric, register_aggregation, register_metric
     from fieldmark.models import load_model, register_model
     from fieldmark.probes import load_probe, register_probe
     from fieldmark.tasks import load_task, register_task
@@ -29,6 +29,7 @@ __all__ = [
     "load_model",
     "load_probe",
     "load_task",
+    "register_aggregation",
     "register_dataset",
     "register_metric",
     "register_model",
@@ -41,7 +42,7 @@ __getattr__ = exports(
     {
         "data": ("load_dataset", "register_dataset"),
         "experiments": ("Evaluation", "evaluate"),
-        "metrics": ("load_metric", "register_metric"),
+        "metrics": ("load_metric", "register_aggregation", "register_metric"),
         "models": ("load_model", "register_model"),
         "probes": ("load_probe", "register_probe"),
         "tasks": ("load_task", "register_task"),

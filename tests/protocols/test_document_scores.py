@@ -34,7 +34,7 @@ DICTS = [
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch):
     """So few that time is never short, but where a test is about that."""
-    monkeypatch.setattr(_spread, "LADDER", (400, 100))
+    monkeypatch.setattr(_spread, "LADDER", (200, 100))
 
 
 def _rows(values, name="m", pipeline="none", units=None):

@@ -25,7 +25,7 @@ from fieldmark.report import (
     training_notes,
     wide_table,
 )
-from fieldmark.report.documents import split_name, values_of
+from fieldmark.report.documents import data_name, hub_name, split_name, values_of
 from fieldmark.report.export import choose, export
 from fieldmark.report.plots import draw, read_results
 from fieldmark.report.site.predictions import read_column
@@ -111,6 +111,15 @@ def test_slices_show_the_mean_value_of_each_kind(store):
     only = read_table(store, RunFilter(tasks=("birds-f1",)), compare=False)
     with pytest.raises(DataError, match="birds-f1': f1 is a function of all documents"):
         sliced(store, only, "unit")
+    with pytest.raises(DataError, match="only label .the target. and unit are stored"):
+        sliced(store, table, "family", {})
+
+
+def test_data_are_called_by_their_name_not_their_place():
+    assert data_name({"dataset_path": "lab/birds"}) == hub_name({"dataset_path": "lab/birds"})
+    saved = {"dataset_path": "/home/ann/saved", "dataset_kwargs": {"load_from_disk": True}}
+    assert data_name(saved) == "saved" and hub_name(saved) == ""
+    assert data_name({"dataset_path": "json"}) == hub_name({"dataset_path": "./mine"}) == ""
 
 
 def test_percent_only_where_all_runs_of_a_column_say_so(tmp_path):

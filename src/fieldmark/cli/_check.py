@@ -53,12 +53,13 @@ def check_paths(args: Args) -> Found:
     rendered = list(_render(args, checked)) if checked and args.data else []
     of_data = [each for one in rendered for each in one.problems]
     codes += [3] if _has_errors(of_data) else []
+    others: list[Problem] = []
     for path in args.path:
         if path not in tasks:
             found, code = _check_other(args, path)
-            of_data += found
+            others += found
             codes += [code] if code else []
-    every = tuple(told_once([*problems, *of_data]))
+    every = (*told_once([*problems, *of_data]), *others)
     return Found(every, min(codes, default=0), checked, tuple(rendered), time.monotonic() - start)
 
 

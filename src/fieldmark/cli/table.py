@@ -99,6 +99,7 @@ def _values(column: str, table: Table, settings: Settings) -> dict[str, dict[str
     if column in STORED:
         return None
     from fieldmark.experiments import item_column
+    from fieldmark.report.documents import has_documents
 
-    tasks = sorted({row.run.spec.task for row in table.rows})
+    tasks = sorted({row.run.spec.task for row in table.rows if not has_documents(row.run)})
     return {task: item_column(task, column, settings) for task in tasks}

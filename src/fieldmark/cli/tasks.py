@@ -3,22 +3,30 @@
 examples:
   fieldmark tasks
   fieldmark tasks beluga
-  fieldmark tasks --json
+  fieldmark tasks mme --include-path lmms-eval/lmms_eval/tasks
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import Positional
+from tyro.conf import Positional, UseAppendAction, arg
 
 from fieldmark.cli._show import print_json, show_rows, talk
+
+if TYPE_CHECKING:
+    from fieldmark.tasks.lmms import DocumentTask
 
 
 @dataclass(frozen=True, slots=True)
 class Args:
     query: Positional[str] = ""
     """words to look for, or a task's name to see all of it"""
+    include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
+    """folder of tasks in lmms-eval's form, listed too"""
     json: bool = False
     """print JSON"""
     debug: bool = False
@@ -26,30 +34,60 @@ class Args:
 
 
 def run(args: Args) -> int:
+    from fieldmark.settings import load_settings
     from fieldmark.tasks import list_tasks
 
-    rows = list_tasks(args.query)
+    folders = (*load_settings().include_path, *args.include_path)
+    rows = [*list_tasks(args.query), *(_document_rows(args.query, folders) if folders else ())]
     exact = [row for row in rows if row["task"] == args.query]
-    if exact or "@" in args.query or args.query.endswith((".yaml", ".yml")):
-        return _show_one(args)
+    if len(exact) == 1 or "@" in args.query or args.query.endswith((".yaml", ".yml")):
+        return _show_one(args, folders)
     show_rows(rows, args.json)
     if not rows:
         from fieldmark.errors import UnknownName
-        from fieldmark.tasks import task_files
+        from fieldmark.tasks import Finder
 
-        raise UnknownName("task", args.query, task_files(), "fieldmark tasks")
+        raise UnknownName("task", args.query, Finder(folders).known(), "fieldmark tasks")
     if not args.json:
         talk(f"{len(rows)} tasks. `fieldmark tasks NAME` shows one, `fieldmark run` runs it.")
     return 0
 
 
-def _show_one(args: Args) -> int:
-    from fieldmark.tasks import find_file, load_task, parse_name
+def _document_rows(query: str, folders: Sequence[Path]) -> list[dict[str, str]]:
+    """Tasks, groups and tags in lmms-eval's form that match."""
+    from fieldmark.tasks import list_documents
 
-    task = load_task(args.query)
-    if args.json:
-        print_json(task.model_dump(mode="json"))
-        return 0
-    print(f"{task.task}  {task.title}\n\n{task.about}\n")
-    print(find_file(parse_name(args.query).base).read_text(encoding="utf-8").rstrip())
+    found = list_documents(folders)
+    return [row for row in found if query.lower() in " ".join(row.values()).lower()]
+
+
+def _show_one(args: Args, folders: Sequence[Path]) -> int:
+    from fieldmark.tasks import Finder
+    from fieldmark.tasks.lmms import DocumentTask, plain_task
+
+    for found in Finder(folders).find(args.query):
+        task = found.task
+        if isinstance(task, DocumentTask):
+            print_json(plain_task(task)) if args.json else _print_document(task)
+        elif args.json:
+            print_json(task.model_dump(mode="json"))
+        else:
+            print(f"{task.task}  {task.title}\n\n{task.about}\n")
+            print(_text_of(args.query))
     return 0
+
+
+def _text_of(query: str) -> str:
+    from fieldmark.tasks import find_file, parse_name
+
+    return find_file(parse_name(query).base).read_text(encoding="utf-8").rstrip()
+
+
+def _print_document(task: DocumentTask) -> None:
+    """The file as it is read: what it includes is in place."""
+    import yaml
+
+    from fieldmark.tasks.lmms import plain_task
+
+    print(f"{task.task}  {task.place_of('task')}\n")
+    print(yaml.safe_dump(plain_task(task), sort_keys=False, allow_unicode=True).rstrip())

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import FieldmarkError
@@ -18,6 +20,9 @@ from fieldmark.store import OK, Run, RunFilter, Score, Store
 if TYPE_CHECKING:
     from fieldmark.metrics import Metric
 
+_HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_BUILDERS = ("csv", "json", "parquet", "text", "pandas", "arrow", "imagefolder")
+"""what stands for `dataset_path` where files are listed"""
 NO_FILTER = "none"
 """the pipeline whose name is left out of a metric's"""
 
@@ -56,6 +61,19 @@ def pipelines_of(facts: Mapping[str, Any]) -> list[str]:
     """The names of the task's filters, in its order."""
     found = (facts.get("config") or {}).get("filter_list") or []
     return [str(each["name"]) for each in found] or [NO_FILTER]
+
+
+def hub_name(config: Mapping[str, Any]) -> str:
+    """`org/name` of a task's data on the Hugging Face Hub; "" for files of the user's own."""
+    path = str(config.get("dataset_path") or "")
+    is_saved = (config.get("dataset_kwargs") or {}).get("load_from_disk")
+    return path if _HUB_NAME.fullmatch(path) and not is_saved else ""
+
+
+def data_name(config: Mapping[str, Any]) -> str:
+    """What a task's data are called, without folders; "" where files have no name in common."""
+    path = str(config.get("dataset_path") or "")
+    return hub_name(config) or ("" if path in _BUILDERS else PurePath(path).name)
 
 
 def valued_metric(run: Run) -> str:

@@ -84,7 +84,7 @@ def group_results(
             for each in told.values()
             for members in _choose_members(each, mine)
         ]
-    yield from sorted(found, key=lambda each: each.group)
+    yield from sorted(found, key=lambda each: (each.group, _model(each.members[0])))
 
 
 def _way(spec: RunSpec) -> tuple[Any, ...]:

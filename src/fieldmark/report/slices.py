@@ -35,26 +35,28 @@ def sliced(
     """The table with a row per model and value, in place of one per model.
 
     `values` gives, for each task by name, the column's value by item id; columns that are stored
-    do not need it. Documents whose score is no mean cannot be sliced: the table's notes name them.
+    do not need it. Documents that cannot be sliced are named by the table's notes.
     """
-    able = [row for row in table.rows if _can_slice(row)]
-    unable = {row.run.spec.task: row for row in table.rows if not _can_slice(row)}
+    why = {row.run.id: _why_not(row, column) for row in table.rows}
+    able = [row for row in table.rows if not why[row.run.id]]
+    unable = {row.run.spec.task: why[row.run.id] for row in table.rows if why[row.run.id]}
     if not able and unable:
-        raise DataError(f"{_unsliced(next(iter(unable.values())))}: --by has nothing to show.")
+        task, reason = next(iter(unable.items()))
+        raise DataError(f"task {task!r}: {reason}: --by {column} has nothing to show.")
     rows = []
     for row in able:
         frame = _with_slice(store, row, column, (values or {}).get(row.run.spec.task))
         rows += [replace(row, score=score, tier=None) for score in _scores(row, store, frame)]
-    notes = [f"not shown: {_unsliced(row)}" for row in unable.values()]
+    notes = [f"not shown: task {task!r}: {reason}" for task, reason in unable.items()]
     return Table(tuple(rows), table.left_out, (*table.notes, *notes))
 
 
-def _can_slice(row: Row) -> bool:
-    return not has_documents(row.run) or bool(valued_metric(row.run))
-
-
-def _unsliced(row: Row) -> str:
-    return f"task {row.run.spec.task!r}: {why_not_paired(row.score.metric)}"
+def _why_not(row: Row, column: str) -> str:
+    if not has_documents(row.run):
+        return ""
+    if column not in STORED:
+        return "of documents only label (the target) and unit are stored, not their columns"
+    return "" if valued_metric(row.run) else why_not_paired(row.score.metric)
 
 
 def _with_slice(

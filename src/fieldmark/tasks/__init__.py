@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
-    from fieldmark.tasks._find import AnyTask, Finder, Found
+    from fieldmark.tasks._find import AnyTask, Finder, Found, list_documents
     from fieldmark.tasks._loader import (
         TaskName,
         find_file,
@@ -34,6 +34,7 @@ __all__ = [
     "TaskName",
     "find_file",
     "is_match",
+    "list_documents",
     "list_tasks",
     "load_task",
     "parse_name",
@@ -44,7 +45,7 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "_find": ("AnyTask", "Finder", "Found"),
+        "_find": ("AnyTask", "Finder", "Found", "list_documents"),
         "_loader": (
             "TaskName",
             "find_file",

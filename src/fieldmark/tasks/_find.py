@@ -43,16 +43,18 @@ class Finder:
     _seen: dict[tuple[Path, ...], Index] = field(default_factory=dict)
 
     def find(self, name: str, where: str = "") -> list[Found]:
-        base = parse_name(name).base
+        base, files = parse_name(name).base, task_files()
         if base.endswith((".yaml", ".yml")):
             return self._in_file(name, Path(base).expanduser(), where)
-        if Path(name).expanduser().is_dir() and base not in task_files():
+        if base in files:
+            return self._in_file(name, files[base], where)
+        if Path(name).expanduser().is_dir():
             return self._in_folder(Path(name).expanduser(), where)
-        if base in task_files() or not self.folders:
-            if base not in task_files() and is_pattern(name):
-                raise UsageError(f"{where}  task {name!r}: patterns need --include-path.".lstrip())
-            return [Found(name, load_task(name, where))]
-        return self._by_name(name, where)
+        if self.folders:
+            return self._by_name(name, where)
+        if is_pattern(name):
+            raise UsageError(f"{where}  task {name!r}: patterns need --include-path.".lstrip())
+        raise UnknownName("task", name, files, "fieldmark tasks", where)
 
     def known(self) -> list[str]:
         return [*task_files(), *(self._index(self.folders).names if self.folders else ())]
@@ -143,3 +145,26 @@ def _plain_metrics(group: Group) -> list[GroupMetric]:
         item.model_copy(update={"aggregation": str(item.aggregation)})
         for item in group.aggregate_metric_list
     ]
+
+
+def list_documents(folders: Sequence[Path]) -> list[dict[str, str]]:
+    """Name, title, dataset and metric of the tasks, groups and tags of the folders."""
+    from fieldmark.tasks.lmms import Trust, index_folders, read_document_file
+
+    index, trust = index_folders(folders), Trust.of(*folders)
+    rows = []
+    for entry in index.entries:
+        if entry.kind not in ("task", "group") or not entry.name:
+            continue
+        data = read_document_file(entry.path, trust).data
+        metrics = data.get("metric_list") or [{}]
+        first = metrics[0] if isinstance(metrics, list) and isinstance(metrics[0], dict) else {}
+        row = {
+            "task": entry.name,
+            "title": str(data.get("task_alias") or "") if entry.kind == "task" else "group",
+            "dataset": str(data.get("dataset_path") or ""),
+            "metric": str(first.get("metric", "")),
+        }
+        rows.append(row)
+    tags = [{"task": tag, "title": "tag", "dataset": "", "metric": ""} for tag in index.tags]
+    return sorted([*rows, *tags], key=lambda row: row["task"])

@@ -72,6 +72,12 @@ def test_dots_in_the_module_are_part_of_the_file_name(load: Load, mine: Path) ->
     assert load("a.b.f")() == "dotted"
 
 
+@pytest.mark.filterwarnings("error")
+def test_doubtful_escape_sequences_are_not_talked_about(load: Load, mine: Path) -> None:
+    write(mine / "utils.py", "def f(): return '\\d'\n")
+    assert load("utils.f")() == "\\d"
+
+
 def test_classes_dataclasses_and_pickles_work(load: Load, mine: Path) -> None:
     write(
         mine / "utils.py",
@@ -244,6 +250,18 @@ def test_call_tells_place_document_error_and_line(load: Load, mine: Path) -> Non
     told = "a.yaml:7  document 12: f failed: mine/utils.py:2 KeyError: 'answer'."
     assert str(caught.value) == told
     assert call(load("utils.f"), {"answer": 3}, where="") == 3
+
+
+def test_call_leaves_a_line_about_the_same_place_alone() -> None:
+    def refuse() -> None:
+        raise UsageError("a.yaml:7  is wrong.")
+
+    with pytest.raises(UsageError) as caught:
+        call(refuse, where="a.yaml:7", document=1)
+    assert str(caught.value) == "a.yaml:7  is wrong."
+    with pytest.raises(UsageError) as caught:
+        call(refuse, where="b.yaml:1", document=1)
+    assert str(caught.value) == "b.yaml:1  document 1: refuse failed: a.yaml:7 is wrong."
 
 
 def test_call_survives_exits_and_long_texts() -> None:

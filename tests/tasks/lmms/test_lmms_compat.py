@@ -6,6 +6,7 @@ With FIELDMARK_LMMS_EVAL the helpers are held against the ones of a checkout, on
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import random
 import sys
@@ -141,6 +142,30 @@ def test_word_error_rate() -> None:
     assert wer(["ab cd"], ["ab cx"], "zh", char_languages=["zh"]) == 0.25
     upper = {"english_languages": ["en"], "english_normalizer": lambda text: text.replace("q", "")}
     assert wer(["aq b"], ["a b"], "en", **upper) == 0
+
+
+@needs_checkout
+@pytest.mark.filterwarnings("ignore:invalid escape")
+def test_everything_public_task_code_imports_is_offered() -> None:
+    """But two modules: a base class for tasks written as classes, and one that is not published."""
+    tasks = Path(CHECKOUT) / "lmms_eval" / "tasks"
+    files = [each for each in tasks.rglob("*.py") if each != tasks / "__init__.py"]
+    wanted = {
+        (node.module.replace("lmms_eval", "fieldmark.tasks.lmms.compat", 1), name.name)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_bytes()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lmms_eval.")
+        if not str(node.module).startswith("lmms_eval.tasks")
+        for name in node.names
+    }
+    absent = set()
+    for module, name in wanted:
+        try:
+            getattr(importlib.import_module(module), name)
+        except (ModuleNotFoundError, AttributeError):
+            absent.add(module.removeprefix("fieldmark.tasks.lmms.compat."))
+    assert len(wanted) > 15
+    assert absent == {"api.task", "azure_openai_compat"}
 
 
 @needs_checkout

@@ -265,6 +265,30 @@ class TestMedia:
         with pytest.raises(OSError, match="truncated"):
             image.load()
 
+    def test_a_table_may_name_image_files_beside_the_task(self, folder: Path, cache: Path) -> None:
+        (folder / "photos").mkdir()
+        (folder / "photos" / "owl.jpg").write_bytes(picture_bytes())
+        (folder / "a.csv").write_text("image,label\nphotos/owl.jpg,Owl\n")
+        text = """
+            dataset_path: csv
+            dataset_kwargs: {data_files: a.csv%s}
+            test_split: train
+        """
+        code = """
+            import datasets
+            kinds = datasets.Features(image=datasets.Image(), label=datasets.Value("string"))
+        """
+        plain = open_documents(write_task(folder, text % ""), cache).test
+        typed = ", features: !function utils.kinds"
+        pictures = open_documents(write_task(folder, text % typed, code), cache).test
+        assert plain.document(0) == {"image": "photos/owl.jpg", "label": "Owl"}
+        assert pictures.document(0) == {"label": "Owl"}
+        assert pictures.document(0, media=True)["image"].size == (12, 8)
+        before = [plain.digest([0]), pictures.digest([0])]
+        (folder / "photos" / "owl.jpg").write_bytes(picture_bytes(colour=(1, 2, 3)))
+        assert plain.digest([0]) != before[0]
+        assert pictures.digest([0]) != before[1]
+
 
 class TestProcessDocs:
     def test_each_named_split_is_processed_once(self, folder: Path, cache: Path) -> None:

@@ -66,6 +66,20 @@ class TestText:
         fields = Fields(task, prompt_kwargs(task, []), None, tuple(DOC))
         assert [fields.text(DOC), fields.text(DOC)] == [1, 1]
 
+    def test_code_among_the_kwargs_is_code(self, tmp_path: Path) -> None:
+        code = """
+            def ask(doc, kwargs):
+                return kwargs["how"][0](doc["answer"])
+            def loud(text):
+                return text.upper()
+        """
+        text = """
+            doc_to_text: !function utils.ask
+            lmms_eval_specific_kwargs: {default: {how: [!function utils.loud]}}
+        """
+        task = write_task(tmp_path, text, code)
+        assert Fields(task, prompt_kwargs(task, []), None, tuple(DOC)).text(DOC) == "OWL"
+
     def test_errors_of_code_name_place_and_document(self, tmp_path: Path) -> None:
         code = "def ask(doc):\n    return doc['nothing']"
         fields = _fields(tmp_path, "doc_to_text: !function utils.ask", code)
@@ -267,6 +281,11 @@ class TestRounds:
         """
         fields = _fields(tmp_path, "doc_to_text: !function utils.ask", code, {"a": 1})
         assert fields.next_round(DOC, 1, ["x"], None) == "{'a': 1} 1"
+
+    def test_kwargs_that_must_be_given_are_given(self, tmp_path: Path) -> None:
+        code = "def ask(doc, lmms_eval_specific_kwargs, round_idx=0):\n    return str(round_idx)"
+        fields = _fields(tmp_path, "doc_to_text: !function utils.ask", code)
+        assert fields.next_round(DOC, 1, ["x"], None) == "1"
 
     def test_messages_of_a_round(self, tmp_path: Path) -> None:
         code = """

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fieldmark.tasks.lmms import functions_of, index_folders, load_document_task
 from fieldmark.tasks.lmms._marks import Function, Trust
 from fieldmark.tasks.lmms._sandbox import try_imports
 
+CHECKOUT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
 HOSTILE = {
     "fine": ("def f(): pass\n", ""),
     "talks": ("import sys\nprint('x' * 99999)\nsys.stderr.write('y' * 99999)\ndef f(): pass\n", ""),
@@ -91,3 +93,17 @@ def test_missing_files_and_names_are_told_as_elsewhere(mine: Path) -> None:
     assert "there is no absent.py" in told[absent]
     assert "fine.py has no 'f'" in told[unnamed]
     assert try_imports([], Trust.of(mine)) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CHECKOUT, reason="FIELDMARK_LMMS_EVAL names no checkout")
+def test_code_of_public_tasks_imports() -> None:
+    """The bar of `benchmarks/yaml_tasks.py`, which tells why the others do not."""
+    folder = Path(CHECKOUT) / "lmms_eval" / "tasks"
+    trust = Trust.of(folder)
+    paths = [each.path for each in index_folders([folder]).entries if each.kind == "task"]
+    broken = folder / "plm_videobench" / "rcap" / "rcap_test.yaml"
+    tasks = [functions_of(load_document_task(each, trust)) for each in paths if each != broken]
+    told = try_imports([each for some in tasks for each in some], trust)
+    assert len(paths) == 1667
+    assert sum(not any(told[each] for each in some) for some in tasks) >= 1057

@@ -73,6 +73,7 @@ class Caller:
             stack.enter_context(_standing_in(place))
             # What code prints belongs to the talk; stdout is for data.
             stack.enter_context(contextlib.redirect_stdout(sys.stderr))
+            stack.enter_context(seeded(self.seed, _name(self.function), "aggregation"))
             return self._call(copies(items)(range(len(items))), self._options(place))
 
     @contextlib.contextmanager
@@ -82,6 +83,7 @@ class Caller:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             stack.enter_context(_standing_in(place))
             stack.enter_context(_silence())
+            stack.enter_context(seeded(self.seed, _name(self.function), "resamples"))
             options = self._options(place)
             yield lambda items: self._call(items, options)
 
@@ -91,9 +93,11 @@ class Caller:
         return {"args": Namespace(**{**USUAL_FLAGS, **self.flags, "output_path": str(place)})}
 
     def _call(self, items: list[Any], options: Mapping[str, Any]) -> Any:
-        name = getattr(self.function, "__name__", "")
-        with seeded(self.seed, name, "aggregation"):
-            return call(self.function, items, where=self.where, **options)
+        return call(self.function, items, where=self.where, **options)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _asks_for_args(function: Callable[..., Any]) -> bool:

@@ -31,7 +31,7 @@ class DocumentPart:
     def digest(self) -> str:
         """Changes when a document that is asked about, or one that may be shown, changes."""
         own = self.documents.test.digest(self.rows)
-        shown = self.documents.fewshot
+        shown = self.documents.fewshot if self.k else None
         return own if not self.k or shown is None else f"{own}+{shown.digest(range(len(shown)))}"
 
 

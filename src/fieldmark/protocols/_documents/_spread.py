@@ -126,7 +126,7 @@ class _Asked:
         return found
 
     def ask(self, place_n: np.ndarray) -> dict[str, float]:
-        return numbers_in(self.function(self.pick(place_n)))
+        return numbers_in(self.function(self.pick(place_n.tolist())))
 
     def limits(self) -> dict[str, Limits]:
         n = _rung(self.seconds / self.cost)

@@ -6,7 +6,6 @@ said to be unknown.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,14 +13,13 @@ from typing import Any
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import Checkpoint, known_models
 from fieldmark.registry import is_file_reference, short_name
-from fieldmark.report.documents import facts_of
+from fieldmark.report.documents import data_name, facts_of, hub_name
 from fieldmark.report.export._chosen import Chosen
 from fieldmark.report.rows import task_name
 from fieldmark.store import Run
 
 UNKNOWN = "unknown"
 _HUB = "https://huggingface.co/datasets/"
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +74,16 @@ def _task(chosen: Chosen, name: str, run: Run) -> TaskFacts:
 
 def _documents(name: str, config: dict[str, Any]) -> TaskFacts:
     """Of a task in lmms-eval's form: all it says of its data is where they are."""
-    path = str(config.get("dataset_path") or name)
-    is_on_hub = bool(_HUB_NAME.fullmatch(path)) and not (config.get("dataset_kwargs") or {}).get(
-        "load_from_disk"
-    )
+    hub, data = hub_name(config), data_name(config) or name
     return TaskFacts(
         name=name,
         title=str(config.get("task_alias") or name),
         about="",
-        dataset=path if is_on_hub else short_name(path),
-        data_title=path if is_on_hub else short_name(path),
+        dataset=data,
+        data_title=data,
         licence=UNKNOWN,
         citation="",
-        homepage=f"{_HUB}{path}" if is_on_hub else "",
+        homepage=f"{_HUB}{hub}" if hub else "",
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fieldmark.report.documents import (
@@ -33,14 +34,14 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
     """The whole file for these runs, which are of one model."""
     tasks = {task_name(run.spec): run for run in runs}
     facts = {name: facts_of(chosen.store, run) for name, run in tasks.items()}
-    groups = list(group_results(chosen.store, runs, scores))
+    errors = {run.id: _errors(chosen.store, run, scores[run.id]) for run in runs}
+    groups = list(group_results(chosen.store, runs, _one_error_wide(scores, errors)))
     told = [note for each in groups for note in each.notes]
     chosen.left_out.extend(note for note in told if note not in chosen.left_out)
     made = {each.group: each for each in groups if each.scores}
     records = {name: chosen.store.record(run.id) for name, run in tasks.items()}
     rows = {
-        name: _row(run, facts[name], scores[run.id], _errors(chosen.store, run, scores[run.id]))
-        for name, run in tasks.items()
+        name: _row(run, facts[name], scores[run.id], errors[run.id]) for name, run in tasks.items()
     }
     averages = {name: _group(each) for name, each in made.items()}
     return {
@@ -80,6 +81,21 @@ def _errors(store: Store, run: Run, scores: Sequence[Score]) -> dict[str, float 
     return found
 
 
+def _one_error_wide(scores: Scores, errors: Mapping[int, Mapping[str, float | str]]) -> Scores:
+    """Scores whose limits lie one standard error away, so that averages have theirs there too."""
+    return {
+        run: [_one_error(score, mine[score.metric]) for score in scores[run]]
+        for run, mine in errors.items()
+    }
+
+
+def _one_error(score: Score, error: float | str) -> Score:
+    if isinstance(error, str):
+        return replace(score, low=None, high=None)
+    low, high = score.value - error, score.value + error
+    return replace(score, low=low, high=high, is_fraction=False)
+
+
 def _row(
     run: Run, facts: dict[str, Any], scores: Sequence[Score], errors: Mapping[str, float | str]
 ) -> dict[str, Any]:
@@ -91,7 +107,10 @@ def _row(
 
 def _group(found: GroupResult) -> dict[str, Any]:
     n = sum(run.n_items or 0 for run in found.members)
-    errors = {score.metric: standard_error(score) for score in found.scores}
+    errors = {
+        score.metric: NOT_KNOWN if score.high is None else score.high - score.value
+        for score in found.scores
+    }
     return {"alias": found.alias, "samples": n, **_numbers(found.scores, errors, _filters(found))}
 
 

@@ -112,7 +112,7 @@ def _texts(value: Any) -> Any:
     """Leaves become texts, so that all lines of a file have the same types."""
     if isinstance(value, (list, tuple)):
         return [_texts(each) for each in value]
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return str(value)
 
 
 def _plain(value: Any) -> Any:

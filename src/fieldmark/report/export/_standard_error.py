@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist
 
-from fieldmark.report.groups import METHOD
 from fieldmark.store import Score
 
 NOT_KNOWN = "N/A"
@@ -51,7 +50,7 @@ def error_of_mean(values: Sequence[float], units: Sequence[object]) -> float | s
 
 def _quantile(score: Score) -> float:
     freedom = (score.n_units or score.n) - 1
-    if score.method == METHOD or freedom < 1:
+    if freedom < 1:
         return NormalDist().inv_cdf((1 + score.level) / 2)
     from scipy.special import stdtrit
 

@@ -14,7 +14,7 @@ from fieldmark.data import DATASETS, load_dataset
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import families, known_models
 from fieldmark.registry import is_file_reference, short_name
-from fieldmark.report.documents import facts_of
+from fieldmark.report.documents import data_name, facts_of
 from fieldmark.report.plots._facts import images_per_s, parameters
 from fieldmark.report.plots._results import Results
 from fieldmark.store import Run, Store
@@ -42,7 +42,7 @@ def task_facts(store: Store, run: Run) -> TaskFacts:
     documents = facts_of(store, run).get("config")
     if documents is not None:
         alias = documents.get("task_alias") or ""
-        return TaskFacts(run.spec.task, str(alias), "", str(documents.get("dataset_path") or ""))
+        return TaskFacts(run.spec.task, str(alias), "", data_name(documents))
     config = store.record(run.id).get("config") or {}
     told = config.get("task") or _from_file(run.spec.task)
     return TaskFacts(

@@ -62,6 +62,8 @@ def call(
     try:
         return function(*args, **options)
     except (Exception, NoJudgement, SystemExit) as error:
+        if isinstance(error, FieldmarkError) and str(error).startswith(where):
+            raise
         about = "" if document is None else f"document {document}: "
         name = getattr(function, "__name__", type(function).__name__)
         raise UsageError(f"{where}  {about}{name} failed: {told(error)}.") from error

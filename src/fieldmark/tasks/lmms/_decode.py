@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,41 +24,61 @@ DAMAGE = (
 """what decoders are known to raise on damaged files"""
 LISTS = ("List", "LargeList", "Sequence")
 _LEFT_ENCODED = ("Audio", "Video", "Nifti", "Mesh", "Pdf")
+_LONGEST = 1024
+"""characters of a path"""
 _ORIENTATION = 0x0112
 _PNG_TURNS = (b"eXIf", b"Raw profile type", b"XML:com.adobe.xmp")
 """where a PNG may say that it is turned; asking Pillow would decode it"""
 
 
-def decoded(feature: Any, value: Any) -> Any:
+def decoded(feature: Any, value: Any, folders: Sequence[Path] = ()) -> Any:
     """The value of a column of this kind, deep in lists and mappings too."""
     if value is None:
         return None
     kind = type(feature).__name__
     if kind == "Image" and feature.decode:
-        return open_picture(value, feature.mode)
+        return open_picture(value, feature.mode, folders)
     if isinstance(feature, Mapping):
-        return {name: decoded(each, value[name]) for name, each in feature.items()}
+        return {name: decoded(each, value[name], folders) for name, each in feature.items()}
     if isinstance(feature, list):
-        return [decoded(feature[0], each) for each in value]
+        return [decoded(feature[0], each, folders) for each in value]
     if kind in LISTS:
-        return [decoded(feature.feature, each) for each in value]
+        return [decoded(feature.feature, each, folders) for each in value]
     is_decodable = hasattr(feature, "decode_example") and getattr(feature, "decode", True)
     if is_decodable and kind not in _LEFT_ENCODED:
         return feature.decode_example(value)
     return value
 
 
-def open_picture(value: Mapping[str, Any], mode: str | None = None) -> Image.Image:
+def open_picture(
+    value: Mapping[str, Any], mode: str | None = None, folders: Sequence[Path] = ()
+) -> Image.Image:
     """The picture of `{bytes, path}`; its pixels are read on first use."""
     data, path = value["bytes"], value["path"]
     if data is None:
-        data = Path(path).read_bytes()
+        data = (find_picture(path, folders) or Path(path)).read_bytes()
     image: Image.Image = Image.open(io.BytesIO(data))
     if value["bytes"] is None:
         vars(image)["filename"] = path
     if _is_turned(image, data):
         image = ImageOps.exif_transpose(image)
     return image.convert(mode) if mode and mode != image.mode else image
+
+
+def find_picture(text: str, folders: Sequence[Path]) -> Path | None:
+    """The image file a text names, looked for in the folders; None if it names none.
+
+    >>> find_picture("an owl, half asleep", [Path("photos")])
+    """
+    if len(text) > _LONGEST or Path(text).suffix.lower() not in Image.registered_extensions():
+        return None
+    for folder in folders or (Path(),):
+        try:
+            if (folder / text).is_file():
+                return folder / text
+        except (OSError, ValueError):  # a text that can be the name of no file
+            return None
+    return None
 
 
 def untouched_bytes(image: Image.Image) -> bytes | None:

@@ -7,6 +7,7 @@ Read, not run: the file of each function, the files of the named folders that it
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -41,7 +42,9 @@ def code_files(functions: Iterable[Function], trust: Trust) -> set[Path]:
 
 def _named_by(path: Path, places: Places) -> set[Path]:
     try:
-        tree = ast.parse(path.read_bytes())
+        with warnings.catch_warnings():  # about other people's escape sequences
+            warnings.simplefilter("ignore")
+            tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError):
         return set()
     named = {each for node in ast.walk(tree) for each in _of_node(node, path, places)}

@@ -16,7 +16,7 @@ from fieldmark.tasks.lmms._code import call, load_function, seeded
 from fieldmark.tasks.lmms._library import fresh_transforms, quiet_datasets
 from fieldmark.tasks.lmms._open import load
 from fieldmark.tasks.lmms._schema import DocumentTask
-from fieldmark.tasks.lmms._sources import find_source
+from fieldmark.tasks.lmms._sources import find_source, folders_of
 from fieldmark.tasks.lmms._split import Split
 
 __all__ = ["Documents", "Split", "open_documents"]
@@ -90,7 +90,7 @@ class Documents:
         data = self._every[name]
         if self.task.process_docs is not None:
             data = self._processed(data, name)
-        return Split(data, name, where)
+        return Split(data, name, where, folders_of(self.task, "dataset_kwargs"))
 
     def _processed(self, data: Any, name: str) -> Any:
         """Task code may draw: the same documents come out whatever ran before."""

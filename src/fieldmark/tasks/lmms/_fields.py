@@ -11,11 +11,11 @@ import copy
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.tasks.lmms._code import call, load_function
+from fieldmark.tasks.lmms._decode import find_picture
 from fieldmark.tasks.lmms._marks import Function
 from fieldmark.tasks.lmms._schema import DocumentTask
 from fieldmark.tasks.lmms._sources import folders_of
@@ -49,7 +49,7 @@ class Fields:
         """The question: text as a rule; a whole number means one of the choices."""
         value = self.task.doc_to_text
         if isinstance(value, Function):
-            return self._call("doc_to_text", doc, index, *_given(self.kwargs))
+            return self._call("doc_to_text", doc, index, *self._given(self.kwargs))
         if type(value) is int:
             return value
         if value is None and self.task.doc_to_messages is not None:
@@ -62,7 +62,7 @@ class Fields:
         """The answer: text, the number of a choice, or a list of several."""
         value = self.task.doc_to_target
         if isinstance(value, Function):
-            return self._call("doc_to_target", doc, index, *_given(self.target_kwargs))
+            return self._call("doc_to_target", doc, index, *self._given(self.target_kwargs))
         if value is None:
             return ""
         if type(value) is int or isinstance(value, list):
@@ -100,7 +100,7 @@ class Fields:
             return []
         if isinstance(value, Function):
             takes = self._parameters("doc_to_visual")
-            more = _given(self.kwargs) if len(takes) == 2 else ()
+            more = self._given(self.kwargs) if len(takes) == 2 else ()
             made = self._call("doc_to_visual", doc, index, *more)
         elif value in self.columns:
             made = self._column("doc_to_visual", doc, index)
@@ -145,10 +145,25 @@ class Fields:
 
     def function(self, key: str) -> Any:
         """The object behind a field that is a `!function`, loaded once."""
-        mark = getattr(self.task, key)
+        return self._load(getattr(self.task, key))
+
+    def _load(self, mark: Function) -> Any:
         if mark not in self._loaded:
             self._loaded[mark] = load_function(mark, self.task.trust)
         return self._loaded[mark]
+
+    def _given(self, kwargs: Any) -> tuple[Any, ...]:
+        return () if kwargs is None else (self._copied(kwargs),)
+
+    def _copied(self, value: Any) -> Any:
+        """Made for each call: code that changes its arguments changes no other document's."""
+        if isinstance(value, Function):
+            return self._load(value)
+        if isinstance(value, Mapping):
+            return {key: self._copied(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._copied(each) for each in value]
+        return value
 
     def _parameters(self, key: str) -> Mapping[str, inspect.Parameter]:
         try:
@@ -185,10 +200,11 @@ class Fields:
         """The kwargs under the name the function gives them, if it takes them."""
         takes, name = self._parameters(key), "lmms_eval_specific_kwargs"
         if self.kwargs is None:
-            return {}
+            is_needed = name in takes and takes[name].default is inspect.Parameter.empty
+            return {name: None} if is_needed else {}
         if name not in takes and not _takes_any(takes):
             name = list(takes)[1] if len(takes) == 2 else ""
-        return {name: copy.deepcopy(self.kwargs)} if name else {}
+        return {name: self._copied(self.kwargs)} if name else {}
 
     def _shown(self, visuals: Any) -> list[Any]:
         return [self._placed(each) for each in _flat(visuals)]
@@ -204,10 +220,10 @@ class Fields:
         return messages
 
     def _placed(self, visual: Any) -> Any:
-        if not isinstance(visual, str) or Path(visual).is_absolute() or "://" in visual[:12]:
+        if not isinstance(visual, str):
             return visual
-        spots = (folder / visual for folder in folders_of(self.task, "dataset_kwargs"))
-        return next((str(spot) for spot in spots if _is_file(spot)), visual)
+        found = find_picture(visual, folders_of(self.task, "dataset_kwargs"))
+        return visual if found is None else str(found)
 
     def _wrong(self, key: str, index: int | None, text: str) -> UsageError:
         return UsageError(f"{self._start(key, index)} {text}.")
@@ -221,11 +237,6 @@ def user_turn(visuals: Sequence[Any], text: Any) -> list[dict[str, Any]]:
     """One message of the user: pictures first, then the text."""
     shown = [{"type": "image", "url": each} for each in visuals]
     return [{"role": "user", "content": [*shown, {"type": "text", "text": text}]}]
-
-
-def _given(kwargs: Any) -> tuple[Any, ...]:
-    """A copy for each call: code that changes its arguments changes no other document's."""
-    return () if kwargs is None else (copy.deepcopy(kwargs),)
 
 
 def _takes_any(takes: Mapping[str, inspect.Parameter]) -> bool:
@@ -254,13 +265,6 @@ def _flat(value: Any) -> Iterator[Any]:
             yield from _flat(each)
     elif value is not None:
         yield value
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
 
 
 def _shown(value: object) -> str:

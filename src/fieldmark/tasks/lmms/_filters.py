@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from fieldmark.errors import UnknownName, UsageError, closest
@@ -91,7 +92,7 @@ def make_filter(
         return CustomFilter(lambda resps, docs: made(resps, docs, **options))
     if not _takes(made, **options):
         raise UsageError(_at(where, _wrong_options(function, made, options)))
-    return _called(made, where, **options)
+    return _called(lambda: made(**options), where, getattr(made, "__name__", "filter"))
 
 
 def run_pipeline(
@@ -101,28 +102,30 @@ def run_pipeline(
     found = list(resps)
     for each in filters:
         n, name = len(found), type(each).__name__
-        # A list at once: what is lazy would fail outside.
-        found = _called(lambda given, by=each: list(by.apply(given, docs)), where, found, name=name)
+        found = _called(partial(_applied, each, found, docs), where, name)
         if len(found) != n:
             text = f"filter {name} gave {len(found)} for {n} requests: expected one for each."
             raise UsageError(_at(where, text))
     return found
 
 
-def _called(
-    function: Callable[..., Any], where: str, *args: Any, name: str = "", **options: Any
-) -> Any:
+def _applied(each: Any, resps: list[Any], docs: Sequence[Any]) -> list[Any]:
+    """A list at once: what is lazy would fail elsewhere."""
+    return list(each.apply(resps, docs))
+
+
+def _called(function: Callable[[], Any], where: str, name: str) -> Any:
     """Mistakes of the user's code are told in one line, as are those that filters tell."""
     from fieldmark.tasks.lmms._code import call  # which offers these filters to task code
 
-    def run(*args: Any, **options: Any) -> Any:
+    def run() -> Any:
         try:
-            return function(*args, **options)
+            return function()
         except UsageError as error:
             return error
 
-    run.__name__ = name or getattr(function, "__name__", "filter")
-    found = call(run, *args, where=where or "filter_list", **options)
+    run.__name__ = name
+    found = call(run, where=where or "filter_list")
     if isinstance(found, UsageError):
         raise UsageError(_at(where, str(found))) from found
     return found

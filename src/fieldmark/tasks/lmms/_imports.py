@@ -16,11 +16,12 @@ import importlib.util
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from fieldmark import draws
@@ -164,7 +165,7 @@ class Loader:
         vars(module)["__builtins__"] = vars(builtins) | {"__import__": importer}
         sys.modules[name] = self.by_content[key] = module
         try:
-            exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))
+            exec(_compiled(content, path), vars(module))
         except BaseException:
             del sys.modules[name], self.by_content[key]
             raise
@@ -236,6 +237,12 @@ class Importer:
             vars(seen).update({**vars(importlib), "import_module": self.by_name})
             return seen
         return module
+
+
+def _compiled(content: bytes, path: Path) -> CodeType:
+    with warnings.catch_warnings():  # about other people's escape sequences
+        warnings.simplefilter("ignore")
+        return compile(content, str(path), "exec", dont_inherit=True)
 
 
 def _offer_hub_home() -> None:

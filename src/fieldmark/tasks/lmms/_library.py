@@ -124,8 +124,7 @@ class LazyRow(MutableMapping[str, Any]):
 @contextlib.contextmanager
 def _without_bars(module: Any) -> Iterator[None]:
     was_off = module.are_progress_bars_disabled()
-    with contextlib.suppress(Warning):  # an environment variable may already have decided
-        module.disable_progress_bars()
+    module.disable_progress_bars()
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +72,22 @@ def _from_this_machine(datasets: Any, source: Source, cache: Path) -> Mapping[st
             return _load(datasets, *attempt)
         except DataError as error:
             problems.append(error)
+    raise _not_here(source, problems)
+
+
+def _not_here(source: Source, problems: Sequence[DataError]) -> DataError:
     folder = snapshot(source.path, source.options.get("revision"))
-    if folder is not None and (missing := missing_shards(folder)):
-        raise DataError(
+    missing = missing_shards(folder) if folder is not None else []
+    if missing:
+        return DataError(
             f"{source.where}  dataset {source.path!r} is only partly on this machine "
             f"({missing[0]} is missing): `--fetch` downloads it."
         )
-    if folder is not None and problems:
-        raise problems[-1]
+    unknown = [each for each in problems if "BuilderConfig" in str(each)]
+    if unknown:
+        return unknown[-1]
     which = f"{source.path!r} ({source.name})" if source.name else repr(source.path)
-    raise DataError(
+    return DataError(
         f"{source.where}  dataset {which} is not on this machine: `--fetch` downloads it."
     )
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import DataError
-from fieldmark.tasks.lmms._decode import DAMAGE, LISTS, decoded, words_of
+from fieldmark.tasks.lmms._decode import DAMAGE, LISTS, decoded, find_picture, words_of
 
 _MEDIA = ("Image", "Audio")
 _AT_ONCE = 32
@@ -24,10 +24,13 @@ _AT_ONCE = 32
 
 
 class Split:
-    """The documents of one split, by number. `data` is a `datasets.Dataset`."""
+    """The documents of one split, by number. `data` is a `datasets.Dataset`.
 
-    def __init__(self, data: Any, name: str, where: str = "") -> None:
-        self.name, self.where = name, where
+    `folders` are where files are looked for that rows name.
+    """
+
+    def __init__(self, data: Any, name: str, where: str = "", folders: Sequence[Path] = ()) -> None:
+        self.name, self.where, self.folders = name, where, folders
         self._data = data
         self._is_custom = data.format["type"] == "custom"
         """a task may have hung a function of its own on the rows: only the library can call it"""
@@ -59,12 +62,14 @@ class Split:
         return {name: self._decoded(index, name, raw[name]) for name in self.columns}
 
     def digest(self, indices: Iterable[int]) -> str:
-        """Stands for the content of these rows, bytes of media included, in this order."""
+        """Stands for the content of these rows, in this order, with the bytes of their media and of
+        the image files they name.
+        """
         hasher = hashlib.blake2b(digest_size=16)
         rest = iter(indices)
         while some := list(islice(rest, _AT_ONCE)):
             for row in self._all[some].to_pylist():
-                _feed(hasher, row)
+                _feed(hasher, row, self.folders)
         return hasher.hexdigest()
 
     @cached_property
@@ -91,7 +96,7 @@ class Split:
 
     def _decoded(self, index: int, name: str, value: Any) -> Any:
         try:
-            return decoded(self._data.features[name], value)
+            return decoded(self._data.features[name], value, self.folders)
         except DAMAGE as error:
             raise self._damage(index, name, error) from error
 
@@ -129,29 +134,32 @@ def _encoded(feature: Any) -> Any:
     return feature
 
 
-def _feed(hasher: hashlib.blake2b, value: Any) -> None:
+def _feed(hasher: hashlib.blake2b, value: Any, folders: Sequence[Path]) -> None:
     """Every value with its kind and length, so that no two rows look alike; keys in order."""
     if isinstance(value, Mapping):
         if set(value) == {"bytes", "path"}:
-            return _feed(hasher, _media_bytes(value))
+            return _feed(hasher, _media_bytes(value, folders), ())
         hasher.update(f"m{len(value)}:".encode())
         for key in sorted(value, key=str):
-            _feed(hasher, str(key))
-            _feed(hasher, value[key])
+            _feed(hasher, str(key), ())
+            _feed(hasher, value[key], folders)
     elif isinstance(value, (list, tuple)):
         hasher.update(f"l{len(value)}:".encode())
         for each in value:
-            _feed(hasher, each)
+            _feed(hasher, each, folders)
     else:
         is_bytes = isinstance(value, (bytes, bytearray))
         data = bytes(value) if is_bytes else str(value).encode("utf-8", "surrogatepass")
         hasher.update(f"{type(value).__name__}{len(data)}:".encode() + data)
+        named = find_picture(value, folders) if isinstance(value, str) and folders else None
+        if named is not None:
+            _feed(hasher, named.read_bytes(), ())
     return None
 
 
-def _media_bytes(value: Mapping[str, Any]) -> Any:
+def _media_bytes(value: Mapping[str, Any], folders: Sequence[Path]) -> Any:
     """What a picture's file holds; where it lies does not count."""
     if value["bytes"] is not None or value["path"] is None:
         return value["bytes"]
-    path = Path(value["path"])
+    path = find_picture(value["path"], folders) or Path(value["path"])
     return path.read_bytes() if path.is_file() else str(value["path"])

@@ -9,7 +9,7 @@ INSTALLED_AS = {
     "bs4": "beautifulsoup4",
     "cv2": "opencv-python-headless",
     "dotenv": "python-dotenv",
-    "editdistance": "editdistance",
+    "google": "google-genai",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,12 +156,7 @@ def test_guesses_of_task_code_do_not_depend_on_the_run(family: Family, tmp_path:
     unclear = tuple("..." for _ in family.documents)
     found = []
     for number in range(2):
-        guessed = Family(**{**_fields(family), "answers": unclear})
         (tmp_path / str(number)).mkdir()
-        kept, _ = run(guessed, tmp_path / str(number))
+        kept, _ = run(replace(family, answers=unclear), tmp_path / str(number))
         found.append(kept.predictions["score"].to_list())
     assert found[0] == found[1]
-
-
-def _fields(family: Family) -> dict[str, Any]:
-    return {name: getattr(family, name) for name in Family.__dataclass_fields__}
