@@ -28,8 +28,10 @@ from fieldmark.report import (
 from fieldmark.report.documents import data_name, hub_name, split_name, values_of
 from fieldmark.report.export import choose, export
 from fieldmark.report.plots import draw, read_results
+from fieldmark.report.serve import LiveResults
 from fieldmark.report.site.predictions import read_column
 from fieldmark.report.site.summary import columns_of, shown_models, summarise
+from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
 
 
@@ -207,6 +209,14 @@ def test_the_page_is_told_how_documents_are_judged(store):
     assert summary["tasks"][0]["dataset"] == "lab/birds"
 
 
+def test_the_live_page_shows_documents(path):
+    settings = Settings(results=path.parent)
+    live = LiveResults(settings, RunFilter())
+    names = [column["name"] for column in live.summary()["columns"]]
+    assert len(names) == 4 and all(live.column_file(name) for name in names)
+    assert live.charts_file() and live.progress()["done"] == 8
+
+
 def test_long_answers_do_not_fill_the_page(tmp_path):
     from fieldmark.report.site.predictions import LONGEST, task_predictions
     from fieldmark.store import PartResult
@@ -224,14 +234,28 @@ def test_long_answers_do_not_fill_the_page(tmp_path):
         assert max(map(len, header["labels"])) == LONGEST + 1 and len(header["labels"]) == 124
 
 
-def test_rescoring_leaves_documents_as_they_are(tmp_path, capsys):
+def test_rescoring_keeps_what_the_tasks_code_made(tmp_path, capsys):
     path = kit.make_document_results(tmp_path / "results" / "fieldmark.db")
-    with Store.open(path, read_only=True) as store:
-        before = store.scores()
+
+    def values() -> dict[tuple[str, str, str], float]:
+        with Store.open(path, read_only=True) as store:
+            specs = {run.id: run.spec for run in store.runs()}
+            return {
+                (specs[run].model, specs[run].task, score.metric): score.value
+                for run, scores in store.scores().items()
+                for score in scores
+            }
+
+    before = values()
     assert main(["rescore", "--metric", "macro_f1", "--results", str(path.parent)]) == 0
-    assert "8 runs of documents, scored by their tasks' own code" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "2 runs of documents, scored by their tasks' own code: left as is." in said.err
+    assert "6 runs scored" in said.out
+    after = values()
+    assert {name: after[name] for name in before} == pytest.approx(before)
+    assert not any("macro" in metric for _, _, metric in after)
     with Store.open(path, read_only=True) as store:
-        assert store.scores() == before
+        assert read_table(store).rows[0].tier == "A"
 
 
 def test_values_are_read_by_filter(store):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 _MANY = 50
 """files from which on it is told how far the work is"""
 _ENDINGS = (".yaml", ".yml")
+_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".gif", ".bmp")
+_TASK_KEY = re.compile(rb"^(task|group|include|dataset|dataset_path)[ \t]*:", re.MULTILINE)
+_HEAD = 2**16
+"""bytes of a file in which a task would show"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +104,25 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _holds_tasks(path: Path) -> bool:
-    """A YAML file, or a folder with one anywhere below."""
-    if path.suffix.lower() in _ENDINGS and not path.is_dir():
-        return True
-    return path.is_dir() and next(yaml_files([path]), None) is not None
+    """A YAML file, or a folder with one below; among images it must look like a task."""
+    if not path.is_dir():
+        return path.suffix.lower() in _ENDINGS
+    every = list(yaml_files([path]))
+    return any(map(_looks_like_task, every)) or (bool(every) and not _has_images(path))
+
+
+def _looks_like_task(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return _TASK_KEY.search(file.read(_HEAD)) is not None
+    except OSError:
+        return False
+
+
+def _has_images(folder: Path) -> bool:
+    return any(
+        Path(name).suffix.lower() in _IMAGES for _, _, names in os.walk(folder) for name in names
+    )
 
 
 def _check_other(args: Args, path: Path) -> tuple[list[Problem], int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ _FORMS = {
     "other": "other YAML file",
     "unread": "unreadable file",
 }
+_MOST_PER_FILE = 20
 _WIDEST = 400
 """characters shown of a text; `--json` has all"""
 
@@ -32,18 +33,36 @@ _WIDEST = 400
 def show(args: Args, found: Found) -> None:
     for each in found.rendered:
         _show_rendered(each)
-    for problem in fold(found.problems):
-        print(line(problem))
+    for text in _lines(fold(found.problems)):
+        print(text)
     paths = ", ".join(map(str, args.path))
-    talk(f"{paths}  {_summary(found)}")
+    talk(_printable(f"{paths}  {_summary(found)}"))
+
+
+def _lines(problems: Iterable[Problem]) -> Iterator[str]:
+    """A line each; of a file with very many the first, and their number."""
+    n_told: Counter[str] = Counter()
+    for each in problems:
+        n_told[each.file] += 1
+        if n_told[each.file] <= _MOST_PER_FILE or not each.file:
+            yield line(each)
+    for file, n in n_told.items():
+        if file and n > _MOST_PER_FILE:
+            more = counted(n - _MOST_PER_FILE, "more finding")
+            yield _printable(f"note  {file}  {more}: `--json` has all.")
 
 
 def line(problem: Problem) -> str:
-    """`level  file:line  text`, and in how many tasks an included line was met."""
+    """`level  file:line  text`, and in how many files an included line was met."""
     where = f"{problem.place}  " if problem.place else ""
     n = len(problem.files)
     text = f"{problem.text} ({n:,} files)" if n > 1 and problem.kind != "name" else problem.text
-    return f"{problem.level}  {where}{text}"
+    return _printable(f"{problem.level}  {where}{text}")
+
+
+def _printable(text: str) -> str:
+    """On one line, without what would move the cursor or colour the screen."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def fold(problems: Iterable[Problem]) -> list[Problem]:
@@ -85,7 +104,8 @@ def _code_words(checked: Checked) -> str:
 def _show_rendered(rendered: Rendered) -> None:
     if not rendered.documents:
         return
-    print(f"task {rendered.task}  split {rendered.split}, {counted(rendered.n, 'document')}")
+    n = counted(rendered.n, "document")
+    print(_printable(f"task {rendered.task}  split {rendered.split}, {n}"))
     for each in rendered.documents:
         print(f"  document {each.row}")
         for name, text in _parts(each):
@@ -104,7 +124,7 @@ def _parts(document: RenderedDocument) -> list[tuple[str, str]]:
 
 def _short(text: str) -> str:
     """On one line, so that each document is a few lines."""
-    flat = text.replace("\n", "⏎ ")
+    flat = _printable(text.replace("\n", "⏎ "))
     return flat if len(flat) <= _WIDEST else f"{flat[: _WIDEST - 1]}…"
 
 

@@ -58,10 +58,10 @@ def run(args: Args) -> int:
     n_changed = sum(bool(each.changed) for each in found)
     if n_read := sum(each.n_read for each in found):
         talk(f"{counted(n_read, 'answer')} read as something else than before.")
-    n_kept = sum(each.is_documents for each in found)
-    print(f"{counted(len(found) - n_kept, 'run')} scored, {n_changed:,} with new values")
-    if n_kept:
-        talk(f"{counted(n_kept, 'run')} of documents, scored by their tasks' own code: left as is.")
+    n_left = sum(each.is_left for each in found)
+    print(f"{counted(len(found) - n_left, 'run')} scored, {n_changed:,} with new values")
+    if n_left:
+        talk(f"{counted(n_left, 'run')} of documents, scored by their tasks' own code: left as is.")
     for name in sorted({name for each in found for name in each.kept}):
         talk(f"the metric {name!r} is not here: its scores stay as they were.")
     return 0

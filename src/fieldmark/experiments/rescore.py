@@ -2,14 +2,15 @@
 
 Everything a score needs stands in the store: answers, parts and their groups, the rule that makes
 one number of parts, and what each class is. What chat models said is read again first, by the
-parser of today. Neither the data nor the model is touched. Documents were valued by code of their
-tasks, which is not run again: their scores stay.
+parser of today. Neither the data nor the model is touched. Documents keep the values their tasks
+gave them; where a task's own code makes one number of these, it is not run again and scores stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import polars as pl
 
@@ -23,11 +24,15 @@ from fieldmark.protocols import (
     read_again,
     recorded_kinds,
     score_answers,
+    score_document_run,
 )
 from fieldmark.registry import short_name
 from fieldmark.store import PartRecord, PartResult, Predictions, Run, RunFilter, Score, Store
+from fieldmark.tasks.lmms import DocumentTask
 
 _ROW = ("part", "repeat", "id")
+CODE = "!function"
+"""how a task's own code begins in the record of a run"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,8 @@ class Rescored:
     """metrics that are not here any more: their old scores stay"""
     n_read: int = 0
     """answers of a chat model that are read as something else now"""
-    is_documents: bool = False
-    """scored by its task's own code: left as it is"""
+    is_left: bool = False
+    """scored by its task's own code, and so left as it is"""
 
 
 def rescore(
@@ -63,7 +68,7 @@ def rescore(
 
 def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[str]) -> Rescored:
     if "documents" in run.spec.settings:
-        return Rescored(run, list(before), [], [], is_documents=True)
+        return _rescore_documents(store, run, before)
     is_asked = run.spec.protocol == "ask"
     primary = next((score.metric for score in before if score.is_primary), "")
     own = list(dict.fromkeys([primary, *(score.metric for score in before)]))
@@ -94,6 +99,32 @@ def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[st
         store.rescore_run(run.id, scores)
     n_read = sum(each.n_changed for each in reread)
     return Rescored(run, scores, _changed(before, scores), lost, n_read)
+
+
+def _rescore_documents(store: Store, run: Run, before: Sequence[Score]) -> Rescored:
+    """Metrics of labels mean nothing to documents: none can be added."""
+    answers, parts = store.predictions(run.id), store.finished_parts(run.id)
+    task = _scoring_of(parts)
+    if task is None:
+        return Rescored(run, list(before), [], [], is_left=True)
+    scores = score_document_run(task, answers, run.spec.seed, None) + asking_scores(answers, parts)
+    store.rescore_run(run.id, scores)
+    return Rescored(run, scores, _changed(before, scores), [])
+
+
+def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:
+    """As much of the task as scores need; None where code would be needed."""
+    told: dict[str, Any] = next((part.info["documents"] for part in parts if part.info), {})
+    config: dict[str, Any] = told.get("config", {})
+    metrics = [dict(each) for each in config.get("metric_list") or ()]
+    if not config or any(str(each.get("aggregation")).startswith(CODE) for each in metrics):
+        return None
+    for each in metrics:
+        if each["metric"].startswith(CODE):
+            each["metric"] = each["metric"].rpartition(".")[2]
+    kept = ("task", "filter_list", "output_type", "repeats", "score_key", "cluster_key")
+    given = {name: config[name] for name in kept if name in config}
+    return DocumentTask.model_validate({**given, "metric_list": metrics or None})
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,13 @@ def split_name(name: str, pipelines: Sequence[str]) -> tuple[str, str]:
 
     >>> split_name("acc,strict", ["none", "strict"]), split_name("a,b", ["none"])
     (('acc', 'strict'), ('a,b', 'none'))
+    >>> split_name("acc,strict/majority", ["strict"])
+    ('acc/majority', 'strict')
     """
-    metric, _, pipeline = name.rpartition(",")
-    return (metric, pipeline) if metric and pipeline in pipelines else (name, NO_FILTER)
+    metric, _, rest = name.rpartition(",")
+    pipeline, slash, inside = rest.partition("/")
+    is_known = metric and pipeline in pipelines
+    return (f"{metric}{slash}{inside}", pipeline) if is_known else (name, NO_FILTER)
 
 
 def pipelines_of(facts: Mapping[str, Any]) -> list[str]:

@@ -26,6 +26,8 @@ HOSTILE = {
     "starts": ("import subprocess\nsubprocess.run(['true'])\n", "mine/starts.py:2 PermissionError"),
     "closes": ("import os\nfor i in range(3, 20):\n    try: os.close(i)\n    except OSError: pass\n"
                "def f(): pass\n", "ended its process"),
+    "forges": ("import os\nfor i in range(3, 20):\n    try: os.write(i, b'[\"\"]\\n\\xff')\n"
+               "    except OSError: pass\nraise ValueError('no')\n", "ValueError: no."),
     "writes": ("open('litter.txt', 'w').write('x')\ndef f(): pass\n", ""),
 }  # fmt: skip
 
@@ -84,6 +86,16 @@ def test_nothing_runs_in_this_process(mine: Path, monkeypatch: pytest.MonkeyPatc
     (mine / "sets.py").write_text("import os\nos.environ['TASK_CODE_RAN'] = '1'\ndef f(): pass\n")
     assert list(try_imports(functions(mine, "sets"), Trust.of(mine)).values()) == [""]
     assert "TASK_CODE_RAN" not in os.environ
+
+
+def test_relative_places_stay_as_they_were_written(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (mine / "fine.py").write_text("def f(): pass\n")
+    monkeypatch.chdir(mine.parent)
+    fine, wrong = (Function(f"fine.{name}", Path("mine/a.yaml"), 2) for name in "fg")
+    told = try_imports([fine, wrong], Trust.of(mine))
+    assert told[fine] == "" and told[wrong].startswith("mine/a.yaml:2  fine.py has no 'g'.")
 
 
 def test_missing_files_and_names_are_told_as_elsewhere(mine: Path) -> None:

@@ -25,7 +25,7 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import UsageError
 from fieldmark.protocols._documents._generate import Reply, seen_by_mock, settings_of
-from fieldmark.protocols._documents._prompts import Prompt, Setup, build_prompt
+from fieldmark.protocols._documents._prompts import Prompt, Setup, build_prompt, choices_of
 from fieldmark.protocols._sending import Sending
 
 BY_LETTER = "chosen by letter: log-probabilities of the letters"
@@ -99,7 +99,7 @@ def _questions(setup: Setup, row: int) -> list[_Question]:
         return [_Question(None, (str(fields.target(doc, row)),))]
     if setup.task.output_type == "loglikelihood":
         return [_Question(build_prompt(setup, row), (str(fields.target(doc, row)),))]
-    choices = [str(each) for each in fields.choices(doc, row)]
+    choices = choices_of(setup, row)
     between = setup.task.target_delimiter
     if has_many_inputs(setup, row):
         answer = (f"{between}{fields.target(doc, row)}",)
@@ -128,7 +128,7 @@ def _letters(setup: Setup, sending: Sending, model: ChatModel) -> list[Reply]:
             settings = settings_of(setup, sending)
             settings = letter_settings(settings) if model.can("logprobs") else settings
             prompt = _without_many_inputs(setup, row)
-            choices = [str(each) for each in setup.fields.choices(setup.part.document(row), row)]
+            choices = choices_of(setup, row)
             question, options = letter_question(prompt.messages[-1].parts, choices)
             asked[row] = (question[-1].text, options)
             yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=row)

@@ -32,7 +32,7 @@ class DocumentPart:
         """Changes when a document that is asked about, or one that may be shown, changes."""
         own = self.documents.test.digest(self.rows)
         shown = self.documents.fewshot if self.k else None
-        return own if not self.k or shown is None else f"{own}+{shown.digest(range(len(shown)))}"
+        return own if shown is None else f"{own}+{shown.digest(range(len(shown)))}"
 
 
 def open_part(task: DocumentTask, draw: Draw, cache: Path, fetch: bool) -> DocumentPart:

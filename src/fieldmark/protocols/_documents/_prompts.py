@@ -17,7 +17,7 @@ from fieldmark.protocols._ask_options import Layout
 from fieldmark.protocols._documents._generation import Generation
 from fieldmark.protocols._documents._part import DocumentPart
 from fieldmark.protocols._documents._shots import Examples, Shot, question_of
-from fieldmark.tasks.lmms import DocumentTask, Fields, to_picture
+from fieldmark.tasks.lmms import DocumentTask, Fields, Function, to_picture
 
 ROLES = ("system", "user", "assistant")
 
@@ -69,15 +69,15 @@ def _prompt(setup: Setup, row: int, question: str | None) -> Prompt:
     shots = setup.examples.shots(row)
     whole = head + context_of(setup, shots) + text
     if setup.layout == "multi" and shots:
-        return Prompt(whole, _turns(head, shots, visuals, text))
+        return Prompt(whole, _turns(setup, head, shots, visuals, text))
     if not any(shot.visuals for shot in shots):
-        return Prompt(whole, (said(visuals, whole),))
+        return Prompt(whole, (said(setup, visuals, whole),))
     parts: list[Part] = []
     for number, shot in enumerate(shots):
         before = head if number == 0 else ""
         told = f"{before}{_example(setup, shot)}{part.task.fewshot_delimiter}"
-        parts.extend([*map(to_picture, shot.visuals), Text(told)])
-    return Prompt(whole, (user(*parts, *map(to_picture, visuals), Text(text)),))
+        parts.extend(said(setup, shot.visuals, told).parts)
+    return Prompt(whole, (user(*parts, *said(setup, visuals, text).parts),))
 
 
 def context_of(setup: Setup, shots: Sequence[Shot]) -> str:
@@ -91,18 +91,26 @@ def _example(setup: Setup, shot: Shot) -> str:
 
 
 def _turns(
-    head: str, shots: Sequence[Shot], visuals: Sequence[Any], text: str
+    setup: Setup, head: str, shots: Sequence[Shot], visuals: Sequence[Any], text: str
 ) -> tuple[Message, ...]:
     turns: list[Message] = []
     for number, shot in enumerate(shots):
-        turns.append(said(shot.visuals, (head if number == 0 else "") + shot.text))
+        turns.append(said(setup, shot.visuals, (head if number == 0 else "") + shot.text))
         turns.append(assistant(shot.answer))
-    return (*turns, said(visuals, text))
+    return (*turns, said(setup, visuals, text))
 
 
-def said(visuals: Sequence[Any] | None, text: str) -> Message:
+def said(setup: Setup, visuals: Sequence[Any] | None, text: str) -> Message:
     """One turn of the user: what is shown, then what is asked."""
-    return user(*map(to_picture, visuals or ()), Text(text))
+    where = setup.task.place_of("doc_to_visual")
+    return user(*(to_picture(each, where) for each in visuals or ()), Text(text))
+
+
+def choices_of(setup: Setup, row: int) -> list[str]:
+    """The choices of a document; code that makes them may look at its pictures."""
+    has_code = isinstance(setup.task.doc_to_choice, Function)
+    doc = setup.part.document(row, media=has_code)
+    return [str(each) for each in setup.fields.choices(doc, row)]
 
 
 def _own_messages(setup: Setup, row: int) -> Prompt:
@@ -139,7 +147,7 @@ def _piece(given: Any, where: str) -> Part:
         return Text(str(given.get("text", "")))
     if kind in ("image", "image_url"):
         shown = given.get("url", given.get("image", given.get("image_url")))
-        return to_picture(shown.get("url") if isinstance(shown, Mapping) else shown)
+        return to_picture(shown.get("url") if isinstance(shown, Mapping) else shown, where)
     raise UsageError(f"{where}  gives content {_short(given)}: text and images can be sent.")
 
 

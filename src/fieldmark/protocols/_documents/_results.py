@@ -23,7 +23,7 @@ from fieldmark.metrics.documents import (
 )
 from fieldmark.protocols._documents._choices import has_many_inputs
 from fieldmark.protocols._documents._generate import Reply
-from fieldmark.protocols._documents._prompts import Setup
+from fieldmark.protocols._documents._prompts import Setup, choices_of
 from fieldmark.protocols._documents._wanted import (
     filters_of,
     higher_is_better,
@@ -148,7 +148,7 @@ class _Scorer:
         """Where there are choices, the target is the text of one."""
         setup, row, target = self.setup, judged.reply.row, judged.target
         if setup.fields.has_choices:
-            choices = setup.fields.choices(setup.part.document(row), row)
+            choices = choices_of(setup, row)
             places = gold_places(target, choices)
             target = [choices[place] for place in places] or [str(target)]
         response = found[0] if len(found) == 1 else list(found)
@@ -177,7 +177,7 @@ class _Scorer:
         if setup.task.output_type == "loglikelihood_rolling":
             return rolling_values(wanted, str(judged.target), found[0][0])
         doc = setup.part.document(row)
-        choices = [str(each) for each in setup.fields.choices(doc, row)]
+        choices = choices_of(setup, row)
         n, gold = len(choices), judged.target
         if has_many_inputs(setup, row):
             gold = setup.fields.text(doc, row)

@@ -87,7 +87,7 @@ def _go_on(setup: Setup, talk: _Talk, number: int) -> None:
         talk.outputs = list(outputs if outputs is not None else talk.outputs)
         talk.next = None if is_over else _turn(setup, shown)
     elif isinstance(given, str):
-        talk.next = (said((), given),)
+        talk.next = (said(setup, (), given),)
     else:
         talk.next = None
 
@@ -96,4 +96,4 @@ def _turn(setup: Setup, shown: list[Any]) -> tuple[Message, ...]:
     if len(shown) == 1:
         return read_messages(shown[0], setup.part.task.place_of("doc_to_messages"))
     visuals, text = shown
-    return (said(visuals, text),)
+    return (said(setup, visuals, text),)

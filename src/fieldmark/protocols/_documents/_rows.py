@@ -16,7 +16,7 @@ import polars as pl
 
 from fieldmark.chat import Answer
 from fieldmark.protocols._ask_answers import FRAME
-from fieldmark.protocols._documents._prompts import Setup
+from fieldmark.protocols._documents._prompts import Setup, choices_of
 from fieldmark.protocols._documents._results import Judged
 from fieldmark.protocols._documents._shots import answer_of
 from fieldmark.protocols._documents._values import encode
@@ -40,7 +40,7 @@ def _row(setup: Setup, judged: Judged) -> tuple[Any, ...]:
     info = json.dumps(_info(judged, doc, target), ensure_ascii=False, sort_keys=True)
     cluster = _cluster(setup, judged, doc)
     is_scored = judged.reply.outcome == OK
-    prediction = _prediction(setup, judged, doc) if is_scored else None
+    prediction = _prediction(setup, judged) if is_scored else None
     value = _value(setup, judged)
     return (
         str(judged.reply.row), target, cluster, prediction, value, 0, judged.reply.outcome, info,
@@ -54,13 +54,13 @@ def target_text(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str:
     return answer_of(setup.fields, doc, judged.reply.row)
 
 
-def _prediction(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str:
+def _prediction(setup: Setup, judged: Judged) -> str:
     """The first pipeline's response; of choices the text of the one that was found likeliest."""
     found = judged.filtered[pipelines_of(setup.task)[0].name]
     if setup.task.output_type == "multiple_choice":
-        choices = setup.fields.choices(doc, judged.reply.row)
+        choices = choices_of(setup, judged.reply.row)
         scores = [pair[0] for pair in found[: len(choices)]]
-        return str(choices[scores.index(max(scores))])
+        return choices[scores.index(max(scores))]
     first = found[0] if len(found) == 1 else found
     return first if isinstance(first, str) else plain_json(first)
 

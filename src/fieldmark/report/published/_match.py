@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fieldmark.report.documents import has_documents
 from fieldmark.report.published._load import Published, published
 from fieldmark.report.rows import Row, task_name
 
@@ -47,7 +48,7 @@ def match_published(rows: Iterable[Row], numbers: Sequence[Published] | None = N
     return [
         _match(row, number)
         for row in rows
-        if not row.score.part
+        if not row.score.part and not has_documents(row.run)
         for number in by_place.get((row.run.spec.model, row.run.spec.task), [])
         if number.protocol == row.run.spec.protocol.partition("/")[0]
     ]

@@ -79,6 +79,8 @@ class _Work:
     notes: list[str] = field(default_factory=list)
     made: dict[tuple[Path, str], str] = field(default_factory=dict)
     """a task's file and the keys put onto it → the name it got"""
+    held: dict[tuple[Path, str], list[str]] = field(default_factory=dict)
+    """a group's file and the keys put onto it → the names of its tasks"""
     homes: dict[str, Path] = field(default_factory=dict)
 
     def finished(self) -> Expanded:
@@ -112,8 +114,12 @@ class _Work:
         near = chain[-1].path if chain else None
         entry = self.index.find(name, where, near)
         if entry.kind == "group":
-            located = read_document_file(entry.path, self.trust)
-            return self.add_group(with_overrides(located, over), _longer(chain, entry, where))
+            longer = _longer(chain, entry, where)
+            key = (entry.path, "" if over is None else repr((over.data, over.files)))
+            if key not in self.held:
+                located = read_document_file(entry.path, self.trust)
+                self.held[key] = self.add_group(with_overrides(located, over), longer)
+            return self.held[key]
         entries = self.index.tagged(name) if entry.kind == "tag" else (entry,)
         return [self.add_task(each, over) for each in entries]
 

@@ -58,8 +58,14 @@ def _both_forms(data: Mapping[str, Any] | Located, own: str, their: str) -> str:
     return f"{data.where([own])}  {told} ({data.where([their])}) lmms-eval's: keep to one form."
 
 
-def with_includes(own: Located, trust: Trust, chain: tuple[Path, ...] = ()) -> Located:
-    """The keys with those of the files that their `include` names below them."""
+def with_includes(
+    own: Located, trust: Trust, chain: tuple[Path, ...] = (), seen: set[Path] | None = None
+) -> Located:
+    """The keys with those of the files that their `include` names below them.
+
+    A file that is met again adds nothing, since the first to say a key wins: `seen` are those.
+    """
+    seen = set() if seen is None else seen
     data = {key: _fresh(value) for key, value in own.data.items() if key != "include"}
     merged = replace(own, data=data)
     if "include" not in own.data:
@@ -69,8 +75,11 @@ def with_includes(own: Located, trust: Trust, chain: tuple[Path, ...] = ()) -> L
         where = own.where(("include", index))
         file = _included_file(name, includer, where, trust)
         _check_chain([*chain, includer, file], where)
+        if file in seen:
+            continue
+        seen.add(file)
         try:
-            below = with_includes(_parsed(file), trust, (*chain, includer))
+            below = with_includes(_parsed(file), trust, (*chain, includer), seen)
         except UsageError as error:
             raise _with_chain(error, where) from error
         merged = add_below(merged, below)

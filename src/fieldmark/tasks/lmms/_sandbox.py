@@ -11,13 +11,15 @@ import contextlib
 import json
 import os
 import queue
+import secrets
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fieldmark.errors import UsageError
@@ -36,9 +38,15 @@ class _Job:
     path: Path
     functions: list[Function] = field(default_factory=list)
 
-    def line(self) -> str:
-        names = [[each.text, str(each.file), each.line] for each in self.functions]
-        return json.dumps({"functions": names}) + "\n"
+    def line(self, token: str) -> str:
+        names = [[each.text, str(each.file.absolute()), each.line] for each in self.functions]
+        return json.dumps({"token": token, "functions": names}) + "\n"
+
+    def placed(self, answers: Iterable[str]) -> dict[Function, str]:
+        """The answers by function; the worker, in its own folder, knows absolute places only."""
+        pairs = list(zip(self.functions, answers, strict=True))
+        whole = {each: replace(each, file=each.file.absolute()).place for each in self.functions}
+        return {each: text.replace(whole[each], each.place, 1) for each, text in pairs}
 
 
 def try_imports(
@@ -92,7 +100,7 @@ def _lane(pending: queue.SimpleQueue[_Job], trust: Trust, timeout_s: float) -> d
                 worker.close()
                 worker = None
                 answers = [f"{each.place}  {each}: {lost}." for each in job.functions]
-            told |= dict(zip(job.functions, answers, strict=True))
+            told |= job.placed(answers)
     finally:
         if worker is not None:
             worker.close()
@@ -112,6 +120,7 @@ class _Worker:
             env=_environment(),
             text=True,
             encoding="utf-8",
+            errors="replace",
         )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -121,19 +130,27 @@ class _Worker:
     def ask(self, job: _Job, timeout_s: float) -> tuple[list[str], str]:
         """The answers about each function; or why there are none."""
         assert self._process.stdin is not None
+        token = secrets.token_hex(8)
         try:
-            self._process.stdin.write(job.line())
+            self._process.stdin.write(job.line(token))
             self._process.stdin.flush()
-            line = self._lines.get(timeout=timeout_s)
+            told = self._answer(token, time.monotonic() + timeout_s)
         except queue.Empty:
             return [], f"importing {job.path.name} took longer than {timeout_s:g} s"
         except BrokenPipeError:
-            line = ""
-        if not line:
+            told = None
+        if told is None:
             code = self._process.wait()
             return [], f"importing {job.path.name} ended its process (exit code {code})"
-        answers: list[str] = json.loads(line)
-        return answers, ""
+        return told, ""
+
+    def _answer(self, token: str, until: float) -> list[str] | None:
+        """The line with the token; code may write others. None: the process ended."""
+        while line := self._lines.get(timeout=max(0.0, until - time.monotonic())):
+            if line.startswith(token):
+                told: list[str] = json.loads(line.removeprefix(token))
+                return told
+        return None
 
     def close(self) -> None:
         self._process.kill()

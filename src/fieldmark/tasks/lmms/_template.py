@@ -57,14 +57,19 @@ def compile_template(template: str) -> Template:
         words = (error.message or "it cannot be read").rstrip(".")
         line = f", its line {error.lineno}" if "\n" in template.strip() else ""
         raise UsageError(f"the template {_shown(template)} is no Jinja{line}: {words}.") from None
+    except (RecursionError, MemoryError, SyntaxError) as error:  # SyntaxError: Python's own limits
+        raise UsageError(f"the template {_shown(template)} is nested too deep.") from error
 
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    from jinja2 import StrictUndefined
+    from jinja2 import StrictUndefined, pass_context
     from jinja2.sandbox import SandboxedEnvironment
 
-    made = SandboxedEnvironment(undefined=StrictUndefined)
+    # Nothing is computed before a document is there: a finalizer that takes the context keeps Jinja
+    # from working out constants, such as `9 ** 9999999`, when a template is only read.
+    as_it_is = pass_context(lambda _context, value: value)
+    made = SandboxedEnvironment(undefined=StrictUndefined, optimized=False, finalize=as_it_is)
     made.filters["regex_replace"] = _regex_replace
     return made
 

@@ -1,8 +1,8 @@
 """The process in which `_sandbox` lets files of task code run: `python -m … FOLDER…`.
 
-Writes `ready`, then for each JSON line `{"functions": [[text, yaml, line], …]}`, which is about one
-file, one line back: a list of what is wrong with each function. Nothing that the code prints is
-seen, and it reaches no network.
+Writes `ready`, then for each JSON line `{"token": …, "functions": [[text, yaml, line], …]}`, which
+is about one file, one line back: the token and a list of what is wrong with each function. Nothing
+that the code prints is seen, and it reaches no network.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ CLOSED = (
     "subprocess.Popen",
     "os.system",
     "os.exec",
+    "os.fork",
     "os.posix_spawn",
     "os.spawn",
 )
@@ -45,14 +46,13 @@ def main(folders: list[str]) -> None:
     answers.write("ready\n")
     answers.flush()
     for line in questions:
-        told = [_try(Function(text, Path(file), at), trust) for text, file, at in _asked(line)]
-        answers.write(json.dumps(told) + "\n")
+        asked = json.loads(line)
+        told = [
+            _try(Function(text, Path(file), at), trust) for text, file, at in asked["functions"]
+        ]
+        # On a line of its own, whatever the code wrote to this stream before.
+        answers.write(f"\n{asked['token']}{json.dumps(told)}\n")
         answers.flush()
-
-
-def _asked(line: str) -> list[tuple[str, str, int]]:
-    found: list[tuple[str, str, int]] = json.loads(line)["functions"]
-    return found
 
 
 def _try(function: Function, trust: Trust) -> str:

@@ -19,8 +19,9 @@ _PACKAGE = re.compile(r"needs the package '[^']+', which is not installed: `[^`]
 _LACKS = re.compile(r"(?P<file>\S+\.py) has no '(?P<name>\w+)'\.")
 _NETWORK = re.compile(
     r"(?P<place>\S+) (?:LocalEntryNotFoundError|OfflineModeIsEnabled|\w*ConnectionError|"
-    r".*closed while the code of tasks is imported)"
+    r".*\bsocket\.\w+ is closed while the code of tasks is imported)"
 )
+_PROGRAM = re.compile(r"(?P<place>\S+) .* is closed while the code of tasks is imported")
 _SECRET = re.compile(r"(?i)\b\w*(?:api_?key|credentials|_token)\b")
 
 
@@ -69,6 +70,9 @@ def _of_file(text: str) -> tuple[Level, str, str]:
     if found := _NETWORK.match(text):
         words = f"{found['place']} reaches for the network when it is imported: it was refused."
         return "warning", "network", words
+    if found := _PROGRAM.match(text):
+        words = f"{found['place']} starts a program when it is imported: it was refused."
+        return "warning", "program", words
     if _SECRET.search(text):
         return "warning", "key wanted", text
     if " ImportError: " in text:

@@ -25,6 +25,7 @@ KINDS = {
     "function": "the code behind `!function` is missing or fails",
     "package": "code wants a package that is not installed",
     "network": "code wants the network when it is imported",
+    "program": "code starts a program when it is imported",
     "key wanted": "code wants a key of some service when it is imported",
     "metric": "a metric, aggregation or filter is not known or wrongly set",
     "generation": "a setting for the model's answer is wrong",
