@@ -6,6 +6,7 @@ Every case writes its files into a folder of its own and names the one line that
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Callable
@@ -88,6 +89,56 @@ def bomb(n: int = 9) -> str:
     return "\n".join(rows) + "\n"
 
 
+def include_bomb(folder: Path) -> None:
+    """Two files below each file: 2 to the 25th of them, if all were opened."""
+    (folder / "birds.yaml").write_text("include: [level0, level0]\ntask: birds\n")
+    for i in range(25):
+        (folder / f"level{i}").write_text(f"include: [level{i + 1}, level{i + 1}]\n")
+    (folder / "level25").write_text(good() + "full_docs: true\n")
+
+
+def group_bomb(folder: Path) -> None:
+    """Ten groups in each group, ten levels deep."""
+    for i in range(10):
+        members = ", ".join([f"group{i + 1}"] * 10)
+        (folder / f"group{i}.yaml").write_text(f"group: group{i}\ntask: [{members}]\n")
+    (folder / "group10.yaml").write_text("group: group10\ntask: [birds]\n")
+    (folder / "birds.yaml").write_text(good() + "full_docs: true\n")
+
+
+def pipe(folder: Path) -> None:
+    os.mkfifo(folder / "birds.yaml")
+
+
+def linked_task(folder: Path) -> None:
+    (folder.parent / "secret.yaml").write_text(good())
+    (folder / "birds.yaml").symlink_to(folder.parent / "secret.yaml")
+
+
+def broken_link(folder: Path) -> None:
+    (folder / "birds.yaml").symlink_to(folder / "gone.yaml")
+
+
+def circle_of_folders(folder: Path) -> None:
+    (folder / "more").symlink_to(folder)
+    (folder / "birds.yaml").write_text(good() + "full_docs: true\n")
+
+
+def odd_name(folder: Path) -> None:
+    (folder / "a\nb\x1b[31m.yaml").write_text("task: [\n")
+
+
+WRITES_EVERYWHERE = """\
+import os
+for n in range(3, 64):
+    try:
+        os.write(n, b'[]\\nnonsense\\n')
+    except OSError:
+        pass
+def txet(doc):
+    return ''
+"""
+BOMBS = "{{ 9 ** 9999999999 }}{{ 'a' * 10 ** 12 }}{{ 'a' | center(10 ** 12) }}"
 QUESTION = "def text(doc):\n    return doc['question']\n"
 CASES: dict[str, Case] = {
     "includes itself": (
@@ -200,11 +251,55 @@ CASES: dict[str, Case] = {
     ),
     "code starts a program": (
         with_code("import subprocess\nsubprocess.run(['true'])\n"),
-        r"warning  birds.yaml:6  .*utils.py:2 reaches for the network when it is imported: .*",
+        r"warning  birds.yaml:6  .*utils.py:2 starts a program when it is imported: .*",
+    ),
+    "code forks": (
+        with_code("import os\nos.fork()\n"),
+        r"warning  birds.yaml:6  .*utils.py:2 starts a program when it is imported: .*",
+    ),
+    "code talks to whoever checks it": (
+        with_code(WRITES_EVERYWHERE),
+        r"error  birds.yaml:6  utils.py has no 'text'. Did you mean 'txet'\?",
+    ),
+    "code wants a key": (
+        with_code("import os\nif 'X' not in os.environ: raise ValueError('no API_KEY')\n"),
+        r"warning  birds.yaml:6  .*utils.py:2 ValueError: no API_KEY.",
     ),
     "code wants a package": (
         with_code("import no_such_thing_at_all\n" + QUESTION),
         r"warning  birds.yaml:6  needs the package 'no_such_thing_at_all', .*",
+    ),
+    "bomb of includes": (
+        include_bomb,
+        r"note  level25:7  full_docs is read by nothing.",
+    ),
+    "bomb of groups": (
+        group_bomb,
+        r"note  birds.yaml:7  full_docs is read by nothing.",
+    ),
+    "template that is deep": (
+        files(birds_yaml=good(description='"{{ ' + "(" * 5000 + "1" + ")" * 5000 + ' }}"')),
+        r"error  birds.yaml:7  description: the template .* is nested too deep.",
+    ),
+    "template that is a bomb": (
+        files(birds_yaml=good(description=f'"{BOMBS}"')),
+        "",  # nothing is computed before there is a document
+    ),
+    "key that moves the cursor": (
+        files(birds_yaml=good() + '"\\e[2J\\nerror  all is lost": 1\n'),
+        r"error  birds.yaml:7  key '\\x1b\[2J\\nerror  all is lost' is not known.",
+    ),
+    "name that moves the cursor": (
+        odd_name,
+        r"error  a\\nb\\x1b\[31m.yaml:\d  is not valid YAML: .*",
+    ),
+    "pipe": (pipe, r"error  birds.yaml  is a device or a pipe; a file is needed."),
+    "task by a link": (linked_task, r"error  birds.yaml  lies outside the folders .*"),
+    "broken link": (broken_link, r"error  birds.yaml  is a link to a file that does not exist."),
+    "circle of folders": (circle_of_folders, r"note  birds.yaml:7  full_docs is read by nothing."),
+    "keys that are no text": (
+        files(birds_yaml=good() + "1: 2\n"),
+        r"error  birds.yaml:7  key 1 is not text: put it in quotes.",
     ),
     "key stands twice": (
         files(birds_yaml=good() + "test_split: test\n"),
@@ -425,3 +520,34 @@ def test_hostile_file(name: str, folder: Path, capsys: pytest.CaptureFixture[str
     if expected:
         assert re.fullmatch(expected, lines[0]), lines[0]
     assert code == (2 if expected.startswith("error") else 0)
+
+
+def test_a_file_with_thousands_of_faults_is_not_a_flood(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = "".join(f"k{i}x: 1\n" for i in range(3000))
+    (folder / "birds.yaml").write_text(good() + wrong)
+    code, lines = check(folder, capsys)
+    assert code == 2
+    assert len(lines) == 21
+    assert lines[-1] == "note  birds.yaml  2,980 more findings: `--json` has all."
+    main(["check", str(folder), "--json"])
+    assert len(json.loads(capsys.readouterr().out)["problems"]) == 3000
+
+
+def test_everything_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each case in a folder of its own below one: none hides another."""
+    for number, (write, _) in enumerate(CASES.values()):
+        inner = folder / f"case{number}" / "tasks"
+        inner.mkdir(parents=True)
+        (inner / "rows.jsonl").write_text("{}")
+        write(inner)
+    code, lines = check(folder, capsys)
+    assert code == 2
+    told = "\n".join(lines)
+    silent = [
+        name
+        for number, (name, (_, expected)) in enumerate(CASES.items())
+        if expected.startswith("error") and f"case{number}/" not in told
+    ]
+    assert silent == []

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 import document_results as kit
@@ -133,6 +134,13 @@ def test_samples_have_a_line_per_document_and_filter(path):
     assert mine["arguments"]["gen_args_0"]["arg_0"] == mine["input"] == "Which bird is on photo 9?"
     assert mine["prompt_hash"] == kit.sha("Which bird is on photo 9?")
     assert len({line["doc_hash"] for line in lines}) == 60
+
+
+def test_all_lines_of_a_file_have_the_same_types(path):
+    for name, text in files(path).items():
+        if name.endswith(".jsonl"):
+            frame = pl.read_ndjson(text.encode(), infer_schema_length=None)
+            assert len(frame) == text.count("\n") and frame["doc_id"].dtype == pl.Int64
 
 
 def test_a_failed_document_is_no_wrong_one(path):

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 _MANY = 50
 """files from which on it is told how far the work is"""
 _ENDINGS = (".yaml", ".yml")
-_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".tif", ".tiff", ".gif", ".bmp")
 _TASK_KEY = re.compile(rb"^(task|group|include|dataset|dataset_path)[ \t]*:", re.MULTILINE)
 _HEAD = 2**16
 """bytes of a file in which a task would show"""
@@ -113,6 +112,8 @@ def _holds_tasks(path: Path) -> bool:
 
 def _looks_like_task(path: Path) -> bool:
     try:
+        if not path.is_file():  # a pipe would keep its reader waiting
+            return False
         with path.open("rb") as file:
             return _TASK_KEY.search(file.read(_HEAD)) is not None
     except OSError:
@@ -120,9 +121,9 @@ def _looks_like_task(path: Path) -> bool:
 
 
 def _has_images(folder: Path) -> bool:
-    return any(
-        Path(name).suffix.lower() in _IMAGES for _, _, names in os.walk(folder) for name in names
-    )
+    from fieldmark.data.folder import is_image
+
+    return any(is_image(name) for _, _, names in os.walk(folder) for name in names)
 
 
 def _check_other(args: Args, path: Path) -> tuple[list[Problem], int]:

@@ -64,6 +64,8 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
+        if path.is_symlink():
+            raise UsageError(f"{path}  is a link to a file that does not exist.") from None
         raise UsageError(f"{path}  does not exist.{_close_file(path)}") from None
     except IsADirectoryError:
         raise UsageError(f"{path}  is a folder; a file is needed.") from None

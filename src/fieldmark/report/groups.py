@@ -46,6 +46,8 @@ def is_group(run: Run) -> bool:
 
 def with_groups(store: Store, table: Table, metric: str = "") -> Table:
     """The table with a row per model, complete group and averaged metric (or only `metric`)."""
+    if not any(has_documents(row.run) for row in table.rows):
+        return table
     models = {_model(row.run): row.model for row in table.rows}
     runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
     found = list(group_results(store, runs, store.scores()))

@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fieldmark.protocols._documents._values import decode
 from fieldmark.report.documents import NO_FILTER, facts_of, has_documents, pipelines_of
 from fieldmark.store import OK, Run, Store
 from fieldmark.store.records import canonical_json
@@ -52,6 +51,8 @@ def _documents(store: Store, run: Run) -> Iterator[dict[str, Any]]:
 
 
 def _document(row: Mapping[str, Any], info: Mapping[str, Any], pipeline: str) -> dict[str, Any]:
+    from fieldmark.protocols._documents._values import decode  # with it comes all that can ask
+
     values = info.get("values", {}).get(pipeline, {})
     line: dict[str, Any] = {
         "doc_id": int(row["id"]),

@@ -64,7 +64,10 @@ class Problem:
 
 def problems_of(error: FieldmarkError, kind: str, place: str) -> list[Problem]:
     """One for each line of an error; lines that name no file get the place."""
-    lines = str(error).splitlines()
+    on_one_line = place.encode("unicode_escape").decode() if "\n" in place else place
+    lines = (
+        str(error).replace(place, on_one_line).splitlines() if place else str(error).splitlines()
+    )
     # From two on, the last line counts them (`join_problems`).
     told = lines[:-1] if len(lines) > 1 else lines
     return [_parsed(line, kind, place) for line in told]
