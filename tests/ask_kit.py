@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,21 +38,6 @@ def journalled(settings: Settings) -> Counter[str]:
         for line in path.read_text().splitlines()
     ]
     return Counter(json.loads(line)["key"] for line in lines)
-
-
-@contextmanager
-def running(server: MockServer) -> Iterator[str]:
-    """The server in a thread of its own; gives its address."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        yield asyncio.run_coroutine_threadsafe(server.start(), loop).result()
-    finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 class Parrot(MockServer):

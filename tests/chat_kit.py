@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import io
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from PIL import Image
@@ -88,3 +90,18 @@ class FakeTime:
                 if not waiting.done():
                     waiting.set_result(None)
         return await done
+
+
+@contextmanager
+def running(server: MockServer) -> Iterator[str]:
+    """The server in a thread of its own; gives its address."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield asyncio.run_coroutine_threadsafe(server.start(), loop).result()
+    finally:
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from chat_kit import make_jpegs
+from chat_kit import make_jpegs, running
 from fieldmark.chat import Journal, MockScript, MockServer
 
 N, KILLS, CONCURRENCY = 2000, 10, 16
 HERE = Path(__file__).parent
-
-
-@contextmanager
-def running(server: MockServer) -> Iterator[str]:
-    """The server in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        yield asyncio.run_coroutine_threadsafe(server.start(), loop).result()
-    finally:
-        asyncio.run_coroutine_threadsafe(server.stop(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def start(url: str, journal: Path, out: Path) -> subprocess.Popen[bytes]:

@@ -20,10 +20,10 @@ from ask_kit import (
     facts_of,
     journalled,
     n_pictures,
-    running,
     texts_of,
     wholes,
 )
+from chat_kit import running
 from fieldmark.chat import Budget, Options
 from fieldmark.cli import main
 from fieldmark.data import load_dataset

@@ -14,7 +14,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ask_kit import TASK, Parrot, ask, command, running, wholes
+from ask_kit import TASK, Parrot, ask, command, wholes
+from chat_kit import running
 from fieldmark.chat import Journal
 from fieldmark.cli import main
 from fieldmark.data import load_dataset

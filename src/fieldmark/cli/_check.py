@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
+from fieldmark.locate import read_text
 from fieldmark.progress import for_people
 from fieldmark.protocols._checks import (
     LEVELS,
@@ -51,6 +52,9 @@ class Found:
 
 def check_paths(args: Args) -> Found:
     start = time.monotonic()
+    for path in args.path:
+        if not path.exists():
+            read_text(path)  # says so, with the closest name
     tasks = [path for path in args.path if not args.dataset and _holds_tasks(path)]
     checked = _check_tasks(args, tasks) if tasks else None
     problems = list(checked.problems) if checked else []
@@ -98,8 +102,16 @@ def _render(args: Args, checked: Checked) -> Iterator[Rendered]:
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    """Folders whose name starts with a dot are other programs'."""
     for path in paths:
-        yield from yaml_files([path]) if path.is_dir() else [path]
+        below = yaml_files([path]) if path.is_dir() else ()
+        yield from (each for each in below if not _is_hidden(each.relative_to(path).parent))
+        if not path.is_dir():
+            yield path
+
+
+def _is_hidden(folder: Path) -> bool:
+    return any(part.startswith(".") for part in folder.parts)
 
 
 def _holds_tasks(path: Path) -> bool:
@@ -131,17 +143,13 @@ def _check_other(args: Args, path: Path) -> tuple[list[Problem], int]:
     try:
         problems = list(_look(args, path))
     except FieldmarkError as error:
-        if args.debug or not path.exists():
+        if args.debug:
             raise
         return problems_of(error, "key", ""), error.exit_code
     return problems, 3 if any(each.level == "error" for each in problems) else 0
 
 
 def _look(args: Args, path: Path) -> Iterator[Problem]:
-    if not path.exists():
-        from fieldmark.locate import read_text
-
-        read_text(path)  # says so, with the closest name
     if path.suffix.lower() == ".toml":
         from fieldmark.experiments import read_grid
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FORMS = {
     "task": "task",
     "group": "group",
-    "own": "task in fieldmark's form",
+    "own": "fieldmark task",
     "abstract": "template",
     "python": "Python task",
     "other": "other YAML file",

@@ -21,7 +21,7 @@ from fieldmark.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Args:
-    path: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH")]
+    path: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH…", help_behavior_hint="")]
     """.yaml tasks and folders of them (fieldmark's own or lmms-eval's), .toml experiments, .csv
     tables, folders of images"""
     dataset: str = ""

@@ -9,6 +9,7 @@ from fieldmark.protocols._documents._part import DocumentPart, open_part
 from fieldmark.protocols._documents._problems import document_problems
 from fieldmark.protocols._documents._run import ask_documents, estimate_documents
 from fieldmark.protocols._documents._scored import score_document_run
+from fieldmark.protocols._documents._values import decode
 from fieldmark.protocols._documents._wanted import mean_of, metric_names
 from fieldmark.protocols._items import (
     Draw,
@@ -41,6 +42,7 @@ __all__ = [
     "asking_scores",
     "check_part",
     "content_of",
+    "decode",
     "document_problems",
     "estimate_documents",
     "items_of",

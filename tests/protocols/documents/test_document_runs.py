@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from ask_kit import running
+from chat_kit import running
 from documents_kit import write_jsonl
 from fieldmark.chat import MockScript, MockServer
 from fieldmark.errors import FieldmarkError, UsageError
@@ -312,9 +312,9 @@ metric_list: [{metric: exact_match}]
     run = ask(tmp_path, text, answer)
     assert len(run.bodies) == 18 and {body["seed"] for body in run.bodies} == {0, 1, 2}
     assert run.score("exact_match,first") == 0.0 and run.score("exact_match,vote") == 1.0
-    assert run.score("exact_match,first/mean_accuracy") == pytest.approx(2 / 3)
-    assert run.score("exact_match,first/majority_accuracy") == 1.0
-    assert run.score("exact_match,first/agreement_rate") == 0.0
+    assert run.score("exact_match/mean_accuracy,first") == pytest.approx(2 / 3)
+    assert run.score("exact_match/majority_accuracy,first") == 1.0
+    assert run.score("exact_match/agreement_rate,first") == 0.0
 
 
 def test_own_scoring_and_aggregation(tmp_path: Path) -> None:

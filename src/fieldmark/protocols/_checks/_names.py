@@ -47,17 +47,17 @@ def _metric(task: DocumentTask, index: int, item: MetricItem) -> Iterator[Proble
         return task.place_of("metric_list", index, key)
 
     is_own = task.process_results is not None
+    slips = {option: hint for option in item.options if (hint := meant(option, _ITEM_KEYS))}
+    idle = [option for option in item.options if option not in slips]
     if isinstance(item.metric, str) and not is_own:
-        fitting = metrics_for(task.output_type)
-        yield from _known(partial(_check_metric, task, item, fitting), at("metric"), fitting)
+        look = partial(_check_metric, task, item.metric, idle)
+        yield from _known(look, at("metric"), metrics_for(task.output_type))
     if isinstance(item.aggregation, str):
         known = known_aggregations()
         yield from _known(partial(aggregation, item.aggregation), at("aggregation"), known)
-    slips = {option: hint for option in item.options if (hint := meant(option, _ITEM_KEYS))}
     for option, hint in slips.items():
         text = f"key {option!r} of a metric is not known.{hint}"
         yield Problem("warning", "metric", at(option), text)
-    idle = [option for option in item.options if option not in slips]
     if is_own and idle:
         text = f"options of a metric ({', '.join(idle)}) have no effect beside process_results."
         yield Problem("note", "no effect", at(idle[0]), text)
@@ -66,9 +66,9 @@ def _metric(task: DocumentTask, index: int, item: MetricItem) -> Iterator[Proble
         yield Problem("note", "metric", at("metric"), text)
 
 
-def _check_metric(task: DocumentTask, item: MetricItem, fitting: Sequence[str]) -> None:
+def _check_metric(task: DocumentTask, name: str, options: Sequence[str]) -> None:
     """Is the metric known, does it fit what models give back, and are its options its own?"""
-    known = document_metric(str(item.metric))
+    known, fitting = document_metric(name), metrics_for(task.output_type)
     if known.name not in fitting:
         raise UsageError(
             f"metric {known.name!r} does not fit output_type {task.output_type!r}: "
@@ -78,7 +78,7 @@ def _check_metric(task: DocumentTask, item: MetricItem, fitting: Sequence[str]) 
         return
     takes = inspect.signature(known.function).parameters
     is_open = any(each.kind is each.VAR_KEYWORD for each in takes.values())
-    wrong = [option for option in item.options if option not in takes and not is_open]
+    wrong = [option for option in options if option not in takes and not is_open]
     if wrong:
         own = [name for name in takes if name not in ("references", "predictions")]
         raise UsageError(

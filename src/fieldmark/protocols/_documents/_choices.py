@@ -90,7 +90,7 @@ def _reply(
     pairs = [((each.logprob, each.is_greedy),) for answer in answers for each in answer.likelihoods]
     first = questions[0]
     words = first.prompt.text if first.prompt else first.continuations[0]
-    return Reply(row, words, tuple(pairs), answers)
+    return Reply(row, words, tuple(pairs), answers, first.continuations)
 
 
 def _questions(setup: Setup, row: int) -> list[_Question]:
@@ -152,7 +152,8 @@ def _lettered(row: int, words: str, options: Sequence[Option], answer: Answer) -
     chosen = letter_choice(answer, options)
     if scores is None and chosen is not None:
         scores = [0.0 if number == chosen else -math.inf for number in range(len(options))]
-    reply = Reply(row, words, (), (answer,), how)
+    shown = tuple(each.name for each in options)
+    reply = Reply(row, words, (), (answer,), shown, how)
     if scores is None:
         return replace(reply, is_read=False)
     pairs: list[tuple[Any, ...]] = [

@@ -24,6 +24,7 @@ class Reply:
     """per request, what came back in each repeat: text, rounds of text, or (log-prob, greedy)"""
     answers: tuple[Answer, ...] = ()
     """everything that was sent back, for money, time and errors"""
+    choices: tuple[str, ...] = ()
     how: str = ""
     """how a choice was made, where the model could not tell likelihoods"""
     is_read: bool = True

@@ -110,7 +110,7 @@ def _filtered(
     docs = [setup.part.document(row) for row in rows]
     flat = [each for document in resps for each in document]
     where = setup.task.place_of("filter_list")
-    made = iter(call(run_pipeline, filters, flat, docs, where=where))
+    made = iter(run_pipeline(filters, flat, docs, where))
     tags = reasoning_tags(setup.task.reasoning_tags)
     return [[strip_response(next(made), tags) for _ in range(size)] for size in sizes]
 

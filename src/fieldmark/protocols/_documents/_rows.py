@@ -28,6 +28,9 @@ from fieldmark.protocols._documents._wanted import (
 from fieldmark.store import OK
 from fieldmark.tasks.lmms import plain_task
 
+MOST_KEPT = 16_000
+"""characters of a document that is kept whole with its answer"""
+
 
 def rows_of(setup: Setup, judged: Sequence[Judged]) -> pl.DataFrame:
     rows = [_row(setup, each) for each in judged]
@@ -90,7 +93,10 @@ def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
     reply = judged.reply
     answers = reply.answers
     usages = [each.usage for each in answers if each.usage is not None]
+    words = plain_json(doc)
     told: dict[str, Any] = {
+        "doc": json.loads(words) if len(words) <= MOST_KEPT else None,
+        "choices": list(reply.choices),
         "input": reply.input,
         "resps": json.loads(plain_json(reply.responses)),
         "filtered": json.loads(plain_json(judged.filtered)),
@@ -100,7 +106,7 @@ def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
         },
         "each": [[plain_json(said), encode(value)] for said, value in judged.each],
         "how": reply.how,
-        "doc_hash": _hash(plain_json(doc)),
+        "doc_hash": _hash(words),
         "prompt_hash": _hash(reply.input),
         "target_hash": _hash(target),
         "tokens_in": sum(each.tokens_in for each in usages),

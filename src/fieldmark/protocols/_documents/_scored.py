@@ -26,6 +26,7 @@ from fieldmark.protocols._documents._wanted import (
     higher_is_better,
     metrics_of,
     pipelines_of,
+    result_name,
 )
 from fieldmark.stats import Resampling
 from fieldmark.store import OK, Score
@@ -75,7 +76,8 @@ def _agreement(
     answers = [[said for said, _ in each] for each in told]
     first = scored_metrics(task)[0]
     resampling = Resampling(seed=seed, task=f"{task.task} repeats")
-    return agreement_scores(first.result, values, units, answers, resampling)
+    found = agreement_scores(first.name, values, units, answers, resampling)
+    return [replace(each, metric=result_name(each.metric, first.pipeline)) for each in found]
 
 
 def _values(info: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -44,19 +44,23 @@ def _documents(store: Store, run: Run) -> Iterator[dict[str, Any]]:
     rows = store.predictions(run.id).iter_rows(named=True)
     for row in sorted(rows, key=lambda row: (row["repeat"], int(row["id"]))):
         info = json.loads(row["info"] or "{}")
+        asked = info.get("input", "")
+        followed = info.get("choices") or [kwargs]
+        arguments = {
+            f"gen_args_{number}": {"arg_0": asked, "arg_1": each}
+            for number, each in enumerate(followed)
+        }
         for pipeline in pipelines:
-            yield _document(row, info, pipeline) | {
-                "arguments": {"gen_args_0": {"arg_0": info.get("input", ""), "arg_1": kwargs}}
-            }
+            yield _document(row, info, pipeline) | {"arguments": arguments}
 
 
 def _document(row: Mapping[str, Any], info: Mapping[str, Any], pipeline: str) -> dict[str, Any]:
-    from fieldmark.protocols._documents._values import decode  # with it comes all that can ask
+    from fieldmark.protocols import decode  # with it comes all that can ask
 
     values = info.get("values", {}).get(pipeline, {})
     line: dict[str, Any] = {
         "doc_id": int(row["id"]),
-        "doc": {"id": int(row["id"])},
+        "doc": info.get("doc") or {"id": int(row["id"])},
         "target": row["target"],
         "arguments": {},
         "resps": _texts(info.get("resps", [])),

@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from ask_kit import running
+from chat_kit import running
 from fieldmark.chat import MockServer
 from fieldmark.experiments import evaluate
 from fieldmark.protocols._documents._values import decode

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ask_kit import running
+from chat_kit import running
 from fieldmark.chat import LocalModel, MockScript, MockServer, Text, user
 from fieldmark.experiments import evaluate
 from fieldmark.tasks.lmms import to_picture
