@@ -309,6 +309,10 @@ CASES: dict[str, Case] = {
         files(birds_yaml=good(metric_lists="[]")),
         r"error  birds.yaml:7  key 'metric_lists' is not known. Did you mean 'metric_list'\?",
     ),
+    "key of a template unknown": (
+        files(base_yaml="test_splits: train\ndataset_path: json\n"),
+        r"error  base.yaml:1  key 'test_splits' is not known. Did you mean 'test_split'\?",
+    ),
     "keys of both forms": (
         files(birds_yaml=good(probe="{classifier: ridge}")),
         r"error  birds.yaml:7  key 'probe' is fieldmark's and key 'dataset_path' .*",

@@ -162,6 +162,48 @@ def test_code_of_another_folder_needs_its_name(
     assert code == 0
 
 
+def test_a_path_named_twice_is_checked_once(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    code, told = as_json(capsys, folder, "owls.yaml", folder / "owls.yaml", ".")
+    assert code == 0
+    assert [each["name"] for each in told["files"]].count("owls") == 1
+
+
+def test_folders_of_the_settings_are_trusted(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (folder / "_template").rename(shared / "_template")
+    (folder / "owls.yaml").write_text("include: ../shared/_template\ntask: owls\n")
+    assert check(capsys, folder / "owls.yaml")[0] == 2
+    monkeypatch.setenv("FIELDMARK_INCLUDE_PATH", str(shared))
+    assert check(capsys, folder / "owls.yaml")[0] == 0
+
+
+def test_photos_beside_a_stray_file_are_photos(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    photos = tmp_path / "photos"
+    for label in ("finch", "wren"):
+        (photos / label).mkdir(parents=True)
+        for i in range(4):
+            Image.new("RGB", (8, 8), (i, 9, 9)).save(photos / label / f"{i}.png")
+    (photos / "camera.yaml").write_text("lens: long\n")
+    _, told = as_json(capsys, photos)
+    assert told["files"] == []
+    (photos / "birds.yaml").write_text(OWN)
+    _, told = as_json(capsys, photos)
+    assert [each["form"] for each in told["files"]] == ["own", "other"]
+    _, told = as_json(capsys, photos, "--dataset", "folder")
+    assert told["files"] == []
+
+
 def test_nothing_and_nonsense(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     assert check(capsys)[0] == 2
     code, _, err = check(capsys, folder, "--data", "--n-documents", "0")
@@ -236,6 +278,7 @@ def test_data_renders_choices_and_pictures(
     code, out, _ = check(capsys, folder / "owls.yaml", "--data", "--n-documents", "1")
     assert code == 0
     assert "    choices owl | wren" in out
+    assert "document 0: target 'wren 0' is none of the choices." in out
     assert "    visual  12×8" in out
 
 

@@ -77,9 +77,11 @@ def _has_errors(problems: Iterable[Problem]) -> bool:
 
 
 def _check_tasks(args: Args, paths: Sequence[Path]) -> Checked:
+    from fieldmark.settings import load_settings
+
     folders = [path if path.is_dir() else path.parent for path in paths]
-    trust = Trust.of(*folders, *args.include_path)
-    files = list(dict.fromkeys(_files(paths)))
+    trust = Trust.of(*folders, *args.include_path, *load_settings().include_path)
+    files = list(_files(paths))
     code_s = 0.0 if args.no_code else args.code_s
     with for_people(quiet=len(files) < _MANY) as progress:
         return check_files(files, trust, code_s, set(files) - set(paths), progress)
@@ -102,12 +104,15 @@ def _render(args: Args, checked: Checked) -> Iterator[Rendered]:
 
 
 def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    """Folders whose name starts with a dot are other programs'."""
+    """Each file once; folders whose name starts with a dot are other programs'."""
+    seen: set[Path] = set()
     for path in paths:
-        below = yaml_files([path]) if path.is_dir() else ()
-        yield from (each for each in below if not _is_hidden(each.relative_to(path).parent))
-        if not path.is_dir():
-            yield path
+        below = yaml_files([path]) if path.is_dir() else [path]
+        for each in below:
+            is_hidden = path.is_dir() and _is_hidden(each.relative_to(path).parent)
+            if not is_hidden and each.resolve() not in seen:
+                seen.add(each.resolve())
+                yield each
 
 
 def _is_hidden(folder: Path) -> bool:

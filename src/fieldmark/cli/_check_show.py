@@ -25,6 +25,8 @@ _FORMS = {
     "other": "other YAML file",
     "unread": "unreadable file",
 }
+_MANY = 50
+"""files from which on it is told how long the work took"""
 _MOST_PER_FILE = 20
 _WIDEST = 400
 """characters shown of a text; `--json` has all"""
@@ -86,7 +88,8 @@ def _summary(found: Found) -> str:
         n = counted(sum(levels.values()), "finding")
         return f"{n}." if levels else "is fine."
     looked = ", ".join(counted(n, _FORMS[kind]) for kind, n in _kinds(found.checked))
-    return f"{looked}: {', '.join(words)} ({found.seconds:.1f} s).{_code_words(found.checked)}"
+    took = f" ({found.seconds:.1f} s)" if len(found.checked.files) >= _MANY else ""
+    return f"{looked}: {', '.join(words)}{took}.{_code_words(found.checked)}"
 
 
 def _kinds(checked: Checked) -> list[tuple[str, int]]:

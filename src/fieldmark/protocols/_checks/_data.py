@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import FieldmarkError
+from fieldmark.metrics.documents import gold_places
 from fieldmark.tasks.lmms import (
     Documents,
     DocumentTask,
@@ -23,7 +24,7 @@ from fieldmark.tasks.lmms import (
 )
 from fieldmark.tasks.lmms._checks import Problem, problems_of
 
-_NUMBER = re.compile(r"document \d+: ")
+_NUMBER = re.compile(r"document \d+: (?:target .* is none)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class RenderedDocument:
     choices: list[Any] | None
     visuals: list[str]
     """what each picture is: `640×480`, `file.png`"""
+    gold: Any = None
+    """what names the right choice: the target, or the text where each choice is an input"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,8 @@ def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> Re
             shown.append(_rendered(fields, split, row))
         except FieldmarkError as error:
             wrong += problems_of(error, "document", task.place_of("task"))
+        else:
+            wrong += _unanswerable(task, shown[-1])
     problems = (*_notes(documents), *_first_of_each(wrong))
     return Rendered(task.task, split.name, len(split), tuple(shown), problems)
 
@@ -76,6 +81,17 @@ def _first_of_each(problems: list[Problem]) -> list[Problem]:
     return list(by_reason.values())
 
 
+def _unanswerable(task: DocumentTask, document: RenderedDocument) -> list[Problem]:
+    """No choice can be right where the target is none of them."""
+    if task.output_type != "multiple_choice" or document.choices is None:
+        return []
+    choices = [str(each) for each in document.choices]
+    if gold_places(document.gold, choices):
+        return []
+    text = f"document {document.row}: target {document.gold!r} is none of the choices."
+    return [Problem("warning", "document", task.place_of("doc_to_target"), text)]
+
+
 def _notes(documents: Documents) -> list[Problem]:
     found = (note.partition("  ") for note in documents.notes)
     return [Problem("note", "no effect", place, text) for place, _, text in found]
@@ -84,16 +100,19 @@ def _notes(documents: Documents) -> list[Problem]:
 def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
     doc, task = split.document(row), fields.task
     visuals: list[str] = []
+    target = gold = fields.target(doc, row)
     if task.doc_to_messages is not None:
         text = _turns(fields.messages(split.document(row, media=True), row))
     else:
-        text = fields.description(doc, row) + str(fields.text(doc, row))
+        asked = fields.text(doc, row)
+        gold = target if isinstance(asked, str) else asked
+        text = f"{fields.description(doc, row)}{asked}"
         if task.doc_to_visual is not None:
             for each in fields.visuals(split.document(row, media=True), row):
                 to_picture(each, task.place_of("doc_to_visual"))  # says what cannot be sent
                 visuals.append(_picture_words(each))
     choices = None if task.doc_to_choice is None else fields.choices(doc, row)
-    return RenderedDocument(row, text, fields.target(doc, row), choices, visuals)
+    return RenderedDocument(row, text, target, choices, visuals, gold)
 
 
 def _turns(messages: Any) -> str:

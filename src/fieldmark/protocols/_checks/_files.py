@@ -140,6 +140,8 @@ def _validated(
             task = make_task(located, trust)
             problems = [*field_problems(task), *name_problems(task)]
             return replace(file, task=task), problems
+        if file.kind == "abstract":
+            make_task(replace(located, data={**located.data, "task": file.path.stem}), trust)
     except FieldmarkError as error:
         return file, problems_of(error, "key", str(file.path))
     return file, []
@@ -164,7 +166,8 @@ def _duplicates(files: Sequence[CheckedFile]) -> Iterator[Problem]:
     for name, found in by_name.items():
         for second in found[1:]:
             first = found[0]
-            text = f"{second.kind} {name!r} stands in {first.place} too: rename one."
+            word = "group" if second.kind == "group" else "task"
+            text = f"{word} {name!r} stands in {first.place} too: rename one."
             yield Problem("error", "name", second.place, text, (first.path, second.path))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from fieldmark.protocols._ask_answers import FRAME
 from fieldmark.protocols._documents._prompts import Setup, choices_of
 from fieldmark.protocols._documents._results import Judged
 from fieldmark.protocols._documents._shots import answer_of
-from fieldmark.protocols._documents._values import encode
+from fieldmark.protocols._documents._values import encode, plain_json
 from fieldmark.protocols._documents._wanted import (
     higher_is_better,
     metrics_of,
@@ -123,21 +122,6 @@ def paid(answers: Sequence[Answer]) -> float | None:
     """None where a price is unknown."""
     prices = [each.usd for each in answers if each.is_answer]
     return None if None in prices else sum(each for each in prices if each is not None)
-
-
-def plain_json(value: Any) -> str:
-    """As JSON for reading, not for getting the value back."""
-    return json.dumps(_plain(value), ensure_ascii=False, sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 def _hash(text: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from tasks.lmms.families.counts import COUNTS
 from tasks.lmms.families.files import FILES
 from tasks.lmms.families.letters import LETTERS, VISRES
-from tasks.lmms.families.numbers import NUMBERS
 from tasks.lmms.families.several import SEVERAL
 from tasks.lmms.families.written import MMLU, WRITTEN
 from tasks.lmms.families.yes_no import YES_NO
 
-EVERY = (*YES_NO, *NUMBERS, *LETTERS, *SEVERAL, *WRITTEN, *FILES)
+EVERY = (*YES_NO, *COUNTS, *LETTERS, *SEVERAL, *WRITTEN, *FILES)
 _LIKE_ANOTHER = (*VISRES[3:], *MMLU[2:])
 """files that differ from another one in a name: their prompts are compared, nothing is run"""
 FAMILIES = tuple(each for each in EVERY if each not in _LIKE_ANOTHER)
