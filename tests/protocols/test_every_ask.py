@@ -9,12 +9,12 @@ import pytest
 
 from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
-from fieldmark.tasks import load_task, task_files
+from fieldmark.tasks import load_own_task, task_files
 
 pytestmark = pytest.mark.slow
 
 PARTS = {"newt": "newt/ml_age_bald_eagle,ml_tag_egg"}
-NAMES = [name for name in sorted(task_files()) if load_task(name).ask is not None]
+NAMES = [name for name in sorted(task_files()) if load_own_task(name).ask is not None]
 SEEING, GUESSING = "chat/mock/wren?skill=1", "chat/mock/owl?skill=0"
 
 
@@ -26,7 +26,7 @@ def test_a_model_that_sees_is_right_and_one_that_does_not_is_wrong(
     settings: Settings,
     root,  # type: ignore[no-untyped-def]
 ) -> None:
-    task = load_task(name)
+    task = load_own_task(name)
     assert task.ask is not None
     if task.ask.kind == "same" and n_train:
         pytest.skip("pairs are asked without examples")

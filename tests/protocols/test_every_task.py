@@ -12,7 +12,7 @@ from PIL import Image
 from fieldmark.experiments import evaluate
 from fieldmark.models import Features
 from fieldmark.settings import Settings
-from fieldmark.tasks import load_task, task_files
+from fieldmark.tasks import load_own_task, task_files
 
 pytestmark = pytest.mark.slow
 
@@ -44,13 +44,13 @@ def other_tiles() -> Tiles:
 NAMES = [
     name
     for base in sorted(task_files())
-    for name in (base, *(f"{base}@{variant}" for variant in load_task(base).variants))
+    for name in (base, *(f"{base}@{variant}" for variant in load_own_task(base).variants))
 ]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_task_runs_end_to_end(name: str, settings: Settings, root) -> None:  # type: ignore[no-untyped-def]
-    task = load_task(name)
+    task = load_own_task(name)
     root(task.dataset)
     results = {}
     assert task.probe is not None

@@ -179,12 +179,12 @@ def test_average_precision_is_of_the_stored_scores(settings: Settings) -> None:
 
 def test_metrics_that_do_not_fit_are_told_before_anything_starts(tmp_path: Path) -> None:
     from fieldmark.protocols import task_problems
-    from fieldmark.tasks import load_task
+    from fieldmark.tasks import load_own_task
 
     def told(keys: str) -> list[str]:
         path = tmp_path / "mine.yaml"
         path.write_text(f"task: mine\ntitle: M\ndataset: folder\n{keys}\n")
-        return [line.partition("  ")[2] for line in task_problems(load_task(str(path)))]
+        return [line.partition("  ")[2] for line in task_problems(load_own_task(str(path)))]
 
     probe = "probe: {classifier: simpleshot}"
     assert told(f"metric: average_precision\n{probe}") == [

@@ -20,7 +20,7 @@ from fieldmark.protocols._items import PartItems, kinds_of, split_parts
 from fieldmark.protocols._reject import Threshold, _folds, choose_threshold
 from fieldmark.settings import Settings
 from fieldmark.store import Store
-from fieldmark.tasks import Task, load_task
+from fieldmark.tasks import Task, load_own_task
 
 TASK = Task.model_validate(
     {
@@ -151,7 +151,7 @@ def test_scores_need_nothing_but_the_store(settings: Settings) -> None:
         stored = store.predictions(found.run.id)
     assert set(recorded.values()) == {"edible", "poisonous", "unknown"}
     nothing = [PartItems("", pl.DataFrame(), pl.DataFrame())]
-    again = score_run(load_task("fungiclef"), nothing, stored, recorded)
+    again = score_run(load_own_task("fungiclef"), nothing, stored, recorded)
     assert {(e.metric, e.value, e.low) for e in again} == {
         (e.metric, e.value, e.low) for e in found.scores
     }

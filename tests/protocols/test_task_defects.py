@@ -15,7 +15,7 @@ from fieldmark.protocols._fit import fit_probe
 from fieldmark.protocols._items import Draw, draw_test, draw_train, split_parts
 from fieldmark.protocols.probe import _Asking
 from fieldmark.settings import Settings
-from fieldmark.tasks import ProbeBlock, Task, load_task
+from fieldmark.tasks import ProbeBlock, Task, load_own_task
 
 SIZES = {"kabr": 30, "plantnet": 60, "birds525": 60, "rarespecies": 60, "fishnet": 60}
 
@@ -29,7 +29,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 def parts_of(name: str, settings: Settings) -> tuple[Task, list[PartItems]]:
-    task = load_task(name)
+    task = load_own_task(name)
     table = load_dataset(task.dataset).table(settings.root_of(task.dataset), **task.options)
     return task, split_parts(task, table)
 
@@ -77,7 +77,7 @@ def test_defect_kabr_few_shot_needs_labels_the_dataset_lacks(settings: Settings)
 
 
 def test_defect_kabr_pooling_is_what_the_recipe_says() -> None:
-    old, new = load_task("kabr"), load_task("kabr@biobench2026")
+    old, new = load_own_task("kabr"), load_own_task("kabr@biobench2026")
     assert old.probe is not None and new.probe is not None
     assert (old.probe.pool, old.probe.classifier, old.metric) == ("mean", "simpleshot", "accuracy")
     assert (new.probe.pool, new.probe.classifier, new.metric) == ("max", "logistic", "macro_f1")
@@ -85,7 +85,7 @@ def test_defect_kabr_pooling_is_what_the_recipe_says() -> None:
 
 @pytest.mark.parametrize("name", ["leopard", "beluga"])
 def test_defect_leopard_and_beluga_compare_unnormalised_features(name: str) -> None:
-    task = load_task(name)
+    task = load_own_task(name)
     assert task.probe is not None and task.probe.normalise == ("l2",)
     random = np.random.default_rng(0)
     direction = np.repeat(random.normal(size=(8, 6)), 3, axis=0)
@@ -104,7 +104,7 @@ def test_defect_leopard_and_beluga_compare_unnormalised_features(name: str) -> N
 
 def test_defect_fishnet_no_feature_scaling() -> None:
     """One learning rate must do for features of any size."""
-    task = load_task("fishnet")
+    task = load_own_task("fishnet")
     assert task.probe is not None and "standardise" in task.probe.normalise
     small = {"epochs": 3, "hidden": 16, "batch_size": 32}
     block = ProbeBlock.model_validate(task.probe.model_dump() | small)
@@ -172,6 +172,6 @@ def test_defect_biobench_too_few_steps_divide_by_zero(settings: Settings) -> Non
     ],
 )
 def test_the_newer_suites_recipe_is_a_variant(name: str, metric: str, classifier: str) -> None:
-    task = load_task(f"{name}@biobench2026")
+    task = load_own_task(f"{name}@biobench2026")
     assert task.probe is not None
     assert (task.metric, task.probe.classifier) == (metric, classifier)

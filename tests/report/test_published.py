@@ -13,7 +13,7 @@ from fieldmark.report import match_published, plain_published, published_text
 from fieldmark.report.published import published
 from fieldmark.report.rows import Row
 from fieldmark.store import Run, RunSpec, Score
-from fieldmark.tasks import load_task, task_files
+from fieldmark.tasks import load_own_task, task_files
 
 MEANS = {
     "PE-Core G/14@448": 44.8, "BioCLIP-2.5 H/14": 43.9, "PE-Core L/14@336": 42.8,
@@ -60,7 +60,7 @@ def test_models_and_tasks_are_ours():
         assert names.issuperset(each.models), each
         base = each.task.partition("@")[0]
         if base in files and each.protocol == "probe":
-            task = load_task(each.task)
+            task = load_own_task(each.task)
             assert each.metric in (task.metric, *task.also), each
 
 

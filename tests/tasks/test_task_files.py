@@ -107,3 +107,14 @@ def test_unknown_names(name: str, says: str) -> None:
 def test_missing_file() -> None:
     with pytest.raises(UsageError, match=r"gone\.yaml  does not exist"):
         load_task("gone.yaml")
+
+
+def test_one_loader_for_both_forms(tmp_path: Path) -> None:
+    """Tasks in lmms-eval's form are loaded and registered like any other."""
+    from fieldmark.tasks.lmms import DocumentTask
+
+    path = tmp_path / "theirs.yaml"
+    path.write_text("task: theirs\ndataset_path: json\ndoc_to_text: '{{q}}'\n")
+    task = load_task(str(path))
+    assert isinstance(task, DocumentTask) and task.task == "theirs"
+    assert register_task(path) == "theirs" and load_task("theirs") == task

@@ -7,12 +7,12 @@ import polars as pl
 from fieldmark.data import load_dataset
 from fieldmark.errors import DataError, UnknownName
 from fieldmark.settings import Settings
-from fieldmark.tasks import load_task
+from fieldmark.tasks import load_own_task
 
 
 def item_column(task_name: str, column: str, settings: Settings) -> dict[str, str]:
     """The values of a column of the task's dataset, by item id; items without one are left out."""
-    task = load_task(task_name)
+    task = load_own_task(task_name)
     root = settings.root_of(task.dataset)
     if not root.exists():
         raise DataError(

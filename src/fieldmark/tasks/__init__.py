@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
-    from fieldmark.tasks._find import AnyTask, Finder, Found, list_documents
+    from fieldmark.tasks._find import (
+        AnyTask,
+        Finder,
+        Found,
+        list_documents,
+        load_task,
+        register_task,
+    )
     from fieldmark.tasks._loader import (
         TaskName,
         find_file,
         list_tasks,
-        load_task,
+        load_own_task,
         parse_name,
-        register_task,
         task_files,
     )
     from fieldmark.tasks._schema import AskBlock, Filter, Part, ProbeBlock, Task, is_match
@@ -36,6 +42,7 @@ __all__ = [
     "is_match",
     "list_documents",
     "list_tasks",
+    "load_own_task",
     "load_task",
     "parse_name",
     "register_task",
@@ -45,14 +52,20 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "_find": ("AnyTask", "Finder", "Found", "list_documents"),
+        "_find": (
+            "AnyTask",
+            "Finder",
+            "Found",
+            "list_documents",
+            "load_task",
+            "register_task",
+        ),
         "_loader": (
             "TaskName",
             "find_file",
             "list_tasks",
-            "load_task",
+            "load_own_task",
             "parse_name",
-            "register_task",
             "task_files",
         ),
         "_schema": ("AskBlock", "Filter", "Part", "ProbeBlock", "Task", "is_match"),

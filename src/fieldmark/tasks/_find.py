@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.tasks._loader import load_task, parse_name, task_files
+from fieldmark.tasks._loader import load_own_task, parse_name, register_file, task_files
 
 if TYPE_CHECKING:
     from fieldmark.tasks._schema import Task
@@ -68,11 +68,11 @@ class Finder:
         )
 
         if not path.is_file():
-            return [Found(name, load_task(name, where))]  # says so, with the closest name
+            return [Found(name, load_own_task(name, where))]  # says so, with the closest name
         trust = self._trust(path.parent)
         kind = kind_of(read_document_file(path, trust))
         if kind == "own":
-            return [Found(name, load_task(name, where))]
+            return [Found(name, load_own_task(name, where))]
         if kind == "task":
             task = load_document_task(path, trust)
             return [Found(task.task, task)]
@@ -115,6 +115,25 @@ class Finder:
         from fieldmark.tasks.lmms import Trust
 
         return Trust.of(*self.folders, *more)
+
+
+def load_task(name: str, include_path: Sequence[Path] = ()) -> AnyTask:
+    """The task of that name or file, in either form; UsageError where it means several.
+
+    >>> load_task("beluga").metric
+    'accuracy'
+    """
+    found = Finder(include_path).find(name)
+    if len(found) != 1:
+        raise UsageError(f"task {name!r} means {len(found)} tasks: expected one.")
+    return found[0].task
+
+
+def register_task(path: Path | str) -> str:
+    """Makes the task in the file known by its name, which is returned."""
+    task = load_task(str(path))
+    register_file(task.task, Path(path))
+    return task.task
 
 
 def is_pattern(name: str) -> bool:

@@ -63,11 +63,9 @@ def task_files() -> dict[str, Path]:
     return files | _added
 
 
-def register_task(path: Path | str) -> str:
-    """Makes the task in the file known by its name, which is returned."""
-    task = load_task(str(path))
-    _added[task.task] = Path(path)
-    return task.task
+def register_file(name: str, path: Path) -> None:
+    """Makes the task in the file known by its name."""
+    _added[name] = path
 
 
 def find_file(base: str, where: str = "") -> Path:
@@ -79,8 +77,8 @@ def find_file(base: str, where: str = "") -> Path:
     return files[base]
 
 
-def load_task(name: str, where: str = "") -> Task:
-    """The task, checked, with its variant's keys in place (the selection does not matter here)."""
+def load_own_task(name: str, where: str = "") -> Task:
+    """The task of fieldmark's own form, checked, with its variant's keys in place (the selection does not matter here)."""
     from fieldmark.locate import validate
     from fieldmark.tasks._schema import Task
 

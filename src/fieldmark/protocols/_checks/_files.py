@@ -16,7 +16,7 @@ from fieldmark.locate import Located
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols._check import task_problems
 from fieldmark.protocols._checks._names import group_problems, name_problems
-from fieldmark.tasks import load_task
+from fieldmark.tasks import load_own_task
 from fieldmark.tasks.lmms import (
     DocumentTask,
     Entry,
@@ -150,8 +150,8 @@ def _validated(
 def _own_problems(path: Path) -> list[Problem]:
     """The file as it is, and with each variant's keys in place."""
     try:
-        task = load_task(str(path))
-        every = [task, *(load_task(f"{path}@{variant}") for variant in task.variants)]
+        task = load_own_task(str(path))
+        every = [task, *(load_own_task(f"{path}@{variant}") for variant in task.variants)]
     except FieldmarkError as error:
         return problems_of(error, "key", str(path))
     lines = dict.fromkeys(line for each in every for line in task_problems(each))

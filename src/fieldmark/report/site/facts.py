@@ -55,12 +55,12 @@ def task_facts(store: Store, run: Run) -> TaskFacts:
 
 
 def _from_file(name: str) -> dict[str, Any]:
-    from fieldmark.tasks import load_task, task_files
+    from fieldmark.tasks import load_own_task, task_files
 
     if name not in task_files():
         return {}
     try:
-        return load_task(name).model_dump(mode="json")
+        return load_own_task(name).model_dump(mode="json")
     except FieldmarkError:
         return {}
 

@@ -184,11 +184,27 @@ def _of_family(family: Family, key: str, made: Any) -> Iterator[tuple[str, Any, 
             yield "text", made.fewshot_context(doc, 0), family.expected_text(number, key)
         if not has_shots and not family.choices:
             yield from _messages(family, key, number, made.doc_to_messages(made.task_docs[number]))
-    if family.choices or has_shots:
+    if family.choices:
         return
-    every = [made.process_results(doc, [_last(said)]) for doc, said in zip(docs, family.answers)]  # noqa: B905
+    every = [_values(made, doc, said) for doc, said in zip(docs, family.answers, strict=True)]
     yield "values", every, [family.expected_values(number) for number in range(len(docs))]
     yield "aggregates", _aggregates(made, every), family.expected_aggregates()
+
+
+def _values(made: Any, doc: dict[str, Any], said: Any) -> dict[str, Any]:
+    """Through the real filters and the real scoring, under the names of results."""
+    from lmms_eval.api.instance import Instance
+
+    about = {"task": made.config.task, "doc_id": 0, "repeats": made.config.repeats}
+    asked = Instance(request_type="generate_until", arguments=(), idx=0, metadata=about)
+    asked.resps = [said.rpartition("</think>")[2]] if isinstance(said, str) else list(said)
+    found = {}
+    for ensemble in made._filters:
+        ensemble.apply([asked], [doc])
+        values = made.process_results(doc, [asked.filtered_resps[ensemble.name]])
+        end = "" if ensemble.name == "none" else f",{ensemble.name}"
+        found |= {f"{name}{end}": value for name, value in values.items()}
+    return found
 
 
 def _messages(family: Family, key: str, number: int, told: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -199,13 +215,15 @@ def _messages(family: Family, key: str, number: int, told: Any) -> Iterator[tupl
     yield "n pictures", n_shown, len(family.expected_visuals(number))
 
 
-def _last(said: str) -> str:
-    return said.rpartition("</think>")[2]
-
-
 def _aggregates(made: Any, every: list[dict[str, Any]]) -> dict[str, Any]:
     found = {}
-    for name, function in made.aggregation().items():
+    pipelines = [each.name for each in made._filters]
+    named = [
+        (name if pipeline == "none" else f"{name},{pipeline}", function)
+        for pipeline in pipelines
+        for name, function in made.aggregation().items()
+    ]
+    for name, function in named:
         items = [each[name] for each in every if name in each]
         try:
             found |= {name: function(items)} if items else {}

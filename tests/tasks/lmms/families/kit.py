@@ -42,7 +42,7 @@ class Family:
     """Made documents, made answers, and what the family's own functions say about them."""
 
     row: int
-    """of the table of fixtures"""
+    """of the table of fixtures; 0 stands outside of it"""
     file: str
     """the YAML, under tasks/"""
     task: str
@@ -70,6 +70,8 @@ class Family:
     output_type: str = "generate_until"
     tags: tuple[str, ...] = ()
     builder: str = "parquet"
+    scores_pictures: bool = False
+    """`process_results` gets the pictures too"""
     unheard: tuple[str, ...] = ()
     """metrics of the file that no document has a value for"""
 
@@ -114,7 +116,8 @@ class Family:
 
     def expected_values(self, number: int) -> dict[str, Any]:
         answer = self.answers[number]
-        return self.values(self.code(), self.bare(number), _heard(answer))
+        doc = self.documents[number] if self.scores_pictures else self.bare(number)
+        return self.values(self.code(), doc, _heard(answer))
 
     def expected_aggregates(self) -> dict[str, Any]:
         """Metric → its aggregate over the documents that have it; none for a metric none has."""
@@ -211,9 +214,9 @@ def stub_packages() -> Iterator[None]:
     before = {name: each for name, each in sys.modules.items() if _is_theirs(name)}
     for name in before:
         del sys.modules[name]
-    for name, folder in (("lmms_eval", TASKS.parent), ("lmms_eval.tasks", TASKS)):
+    for name in ("lmms_eval", "lmms_eval.tasks", "lmms_eval.filters"):
         sys.modules[name] = types.ModuleType(name)
-        sys.modules[name].__path__ = [str(folder)]
+        sys.modules[name].__path__ = [str(TASKS.parent.joinpath(*name.split(".")[1:]))]
     try:
         yield
     finally:

@@ -16,7 +16,15 @@ from fieldmark.protocols import AskSettings, Draw, open_part, score_document_run
 from fieldmark.protocols._documents._prompts import build_prompt
 from fieldmark.protocols._documents._run import make_setup
 from fieldmark.protocols._documents._values import encode
-from fieldmark.tasks.lmms import Function, load_document_task
+from fieldmark.tasks.lmms import (
+    Fields,
+    Function,
+    load_document_task,
+    open_documents,
+    prompt_kwargs,
+    target_kwargs,
+)
+from tasks.lmms.families.beyond import AI2D
 from tasks.lmms.families.kit import CHECKOUT, TASKS, Document, Family
 from tasks.lmms.families.letters import GEOMETRY3K, PUZZLES, VISRES, VMCBENCH
 from tasks.lmms.families.made_data import load, trusted, write_parquet
@@ -50,6 +58,17 @@ def test_prompts_of_another_model(family: Family, key: str, tmp_path: Path) -> N
             body.get("max_tokens"),
             body.get("max_completion_tokens"),
         )
+
+
+def test_target_of_another_model(tmp_path: Path) -> None:
+    """The letter of the choice for most, its words for one."""
+    task = load(AI2D, tmp_path)
+    test = open_documents(task, tmp_path / "cache", fetch=False).test
+    for key, kind in (("openai", "mcq"), ("qwen_vl", "qa")):
+        fields = Fields(task, prompt_kwargs(task, [key]), target_kwargs(task, [key]), test.columns)
+        for number in range(len(test)):
+            wanted = AI2D.code().ai2d_doc_to_target(AI2D.bare(number), kind)
+            assert fields.target(test.document(number)) == wanted
 
 
 def test_examples_are_the_first_of_their_split(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from fieldmark.protocols import ASKING
 from tasks.lmms.families.families import FAMILIES
 from tasks.lmms.families.files import PLATES_ROOT
-from tasks.lmms.families.kit import CHECKOUT, Family, Unscored
+from tasks.lmms.families.kit import BLANK_LINE, CHECKOUT, Family, Unscored
 from tasks.lmms.families.made_data import write_plates
 from tasks.lmms.families.scripted import run, values_of
 
@@ -45,8 +45,8 @@ def check_settings(wanted: Mapping[str, Any], body: Mapping[str, Any]) -> None:
     assert body["temperature"] == wanted.get("temperature", 0.0)
     if "top_p" in wanted:
         assert body["top_p"] == wanted["top_p"]
-    stops = wanted["until"] if wanted["until"] != ["\n\n"] else None
-    assert body.get("stop") == stops
+    stops = wanted["until"] if wanted["until"] != BLANK_LINE else []
+    assert body.get("stop", []) == stops
 
 
 def check_aggregates(family: Family, found: Any) -> None:
