@@ -44,3 +44,15 @@ def test_every_item_is_drawn_equally_often() -> None:
         for each in draws.sample(names, 3, seed):
             counts[each] += 1
     assert all(520 <= count <= 680 for count in counts.values())  # 600 expected, 4 sd = 82
+
+
+@given(st.integers(0, 12), st.integers(1, 40))
+def test_places_are_different_and_few_are_the_first_of_many(k: int, n: int) -> None:
+    few, many = draws.places(k, n, "seed"), draws.places(k + 4, n, "seed")
+    assert len(set(few)) == len(few) == min(k, n)
+    assert all(0 <= each < n for each in few) and many[: len(few)] == few
+
+
+def test_every_place_is_drawn_as_often() -> None:
+    drawn = [each for row in range(4000) for each in draws.places(3, 10, "seed", row)]
+    assert all(abs(drawn.count(each) - 1200) < 150 for each in range(10))

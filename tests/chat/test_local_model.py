@@ -18,6 +18,8 @@ from fieldmark.errors import FieldmarkError, MissingExtra, ModelError
 from tiny_asks import ask_tiny, photo, shots
 from tiny_chat import LLAVA_TEMPLATE, load_tiny, save_tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -138,6 +138,7 @@ def test_refusing_is_told_apart_from_answering_badly() -> None:
     assert declines("The bird is a male.") == ""
 
 
+@pytest.mark.slow
 def test_long_and_nested_texts_take_no_time() -> None:
     for text in ("{" * 3000, "[" * 3000, "<think>" * 3000, "**" * 3000, "A or B. " * 800):
         assert parse(text, SEX).label is None

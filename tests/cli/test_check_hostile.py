@@ -526,6 +526,7 @@ def test_hostile_file(name: str, folder: Path, capsys: pytest.CaptureFixture[str
     assert code == (2 if expected.startswith("error") else 0)
 
 
+@pytest.mark.slow
 def test_a_file_with_thousands_of_faults_is_not_a_flood(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -539,6 +540,7 @@ def test_a_file_with_thousands_of_faults_is_not_a_flood(
     assert len(json.loads(capsys.readouterr().out)["problems"]) == 3000
 
 
+@pytest.mark.slow
 def test_everything_at_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each case in a folder of its own below one: none hides another."""
     for number, (write, _) in enumerate(CASES.values()):

@@ -292,3 +292,31 @@ def test_data_that_is_not_here_is_not_fetched(
     code, out, _ = check(capsys, folder / "owls.yaml", "--data")
     assert code == 3
     assert "owls.yaml:3  dataset 'nobody/nowhere' is not on this machine: `--fetch`" in out
+
+
+@pytest.mark.parametrize("more", [(), ("--no-code",)])
+def test_code_that_a_task_names_elsewhere_is_not_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    """A folder of tasks may hold one in fieldmark's own form that names any file of Python."""
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "elsewhere.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    task = OWN.replace("metric: accuracy", "metric: ../elsewhere.py:score")
+    (tmp_path / "tasks/finches.yaml").write_text(task)
+    code, out, _ = check(capsys, tmp_path / "tasks", *more)
+    assert code == 2
+    assert "finches.yaml:4  " in out
+    assert "elsewhere.py lies outside the folders whose code may run" in out
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_code_runs_none_of_a_task_in_fieldmarks_form(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "beside.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    task = OWN.replace("metric: accuracy", "metric: beside.py:score")
+    (tmp_path / "finches.yaml").write_text(task)
+    assert check(capsys, tmp_path, "--no-code")[0] == 0
+    assert not (tmp_path / "ran").exists()
+    assert check(capsys, tmp_path)[0] == 2
+    assert (tmp_path / "ran").exists()

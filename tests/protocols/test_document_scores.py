@@ -341,3 +341,46 @@ def test_values_that_cannot_be_copied_are_still_scored():
 
     odd = [Odd() for _ in range(20)]
     assert _one(odd, lambda results: sum(each.score for each in results)).value == 20
+
+
+def test_a_number_made_elsewhere_is_not_the_primary_one():
+    """999 would be the best score of every leaderboard."""
+    rows = [DocumentValues({"none": {"by_pass": "text", "right": each}}) for each in RIGHT]
+    found = score_documents([ScoredMetric("by_pass"), ScoredMetric("right")], rows)
+    assert [each.is_primary for each in found] == [False, True]
+    (alone,) = score_documents([ScoredMetric("by_pass")], rows)
+    assert alone.is_primary
+
+
+@pytest.mark.parametrize("way", ["f1", "matthews_corrcoef", "brier_score"])
+def test_values_of_any_kind_cost_no_other_score(way):
+    rows = [DocumentValues({"none": {"odd": (["a"], ["b"]), "right": each}}) for each in RIGHT]
+    found = score_documents([ScoredMetric("odd", aggregation=way), ScoredMetric("right")], rows)
+    assert math.isnan(found[0].value) and f"aggregation {way!r}" in found[0].warning
+    assert found[1].is_primary
+
+
+def test_a_function_that_works_once_keeps_its_number():
+    """It may write a file that must not be there yet, or give other keys the next time."""
+    calls = []
+
+    def fussy(items):
+        calls.append(len(items))
+        if len(calls) > 1:
+            raise OSError("the report exists already")
+        return sum(items) / len(items)
+
+    def fickle(items):
+        calls.append(len(items))
+        return {f"call {len(calls)}": sum(items) / len(items), "all": sum(items) / len(items)}
+
+    rows = [DocumentValues({"none": {"m": each}}) for each in RIGHT]
+    (score,) = score_documents([ScoredMetric("m", aggregation=fussy)], rows)
+    assert score.value == sum(RIGHT) / N and score.low is None
+    assert "the report exists already" in score.warning
+    calls.clear()
+    found = {
+        each.metric: each for each in score_documents([ScoredMetric("m", aggregation=fickle)], rows)
+    }
+    assert found["m/call 1"].low is None and "second call" in found["m/call 1"].warning
+    assert found["m/all"].low is not None

@@ -202,3 +202,18 @@ def test_runs_of_fieldmarks_own_tasks_are_told_too(tmp_path):
 def test_the_other_model_has_a_folder_of_its_own(path):
     names = list(files(path, models=(POOR,), tasks=("birds-f1",)))
     assert all(name.startswith("chat_lab_poor-1b/") for name in names) and len(names) == 2
+
+
+def test_the_newest_run_of_each_task_stands_with_the_others(tmp_path):
+    """A member that ran once before, in another way, does not tear its group apart."""
+    made = tmp_path / "fieldmark.db"
+    early = replace(TASKS["birds-choice"], pipelines=("strict",), groups=())
+    with Store.open(made) as store:
+        for each in (early, *(TASKS[name] for name in kit.MEMBERS)):
+            kit.write_run(store, GOOD, each)
+    found = [
+        json.loads(text) for name, text in files(made).items() if name.endswith("results.json")
+    ]
+    whole = next(each for each in found if "birds-filters" in each["results"])
+    assert len(found) == 2 and list(whole["groups"]) == ["birds"]
+    assert whole["group_subtasks"]["birds"] == kit.MEMBERS

@@ -149,6 +149,7 @@ class TestInvariance:
 
 
 class TestPower:
+    @pytest.mark.slow
     def test_a_visible_difference_is_seen_four_times_in_five(self) -> None:
         random, rate, n = np.random.default_rng(0), 0.2, 1000
         least = detectable_share(int(rate * n), n)

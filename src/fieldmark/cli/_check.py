@@ -13,24 +13,14 @@ from typing import TYPE_CHECKING
 from fieldmark.errors import FieldmarkError
 from fieldmark.locate import read_text
 from fieldmark.progress import for_people
-from fieldmark.protocols._checks import (
-    LEVELS,
-    Checked,
-    Problem,
-    Rendered,
-    check_files,
-    problems_of,
-    render_documents,
-    told_once,
-)
-from fieldmark.tasks.lmms import Trust
-from fieldmark.tasks.lmms._index import yaml_files
+from fieldmark.protocols import Checked, Rendered, check_files, render_documents
+from fieldmark.tasks.lmms import LEVELS, Problem, Trust, problems_of, told_once, yaml_files
 
 if TYPE_CHECKING:
     from fieldmark.cli.check import Args
 
-_MANY = 50
-"""files from which on it is told how far the work is"""
+MANY = 50
+"""files from which on it is told how far the work is, and how long it took"""
 _ENDINGS = (".yaml", ".yml")
 _TASK_KEY = re.compile(rb"^(task|group|include|dataset|dataset_path)[ \t]*:", re.MULTILINE)
 _HEAD = 2**16
@@ -63,11 +53,10 @@ def check_paths(args: Args) -> Found:
     of_data = [each for one in rendered for each in one.problems]
     codes += [3] if _has_errors(of_data) else []
     others: list[Problem] = []
-    for path in args.path:
-        if path not in tasks:
-            found, code = _check_other(args, path)
-            others += found
-            codes += [code] if code else []
+    for path in (each for each in args.path if each not in tasks):
+        found, code = _check_other(args, path)
+        others += found
+        codes += [code] if code else []
     every = (*told_once([*problems, *of_data]), *others)
     return Found(every, min(codes, default=0), checked, tuple(rendered), time.monotonic() - start)
 
@@ -77,14 +66,18 @@ def _has_errors(problems: Iterable[Problem]) -> bool:
 
 
 def _check_tasks(args: Args, paths: Sequence[Path]) -> Checked:
-    from fieldmark.settings import load_settings
-
     folders = [path if path.is_dir() else path.parent for path in paths]
-    trust = Trust.of(*folders, *args.include_path, *load_settings().include_path)
+    trust = Trust.of(*folders, *_include_path(args))
     files = list(_files(paths))
     code_s = 0.0 if args.no_code else args.code_s
-    with for_people(quiet=len(files) < _MANY) as progress:
+    with for_people(quiet=len(files) < MANY) as progress:
         return check_files(files, trust, code_s, set(files) - set(paths), progress)
+
+
+def _include_path(args: Args) -> tuple[Path, ...]:
+    from fieldmark.settings import load_settings
+
+    return (*args.include_path, *load_settings().include_path)
 
 
 def _render(args: Args, checked: Checked) -> Iterator[Rendered]:
@@ -93,7 +86,7 @@ def _render(args: Args, checked: Checked) -> Iterator[Rendered]:
     settings = load_settings()
     fetch = args.fetch or settings.fetch
     files = [each for each in checked.files if each.task is not None]
-    with for_people(quiet=len(files) < _MANY) as progress:
+    with for_people(quiet=len(files) < MANY) as progress:
         progress.start("documents of tasks", len(files))
         for file in files:
             assert file.task is not None
@@ -158,7 +151,7 @@ def _look(args: Args, path: Path) -> Iterator[Problem]:
     if path.suffix.lower() == ".toml":
         from fieldmark.experiments import read_grid
 
-        for note in read_grid(path).notes:
+        for note in read_grid(path, _include_path(args)).notes:
             yield Problem("note", "experiment", "", note)
         return
     from fieldmark.data import load_dataset

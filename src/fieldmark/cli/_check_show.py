@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.cli._check import Found
+from fieldmark.cli._check import MANY, Found
 from fieldmark.cli._show import counted, talk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fieldmark.cli.check import Args
-    from fieldmark.protocols._checks import Checked, Problem, Rendered, RenderedDocument
+    from fieldmark.protocols import Checked, Rendered, RenderedDocument
+    from fieldmark.tasks.lmms import Problem
 
 _FORMS = {
     "task": "task",
@@ -25,8 +26,6 @@ _FORMS = {
     "other": "other YAML file",
     "unread": "unreadable file",
 }
-_MANY = 50
-"""files from which on it is told how long the work took"""
 _MOST_PER_FILE = 20
 _WIDEST = 400
 """characters shown of a text; `--json` has all"""
@@ -88,7 +87,7 @@ def _summary(found: Found) -> str:
         n = counted(sum(levels.values()), "finding")
         return f"{n}." if levels else "is fine."
     looked = ", ".join(counted(n, _FORMS[kind]) for kind, n in _kinds(found.checked))
-    took = f" ({found.seconds:.1f} s)" if len(found.checked.files) >= _MANY else ""
+    took = f" ({found.seconds:.1f} s)" if len(found.checked.files) >= MANY else ""
     return f"{looked}: {', '.join(words)}{took}.{_code_words(found.checked)}"
 
 

@@ -61,7 +61,7 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     settings = args.common.settings()
     settings = replace(
         settings,
-        include_path=(*settings.include_path, *args.include_path),
+        include_path=(*args.include_path, *settings.include_path),
         fetch=settings.fetch or args.fetch,
     )
     folders = settings.include_path

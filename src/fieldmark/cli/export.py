@@ -38,6 +38,8 @@ class Args:
     """the answers to single items in place of scores"""
     source: Annotated[str, arg(metavar="ADDRESS", help_behavior_hint="")] = ""
     """where the full results can be seen, for formats that point there"""
+    lmms_eval: bool = False
+    """the same as the format lmms-eval"""
     json: bool = False
     """list the formats as JSON"""
     common: CommonFlags = Common()
@@ -47,7 +49,7 @@ def run(args: Args) -> int:
     from fieldmark.report.export import EXPORTS, choose, export, what_it_is
     from fieldmark.store import RunFilter, Store
 
-    form = args.form or _form_of(args.out)
+    form = args.form or ("lmms-eval" if args.lmms_eval else _form_of(args.out))
     if not form:
         show_rows([{"format": each, "is": what_it_is(each)} for each in EXPORTS], args.json)
         return 0

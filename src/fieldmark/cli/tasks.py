@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, UseAppendAction, arg
 
 from fieldmark.cli._show import print_json, show_rows, talk
 
 if TYPE_CHECKING:
+    from fieldmark.tasks import AnyTask
     from fieldmark.tasks.lmms import DocumentTask
 
 
@@ -37,17 +38,13 @@ def run(args: Args) -> int:
     from fieldmark.settings import load_settings
     from fieldmark.tasks import list_tasks
 
-    folders = (*load_settings().include_path, *args.include_path)
+    folders = (*args.include_path, *load_settings().include_path)
     rows = [*list_tasks(args.query), *(_document_rows(args.query, folders) if folders else ())]
     exact = [row for row in rows if row["task"] == args.query]
-    if len(exact) == 1 or "@" in args.query or args.query.endswith((".yaml", ".yml")):
+    is_name = len(exact) == 1 or "@" in args.query or args.query.endswith((".yaml", ".yml"))
+    if is_name or not rows:
         return _show_one(args, folders)
     show_rows(rows, args.json)
-    if not rows:
-        from fieldmark.errors import UnknownName
-        from fieldmark.tasks import Finder
-
-        raise UnknownName("task", args.query, Finder(folders).known(), "fieldmark tasks")
     if not args.json:
         talk(f"{len(rows)} tasks. `fieldmark tasks NAME` shows one, `fieldmark run` runs it.")
     return 0
@@ -62,25 +59,34 @@ def _document_rows(query: str, folders: Sequence[Path]) -> list[dict[str, str]]:
 
 
 def _show_one(args: Args, folders: Sequence[Path]) -> int:
+    """A group or tag shows all its tasks; as JSON they are a list then."""
     from fieldmark.tasks import Finder
-    from fieldmark.tasks.lmms import DocumentTask, plain_task
+    from fieldmark.tasks.lmms import DocumentTask
 
-    for found in Finder(folders).find(args.query):
-        task = found.task
-        if isinstance(task, DocumentTask):
-            print_json(plain_task(task)) if args.json else _print_document(task)
-        elif args.json:
-            print_json(task.model_dump(mode="json"))
+    every = Finder(folders).find(args.query)
+    if args.json:
+        plain = [_plain(each.task) for each in every]
+        print_json(plain[0] if len(plain) == 1 else plain)
+        return 0
+    for each in every:
+        if isinstance(each.task, DocumentTask):
+            _print_document(each.task)
         else:
-            print(f"{task.task}  {task.title}\n\n{task.about}\n")
-            print(_text_of(args.query))
+            print(f"{each.task.task}  {each.task.title}\n\n{each.task.about}\n")
+            print(_text_of(each.name))
     return 0
 
 
-def _text_of(query: str) -> str:
+def _plain(task: AnyTask) -> dict[str, Any]:
+    from fieldmark.tasks.lmms import DocumentTask, plain_task
+
+    return plain_task(task) if isinstance(task, DocumentTask) else task.model_dump(mode="json")
+
+
+def _text_of(name: str) -> str:
     from fieldmark.tasks import find_file, parse_name
 
-    return find_file(parse_name(query).base).read_text(encoding="utf-8").rstrip()
+    return find_file(parse_name(name).base).read_text(encoding="utf-8").rstrip()
 
 
 def _print_document(task: DocumentTask) -> None:

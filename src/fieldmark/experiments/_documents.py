@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.errors import UsageError
+from fieldmark.errors import FieldmarkError
 from fieldmark.models import model_identity
 from fieldmark.protocols import (
     AskSettings,
     DocumentPart,
     Draw,
+    draw_part,
     mean_of,
     metric_names,
-    open_part,
 )
 from fieldmark.settings import Settings
 from fieldmark.store import RunSpec, canonical_json
 from fieldmark.tasks import Found
-from fieldmark.tasks.lmms import DocumentTask, code_digest, functions_of, plain_task
+from fieldmark.tasks.lmms import (
+    Documents,
+    DocumentTask,
+    code_digest,
+    functions_of,
+    open_documents,
+    plain_task,
+)
 
 if TYPE_CHECKING:
     from fieldmark.experiments._grid import Axes, Job
@@ -34,11 +41,11 @@ def document_cells(
     model: str, protocol: str, found: Found, task: DocumentTask, axes: Axes
 ) -> Iterator[Job]:
     """`num_fewshot` of the file holds unless another number is asked for; an exact 0 holds always,
-    as its authors mean it: the task takes no examples.
+    as its authors mean it: the task takes no examples. Nor does one that writes its own messages.
     """
     from fieldmark.experiments._grid import Job
 
-    own = task.num_fewshot or 0
+    own = 0 if task.doc_to_messages is not None else task.num_fewshot or 0
     for n_train, n_test, seed, repeats, settings in itertools.product(
         axes.n_train, axes.n_test, axes.seed, axes.repeats, axes.ask
     ):
@@ -57,6 +64,11 @@ def why_not_documents(job: Job) -> str | None:
         )
     if job.draw.n_train < 0:
         return "n_train = -1: examples are shown one by one, expected their number"
+    if job.draw.n_test == 0:
+        return "n_test = 0: without a document there is no score"
+    if job.draw.n_train and isinstance(job.task, DocumentTask) and job.task.doc_to_messages:
+        n = job.draw.n_train
+        return f"n_train = {n}: doc_to_messages says everything, examples have no place in it"
     given = AskSettings.of(dict(job.ask)).changed()
     strange = [name for name in given if name not in APPLIES]
     if strange:
@@ -64,11 +76,29 @@ def why_not_documents(job: Job) -> str | None:
     return None
 
 
-def open_document_part(job: Job, task: DocumentTask, settings: Settings) -> DocumentPart:
-    part = open_part(task, job.draw, settings.cache, settings.fetch)
-    if not part.rows:
-        raise UsageError(f"{task.place_of('test_split')}  task {task.task!r} has no documents.")
-    return replace(part, memberships=job.groups)
+@dataclass(slots=True)
+class Opened:
+    """Documents by task, each opened once; a task that cannot be opened is not tried again."""
+
+    settings: Settings
+    seen: dict[str, Documents | FieldmarkError] = field(default_factory=dict)
+
+    def part(self, job: Job, task: DocumentTask) -> DocumentPart:
+        part = draw_part(task, self._documents(task), job.draw)
+        return replace(part, memberships=job.groups)
+
+    def _documents(self, task: DocumentTask) -> Documents:
+        told = {name: value for name, value in plain_task(task).items() if name != "repeats"}
+        key = f"{task.place_of('task')} {canonical_json(told)}"
+        if key not in self.seen:
+            try:
+                self.seen[key] = open_documents(task, self.settings.cache, self.settings.fetch)
+            except FieldmarkError as error:
+                self.seen[key] = error
+        documents = self.seen[key]
+        if isinstance(documents, FieldmarkError):
+            raise documents
+        return documents
 
 
 def document_spec(job: Job, task: DocumentTask, part: DocumentPart) -> RunSpec:

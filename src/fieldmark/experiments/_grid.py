@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +171,20 @@ def make_jobs(
     if len(axes.n_train) > 1 and any(job.protocol == "ask" for job in jobs):
         # Where a curve of chat models begins there is nothing to train a probe on.
         jobs = [job for job in jobs if job.protocol != "probe" or job.draw.n_train]
-    return tuple({repr(job): job for job in jobs}.values())
+    return _once(jobs)
+
+
+def _once(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Each job once, with all groups it was asked for with; twins of another file are others."""
+    found: dict[str, Job] = {}
+    for job in jobs:
+        origin = job.task.origin if isinstance(job.task, DocumentTask) else None
+        file = origin.path.resolve() if origin else ""
+        key = f"{file} {replace(job, groups=())!r}"
+        before = found.get(key, job).groups
+        more = tuple(each for each in job.groups if each not in before)
+        found[key] = replace(job, groups=(*before, *more))
+    return tuple(found.values())
 
 
 def _problems_of(task: AnyTask, axes: Axes) -> list[str]:

@@ -16,7 +16,7 @@ import polars as pl
 
 from fieldmark.data import COLUMNS, load_dataset
 from fieldmark.errors import DataError, FieldmarkError, UsageError
-from fieldmark.experiments._documents import document_spec, open_document_part
+from fieldmark.experiments._documents import Opened, document_spec
 from fieldmark.experiments._grid import Job
 from fieldmark.models import model_identity
 from fieldmark.protocols import AskSettings, DocumentPart, PartItems, check_part, split_parts
@@ -50,6 +50,11 @@ class Tables:
 
     settings: Settings
     seen: dict[tuple[str, Path, str], pl.DataFrame | FieldmarkError] = field(default_factory=dict)
+    opened: Opened = field(init=False)
+    """of tasks in lmms-eval's form"""
+
+    def __post_init__(self) -> None:
+        self.opened = Opened(self.settings)
 
     def root(self, job: Job) -> Path:
         return self.settings.root_of(job.own.dataset)
@@ -105,7 +110,7 @@ class MissingData(DataError):
 
 def prepare(job: Job, tables: Tables) -> Prepared:
     if isinstance(job.task, DocumentTask):
-        documents = open_document_part(job, job.task, tables.settings)
+        documents = tables.opened.part(job, job.task)
         spec = document_spec(job, job.task, documents)
         return Prepared(job, Path(), [], spec, documents)
     table = tables.table(job)

@@ -93,6 +93,9 @@ def execute(
     n_done, how = 0, how or How()
     failures: list[Failure] = []
     with Store.open(settings.store) as store:
+        for planned in plan.jobs:
+            if planned.status == "done" and planned.job.groups:
+                _join_groups(planned, store)
         for model_name, jobs in _by_model(plan.to_run):
             loaded: Backbone | ChatModel | LocalModel | None = None
             for planned in jobs:
@@ -152,6 +155,20 @@ def run_one(
             scores += asking_scores(stored, parts)
         store.finish_run(run, scores)
     return True
+
+
+def _join_groups(planned: Planned, store: Store) -> None:
+    """A run that was done by itself becomes a member of the groups it is asked for with now."""
+    assert planned.prepared is not None
+    run = store.run(planned.prepared.spec.key)
+    for part in store.finished_parts(run.id) if run is not None else ():
+        info = part.info or {}
+        told = info.get("documents") or {}
+        asked = {each["group"]: each for each in planned.job.groups}
+        groups = {each["group"]: each for each in told.get("groups") or ()} | asked
+        if run is not None and list(groups.values()) != told.get("groups"):
+            facts = info | {"documents": told | {"groups": list(groups.values())}}
+            store.note_part(run.id, part.part, part.repeat, facts)
 
 
 def _answers(

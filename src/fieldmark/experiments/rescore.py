@@ -8,6 +8,7 @@ gave them; where a task's own code makes one number of these, it is not run agai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ import polars as pl
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import load_metric
+from fieldmark.metrics.documents import known_document_metrics
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
     ASKING,
@@ -48,7 +50,7 @@ class Rescored:
     n_read: int = 0
     """answers of a chat model that are read as something else now"""
     is_left: bool = False
-    """scored by its task's own code, and so left as it is"""
+    """scored by code that is not run or not known here, and so left as it is"""
 
 
 def rescore(
@@ -108,8 +110,14 @@ def _rescore_documents(store: Store, run: Run, before: Sequence[Score]) -> Resco
     if task is None:
         return Rescored(run, list(before), [], [], is_left=True)
     scores = score_document_run(task, answers, run.spec.seed, None) + asking_scores(answers, parts)
+    if _numbers(before) - _numbers(scores):  # an aggregation, or an extra, that is not here
+        return Rescored(run, list(before), [], [], is_left=True)
     store.rescore_run(run.id, scores)
     return Rescored(run, scores, _changed(before, scores), [])
+
+
+def _numbers(scores: Sequence[Score]) -> set[str]:
+    return {score.metric for score in scores if not math.isnan(score.value)}
 
 
 def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:
@@ -117,7 +125,8 @@ def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:
     told: dict[str, Any] = next((part.info["documents"] for part in parts if part.info), {})
     config: dict[str, Any] = told.get("config", {})
     metrics = [dict(each) for each in config.get("metric_list") or ()]
-    if not config or any(str(each.get("aggregation")).startswith(CODE) for each in metrics):
+    is_own = "process_results" in config
+    if not config or not all(_is_aggregated_here(each, is_own) for each in metrics):
         return None
     for each in metrics:
         if each["metric"].startswith(CODE):
@@ -125,6 +134,15 @@ def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:
     kept = ("task", "filter_list", "output_type", "repeats", "score_key", "cluster_key")
     given = {name: config[name] for name in kept if name in config}
     return DocumentTask.model_validate({**given, "metric_list": metrics or None})
+
+
+def _is_aggregated_here(item: dict[str, Any], is_own: bool) -> bool:
+    """Not by a task's code, nor by the way of a metric that somebody registered elsewhere."""
+    given = item.get("aggregation")
+    if given is not None:
+        return not str(given).startswith(CODE)
+    name = str(item["metric"])
+    return is_own or name.startswith(CODE) or name in known_document_metrics()
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,11 +47,15 @@ def plain_value(text: str, dialect: Dialect) -> Any:
 def tagged_value(kind: str, text: str) -> Any:
     """The value of a word that is said to be an `int`, a `bool` …, as PyYAML makes it.
 
-    KeyError for a kind that is none of YAML's own.
+    KeyError for a kind that is none of YAML's own, ValueError for a word that is none of the kind.
     """
     if kind == "str":
         return text
-    return _MAKERS[kind](yaml.ScalarNode(STANDARD + kind, text))
+    make = _MAKERS[kind]
+    try:
+        return make(yaml.ScalarNode(STANDARD + kind, text))
+    except (LookupError, AttributeError) as error:  # which PyYAML leaves to its caller
+        raise ValueError(f"this is no {kind}") from error
 
 
 def _plain_1_2(text: str) -> Any:

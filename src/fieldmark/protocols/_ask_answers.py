@@ -113,13 +113,11 @@ def decide(labels: Sequence[str | None], target: str | None) -> int:
 def _info(turns: Sequence[Said], deciding: Said) -> dict[str, Any]:
     """What is kept of an answer: its words first of all, so that it can be read again."""
     answer = deciding.answer
-    usages = [each.answer.usage for each in turns if each.answer.usage is not None]
+    cost = spent([each.answer for each in turns])
     found: dict[str, Any] = {
         "text": answer.text,
         "finish_reason": answer.finish_reason,
-        "tokens_in": sum(each.tokens_in for each in usages),
-        "tokens_out": sum(each.tokens_out for each in usages),
-        "usd": _paid(turns),
+        **{name: cost[name] for name in ("tokens_in", "tokens_out", "usd")},
         "latency_s": round(answer.latency_s, 3),
         "attempts": sum(each.answer.attempts for each in turns),
         "error": answer.error,
@@ -137,23 +135,23 @@ def _info(turns: Sequence[Said], deciding: Said) -> dict[str, Any]:
     }
 
 
-def _paid(said: Iterable[Said]) -> float | None:
-    """None where a price is unknown."""
-    prices = [each.answer.usd for each in said if each.answer.is_answer]
-    return None if None in prices else sum(each for each in prices if each is not None)
+def spent(answers: Sequence[Answer]) -> dict[str, Any]:
+    """What requests cost, and how many were answered; `usd` is None where a price is unknown."""
+    usages = [each.usage for each in answers if each.usage is not None]
+    prices = [each.usd for each in answers if each.is_answer]
+    return {
+        "n_requests": len(answers),
+        "n_answers": len(prices),
+        "tokens_in": sum(each.tokens_in for each in usages),
+        "tokens_out": sum(each.tokens_out for each in usages),
+        "usd": None if None in prices else sum(each for each in prices if each is not None),
+    }
 
 
 def summed_up(said: Sequence[Said]) -> dict[str, Any]:
     """What a part cost, and what became of its requests."""
-    usages = [each.answer.usage for each in said if each.answer.usage is not None]
     fewer = Counter(each.built.why_fewer for each in said if each.built.why_fewer)
-    found: dict[str, Any] = {
-        "n_requests": len(said),
-        "n_answers": sum(each.answer.is_answer for each in said),
-        "tokens_in": sum(each.tokens_in for each in usages),
-        "tokens_out": sum(each.tokens_out for each in usages),
-        "usd": _paid(said),
-    }
+    found = spent([each.answer for each in said])
     if fewer:
         found["fewer_examples_because"] = dict(sorted(fewer.items()))
     return found

@@ -113,6 +113,12 @@ class Store:
             writing.replace_scores(connection, run, scores)
             writing.close_run(connection, run, "done", None)
 
+    def note_part(self, run: int, part: str, repeat: int, info: Mapping[str, Any]) -> None:
+        """Puts other facts about a part in place of those it has; its predictions stay."""
+        with self._database.writing() as connection:
+            self._check_there(run)
+            writing.replace_info(connection, (run, part, repeat), info)
+
     def fail_run(self, run: int, error: str) -> None:
         """Keeps the error with its traceback, and the finished parts; a done run stays done."""
         with self._database.writing() as connection:

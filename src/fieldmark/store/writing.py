@@ -43,6 +43,16 @@ def insert_part(connection: sqlite3.Connection, names: Names, run: int, result: 
     insert_columns(connection, where, columns, numbers)
 
 
+def replace_info(
+    connection: sqlite3.Connection, where: tuple[int, str, int], info: Mapping[str, Any]
+) -> None:
+    connection.execute(
+        "UPDATE part SET info = ? WHERE run = ? AND repeat = ? "
+        "AND part = (SELECT id FROM text WHERE value = ?)",
+        [canonical_json(info), where[0], where[2], where[1]],
+    )
+
+
 def drop_unused_items(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM item_list WHERE id NOT IN (SELECT items FROM answer)")
 

@@ -8,12 +8,13 @@ lmms_tasks/mme/                all tasks of a folder
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import UnknownName, UsageError
+from fieldmark.errors import UnknownName, UsageError, join_problems
 from fieldmark.tasks._loader import load_own_task, parse_name, register_file, task_files
 
 if TYPE_CHECKING:
@@ -87,20 +88,29 @@ class Finder:
     def _in_folder(self, folder: Path, where: str) -> list[Found]:
         from fieldmark.tasks.lmms import expand_file
 
-        index = self._index((folder,))
-        own = [entry for entry in index.entries if entry.path.parent.resolve() == folder.resolve()]
-        files = [entry.path for entry in own if entry.kind == "task"]
-        if not files:
+        index, real = self._index((folder,)), folder.resolve()
+        _refuse_broken([text for path, text in index.problems if path.parent == real])
+        here = [entry for entry in index.entries if entry.path.parent == real]
+        theirs = [entry.path for entry in here if entry.kind == "task"]
+        own = [str(entry.path) for entry in here if entry.kind == "own" and entry.name]
+        if not (theirs or own):
             raise UsageError(f"{where}  {folder}  holds no tasks (.yaml files).".strip())
         trust = self._trust(folder)
-        return [each for path in files for each in _found(expand_file(index, path, trust))]
+        found = [each for path in theirs for each in _found(expand_file(index, path, trust))]
+        return [*found, *(Found(name, load_own_task(name, where)) for name in own)]
 
     def _by_name(self, name: str, where: str) -> list[Found]:
         from fieldmark.tasks.lmms import expand
 
         index = self._index(self.folders)
-        if not index.has(name) and not is_pattern(name):
-            raise UnknownName("task", name, self.known(), "fieldmark tasks", where)
+        hits = index.by_name.get(name, ())
+        if len(hits) == 1 and hits[0].kind == "own":
+            path = str(hits[0].path)
+            return [Found(path, load_own_task(path, where))]
+        if not index.has(name):
+            _refuse_broken([t for path, t in index.problems if fnmatchcase(path.stem, name)])
+            if not is_pattern(name):
+                raise UnknownName("task", name, self.known(), "fieldmark tasks", where)
         return _found(expand(index, name, self._trust(), where))
 
     def _index(self, folders: Sequence[Path]) -> Index:
@@ -134,6 +144,12 @@ def register_task(path: Path | str) -> str:
     task = load_task(str(path))
     register_file(task.task, Path(path))
     return task.task
+
+
+def _refuse_broken(problems: list[str]) -> None:
+    """Files that cannot be read may be the tasks that were asked for: none is left out quietly."""
+    if problems:
+        raise UsageError(join_problems(problems))
 
 
 def is_pattern(name: str) -> bool:
@@ -171,19 +187,23 @@ def list_documents(folders: Sequence[Path]) -> list[dict[str, str]]:
     from fieldmark.tasks.lmms import Trust, index_folders, read_document_file
 
     index, trust = index_folders(folders), Trust.of(*folders)
-    rows = []
-    for entry in index.entries:
-        if entry.kind not in ("task", "group") or not entry.name:
-            continue
-        data = read_document_file(entry.path, trust).data
-        metrics = data.get("metric_list") or [{}]
-        first = metrics[0] if isinstance(metrics, list) and isinstance(metrics[0], dict) else {}
-        row = {
-            "task": entry.name,
-            "title": str(data.get("task_alias") or "") if entry.kind == "task" else "group",
-            "dataset": str(data.get("dataset_path") or ""),
-            "metric": str(first.get("metric", "")),
-        }
-        rows.append(row)
-    tags = [{"task": tag, "title": "tag", "dataset": "", "metric": ""} for tag in index.tags]
+    rows = [
+        _row(entry.name, entry.kind, read_document_file(entry.path, trust).data)
+        for entry in index.entries
+        if entry.kind in ("task", "group", "own") and entry.name
+    ]
+    tags = [_row(tag, "tag", {}) for tag in index.tags]
     return sorted([*rows, *tags], key=lambda row: row["task"])
+
+
+def _row(name: str, kind: str, data: Mapping[str, Any]) -> dict[str, str]:
+    """As `list_tasks` gives them; a group or tag says so in place of a title."""
+    metrics = data.get("metric_list") or [{}]
+    first = metrics[0] if isinstance(metrics, list) and isinstance(metrics[0], dict) else {}
+    title = kind if kind in ("group", "tag") else data.get("task_alias") or data.get("title")
+    return {
+        "task": name,
+        "title": str(title or ""),
+        "dataset": str(data.get("dataset_path") or data.get("dataset") or ""),
+        "metric": str(first.get("metric") or data.get("metric") or ""),
+    }

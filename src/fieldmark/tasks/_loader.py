@@ -78,7 +78,10 @@ def find_file(base: str, where: str = "") -> Path:
 
 
 def load_own_task(name: str, where: str = "") -> Task:
-    """The task of fieldmark's own form, checked, with its variant's keys in place (the selection does not matter here)."""
+    """The task of fieldmark's own form, checked, with its variant's keys in place.
+
+    The selection does not matter here.
+    """
     from fieldmark.locate import validate
     from fieldmark.tasks._schema import Task
 

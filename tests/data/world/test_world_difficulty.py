@@ -93,6 +93,7 @@ def world() -> World:
     [(SPECIES, 0.22), (NIGHT, 0.95), (HABITAT, 0.7)],
     ids=["species", "night", "habitat"],
 )
+@pytest.mark.slow
 def test_a_histogram_is_well_above_chance_on_some(
     world: World, question: Question, at_least: float
 ) -> None:
@@ -104,6 +105,7 @@ def test_a_histogram_is_well_above_chance_on_some(
     [BEHAVIOUR, INDIVIDUAL, STAGE, SISTERS],
     ids=["behaviour", "individual", "stage", "sisters"],
 )
+@pytest.mark.slow
 def test_a_histogram_is_near_chance_on_others(world: World, question: Question) -> None:
     chance = 1 / question[0]
     n_test = question[0] * _n_each(question[0])
@@ -111,6 +113,7 @@ def test_a_histogram_is_near_chance_on_others(world: World, question: Question) 
     assert accuracy(world, question) < chance + 0.06 + 2 * spread
 
 
+@pytest.mark.slow
 def test_the_dial_turns() -> None:
     question = (12, _species)
     easy, hard = (accuracy(World(difficulty=each), question) for each in (0.1, 0.9))

@@ -379,3 +379,85 @@ def test_changed_code_and_changed_documents_are_other_runs(tmp_path: Path) -> No
             n_asked.append(server.stats()["n_requests"])
     assert len(keys) == 3
     assert n_asked == [6, 6, 12], "equal prompts are answered by the journal"
+
+
+DRAWS = """
+import random
+
+def text(doc):
+    return f"hint {doc['id']} of {random.random()}"
+
+def order(doc):
+    return random.sample(["wren", "robin", "tit"], 3)
+
+def place(doc):
+    return order(doc).index(doc["name"])
+"""
+
+
+def test_code_that_draws_asks_the_same_again(tmp_path: Path) -> None:
+    """In another order, beside other documents and after a restart: the journal answers."""
+    text = (
+        "output_type: multiple_choice\ndoc_to_text: !function utils.text\n"
+        "doc_to_choice: !function utils.order\ndoc_to_target: !function utils.place\n"
+    )
+
+    def finds(text: str, _: Mapping[str, Any]) -> str:
+        name = ROWS[int(text.partition("hint ")[2].split()[0])]["name"]
+        return text.partition(f". {name}")[0][-1]
+
+    whole = ask(tmp_path / "a", text, finds, code=DRAWS)
+    some = ask(tmp_path / "b", text, finds, code=DRAWS, n_test=2)
+    every = {json.dumps(body["messages"]) for body in whole.bodies}
+    assert {json.dumps(body["messages"]) for body in some.bodies} < every
+    assert len({texts(body)[-1].partition("Options:")[2] for body in whole.bodies}) > 1
+    assert whole.score("acc") == 1.0, "choices and target are drawn alike"
+
+
+@pytest.mark.parametrize("kind", ["multiple_choice", "generate_until_multi_round"])
+def test_repeats_of_what_is_asked_once(tmp_path: Path, kind: str) -> None:
+    code = (
+        CODE + "\ndef talk(doc, round_idx=None):\n    return None if round_idx else doc['hint']\n"
+    )
+    rounds = f"output_type: {kind}\ndoc_to_text: !function utils.talk\ndoc_to_target: name\n"
+    text = CHOICES if kind == "multiple_choice" else rounds
+    run = ask(tmp_path, text + "repeats: 3\n", lambda *_: "A", code=code)
+    assert len(run.bodies) == len(ROWS)
+    assert not any("agreement" in each.metric for each in run.found.scores)
+
+
+def test_rounds_that_never_end_are_told(tmp_path: Path) -> None:
+    code = "def talk(doc, round_idx=None):\n    return 'And now?'\n"
+    text = (
+        "output_type: generate_until_multi_round\ndoc_to_text: !function utils.talk\n"
+        "doc_to_target: name\n"
+    )
+    with pytest.raises(FieldmarkError, match="document 0 is not over after 32 rounds"):
+        ask(tmp_path, text, lambda *_: "go on", code=code, rows=ROWS[:1])
+
+
+def test_no_example_is_shown_as_its_own(tmp_path: Path) -> None:
+    """Places are drawn among the others, whatever the document's own place is."""
+    run = ask(tmp_path, SHOTS, knows, n_train=5)
+    for body in run.bodies:
+        assert sorted(reds(body)) == [0, 40, 80, 120, 160, 200]
+
+
+def test_own_messages_have_no_place_for_examples(tmp_path: Path) -> None:
+    """A run must not claim examples that nobody saw."""
+    text = (
+        "doc_to_messages: !function utils.messages\ndoc_to_target: name\nfewshot_split: train\n"
+        "lmms_eval_specific_kwargs: {default: {pre: ''}}\n"
+    )
+    run = ask(tmp_path / "a", text + "num_fewshot: 2\n", knows, code=MESSAGES)
+    assert run.found.run.spec.n_train == 0 and len(reds(run.bodies[0])) == 1
+    with pytest.raises(FieldmarkError, match="n_train = 2: doc_to_messages says everything"):
+        ask(tmp_path / "b", text, knows, code=MESSAGES, n_train=2)
+
+
+def test_what_code_prints_is_talk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = "print('loaded')\n" + CODE.replace("def photo(doc):", "def photo(doc):\n    print('hi')")
+    run = ask(tmp_path, PLAIN + "metric_list: [{metric: exact_match}]", knows, code=code)
+    told = capsys.readouterr()
+    assert run.score("exact_match") == 0.5 and told.out == ""
+    assert "loaded" in told.err and "hi" in told.err

@@ -293,3 +293,14 @@ def test_seeded_sets_both_global_states_and_puts_them_back() -> None:
     with pytest.raises(KeyError), seeded(1):
         raise KeyError
     assert (random.random(), np.random.random()) == expected
+
+
+def test_seeded_inside_seeded_leaves_the_outer_states_alone() -> None:
+    with seeded(0, "outer"):
+        alone = (random.random(), np.random.random(3).tolist(), random.random())
+    with seeded(0, "outer"):
+        first = random.random()
+        with seeded(0, "inner"):
+            np.random.random(5)
+            random.random()
+        assert (first, np.random.random(3).tolist(), random.random()) == alone

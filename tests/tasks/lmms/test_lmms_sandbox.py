@@ -42,6 +42,7 @@ def functions(mine: Path, *names: str) -> list[Function]:
     return [Function(f"{name}.f", mine / "a.yaml", i) for i, name in enumerate(names, start=1)]
 
 
+@pytest.mark.slow
 def test_hostile_files_are_told_and_the_others_go_on(
     mine: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

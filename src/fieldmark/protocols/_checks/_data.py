@@ -16,13 +16,14 @@ from fieldmark.tasks.lmms import (
     Documents,
     DocumentTask,
     Fields,
+    Problem,
     Split,
     open_documents,
+    problems_of,
     prompt_kwargs,
     target_kwargs,
     to_picture,
 )
-from fieldmark.tasks.lmms._checks import Problem, problems_of
 
 _NUMBER = re.compile(r"document \d+: (?:target .* is none)?")
 

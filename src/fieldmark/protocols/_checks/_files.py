@@ -16,29 +16,29 @@ from fieldmark.locate import Located
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols._check import task_problems
 from fieldmark.protocols._checks._names import group_problems, name_problems
-from fieldmark.tasks import load_own_task
+from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.tasks import Task, load_own_task
 from fieldmark.tasks.lmms import (
     DocumentTask,
     Entry,
     Function,
     Group,
     Index,
+    Problem,
     Trust,
+    code_problems,
+    expand_file,
+    field_problems,
     functions_of,
     index_folders,
     kind_of,
-    read_document_file,
-)
-from fieldmark.tasks.lmms._checks import (
-    Problem,
-    code_problems,
-    field_problems,
+    make_group,
+    make_task,
     problems_of,
+    read_document_file,
     told_once,
+    yaml_files,
 )
-from fieldmark.tasks.lmms._groups import expand_file
-from fieldmark.tasks.lmms._index import yaml_files
-from fieldmark.tasks.lmms._loader import make_group, make_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def check_files(
     problems: list[Problem] = []
     progress.start("task files", len(paths))
     for path in paths:
-        file, found = _look(path, trust, path in others)
+        file, found = _look(path, trust, path in others, bool(code_s))
         files.append(file)
         progress.advance()
         problems.extend(each.found_in(path) for each in found)
@@ -110,7 +110,9 @@ def _functions(files: Iterable[CheckedFile]) -> dict[Path, list[Function]]:
     return {each.path: functions_of(each.task) for each in files if each.task is not None}
 
 
-def _look(path: Path, trust: Trust, is_other: bool) -> tuple[CheckedFile, list[Problem]]:
+def _look(
+    path: Path, trust: Trust, is_other: bool, with_code: bool
+) -> tuple[CheckedFile, list[Problem]]:
     """What the file is, and what is wrong with it by itself."""
     try:
         located = read_document_file(path, trust)
@@ -123,7 +125,7 @@ def _look(path: Path, trust: Trust, is_other: bool) -> tuple[CheckedFile, list[P
     name = located.data.get(key)
     file = CheckedFile(path, kind, name if isinstance(name, str) else "", located.where((key,)))
     if kind == "own":
-        return file, _own_problems(path)
+        return file, _own_problems(path, trust, with_code)
     if kind == "python":
         text = "is a task written as a Python class: fieldmark does not run it."
         return file, [Problem("note", "not run", located.where(("class",)), text)]
@@ -147,15 +149,37 @@ def _validated(
     return file, []
 
 
-def _own_problems(path: Path) -> list[Problem]:
-    """The file as it is, and with each variant's keys in place."""
+def _own_problems(path: Path, trust: Trust, with_code: bool) -> list[Problem]:
+    """The file as it is, and with each variant's keys in place.
+
+    Looking up the names of a task runs the files of Python among them: not from anywhere.
+    """
     try:
         task = load_own_task(str(path))
         every = [task, *(load_own_task(f"{path}@{variant}") for variant in task.variants)]
     except FieldmarkError as error:
         return problems_of(error, "key", str(path))
-    lines = dict.fromkeys(line for each in every for line in task_problems(each))
-    return [each for line in lines for each in problems_of(UsageError(line), "key", str(path))]
+    code = [each for task in every for each in _code_of(task)]
+    told = f"outside the folders whose code may run ({trust.words()}): name its folder too."
+    lines = [f"{place}  {file} lies {told}" for place, file in code if not trust.allows(file)]
+    if not lines and (with_code or not code):
+        lines = [line for each in every for line in task_problems(each)]
+    unique = dict.fromkeys(lines)
+    return [each for line in unique for each in problems_of(UsageError(line), "key", str(path))]
+
+
+def _code_of(task: Task) -> Iterator[tuple[str, Path]]:
+    """The files of Python that the task names, and where it does."""
+    named: dict[tuple[str | int, ...], str] = {
+        ("dataset",): task.dataset,
+        ("metric",): task.metric,
+        **{("also", index): each for index, each in enumerate(task.also)},
+    }
+    if task.probe is not None:
+        named["probe", "classifier"] = task.probe.classifier
+    for key, name in named.items():
+        if is_file_reference(name):
+            yield task.place_of(*key), resolve_reference(name)[0]
 
 
 def _duplicates(files: Sequence[CheckedFile]) -> Iterator[Problem]:

@@ -16,18 +16,24 @@ from fieldmark.metrics.documents import (
     known_aggregations,
     metrics_for,
 )
-from fieldmark.protocols._documents._shots import SAMPLERS
+from fieldmark.protocols._documents._shots import SAMPLERS, SHOT_FIELDS
 from fieldmark.protocols._documents._wanted import metrics_of, pipelines_of
-from fieldmark.tasks.lmms import DocumentTask, Expanded, MetricItem, Pipeline, make_filter
-from fieldmark.tasks.lmms._checks import Problem, meant
-from fieldmark.tasks.lmms._filters import FILTERS
+from fieldmark.tasks.lmms import (
+    FILTERS,
+    DocumentTask,
+    Expanded,
+    MetricItem,
+    Pipeline,
+    Problem,
+    make_filter,
+    meant,
+)
 
 _FEW = 3
 _ITEM_KEYS = ("metric", "aggregation", "higher_is_better")
-_FEWSHOT_KEYS = (
-    "sampler", "samples", "split", "process_docs", "doc_to_text", "doc_to_target", "doc_to_choice",
-    "doc_to_visual",
-)  # fmt: skip
+_FEWSHOT_KEYS = ("sampler", "samples", *SHOT_FIELDS)
+_FEWSHOT_IDLE = ("split", "process_docs")
+"""read by LM Evaluation Harness alone"""
 
 
 def name_problems(task: DocumentTask) -> Iterator[Problem]:
@@ -132,7 +138,10 @@ def _fewshot(task: DocumentTask) -> Iterator[Problem]:
         )
         yield Problem("error", "prompt", task.place_of("fewshot_config", "sampler"), text)
     for name in block:
-        if name not in _FEWSHOT_KEYS:
+        if name in _FEWSHOT_IDLE:
+            text = f"{name} of fewshot_config has no effect: fewshot_split names the split."
+            yield Problem("note", "no effect", task.place_of("fewshot_config", name), text)
+        elif name not in _FEWSHOT_KEYS:
             text = f"key {name!r} of fewshot_config is not known.{meant(str(name), _FEWSHOT_KEYS)}"
             yield Problem("warning", "prompt", task.place_of("fewshot_config", name), text)
 

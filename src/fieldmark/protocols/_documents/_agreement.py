@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.metrics import document_value
+from fieldmark.protocols._documents._values import as_number
 from fieldmark.stats import Items, Resampling, interval
 from fieldmark.store import Score
 
@@ -72,8 +73,8 @@ def agreement_scores(
 
 
 def _is_known(value: Any) -> bool:
-    is_number = isinstance(value, int | float | np.number | np.bool_)
-    return is_number and math.isfinite(float(value))
+    number = as_number(value)
+    return number is not None and math.isfinite(number)
 
 
 def _by_value(value: list[float], _: list[Any]) -> float:

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from fieldmark.protocols._documents._values import as_number
 from fieldmark.tasks.lmms import call, seeded
 
 _ONE_AT_A_TIME = threading.RLock()
@@ -70,9 +71,8 @@ class Caller:
         with contextlib.ExitStack() as stack:
             place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
             place.mkdir(parents=True, exist_ok=True)
+            place = place.resolve()  # code is told it while it stands there
             stack.enter_context(_standing_in(place))
-            # What code prints belongs to the talk; stdout is for data.
-            stack.enter_context(contextlib.redirect_stdout(sys.stderr))
             stack.enter_context(seeded(self.seed, _name(self.function), "aggregation"))
             return self._call(copies(items)(range(len(items))), self._options(place))
 
@@ -149,9 +149,8 @@ def numbers_in(result: Any, key: str = "") -> dict[str, float]:
         return inside
     if isinstance(result, np.ndarray) and result.size == 1:
         result = result.reshape(-1)[0]
-    if isinstance(result, int | float | np.number | np.bool_):
-        return {key: float(result)}
-    return {}
+    number = as_number(result)
+    return {} if number is None else {key: number}
 
 
 def copies(items: Sequence[Any]) -> Callable[[Iterable[int]], list[Any]]:

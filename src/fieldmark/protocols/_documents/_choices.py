@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fieldmark.chat import (
     Answer,
-    ChatModel,
     LocalModel,
     Option,
     Request,
@@ -38,17 +37,7 @@ def weigh(setup: Setup, sending: Sending) -> list[Reply]:
     """Likelihoods of the choices, of the target, or of a text by itself."""
     if isinstance(sending.model, LocalModel):
         return _likelihoods(setup, sending)
-    if setup.task.output_type != "multiple_choice":
-        raise UsageError(
-            f"{setup.task.place_of('output_type')}  {setup.task.output_type} needs a model that "
-            f"tells likelihoods (hf-chat/…): {sending.model.name!r} only writes."
-        )
-    if any(each.name == "acc_mutual_info" for each in setup.task.metric_list or ()):
-        raise UsageError(
-            f"{setup.task.place_of('metric_list')}  acc_mutual_info needs a model that tells "
-            f"likelihoods (hf-chat/…): {sending.model.name!r} only writes."
-        )
-    return _letters(setup, sending, sending.model)
+    return _letters(setup, sending)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,10 +48,21 @@ class _Question:
     continuations: tuple[str, ...]
     is_alone: bool = False
 
+    @property
+    def words(self) -> str:
+        return self.prompt.text if self.prompt else self.continuations[0]
+
+
+class _Asked(NamedTuple):
+    """What is kept of a question until all are answered."""
+
+    words: str
+    continuations: tuple[str, ...]
+
 
 def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
     came: dict[tuple[int, int], Answer] = {}
-    asked: dict[int, list[_Question]] = {}
+    asked: dict[int, list[_Asked]] = {}
 
     def keep(request: Request, answer: Answer) -> None:
         row, number = request.info
@@ -71,8 +71,10 @@ def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
 
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
-            asked[row] = _questions(setup, row)
-            for number, each in enumerate(asked[row]):
+            questions = _questions(setup, row)
+            # Without their prompts: these hold pictures.
+            asked[row] = [_Asked(each.words, each.continuations) for each in questions]
+            for number, each in enumerate(questions):
                 name = f"{row}{_ALONE}" if each.is_alone else f"{row}#{number}"
                 messages = each.prompt.messages if each.prompt else ()
                 info, likely = (row, number), each.continuations
@@ -82,15 +84,11 @@ def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
     return [_reply(row, asked[row], came) for row in setup.part.rows]
 
 
-def _reply(
-    row: int, questions: Sequence[_Question], came: Mapping[tuple[int, int], Answer]
-) -> Reply:
+def _reply(row: int, asked: Sequence[_Asked], came: Mapping[tuple[int, int], Answer]) -> Reply:
     """Conditional likelihoods first, then those without context."""
-    answers = tuple(came[row, number] for number in range(len(questions)))
+    answers = tuple(came[row, number] for number in range(len(asked)))
     pairs = [((each.logprob, each.is_greedy),) for answer in answers for each in answer.likelihoods]
-    first = questions[0]
-    words = first.prompt.text if first.prompt else first.continuations[0]
-    return Reply(row, words, tuple(pairs), answers, first.continuations)
+    return Reply(row, asked[0].words, tuple(pairs), answers, asked[0].continuations)
 
 
 def _questions(setup: Setup, row: int) -> list[_Question]:
@@ -115,7 +113,7 @@ def has_many_inputs(setup: Setup, row: int) -> bool:
     return isinstance(setup.fields.text(setup.part.document(row), row), int)
 
 
-def _letters(setup: Setup, sending: Sending, model: ChatModel) -> list[Reply]:
+def _letters(setup: Setup, sending: Sending) -> list[Reply]:
     came: dict[int, Answer] = {}
     asked: dict[int, tuple[str, tuple[Option, ...]]] = {}
 
@@ -125,8 +123,7 @@ def _letters(setup: Setup, sending: Sending, model: ChatModel) -> list[Reply]:
 
     def requests() -> Iterator[Request]:
         for row in setup.part.rows:
-            settings = settings_of(setup, sending)
-            settings = letter_settings(settings) if model.can("logprobs") else settings
+            settings = letter_settings(settings_of(setup, sending))
             prompt = _without_many_inputs(setup, row)
             choices = choices_of(setup, row)
             question, options = letter_question(prompt.messages[-1].parts, choices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fieldmark.chat import ChatModel, Estimate, Estimator, LocalModel, Request, Shelf, estimate
 from fieldmark.protocols._documents._prompts import Setup, build_prompt
+from fieldmark.protocols._documents._wanted import repeats_of
 
 N_LOOKED = 8
 """documents whose prompts are built"""
@@ -20,7 +21,7 @@ def estimate_prompts(setup: Setup, model: ChatModel | LocalModel) -> Estimate:
         sizes = [(each.width, each.height) for each in map(shelf.prepare, request.pictures)]
         asked.append((request, sizes))
     found = estimate(asked, Estimator(model.card))
-    n = len(rows) * setup.task.repeats
+    n = len(rows) * repeats_of(setup.task)
     scale = n / max(found.n, 1)
     usd = None if found.usd is None else found.usd * scale
     return Estimate(n, round(found.tokens_in * scale), round(found.tokens_out * scale), usd)

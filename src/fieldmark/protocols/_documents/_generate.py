@@ -9,6 +9,7 @@ from typing import Any
 from fieldmark.chat import Answer, Options, Request, Settings, prepare
 from fieldmark.protocols._documents._prompts import Setup, build_prompt
 from fieldmark.protocols._documents._shots import answer_of
+from fieldmark.protocols._documents._wanted import repeats_of
 from fieldmark.protocols._sending import Sending
 from fieldmark.store import OK
 
@@ -57,7 +58,7 @@ def _requests(setup: Setup, sending: Sending, asked: dict[int, str]) -> Iterator
     for row in setup.part.rows:
         prompt = build_prompt(setup, row)
         asked[row] = prompt.text
-        for repeat in range(setup.part.task.repeats):
+        for repeat in range(repeats_of(setup.task)):
             settings = settings_of(setup, sending, repeat)
             yield Request(str(row), prompt.messages, settings, repeat, row)
 
@@ -70,7 +71,7 @@ def settings_of(setup: Setup, sending: Sending, repeat: int = 0) -> Settings:
 
 
 def _reply(setup: Setup, row: int, asked: str, came: Mapping[tuple[int, int], Answer]) -> Reply:
-    answers = tuple(came[row, repeat] for repeat in range(setup.part.task.repeats))
+    answers = tuple(came[row, repeat] for repeat in range(repeats_of(setup.task)))
     return Reply(row, asked, (tuple(each.text for each in answers),), answers)
 
 

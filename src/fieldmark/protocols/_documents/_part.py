@@ -36,8 +36,12 @@ class DocumentPart:
 
 
 def open_part(task: DocumentTask, draw: Draw, cache: Path, fetch: bool) -> DocumentPart:
-    """Reads the dataset; a sample of documents depends on seed and row, not on their order."""
-    documents = open_documents(task, cache, fetch)
+    """Reads the dataset."""
+    return draw_part(task, open_documents(task, cache, fetch), draw)
+
+
+def draw_part(task: DocumentTask, documents: Documents, draw: Draw) -> DocumentPart:
+    """A sample of documents depends on seed and row, not on their order."""
     every = [str(row) for row in range(len(documents.test))]
     kept = draws.sample(every, draw.n_test, draw.seed, task.task, "documents")
     return DocumentPart(task, documents, tuple(map(int, kept)), draw.n_train)

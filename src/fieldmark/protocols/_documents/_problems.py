@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import chain
 
 from fieldmark.protocols._checks._names import name_problems
-from fieldmark.protocols._documents._run import NOT_RUN
-from fieldmark.tasks.lmms import DocumentTask
-from fieldmark.tasks.lmms._checks import field_problems
+from fieldmark.protocols._documents._run import why_not_run
+from fieldmark.tasks.lmms import DocumentTask, field_problems
 
 
 def document_problems(task: DocumentTask) -> list[str]:
@@ -16,9 +15,4 @@ def document_problems(task: DocumentTask) -> list[str]:
         each for each in chain(field_problems(task), name_problems(task)) if each.level == "error"
     ]
     told = [f"{each.place}  {each.text}" for each in found]
-    if task.output_type in NOT_RUN:
-        told.append(
-            f"{task.place_of('output_type')}  {task.output_type} {NOT_RUN[task.output_type]}: "
-            "fieldmark does not run such tasks."
-        )
-    return told
+    return [*told, *why_not_run(task)]

@@ -29,6 +29,7 @@ from fieldmark.protocols._documents._wanted import (
     higher_is_better,
     metrics_of,
     pipelines_of,
+    repeats_of,
 )
 from fieldmark.store import OK
 from fieldmark.tasks.lmms import (
@@ -60,6 +61,8 @@ class Judged:
     """pipeline → metric → value"""
     each: list[tuple[Any, Any]] = field(default_factory=list)
     """of several repeats: the answer and the first metric's value of each"""
+    odd: str = ""
+    """what makes the document look like a mistake in its task"""
 
 
 def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[Judged]:
@@ -74,7 +77,9 @@ def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[Judged]:
         for document, made in zip(answered, found, strict=True):
             document.filtered[pipeline.name] = made
             document.values[pipeline.name] = scorer.values(document, made)
-    if setup.task.repeats > 1:
+    for document in answered:
+        document.odd = _odd(setup, document)
+    if repeats_of(setup.task) > 1:
         _judge_repeats(setup, answered, scorer)
     return judged
 
@@ -87,11 +92,25 @@ def _judge_repeats(setup: Setup, answered: Sequence[Judged], scorer: _Scorer) ->
     if not any(step.function == "take_first" for step in steps):
         filters.append(make_filter("take_first"))
     name = metrics_of(setup.task)[0].name
-    for repeat in range(setup.task.repeats):
+    for repeat in range(repeats_of(setup.task)):
         alone = [[[each[repeat]] for each in document.reply.responses] for document in answered]
         found = _filtered(setup, filters, answered, alone)
         for document, made in zip(answered, found, strict=True):
             document.each.append((made[0], scorer.values(document, made).get(name)))
+
+
+def _odd(setup: Setup, judged: Judged) -> str:
+    """Counted in the warning of the scores: such a document is wrong whatever was answered."""
+    task, fields, row = setup.task, setup.fields, judged.reply.row
+    if task.process_results is not None:
+        return ""
+    if fields.has_choices:
+        is_input = task.output_type not in WRITTEN and has_many_inputs(setup, row)
+        gold = fields.text(setup.part.document(row), row) if is_input else judged.target
+        return "" if gold_places(gold, choices_of(setup, row)) else "the target is no choice"
+    given = task.doc_to_target
+    is_word = isinstance(given, str) and given and "{" not in given and given not in fields.columns
+    return f"doc_to_target {given!r} is no column, so the word itself is right" if is_word else ""
 
 
 def _target(setup: Setup, row: int) -> Any:
@@ -190,6 +209,7 @@ class _Scorer:
 
 
 def _stripped(found: Sequence[Any]) -> list[Any]:
-    """Texts without blanks around them; of a pipeline that keeps several, all of these."""
+    """Texts without blanks around them, "" for none; of a pipeline that keeps several, all."""
     several = found[0] if found and isinstance(found[0], list) else found
-    return [each.strip() if isinstance(each, str) else each for each in several]
+    texts = ("" if each is None else each for each in several)
+    return [each.strip() if isinstance(each, str) else each for each in texts]

@@ -7,7 +7,7 @@ documents take their next round together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,37 +23,29 @@ MOST_ROUNDS = 32
 
 @dataclass(slots=True, eq=False)
 class _Talk:
-    """One document's conversation."""
+    """One document's conversation. What is said next is made when it is sent: it holds pictures."""
 
     row: int
     input: str = ""
-    next: tuple[Message, ...] | None = None
-    """None: it is over"""
     outputs: list[str] = field(default_factory=list)
     info: Any = None
     answers: list[Answer] = field(default_factory=list)
+    is_over: bool = False
 
 
 def converse(setup: Setup, sending: Sending) -> list[Reply]:
-    talks = {row: _begin(setup, row) for row in setup.part.rows}
+    talks = {row: _Talk(row) for row in setup.part.rows}
     how = seen_by_mock(setup, sending)
     for number in range(MOST_ROUNDS + 1):
-        going = [talk for talk in talks.values() if talk.next is not None]
+        going = [talk for talk in talks.values() if not talk.is_over]
         if not going:
             break
-        if number == MOST_ROUNDS:
-            where = setup.part.task.place_of("doc_to_text")
-            raise UsageError(
-                f"{where}  document {going[0].row} is not over after {MOST_ROUNDS} rounds."
-            )
         sending.send(
             f"{setup.part.task.task}, round {number + 1}",
             _requests(setup, sending, going, number),
-            lambda request, answer: talks[request.info].answers.append(answer),
+            lambda request, answer: _hear(talks[request.info], answer),
             how,
         )
-        for talk in going:
-            _go_on(setup, talk, number + 1)
     sending.progress.advance(len(talks))
     return [
         Reply(talk.row, talk.input, ((talk.outputs,),), tuple(talk.answers))
@@ -61,35 +53,44 @@ def converse(setup: Setup, sending: Sending) -> list[Reply]:
     ]
 
 
-def _begin(setup: Setup, row: int) -> _Talk:
-    prompt = build_prompt(setup, row)
-    return _Talk(row, prompt.text, prompt.messages)
+def _hear(talk: _Talk, answer: Answer) -> None:
+    talk.answers.append(answer)
+    talk.is_over = answer.outcome in ("failed", "refused")
+    if not talk.is_over:
+        talk.outputs.append(answer.text)
 
 
-def _requests(setup: Setup, sending: Sending, going: list[_Talk], number: int) -> Iterator[Request]:
+def _requests(
+    setup: Setup, sending: Sending, going: Iterable[_Talk], number: int
+) -> Iterator[Request]:
     for talk in going:
-        assert talk.next is not None
-        name = f"{talk.row}#{number}"
-        yield Request(name, talk.next, settings_of(setup, sending), info=talk.row)
+        turn = _go_on(setup, talk, number) if number else _begin(setup, talk)
+        if turn is None:
+            talk.is_over = True
+            continue
+        if number == MOST_ROUNDS:
+            where = setup.part.task.place_of("doc_to_text")
+            raise UsageError(f"{where}  document {talk.row} is not over after {number} rounds.")
+        yield Request(f"{talk.row}#{number}", turn, settings_of(setup, sending), info=talk.row)
 
 
-def _go_on(setup: Setup, talk: _Talk, number: int) -> None:
-    """Puts the answer to the others and asks the task what to say next."""
-    answer = talk.answers[-1]
-    if answer.outcome in ("failed", "refused"):
-        talk.next = None
-        return
-    talk.outputs.append(answer.text)
+def _begin(setup: Setup, talk: _Talk) -> tuple[Message, ...]:
+    prompt = build_prompt(setup, talk.row)
+    talk.input = prompt.text
+    return prompt.messages
+
+
+def _go_on(setup: Setup, talk: _Talk, number: int) -> tuple[Message, ...] | None:
+    """What the task says next to what was answered; None: it is over."""
     doc = setup.part.document(talk.row, media=True)
     given = setup.fields.next_round(doc, number, talk.outputs, talk.info, talk.row)
-    if isinstance(given, tuple) and len(given) in (4, 5):
-        *shown, is_over, outputs, talk.info = given
-        talk.outputs = list(outputs if outputs is not None else talk.outputs)
-        talk.next = None if is_over else _turn(setup, shown)
-    elif isinstance(given, str):
-        talk.next = (said(setup, (), given),)
-    else:
-        talk.next = None
+    if isinstance(given, str):
+        return (said(setup, (), given),)
+    if not isinstance(given, tuple) or len(given) not in (4, 5):
+        return None
+    *shown, is_over, outputs, talk.info = given
+    talk.outputs = list(outputs if outputs is not None else talk.outputs)
+    return None if is_over else _turn(setup, shown)
 
 
 def _turn(setup: Setup, shown: list[Any]) -> tuple[Message, ...]:

@@ -13,19 +13,20 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.chat import Answer
-from fieldmark.protocols._ask_answers import FRAME
+from fieldmark.errors import UsageError
+from fieldmark.protocols._ask_answers import FRAME, spent
 from fieldmark.protocols._documents._prompts import Setup, choices_of
 from fieldmark.protocols._documents._results import Judged
 from fieldmark.protocols._documents._shots import answer_of
-from fieldmark.protocols._documents._values import encode, plain_json
+from fieldmark.protocols._documents._values import as_number, encode, plain_json
 from fieldmark.protocols._documents._wanted import (
     higher_is_better,
     metrics_of,
     pipelines_of,
+    repeats_of,
 )
 from fieldmark.store import OK
-from fieldmark.tasks.lmms import plain_task
+from fieldmark.tasks.lmms import DocumentTask, plain_task
 
 MOST_KEPT = 16_000
 """characters of a document that is kept whole with its answer"""
@@ -39,7 +40,7 @@ def rows_of(setup: Setup, judged: Sequence[Judged]) -> pl.DataFrame:
 def _row(setup: Setup, judged: Judged) -> tuple[Any, ...]:
     doc = setup.part.document(judged.reply.row)
     target = target_text(setup, judged, doc)
-    info = json.dumps(_info(judged, doc, target), ensure_ascii=False, sort_keys=True)
+    info = json.dumps(_told(setup, judged, doc, target), ensure_ascii=False, sort_keys=True)
     cluster = _cluster(setup, judged, doc)
     is_scored = judged.reply.outcome == OK
     prediction = _prediction(setup, judged) if is_scored else None
@@ -73,8 +74,7 @@ def _value(setup: Setup, judged: Judged) -> float | None:
     value = values.get(metrics_of(setup.task)[0].name)
     if isinstance(value, dict):
         value = value.get(setup.task.score_key)
-    is_number = isinstance(value, (int, float)) or hasattr(value, "__float__")
-    return float(value) if is_number and value is not None else None
+    return as_number(value)
 
 
 def _cluster(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str | None:
@@ -88,11 +88,18 @@ def _cluster(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str | None:
     return None if found is None else str(found)
 
 
+def _told(setup: Setup, judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
+    try:
+        return _info(judged, doc, target)
+    except UsageError as error:  # a value of a kind that only the task's code knows
+        where = setup.task.place_of("process_results")
+        raise UsageError(f"{where}  document {judged.reply.row}: {error}") from error
+
+
 def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
     reply = judged.reply
     answers = reply.answers
-    usages = [each.usage for each in answers if each.usage is not None]
-    words = plain_json(doc)
+    cost, words = spent(answers), plain_json(doc)
     told: dict[str, Any] = {
         "doc": json.loads(words) if len(words) <= MOST_KEPT else None,
         "choices": list(reply.choices),
@@ -105,12 +112,11 @@ def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
         },
         "each": [[plain_json(said), encode(value)] for said, value in judged.each],
         "how": reply.how,
+        "odd": judged.odd,
         "doc_hash": _hash(words),
         "prompt_hash": _hash(reply.input),
         "target_hash": _hash(target),
-        "tokens_in": sum(each.tokens_in for each in usages),
-        "tokens_out": sum(each.tokens_out for each in usages),
-        "usd": paid(answers),
+        **{name: cost[name] for name in ("tokens_in", "tokens_out", "usd")},
         "finish_reason": next((each.finish_reason for each in answers), ""),
         "latency_s": round(sum(each.latency_s for each in answers), 3),
         "error": next((each.error for each in answers if each.error), ""),
@@ -118,10 +124,8 @@ def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
     return {key: value for key, value in told.items() if value not in (None, "", 0, [], {})}
 
 
-def paid(answers: Sequence[Answer]) -> float | None:
-    """None where a price is unknown."""
-    prices = [each.usd for each in answers if each.is_answer]
-    return None if None in prices else sum(each for each in prices if each is not None)
+def _idle(task: DocumentTask) -> list[str]:
+    return ["repeats"] if task.repeats > repeats_of(task) else []
 
 
 def _hash(text: str) -> str:
@@ -131,7 +135,6 @@ def _hash(text: str) -> str:
 def summed_up(setup: Setup, judged: Sequence[Judged]) -> dict[str, Any]:
     """What holds for the whole run: the file as it was read, what it cost, how it was asked."""
     answers = [answer for each in judged for answer in each.reply.answers]
-    usages = [each.usage for each in answers if each.usage is not None]
     part, task = setup.part, setup.task
     hows = sorted({each.reply.how for each in judged if each.reply.how})
     about: dict[str, Any] = {
@@ -140,16 +143,9 @@ def summed_up(setup: Setup, judged: Sequence[Judged]) -> dict[str, Any]:
         "n_shot": part.k,
         "fallback": "; ".join(hows),
         "prompt_key": setup.prompt_key,
-        "ignored": list(setup.generation.ignored),
+        "ignored": [*setup.generation.ignored, *_idle(task)],
         "higher_is_better": {each.name: higher_is_better(each) for each in metrics_of(task)},
         "version": task.version,
         "groups": list(part.memberships),
     }
-    return {
-        "documents": about,
-        "n_requests": len(answers),
-        "n_answers": sum(each.is_answer for each in answers),
-        "tokens_in": sum(each.tokens_in for each in usages),
-        "tokens_out": sum(each.tokens_out for each in usages),
-        "usd": paid(answers),
-    }
+    return {"documents": about, **spent(answers)}

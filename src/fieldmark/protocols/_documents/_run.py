@@ -24,14 +24,17 @@ from fieldmark.protocols._documents._shots import make_examples
 from fieldmark.protocols._items import Draw
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols._sending import Sending
-from fieldmark.tasks.lmms import Fields, prompt_key, prompt_kwargs, target_kwargs
+from fieldmark.tasks.lmms import (
+    NOT_RUN,
+    DocumentTask,
+    Fields,
+    prompt_key,
+    prompt_kwargs,
+    target_kwargs,
+)
 
 HTTP_KEYS = ("openai", "openai_compatible", "async_openai")
 """what lmms-eval calls a model behind an address"""
-NOT_RUN = {
-    "generate_until_agentic": "drives tools between its turns",
-    "generate_visual_cot": "wants a model that draws",
-}
 
 
 def ask_documents(
@@ -66,11 +69,10 @@ def make_setup(
 ) -> Setup:
     """What the prompts of a run have in common; refuses what cannot be asked."""
     task = part.task
-    if task.output_type in NOT_RUN:
-        raise UsageError(
-            f"{task.place_of('output_type')}  {task.output_type} {NOT_RUN[task.output_type]}: "
-            "fieldmark does not run such tasks."
-        )
+    for line in why_not_run(task):
+        raise UsageError(line)
+    if not isinstance(model, LocalModel):
+        _refuse_likelihoods(task, model)
     keys = backend_keys(model, settings)
     kwargs, targets = prompt_kwargs(task, keys), target_kwargs(task, keys)
     fields = Fields(task, kwargs, targets, part.documents.test.columns)
@@ -84,6 +86,29 @@ def make_setup(
         part, fields, examples, generation, settings.prompting, settings.system,
         prompt_key(task, keys),
     )  # fmt: skip
+
+
+def _refuse_likelihoods(task: DocumentTask, model: ChatModel) -> None:
+    """What an endpoint that only writes cannot tell."""
+    is_choice = task.output_type == "multiple_choice"
+    metrics = [each.name for each in task.metric_list or ()]
+    if is_choice and "acc_mutual_info" in metrics:
+        key, what = "metric_list", "acc_mutual_info"
+    elif task.output_type.startswith("loglikelihood"):
+        key, what = "output_type", task.output_type
+    else:
+        return
+    raise UsageError(
+        f"{task.place_of(key)}  {what} needs a model that tells likelihoods (hf-chat/…): "
+        f"{model.name!r} only writes."
+    )
+
+
+def why_not_run(task: DocumentTask) -> list[str]:
+    """Why no model can be asked the task, with its place; nothing where one can."""
+    why = NOT_RUN.get(task.output_type)
+    where = task.place_of("output_type")
+    return [f"{where}  {task.output_type} {why}: fieldmark does not run such tasks."] if why else []
 
 
 def backend_keys(model: ChatModel | LocalModel, settings: AskSettings) -> Sequence[str]:

@@ -6,7 +6,8 @@ Needs the task and the store: neither the model nor the documents.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from fieldmark.protocols._documents._wanted import (
     higher_is_better,
     metrics_of,
     pipelines_of,
+    repeats_of,
     result_name,
 )
 from fieldmark.stats import Resampling
@@ -46,10 +48,24 @@ def score_document_run(
     ]
     settings = ScoreSettings(task.task, seed, folder)
     scores = score_documents(scored_metrics(task), rows, settings)
-    if task.repeats > 1:
+    if repeats_of(task) > 1:
         scores += _agreement(task, infos, answered["unit"].to_list(), seed)
-    how = "; ".join(sorted({info["how"] for info in infos if "how" in info}))
-    return [replace(each, warning="; ".join(filter(None, (how, each.warning)))) for each in scores]
+    hows = sorted({info["how"] for info in infos if "how" in info})
+    told = [*hows, *_oddities(task, infos, answered["unit"].to_list())]
+    return [
+        replace(each, warning="; ".join(filter(None, (*told, each.warning)))) for each in scores
+    ]
+
+
+def _oddities(
+    task: DocumentTask, infos: Sequence[dict[str, Any]], units: Sequence[str | None]
+) -> Iterator[str]:
+    """What looks like a mistake in the task's file."""
+    for words, n in sorted(Counter(info.get("odd", "") for info in infos).items()):
+        if words:
+            yield f"{n} of {len(infos)} documents: {words}"
+    if task.cluster_key and infos and not any(units):
+        yield f"cluster_key {task.cluster_key!r} is in no document: each counts as independent"
 
 
 def scored_metrics(task: DocumentTask) -> list[ScoredMetric]:

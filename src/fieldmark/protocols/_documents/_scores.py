@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.errors import FieldmarkError
+from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.metrics import document_value
 from fieldmark.metrics.documents import (
     Aggregation,
@@ -27,11 +27,13 @@ from fieldmark.metrics.documents import (
 )
 from fieldmark.protocols._documents._calls import Caller, numbers_in
 from fieldmark.protocols._documents._spread import Limits, function_limits, weighted_limits
+from fieldmark.protocols._documents._values import as_number
 from fieldmark.stats import Items, Resampling, interval
 from fieldmark.store import Score
 
 SEVERAL_SECONDS, AT_ONCE = 10.0, 6
 """for the resamples of one function, and how many functions may take as long"""
+ELSEWHERE = "scored elsewhere: 999 stands for no number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +110,16 @@ def score_documents(
 ) -> list[Score]:
     """All scores, in the order of the metrics; the first that is a number is the primary one.
 
-    Aggregations that give a mapping have a score `metric/key` for every number in it.
+    Aggregations that give a mapping have a score `metric/key` for every number in it. `bypass` says
+    that a number is made elsewhere: it is the primary one only where nothing else is.
     """
     n_functions = sum(callable(each.aggregation) for each in metrics)
     seconds = settings.seconds * min(1.0, AT_ONCE / max(1, n_functions))
     settings = replace(settings, seconds=seconds)
     scores = [each for metric in metrics for each in _scores(metric, rows, settings)]
-    first = next((i for i, each in enumerate(scores) if not math.isnan(each.value)), 0)
+    numbers = [i for i, each in enumerate(scores) if not math.isnan(each.value)]
+    real = [i for i in numbers if scores[i].warning != ELSEWHERE]
+    first = [*real, *numbers, 0][0]
     return [replace(each, is_primary=i == first) for i, each in enumerate(scores)]
 
 
@@ -152,17 +157,29 @@ def _computed(
         found = _items([str(each) for each in way.units(items)])
     else:
         found = _items(units)
-    score = way.weighted(items)
+    score = _weighted(way, items)
     value = float(score(np.ones((1, len(items))))[0])
     if way.name == "bypass":
-        return [replace(empty, value=value, warning="scored elsewhere: 999 stands for no number")]
+        return [replace(empty, value=value, warning=ELSEWHERE)]
     limits = weighted_limits(value, score, found, resampling, way.bounds, settings.seconds)
     filled = replace(empty, value=value, is_fraction=way.bounds == (0.0, 1.0))
     return [_with_limits(filled, limits)]
 
 
+def _weighted(way: Aggregation, items: list[Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """Values that a task's code made may be of any kind."""
+    assert way.weighted is not None
+    try:
+        return way.weighted(items)
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise UsageError(
+            f"aggregation {way.name!r} cannot take these values: {type(error).__name__}: {error}."
+        ) from error
+
+
 def _all_numbers(items: Sequence[Any]) -> bool:
-    return all(isinstance(each, int | float | np.number | np.bool_) for each in items)
+    """None is a number that is not known."""
+    return all(each is None or as_number(each) is not None for each in items)
 
 
 def _items(units: Sequence[str | None]) -> Items:
@@ -174,8 +191,8 @@ def _mean(
 ) -> Score:
     n_lacking = int(np.isnan(value_n).sum())
     if n_lacking:
-        text = f"{n_lacking} of {len(value_n)} values are NaN: the aggregation nanmean omits them"
-        return replace(empty, warning=text)
+        lacking = f"{n_lacking} of {len(value_n)} values are NaN or None"
+        return replace(empty, warning=f"{lacking}: the aggregation nanmean omits them")
     is_share = bool(((value_n >= 0) & (value_n <= 1)).all())
     bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
     value = float(value_n.mean())

@@ -16,7 +16,8 @@ from fieldmark.protocols._documents._part import DocumentPart
 from fieldmark.tasks.lmms import DocumentTask, Fields, Function, call, load_function
 
 SAMPLERS = ("default", "first_n", "random")
-_OWN_FIELDS = ("doc_to_text", "doc_to_target", "doc_to_choice", "doc_to_visual")
+SHOT_FIELDS = ("doc_to_text", "doc_to_target", "doc_to_choice", "doc_to_visual")
+"""what `fewshot_config` may say otherwise than the task"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,21 +49,22 @@ class Examples:
             return [self._shot(each, each, None) for each in self.samples[:k]]
         shown = self.part.documents.fewshot
         assert shown is not None
-        chosen = self._rows(row, len(shown), k)
-        return [self._shot(shown.document(n), shown.document(n, media=True), n) for n in chosen]
+        chosen, media = self._rows(row, len(shown), k), self.fields.has_visuals
+        return [self._shot(shown.document(n), shown.document(n, media=media), n) for n in chosen]
 
     def _rows(self, row: int, n: int, k: int) -> list[int]:
+        """A document is not its own example: the places after it move up by one."""
         task = self.part.task
         is_same = self.part.documents.fewshot is self.part.documents.test
-        every = [str(each) for each in range(n) if not (is_same and each == row)]
-        if len(every) < k:
+        n -= is_same
+        if n < k:
             raise DataError(
-                f"{task.place_of('fewshot_split')}  n_train = {k}: the split has {len(every)} "
+                f"{task.place_of('fewshot_split')}  n_train = {k}: the split has {n} "
                 "documents to show."
             )
-        if self.sampler == "first_n":
-            return [int(each) for each in every[:k]]
-        return [int(n) for n in draws.shuffled(every, self.seed, task.task, row, "shots")[:k]]
+        is_first = self.sampler == "first_n"
+        chosen = range(k) if is_first else draws.places(k, n, self.seed, task.task, row, "shots")
+        return [each + (is_same and each >= row) for each in chosen]
 
     def _shot(self, doc: dict[str, Any], full: dict[str, Any], index: int | None) -> Shot:
         text = question_of(self.fields, doc, index)
@@ -105,7 +107,7 @@ def make_examples(part: DocumentPart, fields: Fields, seed: int) -> Examples:
     if samples is not None and len(samples) < part.k:
         where = part.task.place_of("fewshot_config", "samples")
         raise UsageError(f"{where}  lists {len(samples)} examples, {part.k} were asked for.")
-    own = {key: config[key] for key in _OWN_FIELDS if config.get(key) is not None}
+    own = {key: config[key] for key in SHOT_FIELDS if config.get(key) is not None}
     shown = replace(fields, task=part.task.model_copy(update=own)) if own else fields
     return Examples(part, shown, samples, sampler, seed, samples is None)
 

@@ -47,6 +47,16 @@ class Limits:
     warning: str = ""
 
 
+class LimitsOf:
+    """The limits of each number, by its key; `other` are those of all that are not listed."""
+
+    def __init__(self, other: Limits, listed: Mapping[str, Limits] | None = None) -> None:
+        self.other, self.listed = other, listed or {}
+
+    def __getitem__(self, key: str) -> Limits:
+        return self.listed.get(key, self.other)
+
+
 def weighted_limits(
     value: float,
     score: Callable[[np.ndarray], np.ndarray],
@@ -71,29 +81,19 @@ def weighted_limits(
 
 def function_limits(
     caller: Caller, items: list[Any], grouping: Items, resampling: Resampling, seconds: float
-) -> dict[str, Limits]:
+) -> LimitsOf:
     """For a function of a list: the limits of every number it gives."""
     n_units = _n_units(grouping)
     if n_units < 2:
-        return _Everywhere(Limits(n_units=n_units, warning="one unit only: no interval"))
+        return LimitsOf(Limits(n_units=n_units, warning="one unit only: no interval"))
     with caller.again() as function:
-        asked = _Asked(function, items, grouping, resampling, seconds)
         try:
-            return asked.limits()
+            asked = _Asked(function, items, grouping, resampling, seconds)
+            missing = Limits(n_units=n_units, warning="no interval: a second call does not give it")
+            return LimitsOf(missing, asked.limits())
         except FieldmarkError as error:
             text = f"no interval, since other documents cannot be asked about: {error}"
-            return _Everywhere(Limits(n_units=n_units, warning=text))
-
-
-class _Everywhere(dict[str, Limits]):
-    """The same limits for every number."""
-
-    def __init__(self, limits: Limits) -> None:
-        super().__init__()
-        self.limits = limits
-
-    def __missing__(self, key: str) -> Limits:
-        return self.limits
+            return LimitsOf(Limits(n_units=n_units, warning=text))
 
 
 class _Asked:
@@ -189,7 +189,8 @@ class _Asked:
         most = min(MOST_BLOCKS, int(self.seconds / self.cost))
         if most < LEAST_BLOCKS:
             text = f"no interval: one call takes {self.cost:.1f} s, too long for resamples"
-            return _Everywhere(Limits(n_units=_n_units(self.grouping), warning=text))
+            none = Limits(n_units=_n_units(self.grouping), warning=text)
+            return dict.fromkeys(self.values, none)
         first: FieldmarkError | None = None
         for grouping in groupings:
             try:

@@ -20,6 +20,16 @@ _MARK = "~"
 _DEEPEST = 100
 
 
+def as_number(value: Any) -> float | None:
+    """The value as a float, truths too; None where it is no single number.
+
+    >>> as_number(np.True_), as_number("1"), as_number(np.zeros(2))
+    (1.0, None, None)
+    """
+    is_number = isinstance(value, int | float | np.integer | np.floating | np.bool_)
+    return float(value) if is_number else None
+
+
 def encode(value: Any) -> str:
     """The value as text; `decode` gives an equal one back.
 

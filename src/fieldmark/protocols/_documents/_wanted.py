@@ -34,6 +34,11 @@ def metrics_of(task: DocumentTask) -> tuple[MetricItem, ...]:
     return tuple(MetricItem(metric=name) for name in names)
 
 
+def repeats_of(task: DocumentTask) -> int:
+    """How often each question is asked; once where likelihoods or rounds are."""
+    return task.repeats if task.output_type == "generate_until" else 1
+
+
 def pipelines_of(task: DocumentTask) -> tuple[Pipeline, ...]:
     return task.filter_list or (Pipeline.model_validate(_FIRST),)
 

@@ -42,9 +42,12 @@ def _results(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -> 
 
 
 def _sheets(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs that make one results file: of one model, asked in one way, each task once."""
+    """Runs that make one results file: of one model, asked in one way, each task once.
+
+    The newest of each task stand together, as members of a group must, then those before them.
+    """
     sheets: dict[tuple[Any, ...], list[dict[str, Run]]] = {}
-    for run in sorted(runs, key=lambda run: (run.finished or "", run.id)):
+    for run in sorted(runs, key=lambda run: (run.finished or "", run.id), reverse=True):
         spec, name = run.spec, task_name(run.spec)
         way = (spec.model, spec.model_version, spec.protocol, spec.n_test, spec.seed, spec.repeats)
         mine = sheets.setdefault(way, [])

@@ -15,26 +15,36 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
+    from fieldmark.tasks.lmms._checks import (
+        LEVELS,
+        Problem,
+        code_problems,
+        field_problems,
+        meant,
+        problems_of,
+        told_once,
+    )
     from fieldmark.tasks.lmms._code import call, load_function, seeded
     from fieldmark.tasks.lmms._digest import code_digest
     from fieldmark.tasks.lmms._documents import Documents, Split, open_documents
     from fieldmark.tasks.lmms._fields import Fields
-    from fieldmark.tasks.lmms._filters import make_filter, register_filter, run_pipeline
+    from fieldmark.tasks.lmms._filters import FILTERS, make_filter, register_filter, run_pipeline
     from fieldmark.tasks.lmms._groups import Expanded, expand, expand_file
-    from fieldmark.tasks.lmms._index import Entry, Index, index_folders
+    from fieldmark.tasks.lmms._index import Entry, Index, index_folders, yaml_files
     from fieldmark.tasks.lmms._kwargs import (
         generation_kwargs,
         prompt_key,
         prompt_kwargs,
         target_kwargs,
     )
-    from fieldmark.tasks.lmms._loader import load_document_task, load_group
+    from fieldmark.tasks.lmms._loader import load_document_task, load_group, make_group, make_task
     from fieldmark.tasks.lmms._marks import Function, Trust
     from fieldmark.tasks.lmms._media import to_picture
     from fieldmark.tasks.lmms._plain import functions_of, plain_task
     from fieldmark.tasks.lmms._read import kind_of, read_document_file
     from fieldmark.tasks.lmms._reasoning import reasoning_tags, strip_response
     from fieldmark.tasks.lmms._schema import (
+        NOT_RUN,
         DocumentTask,
         Group,
         GroupMetric,
@@ -44,6 +54,9 @@ if TYPE_CHECKING:
     from fieldmark.tasks.lmms._template import render
 
 __all__ = [
+    "FILTERS",
+    "LEVELS",
+    "NOT_RUN",
     "DocumentTask",
     "Documents",
     "Entry",
@@ -55,12 +68,15 @@ __all__ = [
     "Index",
     "MetricItem",
     "Pipeline",
+    "Problem",
     "Split",
     "Trust",
     "call",
     "code_digest",
+    "code_problems",
     "expand",
     "expand_file",
+    "field_problems",
     "functions_of",
     "generation_kwargs",
     "index_folders",
@@ -69,8 +85,12 @@ __all__ = [
     "load_function",
     "load_group",
     "make_filter",
+    "make_group",
+    "make_task",
+    "meant",
     "open_documents",
     "plain_task",
+    "problems_of",
     "prompt_key",
     "prompt_kwargs",
     "read_document_file",
@@ -82,26 +102,37 @@ __all__ = [
     "strip_response",
     "target_kwargs",
     "to_picture",
+    "told_once",
+    "yaml_files",
 ]
 
 __getattr__ = exports(
     __name__,
     {
+        "_checks": (
+            "LEVELS",
+            "Problem",
+            "code_problems",
+            "field_problems",
+            "meant",
+            "problems_of",
+            "told_once",
+        ),
         "_code": ("call", "load_function", "seeded"),
         "_digest": ("code_digest",),
         "_documents": ("Documents", "Split", "open_documents"),
         "_fields": ("Fields",),
-        "_filters": ("make_filter", "register_filter", "run_pipeline"),
+        "_filters": ("FILTERS", "make_filter", "register_filter", "run_pipeline"),
         "_groups": ("Expanded", "expand", "expand_file"),
-        "_index": ("Entry", "Index", "index_folders"),
+        "_index": ("Entry", "Index", "index_folders", "yaml_files"),
         "_kwargs": ("generation_kwargs", "prompt_key", "prompt_kwargs", "target_kwargs"),
-        "_loader": ("load_document_task", "load_group"),
+        "_loader": ("load_document_task", "load_group", "make_group", "make_task"),
         "_marks": ("Function", "Trust"),
         "_media": ("to_picture",),
         "_plain": ("functions_of", "plain_task"),
         "_read": ("kind_of", "read_document_file"),
         "_reasoning": ("reasoning_tags", "strip_response"),
-        "_schema": ("DocumentTask", "Group", "GroupMetric", "MetricItem", "Pipeline"),
+        "_schema": ("NOT_RUN", "DocumentTask", "Group", "GroupMetric", "MetricItem", "Pipeline"),
         "_template": ("render",),
     },
 )

@@ -16,6 +16,8 @@ from typing import Any
 
 from PIL import Image, ImageOps
 
+from fieldmark.tasks.lmms._disk import is_file
+
 DAMAGE = (
     OSError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
     AssertionError, RuntimeError, ImportError, struct.error, zlib.error,
@@ -72,13 +74,8 @@ def find_picture(text: str, folders: Sequence[Path]) -> Path | None:
     """
     if len(text) > _LONGEST or Path(text).suffix.lower() not in Image.registered_extensions():
         return None
-    for folder in folders or (Path(),):
-        try:
-            if (folder / text).is_file():
-                return folder / text
-        except (OSError, ValueError):  # a text that can be the name of no file
-            return None
-    return None
+    places = (folder / text for folder in folders or (Path(),))
+    return next((each for each in places if is_file(each)), None)
 
 
 def untouched_bytes(image: Image.Image) -> bytes | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fieldmark import draws
+from fieldmark.tasks.lmms._disk import is_file
 from fieldmark.tasks.lmms._marks import Function, Trust
 from fieldmark.tasks.lmms._places import TASKS, Places, find_file, module_path
 
@@ -40,13 +41,18 @@ def code_files(functions: Iterable[Function], trust: Trust) -> set[Path]:
     return found
 
 
-def _named_by(path: Path, places: Places) -> set[Path]:
+def syntax_of(path: Path) -> ast.Module:
+    """What the file says, without running it; nothing where it is no Python."""
     try:
         with warnings.catch_warnings():  # about other people's escape sequences
             warnings.simplefilter("ignore")
-            tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
-        return set()
+            return ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+
+
+def _named_by(path: Path, places: Places) -> set[Path]:
+    tree = syntax_of(path)
     named = {each for node in ast.walk(tree) for each in _of_node(node, path, places)}
     return {each.resolve() for each in named if places.allows(each)}
 
@@ -95,5 +101,5 @@ def _file_of(found: Path | None) -> Iterator[Path]:
 def _beside(text: str, path: Path) -> Iterator[Path]:
     if text and len(text) <= LONGEST_NAME and text.isprintable():
         file = path.parent / text
-        if file.is_file():
+        if is_file(file):
             yield file

@@ -7,6 +7,7 @@ So what came is written down, under what was asked for.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,10 @@ def remember(source: Source, every: Mapping[str, Any], cache: Path) -> None:
         note = _note(source, cache)
         note.parent.mkdir(parents=True, exist_ok=True)
         kept = {k: [str(Path(f).relative_to(cache)) for f in v] for k, v in files.items()}
-        note.write_text(json.dumps({"path": source.path, "name": source.name, "files": kept}))
+        about = json.dumps({"path": source.path, "name": source.name, "files": kept})
+        part = note.with_suffix(f".{os.getpid()}.part")  # a killed process leaves no half a note
+        part.write_text(about, encoding="utf-8")
+        part.replace(note)
 
 
 def recall(datasets: Any, source: Source, cache: Path) -> Mapping[str, Any] | None:
@@ -33,7 +37,7 @@ def recall(datasets: Any, source: Source, cache: Path) -> Mapping[str, Any] | No
     note = _note(source, cache)
     if not note.is_file():
         return None
-    files: dict[str, list[str]] = json.loads(note.read_text())["files"]
+    files: dict[str, list[str]] = json.loads(note.read_text(encoding="utf-8"))["files"]
     if not all((cache / each).is_file() for listed in files.values() for each in listed):
         return None
     return {

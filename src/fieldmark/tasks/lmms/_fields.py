@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.tasks.lmms._code import call, load_function
+from fieldmark.tasks.lmms._code import call, load_function, seeded
 from fieldmark.tasks.lmms._decode import find_picture
 from fieldmark.tasks.lmms._marks import Function
 from fieldmark.tasks.lmms._schema import DocumentTask
@@ -127,9 +127,11 @@ class Fields:
     ) -> Any:
         """What the task says after these answers: (pictures, text, is it over, answers, info) or
         the next text from `doc_to_text`, (messages, is it over, answers, info) from
-        `doc_to_messages`.
+        `doc_to_messages`; None where nothing more is to be said.
         """
         key = "doc_to_text" if self.task.doc_to_messages is None else "doc_to_messages"
+        if not isinstance(getattr(self.task, key), Function):
+            return None  # a text has nothing to say to an answer
         rounds = {
             "round_idx": number,
             "previous_output": list(outputs),
@@ -172,8 +174,10 @@ class Fields:
             return {"doc": inspect.Parameter("doc", inspect.Parameter.POSITIONAL_ONLY)}
 
     def _call(self, key: str, doc: Doc, index: int | None, *more: Any, **options: Any) -> Any:
-        where = self.task.place_of(key)
-        return call(self.function(key), doc, *more, where=where, document=index, **options)
+        """Code may draw: the same document is asked the same, in any order and after a restart."""
+        function, where = self.function(key), self.task.place_of(key)
+        with seeded(0, self.task.task, index):
+            return call(function, doc, *more, where=where, document=index, **options)
 
     def _column(self, key: str, doc: Doc, index: int | None) -> Any:
         name = getattr(self.task, key)

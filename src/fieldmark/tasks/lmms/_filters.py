@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from fieldmark.errors import UnknownName, UsageError, closest
+from fieldmark.tasks.lmms._code import call
 from fieldmark.tasks.lmms._filter_kinds import (
     CustomFilter,
     ExtendedRegexFilter,
@@ -116,7 +117,6 @@ def _applied(each: Any, resps: list[Any], docs: Sequence[Any]) -> list[Any]:
 
 def _called(function: Callable[[], Any], where: str, name: str) -> Any:
     """Mistakes of the user's code are told in one line, as are those that filters tell."""
-    from fieldmark.tasks.lmms._code import call  # which offers these filters to task code
 
     def run() -> Any:
         try:

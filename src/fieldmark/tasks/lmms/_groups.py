@@ -86,6 +86,9 @@ class _Work:
     def finished(self) -> Expanded:
         if self.problems:
             raise UsageError(join_problems(list(dict.fromkeys(self.problems))))
+        if not self.tasks and self.groups:
+            group = self.groups[-1].group
+            raise UsageError(f"{group.place_of('task')}  group {group.group!r} holds no tasks.")
         return Expanded(tuple(self.tasks.values()), tuple(self.groups), tuple(self.notes))
 
     def add_all(self, names: list[str], pattern: str, where: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from fieldmark.tasks.lmms._disk import is_file, is_folder, is_there
+
 _ADDRESS = re.compile(r"hf://datasets/([^/@]+/[^/@]+)(?:@([^/]+))?/(.+)")
 _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)")
 
@@ -16,7 +18,7 @@ def cached_file(address: str) -> Path | None:
         return None
     folder = snapshot(found[1], found[2])
     path = folder / found[3] if folder else None
-    return path if path is not None and path.exists() else None
+    return path if path is not None and is_there(path) else None
 
 
 def snapshot(name: str, revision: str | None = None) -> Path | None:
@@ -25,8 +27,8 @@ def snapshot(name: str, revision: str | None = None) -> Path | None:
 
     home = Path(HF_HUB_CACHE) / f"datasets--{name.replace('/', '--')}"
     reference = home / "refs" / (revision or "main")
-    commit = reference.read_text().strip() if reference.is_file() else revision
-    if commit and (home / "snapshots" / commit).is_dir():
+    commit = reference.read_text().strip() if is_file(reference) else revision
+    if commit and is_folder(home / "snapshots" / commit):
         return home / "snapshots" / commit
     if revision:
         return None

@@ -19,9 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fieldmark.tasks.lmms._disk import is_file
+
 URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL_NAME"
 MOST_TRIES = 5
 MOST_DELAY_S = 10.0
+LONGEST_PATH = 1000
+"""characters; longer texts are base64"""
 
 
 class NoJudgement(BaseException):
@@ -129,7 +133,7 @@ def _address(image: Any) -> str:
         stream = io.BytesIO()
         image.convert("RGB").save(stream, "PNG")
         data = stream.getvalue()
-    elif len(str(image)) < 1000 and Path(str(image)).is_file():
+    elif len(str(image)) < LONGEST_PATH and is_file(Path(str(image))):
         data = Path(str(image)).read_bytes()
     else:
         return f"data:image/png;base64,{image}"

@@ -82,6 +82,6 @@ def _mapping(task: DocumentTask, field: str, name: str, value: Any) -> dict[str,
 def _number(task: DocumentTask, value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         where = task.place_of("generation_kwargs", "temperature")
         raise UsageError(f"{where}  temperature = {value!r}: expected a number.") from None

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from fieldmark.errors import MissingExtra
+
+_ON_THIS_MACHINE = (
+    "file", "local", "memory", "dir", "zip", "tar", "libarchive", "gzip", "bz2", "xz", "lz4",
+    "zstd", "hf",
+)  # fmt: skip
+"""protocols of fsspec that open no connection; `hf` heeds the switch that is turned off here"""
 
 
 def import_datasets() -> Any:
@@ -37,11 +44,12 @@ def quiet_datasets(is_online: bool) -> Iterator[Any]:
         if not is_online:
             for module, name in flags:
                 stack.enter_context(_set(module, name, True))
+            stack.enter_context(_without_addresses())
         for each in (datasets.utils, huggingface_hub.utils):
             stack.enter_context(_without_bars(each))
         for log in (datasets.logging, huggingface_hub.logging):
             stack.callback(log.set_verbosity, log.get_verbosity())
-            log.set_verbosity_error()
+            log.set_verbosity(log.CRITICAL)  # what fails is told by us
         yield datasets
 
 
@@ -76,7 +84,12 @@ def _lazy(method: Callable[..., Any]) -> Callable[..., Any]:
     """`filter` whose function gets rows of which a column is decoded when it is looked at."""
 
     def lazily(self: Any, function: Any = None, *args: Any, **options: Any) -> Any:
-        is_plain = not args and not set(options) & {"batched", "input_columns", "with_rank"}
+        is_plain = not args and not set(options) & {
+            "batched",
+            "fn_kwargs",
+            "input_columns",
+            "with_rank",
+        }
         if function is None or not is_plain or inspect.iscoroutinefunction(function):
             return method(self, function, *args, **options)
         with_indices = options.pop("with_indices", False)
@@ -119,6 +132,23 @@ class LazyRow(MutableMapping[str, Any]):
         if self._own is None:
             self._own = dict(self)
         return self._own
+
+
+@contextlib.contextmanager
+def _without_addresses() -> Iterator[None]:
+    """The switch covers the hub alone: a dataset's own files may name other addresses."""
+    name = "get_filesystem_class"
+    # By name: `fsspec.registry` is a mapping that hides the module.
+    registry, core = map(importlib.import_module, ("fsspec.registry", "fsspec.core"))
+    find = getattr(registry, name)
+
+    def refuse(protocol: str | None) -> Any:
+        if (protocol or "file") in _ON_THIS_MACHINE:
+            return find(protocol)
+        raise OSError(f"addresses of {protocol} are opened with `--fetch` only")
+
+    with _set(registry, name, refuse), _set(core, name, refuse):
+        yield
 
 
 @contextlib.contextmanager

@@ -37,7 +37,10 @@ class Trust:
 
     def allows(self, path: Path) -> bool:
         """Links are followed first: one that leads out of a folder leads out of it."""
-        real = path.resolve()
+        try:
+            real = path.resolve()
+        except (OSError, RuntimeError, ValueError):  # a circle of links, a name no file can have
+            return False
         return any(real.is_relative_to(each) for each in self.folders)
 
     def words(self) -> str:

@@ -17,9 +17,11 @@ from PIL import Image
 from fieldmark.chat import Picture
 from fieldmark.errors import DataError, UsageError
 from fieldmark.tasks.lmms._decode import DAMAGE, untouched_bytes, words_of
+from fieldmark.tasks.lmms._disk import is_file, with_home
 
 _VIDEOS = {".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv"}
 _SOUNDS = {".wav", ".mp3", ".m4a", ".aac", ".flac", ".ogg", ".opus"}
+_LONGEST_SHOWN = 200
 _PNG_MODES = {"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"}
 
 
@@ -71,9 +73,9 @@ def _from_address(address: str | Path, where: str) -> Picture:
     if "://" in text:
         raise UsageError(_line(where, f"{text!r} is remote: a file on this machine is expected."))
     _refuse_others(text, where)
-    path = Path(text).expanduser()
-    if not path.is_file():
-        raise DataError(_line(where, f"image {text!r} does not exist."))
+    path = with_home(text)
+    if not is_file(path):
+        raise DataError(_line(where, f"image {_shown(text)} does not exist."))
     return Picture(path.read_bytes, name=str(path.resolve()))
 
 
@@ -98,6 +100,11 @@ def _png(image: Image.Image, where: str) -> bytes:
     except DAMAGE as error:
         raise DataError(_line(where, f"a picture cannot be read: {words_of(error)}.")) from error
     return target.getvalue()
+
+
+def _shown(text: str) -> str:
+    """Base64 without a word before it is a text too, of megabytes."""
+    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}…"
 
 
 def _kind_of(visual: object) -> str:

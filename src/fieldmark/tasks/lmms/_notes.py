@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fieldmark.locate import Located
+from fieldmark.tasks.lmms._disk import is_file
 from fieldmark.tasks.lmms._schema import NO_EFFECT, DocumentTask
 
 _CODE_FIELDS = ("doc_to_visual", "doc_to_text", "doc_to_target", "doc_to_choice")
@@ -29,4 +30,4 @@ def notes_of(task: DocumentTask, located: Located) -> Iterator[str]:
 def _is_untagged(value: object, located: Located, field: str) -> bool:
     """Is this text the name of a function in a file that stands beside the task's?"""
     found = _MODULE_NAME.fullmatch(value) if isinstance(value, str) else None
-    return bool(found and (located.file((field,)).parent / f"{found[1]}.py").is_file())
+    return bool(found and is_file(located.file((field,)).parent / f"{found[1]}.py"))

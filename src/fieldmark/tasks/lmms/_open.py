@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, UsageError
 from fieldmark.tasks.lmms._fetched import recall, remember
 from fieldmark.tasks.lmms._hub_cache import missing_shards, snapshot
-from fieldmark.tasks.lmms._sources import Source
+from fieldmark.tasks.lmms._sources import BUILDERS, Source
 
 _OPTION = re.compile(r"unexpected keyword argument '(\w+)'|doesn't have a '(\w+)' key")
 _HUB_ONLY = ("revision", "token")
@@ -25,11 +25,21 @@ def load(datasets: Any, source: Source, cache: Path, fetch: bool) -> Mapping[str
         return _pickled(datasets, source)
     if source.kind != "hub" and not source.remote:
         return _load(datasets, source, source.path, cache)
+    _refuse_readers(datasets, source)
     if not fetch:
         return _from_this_machine(datasets, source, cache)
     every = _load(datasets, source, source.path, cache)
     remember(source, every, cache)
     return every
+
+
+def _refuse_readers(datasets: Any, source: Source) -> None:
+    """The library reads more than files: `iceberg`, for one, asks a server of its own."""
+    if source.kind == "hub" and source.path in datasets.packaged_modules._PACKAGED_DATASETS_MODULES:
+        raise UsageError(
+            f"{source.where}  dataset_path {source.path!r} is not supported: expected a dataset's "
+            f"name, a folder, or one of {', '.join(sorted(BUILDERS))}."
+        )
 
 
 def _load(datasets: Any, source: Source, path: str, cache: Path) -> Mapping[str, Any]:

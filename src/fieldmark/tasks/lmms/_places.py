@@ -8,6 +8,7 @@ from pathlib import Path
 
 import fieldmark
 from fieldmark.errors import UsageError, closest
+from fieldmark.tasks.lmms._disk import is_file, is_folder
 from fieldmark.tasks.lmms._marks import Function, Trust
 
 ROOT = "lmms_eval"
@@ -56,11 +57,11 @@ def _is_tasks_folder(folder: Path) -> bool:
 def module_path(stem: Path) -> Path | None:
     """A package `stem/`, else `stem.py`, else a folder `stem/` that may hold modules."""
     file = stem.with_name(f"{stem.name}.py")
-    if (stem / "__init__.py").is_file():
+    if is_file(stem / "__init__.py"):
         return stem
-    if file.is_file():
+    if is_file(file):
         return file
-    return stem if stem.is_dir() else None
+    return stem if is_folder(stem) else None
 
 
 def find_file(function: Function, trust: Trust) -> Path:
@@ -72,7 +73,7 @@ def find_file(function: Function, trust: Trust) -> Path:
             "for example utils.doc_to_text."
         )
     beside = function.file.parent / f"{stem}.py"
-    found: Path | None = beside if _is_stem(stem) and beside.is_file() else None
+    found: Path | None = beside if _is_stem(stem) and is_file(beside) else None
     if found is None and stem.startswith(f"{TASKS}."):
         found = Places(trust).of_task_module(stem)
         found = found / "__init__.py" if found and found.is_dir() else found
@@ -96,4 +97,5 @@ def _no_file(function: Function, stem: str) -> str:
     if stem.startswith(f"{TASKS}."):
         return f"no folder that was named holds {stem}: name lmms-eval's tasks folder too."
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return f"there is no {stem}.py in {folder}.{hint}"
+    where = "beside this file" if str(folder) == "." else f"in {folder}"
+    return f"there is no {stem}.py {where}.{hint}"

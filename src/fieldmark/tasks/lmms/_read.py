@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from fieldmark.errors import UsageError, closest
 from fieldmark.locate import Located, read_yaml
+from fieldmark.tasks.lmms._disk import is_there
 from fieldmark.tasks.lmms._keys import OWN_KEYS, THEIR_KEYS
 from fieldmark.tasks.lmms._marks import Function, Trust
 
@@ -137,7 +138,7 @@ def _names(located: Located) -> list[str]:
 def _included_file(name: str, includer: Path, where: str, trust: Trust) -> Path:
     """Beside the including file, else from the working folder (where lmms-eval looks first)."""
     beside = _tidy(includer.parent / name)
-    found = next((each for each in (beside, Path(name)) if _exists(each)), None)
+    found = next((each for each in (beside, Path(name)) if is_there(each)), None)
     if found is not None and trust.allows(found):
         return found
     if found is not None or not trust.allows(beside):
@@ -148,13 +149,6 @@ def _included_file(name: str, includer: Path, where: str, trust: Trust) -> Path:
     near = closest(beside.name, _files_in(beside.parent), most=1)
     mean = f" Did you mean {str(Path(name).with_name(near[0]))!r}?" if near else ""
     raise UsageError(f"{where}  include {name!r} does not exist (no file {beside}).{mean}")
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # a name that no file can have
-        return False
 
 
 def _files_in(folder: Path) -> Iterable[str]:

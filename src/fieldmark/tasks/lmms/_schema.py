@@ -35,6 +35,11 @@ OutputType = Literal[
     "generate_until_agentic",
     "generate_visual_cot",
 ]
+NOT_RUN = {
+    "generate_until_agentic": "asks for a model that acts through tools",
+    "generate_visual_cot": "asks for a model that draws pictures",
+}
+"""output types that are read and checked, but not run → why"""
 NO_EFFECT = {
     "batch_size": "belongs to the model, not the task",
     "doc_to_audio": "is no field of lmms-eval: doc_to_visual gives sounds too",
@@ -189,11 +194,7 @@ class DocumentTask(_Strict):
 
     def renamed(self, name: str) -> DocumentTask:
         """The same task under another name."""
-        if name == self.task:
-            return self
-        task = self.model_copy(update={"task": name})
-        task._origin, task._trust, task._notes = self._origin, self._trust, self._notes
-        return task
+        return self if name == self.task else self.model_copy(update={"task": name})
 
     @property
     def notes(self) -> tuple[str, ...]:

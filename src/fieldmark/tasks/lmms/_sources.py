@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fieldmark.errors import DataError, UsageError, closest
+from fieldmark.tasks.lmms._disk import is_file, is_folder, is_there, with_home
 from fieldmark.tasks.lmms._hub_cache import cached_file
 from fieldmark.tasks.lmms._marks import Function
 from fieldmark.tasks.lmms._schema import DocumentTask
@@ -74,6 +75,9 @@ def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Source:
     }
     if not isinstance(options.get("token"), str):  # `true` only says that a login may be needed
         options.pop("token", None)
+    if not isinstance(options.get("revision", ""), str):
+        place, found = task.place_of("dataset_kwargs", "revision"), options["revision"]
+        raise UsageError(f"{place}  revision = {found!r}: expected text, put it in quotes.")
     path, kind = _place(task, is_saved)
     if kind == "files":
         options = _local_files(task, path, options)
@@ -104,9 +108,9 @@ def _place(task: DocumentTask, is_saved: bool) -> tuple[str, Kind]:
         return _ALIASES.get(path, path), "files"
     if "://" in path:
         return path, "hub"
-    plain = Path(path).expanduser()
+    plain = with_home(path)
     for folder in folders_of(task, "dataset_path"):
-        if (folder / plain).is_dir():
+        if is_folder(folder / plain):
             return str(folder / plain), "saved" if is_saved else "folder"
     if is_saved or _is_local(path):
         raise DataError(f"{task.place_of('dataset_path')}  folder {path!r} does not exist.")
@@ -150,7 +154,7 @@ class _Look:
         where = self.task.place_of("dataset_kwargs", key)
         if "://" in value and not value.startswith("file://"):
             return str(cached_file(value) or value)
-        plain = Path(value.removeprefix("file://")).expanduser()
+        plain = with_home(value.removeprefix("file://"))
         for folder in folders_of(self.task, "dataset_kwargs"):
             if _is_there(folder, str(plain), key):
                 return str(folder / plain)
@@ -158,7 +162,7 @@ class _Look:
 
     def _close(self, plain: Path) -> str:
         folder = (folders_of(self.task, "dataset_kwargs")[0] / plain).parent
-        names = [each.name for each in folder.iterdir()] if folder.is_dir() else []
+        names = [each.name for each in folder.iterdir()] if is_folder(folder) else []
         near = closest(plain.name, names, most=1)
         return f" Did you mean {near[0]!r}?" if near else f" It was looked for in {folder}."
 
@@ -166,11 +170,14 @@ class _Look:
 def _is_there(folder: Path, value: str, key: str) -> bool:
     path = folder / value
     if key == "data_dir":
-        return path.is_dir()
-    if path.exists() or not _GLOB & set(value):
-        return path.is_file()
+        return is_folder(path)
+    if is_there(path) or not _GLOB & set(value):
+        return is_file(path)
     base = Path(path.anchor)
-    return next(base.glob(str(path.relative_to(base))), None) is not None
+    try:
+        return next(base.glob(str(path.relative_to(base))), None) is not None
+    except ValueError:  # `a**b`
+        return False
 
 
 def _each_file(value: Any) -> Iterator[str]:

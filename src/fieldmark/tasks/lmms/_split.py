@@ -17,6 +17,7 @@ from typing import Any
 
 from fieldmark.errors import DataError
 from fieldmark.tasks.lmms._decode import DAMAGE, LISTS, decoded, find_picture, words_of
+from fieldmark.tasks.lmms._disk import is_file
 
 _MEDIA = ("Image", "Audio")
 _AT_ONCE = 32
@@ -32,6 +33,7 @@ class Split:
     def __init__(self, data: Any, name: str, where: str = "", folders: Sequence[Path] = ()) -> None:
         self.name, self.where, self.folders = name, where, folders
         self._data = data
+        self._digests: dict[tuple[int, ...], str] = {}
         self._is_custom = data.format["type"] == "custom"
         """a task may have hung a function of its own on the rows: only the library can call it"""
 
@@ -46,7 +48,7 @@ class Split:
     @cached_property
     def media_columns(self) -> tuple[str, ...]:
         """Columns of pictures, of lists of pictures, and of sounds."""
-        return tuple(name for name, each in self._data.features.items() if _is_media(each))
+        return tuple(name for name, each in self._features.items() if _is_media(each))
 
     def document(self, index: int, media: bool = False) -> dict[str, Any]:
         """A row as plain values, made anew at each call.
@@ -63,14 +65,24 @@ class Split:
 
     def digest(self, indices: Iterable[int]) -> str:
         """Stands for the content of these rows, in this order, with the bytes of their media and of
-        the image files they name.
+        the image files they name; read once, whoever asks.
         """
-        hasher = hashlib.blake2b(digest_size=16)
-        rest = iter(indices)
+        rows = tuple(indices)
+        if rows not in self._digests:
+            self._digests[rows] = self._digest(rows)
+        return self._digests[rows]
+
+    def _digest(self, rows: Iterable[int]) -> str:
+        hasher, rest = hashlib.blake2b(digest_size=16), iter(rows)
         while some := list(islice(rest, _AT_ONCE)):
             for row in self._all[some].to_pylist():
                 _feed(hasher, row, self.folders)
         return hasher.hexdigest()
+
+    @cached_property
+    def _features(self) -> Any:
+        """Asked for once: the library copies all of them each time."""
+        return self._data.features
 
     @cached_property
     def _all(self) -> Any:
@@ -96,7 +108,7 @@ class Split:
 
     def _decoded(self, index: int, name: str, value: Any) -> Any:
         try:
-            return decoded(self._data.features[name], value, self.folders)
+            return decoded(self._features[name], value, self.folders)
         except DAMAGE as error:
             raise self._damage(index, name, error) from error
 
@@ -162,4 +174,4 @@ def _media_bytes(value: Mapping[str, Any], folders: Sequence[Path]) -> Any:
     if value["bytes"] is not None or value["path"] is None:
         return value["bytes"]
     path = find_picture(value["path"], folders) or Path(value["path"])
-    return path.read_bytes() if path.is_file() else str(value["path"])
+    return path.read_bytes() if is_file(path) else str(value["path"])

@@ -28,8 +28,10 @@ CLOSED = (
     "os.system",
     "os.exec",
     "os.fork",
+    "os.forkpty",
     "os.posix_spawn",
     "os.spawn",
+    "pty.spawn",
 )
 """events of Python's audit hooks: a program that is started could reach the network too"""
 

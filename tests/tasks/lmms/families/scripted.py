@@ -50,13 +50,12 @@ def key_of(body: Mapping[str, Any]) -> Key:
 class Script:
     """Knows the prompts by hand; what it does not know is answered with "?" and kept."""
 
-    def __init__(self, family: Family, key: str = "") -> None:
-        self._family = family
+    def __init__(self, *families: Family, key: str = "") -> None:
         self._answers: dict[Key, Any] = {}
-        for number in range(len(family.documents)):
-            shown = tuple(map(pixels_of, family.expected_visuals(number)))
-            self._answers[family.expected_sent(number, key), shown] = family.answers[number]
-        self.n_prompts = len(self._answers)
+        for family in families:
+            for number, answer in enumerate(family.answers):
+                shown = tuple(map(pixels_of, family.expected_visuals(number)))
+                self._answers[family.expected_sent(number, key), shown] = answer
         self.bodies: list[Mapping[str, Any]] = []
         self.strange: list[Key] = []
         self._times: dict[Key, int] = {}
@@ -94,7 +93,7 @@ def settings_in(folder: Path) -> Settings:
 
 def run(family: Family, folder: Path, key: str = "", **more: Any) -> tuple[Any, Script]:
     """What `evaluate` finds, and the script that answered; `key` names the model of the prompts."""
-    script = Script(family, key)
+    script = Script(family, key=key)
     how = (("prompts_for", key),) if key else ()
     file = str(own_file(family, folder, **more))
     with running(MockServer(answers=script)) as url:

@@ -101,6 +101,18 @@ def test_examples_that_the_file_lists(tmp_path: Path) -> None:
     assert _prompts(task, tmp_path, n_train=8) == wanted
 
 
+def test_repeats_tell_how_often_each_is_right(tmp_path: Path) -> None:
+    """Of 64 answers to a question, each scored by itself."""
+    found, _ = run(GSM8K, tmp_path)
+    ours = {score.metric: score.value for score in found.scores}
+    shares = []
+    for number, answers in enumerate(GSM8K.answers):
+        alone = [GSM8K.values(None, GSM8K.bare(number), (each,)) for each in answers]
+        shares.append(sum(each["exact_match,score-first"] for each in alone) / len(answers))
+    assert ours["exact_match/mean_accuracy,score-first"] == pytest.approx(sum(shares) / len(shares))
+    assert 0 < min(shares) < max(shares) < 1
+
+
 def _prompts(task: Any, folder: Path, n_train: int) -> list[str]:
     draw = Draw(n_train=n_train, n_test=-1, seed=0)
     part = open_part(task, draw, folder / "cache", fetch=False)

@@ -1,6 +1,6 @@
 """Would a function of a task accept what it is called with?
 
-Answered from the text of the Python file beside the task, without running it: a function that takes
+Answered from the text of the Python file, without running it: a function that takes
 one argument and is given two fails on the first document, hours after the task was written. What
 cannot be told from the text (decorated or imported functions, classes) is left alone.
 """
@@ -13,19 +13,33 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from fieldmark.errors import UsageError
 from fieldmark.tasks.lmms._checks._problems import Problem
-from fieldmark.tasks.lmms._marks import Function
+from fieldmark.tasks.lmms._digest import syntax_of
+from fieldmark.tasks.lmms._marks import Function, Trust
+from fieldmark.tasks.lmms._places import find_file
 from fieldmark.tasks.lmms._schema import DocumentTask
+
+_ANY = 99
+"""more arguments than anybody gives"""
+_GIVEN = {
+    "doc_to_text": "the document, and what `lmms_eval_specific_kwargs` says where it is set",
+    "doc_to_target": "the document, and `model_specific_target_kwargs` where it is set",
+    "process_docs": "the documents",
+    "process_results": "the document and the results",
+    "aggregation": "the values",
+}
+"""what functions are called with, if not with the document alone"""
 
 
 def call_problems(task: DocumentTask) -> Iterator[Problem]:
     for key, n_given in _calls(task).items():
         function = getattr(task, key)
         if isinstance(function, Function):
-            yield from _problem(key, function, n_given)
+            yield from _problem(key, function, n_given, task.trust)
     for item in task.metric_list or ():
         if isinstance(item.aggregation, Function):
-            yield from _problem("aggregation", item.aggregation, (1, 2))
+            yield from _problem("aggregation", item.aggregation, (1, 2), task.trust)
 
 
 def _calls(task: DocumentTask) -> dict[str, tuple[int, int]]:
@@ -44,34 +58,31 @@ def _calls(task: DocumentTask) -> dict[str, tuple[int, int]]:
     }
 
 
-def _problem(key: str, function: Function, given: tuple[int, int]) -> Iterator[Problem]:
-    module, _, name = function.text.rpartition(".")
-    path = function.file.parent / f"{module}.py"
-    taken = _signatures(path).get(name)
+def _problem(
+    key: str, function: Function, given: tuple[int, int], trust: Trust
+) -> Iterator[Problem]:
+    try:
+        path = find_file(function, trust)
+    except UsageError:  # told where code is imported
+        return
+    taken = _signatures(path, path.stat().st_mtime_ns).get(function.text.rpartition(".")[2])
     if taken is None:
         return
     fewest, most = taken
     if fewest <= given[1] and most >= given[0]:
         return
-    takes = f"{fewest}" if fewest == most else f"{fewest} to {most}" if most < 99 else f"{fewest}+"
-    why = {
-        "doc_to_text": "the document, and what `lmms_eval_specific_kwargs` says where it is set",
-        "doc_to_target": "the document, and `model_specific_target_kwargs` where it is set",
-        "process_results": "the document and the results",
-    }.get(key, "one")
-    text = f"{key} {function.text!r} takes {takes} arguments and is called with {given[0]}: {why}."
+    more = f" to {most}" if most < _ANY else " or more"
+    takes = f"{fewest}{'' if fewest == most else more}"
+    what = _GIVEN.get(key, "the document")
+    text = f"{key} {function.text!r} takes {takes} arguments and is called with {given[0]}: {what}."
     yield Problem("error", "function", function.place, text)
 
 
 @lru_cache(maxsize=4096)
-def _signatures(path: Path) -> dict[str, tuple[int, int]]:
+def _signatures(path: Path, _changed_ns: int) -> dict[str, tuple[int, int]]:
     """Plain functions at the top of a file → the fewest and the most positional arguments."""
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return {}
     found: dict[str, tuple[int, int]] = {}
-    for node in tree.body:
+    for node in syntax_of(path).body:
         for name in _bound(node):
             found.pop(name, None)
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
@@ -81,7 +92,7 @@ def _signatures(path: Path) -> dict[str, tuple[int, int]]:
 
 def _positional(args: ast.arguments) -> tuple[int, int]:
     n_all = len(args.posonlyargs) + len(args.args)
-    return n_all - len(args.defaults), 99 if args.vararg else n_all
+    return n_all - len(args.defaults), _ANY if args.vararg else n_all
 
 
 def _bound(node: Any) -> Iterator[str]:

@@ -12,7 +12,9 @@ from typing import Any
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.tasks.lmms._checks._problems import Problem
+from fieldmark.tasks.lmms._reasoning import reasoning_tags
 from fieldmark.tasks.lmms._schema import DocumentTask
+from fieldmark.tasks.lmms._sources import UPSTREAM_ONLY
 
 GENERATION = (
     "max_new_tokens", "max_tokens", "max_gen_toks", "max_completion_tokens", "temperature",
@@ -22,10 +24,8 @@ GENERATION = (
     "visual_cot",
 )  # fmt: skip
 DATASET = (
-    "data_files", "data_dir", "load_from_disk", "revision", "token", "trust_remote_code",
-    "cache_dir", "split", "streaming", "num_proc", "max_retries", "features", "verification_mode",
-    "download_mode", "keep_in_memory", "force_download", "force_unzip", "local_files_only",
-    "create_link", "video", "builder_script", "From_YouTube",
+    "data_files", "data_dir", "load_from_disk", "revision", "token", "split", "features",
+    "verification_mode", "download_mode", "keep_in_memory", *UPSTREAM_ONLY,
 )  # fmt: skip
 """what `load_dataset` and lmms-eval itself know; other keys go to the builder of the dataset"""
 _RANGES: dict[str, tuple[float, float]] = {
@@ -84,7 +84,7 @@ def _is_between(value: Any, low: float, high: float) -> bool:
         return False
     try:
         return low <= float(value) <= high
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
 
 
@@ -114,8 +114,6 @@ def _escapes(task: DocumentTask, key: tuple[str, ...], text: str) -> Iterator[Pr
 
 
 def _tags(task: DocumentTask) -> Iterator[Problem]:
-    from fieldmark.tasks.lmms._reasoning import reasoning_tags
-
     try:
         reasoning_tags(task.reasoning_tags)
     except FieldmarkError as error:

@@ -6,14 +6,9 @@ from collections.abc import Iterator
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.tasks.lmms._checks._problems import Problem
-from fieldmark.tasks.lmms._schema import DocumentTask
+from fieldmark.tasks.lmms._schema import NOT_RUN, DocumentTask
 
 _TEMPLATES = ("description", "doc_to_text", "doc_to_target", "doc_to_choice")
-_CHOICE_TYPES = ("multiple_choice",)
-_NOT_RUN = {
-    "generate_until_agentic": "a model that acts through tools",
-    "generate_visual_cot": "a model that draws pictures",
-}
 
 
 def prompt_problems(task: DocumentTask) -> Iterator[Problem]:
@@ -30,14 +25,14 @@ def prompt_problems(task: DocumentTask) -> Iterator[Problem]:
 
 def _missing(task: DocumentTask) -> Iterator[Problem]:
     place = task.place_of("output_type") if _says(task, "output_type") else task.place_of("task")
-    if task.output_type in _NOT_RUN:
-        asks = _NOT_RUN[task.output_type]
-        text = f"output_type {task.output_type!r} asks for {asks}: fieldmark does not run it."
+    if task.output_type in NOT_RUN:
+        why = NOT_RUN[task.output_type]
+        text = f"output_type {task.output_type!r} {why}: fieldmark does not run it."
         yield Problem("note", "not run", place, text)
     if task.doc_to_text is None and task.doc_to_messages is None:
         text = "says neither doc_to_text nor doc_to_messages: nothing would be asked."
         yield Problem("error", "prompt", task.place_of("task"), text)
-    if task.output_type in _CHOICE_TYPES and task.doc_to_choice is None:
+    if task.output_type == "multiple_choice" and task.doc_to_choice is None:
         text = "output_type 'multiple_choice' needs doc_to_choice: a list, a column or a function."
         yield Problem("error", "prompt", place, text)
     if task.doc_to_target is None and task.process_results is None:
