@@ -120,3 +120,10 @@ def test_files_of_an_aggregation_lie_where_it_is_told_to_put_them(tmp_path, monk
     (sent,) = Path("results/files").rglob("sent.txt")
     assert len(sent.relative_to("results/files").parts) == 2
     assert sent.read_text() == "0 1 2 3"
+
+
+def test_the_cost_of_rounds_is_said_to_be_that_of_the_first(tmp_path, settings):
+    path = write(tmp_path / "mine", "one", output="generate_until_multi_round")
+    (planned,) = plan_of([str(path)], settings).jobs
+    assert planned.cost is not None and planned.cost.n == 4
+    assert planned.why == "requests of the first round: how many follow depends on the answers"

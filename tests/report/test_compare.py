@@ -106,6 +106,22 @@ def test_names_that_do_not_fit_one_model_are_told(store, names, error, text):
         compare_models(store, *names)
 
 
+def test_two_versions_of_a_model_are_two_models(empty, filled):
+    for version, n_right in (("v1", 320), ("v2", 260)):
+        spec = RunSpec("a/mine", "foxes", "probe/x", model_version=version)
+        filled(empty, spec, {"": right(400, n_right)})
+    (question,) = compare_models(empty, "a/mine (v1)", "a/mine (v2)")
+    assert question.verdict == "a" and question.a.run.spec.model_version == "v1"
+    with pytest.raises(UsageError, match=r"fits 2 models \(a/mine \(v1\), a/mine \(v2\)\)"):
+        compare_models(empty, "a/mine", "a/mine (v2)")
+
+
+def test_a_short_name_with_a_slip_is_told(empty, filled):
+    filled(empty, RunSpec("family/texture?size=3", "foxes", "probe/x"), {"": right(40, 30)})
+    with pytest.raises(UnknownName, match="Did you mean 'texture'"):
+        compare_models(empty, "textur3", "texture")
+
+
 def test_an_empty_store_is_told(empty):
     with pytest.raises(DataError, match="holds no runs"):
         compare_models(empty, "a", "b")

@@ -218,7 +218,9 @@ def _feature_name(job: Job) -> str:
 
 
 def _note(prepared: Prepared) -> str:
-    wanted = prepared.job.draw.n_train
+    task, wanted = prepared.job.task, prepared.job.draw.n_train
+    if isinstance(task, DocumentTask) and task.output_type == "generate_until_multi_round":
+        return "requests of the first round: how many follow depends on the answers"
     short = [len(part.train) for part in prepared.parts if len(part.train) < wanted]
     if not short:
         return ""

@@ -15,7 +15,7 @@ import numpy as np
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.report.documents import has_documents, metric_of, why_not_paired
 from fieldmark.report.paired import Paired, read_paired
-from fieldmark.report.rows import Row, read_table, task_name
+from fieldmark.report.rows import Row, model_labels, read_table, task_name
 from fieldmark.report.training import METRIC, spread
 from fieldmark.stats import Comparison, VarianceParts, compare, holm
 from fieldmark.store import RunFilter, Store
@@ -69,13 +69,13 @@ def compare_models(
 
     Those that cannot be compared item by item are left out; `not_compared` tells of them.
     """
-    names = {run.spec.model for run in store.runs()}
-    if not names:
+    known = _known(store)
+    if not known:
         raise DataError(f"{store.path}  holds no runs: `fieldmark run` makes some.")
-    first, second = pick_model(a, names), pick_model(b, names)
+    first, second = pick_model(a, set(known)), pick_model(b, set(known))
     if first == second:
         raise UsageError(f"{a!r} and {b!r} both name {first!r}: expected two models.")
-    pairs = _pairs(store, first, second, tasks, metric)
+    pairs = _pairs(store, (known[first], known[second]), tasks, metric)
     if not pairs:
         raise DataError(
             f"{first!r} and {second!r} have no finished run of the same task, asked the same way: "
@@ -103,13 +103,25 @@ def not_compared(
     store: Store, a: str, b: str, tasks: Sequence[str] = (), metric: str = ""
 ) -> list[str]:
     """The questions of both models that cannot be compared item by item, a line each."""
-    names = {run.spec.model for run in store.runs()}
-    pairs = _pairs(store, pick_model(a, names), pick_model(b, names), tasks, metric)
+    known = _known(store)
+    both = known[pick_model(a, set(known))], known[pick_model(b, set(known))]
+    pairs = _pairs(store, both, tasks, metric)
     return [
         f"{task_name(row.run.spec)}: {why_not_paired(row.score.metric)}"
         for row, _ in pairs
         if metric_of(store, row.run, row.score.metric) is None
     ]
+
+
+_Model = tuple[str, str]
+"""name and version"""
+
+
+def _known(store: Store) -> dict[str, _Model]:
+    """The models by what tables call them: two versions of one are two models."""
+    runs = [run for run in store.runs() if run.state == "done"] or store.runs()
+    labels = model_labels(runs)
+    return {labels[run.id]: (run.spec.model, run.spec.model_version) for run in runs}
 
 
 def pick_model(name: str, known: set[str]) -> str:
@@ -121,18 +133,21 @@ def pick_model(name: str, known: set[str]) -> str:
         shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
         raise UsageError(f"{name!r} fits {len(found)} models ({shown}): expected one.")
     if not found:
-        raise UnknownName("model in these results", name, known, "fieldmark table")
+        short = {each.partition("?")[0].rpartition("/")[2]: each for each in known}
+        raise UnknownName("model in these results", name, {*known, *short}, "fieldmark table")
     return found[0]
 
 
 def _pairs(
-    store: Store, a: str, b: str, tasks: Sequence[str], metric: str
+    store: Store, both: tuple[_Model, _Model], tasks: Sequence[str], metric: str
 ) -> list[tuple[Row, Row]]:
-    table = read_table(store, RunFilter(models=(a, b), tasks=tuple(tasks)), metric, compare=False)
-    columns: dict[tuple[str, str], dict[str, Row]] = {}
-    for row in table.rows:
-        columns.setdefault((row.column, row.score.metric), {})[row.run.spec.model] = row
-    return [(mine[a], mine[b]) for mine in columns.values() if len(mine) == 2]
+    a, b = both
+    where = RunFilter(models=(a[0], b[0]), tasks=tuple(tasks))
+    columns: dict[tuple[str, str], dict[_Model, Row]] = {}
+    for row in read_table(store, where, metric, compare=False).rows:
+        model = row.run.spec.model, row.run.spec.model_version
+        columns.setdefault((row.column, row.score.metric), {})[model] = row
+    return [(mine[a], mine[b]) for mine in columns.values() if a in mine and b in mine]
 
 
 def _ask(store: Store, a: Row, b: Row) -> Question | None:

@@ -139,7 +139,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 def _rows(
     runs: Sequence[Run], scores: Mapping[int, list[Score]], metric: str, by_part: bool
 ) -> list[Row]:
-    columns, models = column_labels(runs), _model_labels(runs)
+    columns, models = column_labels(runs), model_labels(runs)
     rows = []
     for run in runs:
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
@@ -151,7 +151,8 @@ def _rows(
     return rows
 
 
-def _model_labels(runs: Sequence[Run]) -> dict[int, str]:
+def model_labels(runs: Sequence[Run]) -> dict[int, str]:
+    """What the model of each run is called, by the run's id; versions are told apart."""
     versions: dict[str, set[str]] = {}
     for run in runs:
         versions.setdefault(run.spec.model, set()).add(run.spec.model_version)
