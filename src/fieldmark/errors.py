@@ -108,6 +108,12 @@ def at(path: Path | str, line: int | None, text: str) -> str:
     return f"{path}:{line}  {text}" if line else f"{path}  {text}"
 
 
+def meant(name: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?`, or nothing where no known name is close."""
+    near = closest(name, known, most=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
 def join_problems(problems: Sequence[str], ending: str = "nothing was started") -> str:
     """One line per problem and, from two on, a closing count."""
     if len(problems) == 1:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import UsageError, at, closest, join_problems
+from fieldmark.errors import UsageError, at, closest, join_problems, meant
 from fieldmark.registry import is_file_reference, short_name
 
 if TYPE_CHECKING:
@@ -176,11 +176,8 @@ def _names() -> list[str]:
 
 def _typed(key: str, value: Any, where: str, base: Path) -> Any:
     if key not in _names():
-        hint = closest(key, _names())
-        raise UsageError(
-            at(where, None, f"setting {key!r} is not known.")
-            + (f" Did you mean {hint[0]!r}?" if hint else "")
-        )
+        told = f"setting {key!r} is not known.{meant(key, _names())}"
+        raise UsageError(at(where, None, told))
     try:
         return check_setting(key, value, base)
     except ValueError as error:

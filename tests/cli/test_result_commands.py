@@ -64,7 +64,7 @@ COMMANDS = [
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_a_missing_store_is_one_line_and_exit_3(words, capsys) -> None:
     assert main(words) == 3
-    assert "holds no" in one_line(capsys)
+    assert "does not exist" in one_line(capsys)
 
 
 @pytest.mark.parametrize("words", [*COMMANDS, ["serve"]], ids=" ".join)

@@ -77,6 +77,8 @@ def test_the_same_words_in_two_folders_ask_about_two_datasets(tmp_path, settings
     files = [str(write(tmp_path / name, "one")) for name in ("here", "there")]
     plan = plan_of([*files, files[0]], settings)
     assert len(plan.jobs) == len({each.prepared.spec.key for each in plan.jobs}) == 2
+    copied = tmp_path / "copy" / "here"  # whose documents are the same, word for word
+    assert len(plan_of([files[0], str(write(copied, "one"))], settings).jobs) == 1
 
 
 def test_a_group_takes_in_members_that_ran_before_it_was_asked_for(tmp_path, settings):

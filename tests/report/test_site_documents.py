@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from document_results import GOOD, POOR, TASKS
 from fieldmark.report import compare_models
 from fieldmark.report.site import build_site
 from fieldmark.settings import Settings
-from fieldmark.store import Store
+from fieldmark.store import Score, Store
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -46,8 +48,14 @@ def names(settings: Settings) -> dict[str, str]:
 
 @pytest.fixture
 def page(settings: Settings, tmp_path: Path) -> Iterator[Any]:
+    with opened(settings, tmp_path) as page:
+        yield page
+
+
+@contextmanager
+def opened(settings: Settings, folder: Path) -> Iterator[Any]:
     with Store.open(settings.store, read_only=True) as store:
-        address = build_site(store, tmp_path / "site", settings).as_uri()
+        address = build_site(store, folder / "site", settings).as_uri()
     arguments = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=arguments)
@@ -89,3 +97,14 @@ def test_two_models_are_compared_as_on_the_command_line(page: Any, settings: Set
         assert f"first {where.only_a} · second {where.only_b}" in shown
         assert f"+{100 * found[task].found.difference:.1f}" in shown
     assert shown.count("not compared here") == 2
+
+
+def test_large_numbers_are_short(tmp_path: Path) -> None:
+    """A perplexity may be anything; nine digits would run over the next column."""
+    settings = Settings(results=tmp_path / "results", data_root=tmp_path / "data")
+    with Store.open(settings.store) as store:
+        run = kit.write_run(store, GOOD, TASKS["birds-count"])
+        told = Score("perplexity", 478_123_456.0, low=1234.5, high=9e9, n=80, is_fraction=False)
+        store.rescore_run(run, [replace(told, is_primary=True)])
+    with opened(settings, tmp_path) as page:
+        assert "4.78e+8" in page.inner_text("main") and "478000000" not in page.inner_text("main")

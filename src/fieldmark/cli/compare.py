@@ -16,7 +16,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import print_json, talk
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,14 @@ def _pair(args: Args) -> int:
 
 def _published(args: Args) -> int:
     from fieldmark.report import match_published, plain_published, published_text, read_table
-    from fieldmark.store import RunFilter, Store
+    from fieldmark.store import RunFilter, Store, nothing_stored
 
     where = RunFilter(models=args.models, tasks=args.task)
     settings = args.common.settings()
     with Store.open(settings.store, read_only=True) as store:
         table = read_table(store, where, args.metric, compare=False)
     if not table.rows and not args.json:
-        raise DataError(
-            f"{settings.store}  holds no finished runs: `fieldmark run` makes some, "
-            "--results says where others are."
-        )
+        raise nothing_stored(settings.store)
     matches = match_published(table.rows)
     if args.json:
         print_json([plain_published(each) for each in matches])

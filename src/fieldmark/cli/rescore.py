@@ -39,9 +39,11 @@ class Args:
 def run(args: Args) -> int:
     from fieldmark.experiments import rescore
     from fieldmark.progress import for_people
-    from fieldmark.store import RunFilter, Store
+    from fieldmark.store import RunFilter, Store, nothing_stored
 
     settings = args.common.settings()
+    if not settings.store.exists():
+        raise nothing_stored(settings.store)
     where = RunFilter(models=args.model, tasks=args.task)
     # A store of an older fieldmark is brought up to date by opening it; none is made by looking.
     with Store.open(settings.store, read_only=not settings.store.is_file()) as store:

@@ -17,7 +17,6 @@ from tyro.conf import UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import print_json
-from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
     from fieldmark.report import Table
@@ -52,7 +51,7 @@ def run(args: Args) -> int:
         training_notes,
         with_groups,
     )
-    from fieldmark.store import RunFilter, Store
+    from fieldmark.store import RunFilter, Store, nothing_stored
 
     settings = args.common.settings()
     where = RunFilter(models=args.model, tasks=args.task)
@@ -75,10 +74,7 @@ def run(args: Args) -> int:
         )
         return 0
     if not table.rows:
-        raise DataError(
-            f"{settings.store}  holds no finished runs: `fieldmark run` makes some, "
-            "--results says where others are."
-        )
+        raise nothing_stored(settings.store)
     print("\n".join([_draw(args, table), *notes]))
     return 0
 

@@ -98,11 +98,14 @@ def make_plan(jobs: Sequence[Job], settings: Settings, force: bool = False) -> P
         history = store.runs(RunFilter(states=("done",)))
         claims = store.claims()
         done = store.done_keys()
-        planned = []
+        planned, keys = [], set()
         for job in jobs:
             first = _judge(job, tables)
             if first.prepared is not None and first.status == "run":
                 key = first.prepared.spec.key
+                if key in keys:  # the same question of the same data, from another file
+                    continue
+                keys.add(key)
                 is_done = key in done and not force
                 if is_done and not _is_stale(first.prepared, store, contents):
                     first = Planned(job, "done", "in the store already", first.prepared)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from fieldmark.data import load_dataset
-from fieldmark.errors import FieldmarkError, UsageError, closest
+from fieldmark.errors import FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
 from fieldmark.probes import load_probe
 from fieldmark.registry import short_name
@@ -68,9 +68,8 @@ def _check_option(task: Task, name: str) -> None:
         return
     known = [each.name for each in parameters]
     if name not in known:
-        near = closest(name, known, most=1)
-        mean = f" Did you mean {near[0]!r}?" if near else ""
         takes = ", ".join(known) or "none"
         raise UsageError(
-            f"dataset {task.dataset!r} has no option {name!r}.{mean} It takes {takes}."
+            f"dataset {task.dataset!r} has no option {name!r}.{meant(name, known)} "
+            f"It takes {takes}."
         )

@@ -18,7 +18,7 @@ from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.rows import Row, model_labels, read_table, task_name
 from fieldmark.report.training import METRIC, spread
 from fieldmark.stats import Comparison, VarianceParts, compare, holm
-from fieldmark.store import RunFilter, Store
+from fieldmark.store import RunFilter, Store, nothing_stored
 
 N_CLASSES = 3
 """classes named for each side"""
@@ -71,7 +71,7 @@ def compare_models(
     """
     known = _known(store)
     if not known:
-        raise DataError(f"{store.path}  holds no runs: `fieldmark run` makes some.")
+        raise nothing_stored(store.path)
     first, second = pick_model(a, set(known)), pick_model(b, set(known))
     if first == second:
         raise UsageError(f"{a!r} and {b!r} both name {first!r}: expected two models.")

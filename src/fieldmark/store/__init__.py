@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fieldmark.lazy import exports
+from fieldmark.store.problems import nothing_stored
 from fieldmark.store.records import (
     OK,
     Claim,
@@ -34,6 +35,7 @@ __all__ = [
     "Score",
     "Store",
     "canonical_json",
+    "nothing_stored",
     "reproduction_record",
 ]
 

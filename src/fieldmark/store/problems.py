@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from fieldmark.errors import StoreError, at
+from fieldmark.errors import DataError, StoreError, at
 
 OLDEST_SQLITE = (3, 37, 0)
 """the first with STRICT tables"""
@@ -85,3 +85,11 @@ def check_sqlite() -> None:
             f"this Python's SQLite {sqlite3.sqlite_version} is too old, {wanted} is needed: "
             "use a newer Python, such as the one `uv python install` brings."
         )
+
+
+def nothing_stored(path: Path) -> DataError:
+    """What is said where a report finds no finished run."""
+    found = "holds no finished runs" if path.exists() else "does not exist"
+    return DataError(
+        f"{path}  {found}: `fieldmark run` makes some, --results says where others are."
+    )

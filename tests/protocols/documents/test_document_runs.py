@@ -461,3 +461,44 @@ def test_what_code_prints_is_talk(tmp_path: Path, capsys: pytest.CaptureFixture[
     told = capsys.readouterr()
     assert run.score("exact_match") == 0.5 and told.out == ""
     assert "loaded" in told.err and "hi" in told.err
+
+
+ALIVE = """
+import weakref
+from PIL import Image
+
+shown, most = [], 0
+
+def photo(doc):
+    global most
+    shown[:] = [each for each in shown if each() is not None]
+    most = max(most, len(shown))
+    made = Image.new("RGB", (8, 6), (doc["id"] % 256, doc["id"] // 256, 30))
+    shown.append(weakref.ref(made))
+    return [made]
+
+def talk(doc, round_idx=None):
+    if round_idx == 2:
+        return None
+    return f"Round {round_idx}?" if round_idx is None else (photo(doc), "Again?", False, None, None)
+
+def alive(doc, results):
+    return {"alive": float(most)}
+"""
+
+
+@pytest.mark.parametrize(
+    "kind", ["generate_until", "generate_until_multi_round", "multiple_choice"]
+)
+def test_pictures_live_no_longer_than_their_requests(tmp_path: Path, kind: str) -> None:
+    """All pictures of a dataset do not fit into memory."""
+    text = (
+        f"output_type: {kind}\ndoc_to_visual: !function utils.photo\n"
+        "doc_to_text: !function utils.talk\ndoc_to_target: name\n"
+        "doc_to_choice: [wren, robin]\nprocess_results: !function utils.alive\n"
+        "metric_list: [{metric: alive, aggregation: mean}]\n"
+    )
+    rows = [{"id": n, "name": "wren"} for n in range(400)]
+    run = ask(tmp_path, text, lambda *_: "A", code=ALIVE, rows=rows)
+    assert len(run.bodies) == (800 if "round" in kind else 400)
+    assert 0 < run.score("alive") < 200

@@ -147,6 +147,7 @@ CHOICE = {"output_type": "multiple_choice", "doc_to_choice": "[owl, wren]"}
         ({"fewshot_config": "{sampler: first_m}"}, "sampler 'first_m' is not known"),
         ({"fewshot_config": "{sampler: first_n, sample: []}"}, "Did you mean"),
         ({"fewshot_config": "{sampler: first_n, samples: []}"}, ""),
+        ({"fewshot_config": "{split: dev}"}, "split of fewshot_config has no effect"),
     ],
 )
 def test_names(keys: dict[str, str], expected: str, tmp_path: Path) -> None:

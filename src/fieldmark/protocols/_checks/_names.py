@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from fieldmark.errors import FieldmarkError, UnknownName, UsageError
+from fieldmark.errors import FieldmarkError, UnknownName, UsageError, meant
 from fieldmark.metrics.documents import (
     aggregation,
     document_metric,
@@ -26,7 +26,6 @@ from fieldmark.tasks.lmms import (
     Pipeline,
     Problem,
     make_filter,
-    meant,
 )
 
 _FEW = 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from fieldmark.errors import UsageError
@@ -134,7 +134,7 @@ def _filtered(
     return [[strip_response(next(made), tags) for _ in range(size)] for size in sizes]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class _Scorer:
     """The task's own way from responses to values."""
 
@@ -154,7 +154,7 @@ class _Scorer:
         task = self.setup.task
         doc = self.setup.part.document(row, media=task.process_results_use_image)
         results = _stripped(found) if task.output_type == "generate_until" else list(found)
-        code = load_function(function, task.trust)
+        code = self.setup.fields.function("process_results")
         values = call(code, doc, results, where=function.place, document=row)
         if not isinstance(values, dict):
             raise UsageError(
@@ -172,8 +172,9 @@ class _Scorer:
             target = [choices[place] for place in places] or [str(target)]
         response = found[0] if len(found) == 1 else list(found)
         told = partial(call, where=setup.task.place_of("metric_list"), document=row)
-        return text_values(self._text_metrics(), response, target, told)
+        return text_values(self._text_metrics, response, target, told)
 
+    @cached_property
     def _text_metrics(self) -> list[TextMetric]:
         task = self.setup.task
         return [

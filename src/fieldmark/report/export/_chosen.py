@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.errors import DataError
 from fieldmark.report.rows import Row, Table, plain_rows, read_table, task_name
-from fieldmark.store import Run, RunFilter, Store
+from fieldmark.store import Run, RunFilter, Store, nothing_stored
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,10 +67,7 @@ def choose(
         for score in scores[row.run.id]
     ]
     if not rows:
-        raise DataError(
-            f"{store.path}  holds no finished runs: `fieldmark run` makes some, "
-            "--results says where others are."
-        )
+        raise nothing_stored(store.path)
     return Chosen(store, tuple(rows), has_predictions, source)
 
 

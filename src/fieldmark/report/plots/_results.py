@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fieldmark.errors import DataError
 from fieldmark.report.rows import Row, read_table
 from fieldmark.report.tiers import BEST, tier_runs
-from fieldmark.store import RunFilter, Store
+from fieldmark.store import RunFilter, Store, nothing_stored
 
 MOST_READ = 3_000_000
 """predictions read for one plot; what lies beyond is said in the plot"""
@@ -45,10 +45,7 @@ def read_results(
     """The finished runs asked for, not compared yet; DataError where there are none."""
     table = read_table(store, where, metric, compare=False)
     if not table.rows:
-        raise DataError(
-            f"{store.path}  holds no finished runs: `fieldmark run` makes some, "
-            "--results says where others are."
-        )
+        raise nothing_stored(store.path)
     return Results(store, table.rows, by)
 
 

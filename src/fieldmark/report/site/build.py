@@ -30,7 +30,7 @@ from fieldmark.report.site.predictions import ColumnData, pack, read_column
 from fieldmark.report.site.scripts import data_script, script_json, summary_script
 from fieldmark.report.site.summary import columns_of, shown_models, summarise
 from fieldmark.settings import Settings
-from fieldmark.store import RunFilter, Score, Store
+from fieldmark.store import RunFilter, Score, Store, nothing_stored
 
 N_SAMPLES = 12
 """photos on a task's page"""
@@ -57,10 +57,7 @@ def build_site(
     check_place(out)
     table = read_table(store, options.where, memory=settings.cache)
     if not table.rows:
-        raise DataError(
-            f"{store.path}  holds no finished runs: `fieldmark run` makes some, "
-            "--results says where others are."
-        )
+        raise nothing_stored(store.path)
     making = _beside(out, "making")
     try:
         _remove(making)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         Problem,
         code_problems,
         field_problems,
-        meant,
         problems_of,
         told_once,
     )
@@ -87,7 +86,6 @@ __all__ = [
     "make_filter",
     "make_group",
     "make_task",
-    "meant",
     "open_documents",
     "plain_task",
     "problems_of",
@@ -114,7 +112,6 @@ __getattr__ = exports(
             "Problem",
             "code_problems",
             "field_problems",
-            "meant",
             "problems_of",
             "told_once",
         ),

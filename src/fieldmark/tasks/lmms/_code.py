@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.errors import FieldmarkError, UsageError, closest
+from fieldmark.errors import FieldmarkError, UsageError, meant
 from fieldmark.tasks.lmms._digest import code_digest
 from fieldmark.tasks.lmms._imports import MARK, loader
 from fieldmark.tasks.lmms._judge import NoJudgement
@@ -50,13 +50,10 @@ def load_function(function: Function, trust: Trust) -> Any:
 
 def _meant(module: ModuleType, asked: str) -> str:
     own = [each for each in vars(module) if not each.startswith("__")]
-    near = closest(asked, own, most=1)
-    if near:
-        return f" Did you mean {near[0]!r}?"
     defined = [
         each for each in own if getattr(vars(module)[each], "__module__", "") == module.__name__
     ]
-    return f" It defines {', '.join(defined[:5]) or 'nothing'}."
+    return meant(asked, own) or f" It defines {', '.join(defined[:5]) or 'nothing'}."
 
 
 def call(

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import DataError, UsageError, closest
+from fieldmark.errors import DataError, UsageError, meant
 from fieldmark.tasks.lmms._code import call, load_function, seeded
 from fieldmark.tasks.lmms._library import fresh_transforms, quiet_datasets
 from fieldmark.tasks.lmms._open import load
@@ -82,11 +82,8 @@ class Documents:
     def _prepared(self, name: str, key: str) -> Split:
         where = self.task.place_of(key)
         if name not in self._every:
-            near = closest(name, self._every, most=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise DataError(
-                f"{where}  the dataset has no split {name!r}, it has {_listed(self._every)}.{hint}"
-            )
+            told = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
+            raise DataError(f"{where}  {told}{meant(name, self._every)}")
         data = self._every[name]
         if self.task.process_docs is not None:
             data = self._processed(data, name)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from fieldmark.errors import UnknownName, UsageError, closest
+from fieldmark.errors import UnknownName, UsageError, meant
 from fieldmark.tasks.lmms._code import call
 from fieldmark.tasks.lmms._filter_kinds import (
     CustomFilter,
@@ -145,9 +145,8 @@ def _wrong_options(
     name = function if isinstance(function, str) else getattr(function, "__name__", "filter")
     known = inspect.signature(made).parameters
     wrong = [each for each in options if each not in known]
-    near = closest(wrong[0], known, most=1) if wrong else []
+    hint = meant(wrong[0], known) if wrong else ""
     found = f"the option {wrong[0]!r}" if wrong else f"{', '.join(options) or 'no option'}"
-    hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"filter {name!r} has {found}: expected {', '.join(known) or 'none'}.{hint}"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import fieldmark
-from fieldmark.errors import UsageError, closest
+from fieldmark.errors import UsageError, meant
 from fieldmark.tasks.lmms._disk import is_file, is_folder
 from fieldmark.tasks.lmms._marks import Function, Trust
 
@@ -93,9 +93,8 @@ def _is_stem(stem: str) -> bool:
 
 def _no_file(function: Function, stem: str) -> str:
     folder = function.file.parent
-    near = closest(stem, sorted(each.stem for each in folder.glob("*.py")), most=1)
     if stem.startswith(f"{TASKS}."):
         return f"no folder that was named holds {stem}: name lmms-eval's tasks folder too."
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    known = sorted(each.stem for each in folder.glob("*.py"))
     where = "beside this file" if str(folder) == "." else f"in {folder}"
-    return f"there is no {stem}.py {where}.{hint}"
+    return f"there is no {stem}.py {where}.{meant(stem, known)}"

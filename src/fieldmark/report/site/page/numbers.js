@@ -5,7 +5,9 @@ const MISSING = "–";
 /** @param {number | null} value @param {Column} column */
 function scoreText(value, column) {
   if (value === null) return MISSING;
-  return column.is_fraction ? (100 * value).toFixed(1) : Number(value.toPrecision(3)).toString();
+  if (column.is_fraction) return (100 * value).toFixed(1);
+  const rounded = Number(value.toPrecision(3));
+  return Math.abs(rounded) < 1e6 ? rounded.toString() : rounded.toExponential();
 }
 
 /** With a sign, for differences. @param {number} value @param {Column} column */

@@ -2,14 +2,13 @@
 
 from fieldmark.tasks.lmms._checks._code import code_problems
 from fieldmark.tasks.lmms._checks._fields import field_problems
-from fieldmark.tasks.lmms._checks._problems import LEVELS, Problem, meant, problems_of, told_once
+from fieldmark.tasks.lmms._checks._problems import LEVELS, Problem, problems_of, told_once
 
 __all__ = [
     "LEVELS",
     "Problem",
     "code_problems",
     "field_problems",
-    "meant",
     "problems_of",
     "told_once",
 ]

@@ -1,8 +1,8 @@
 """Would a function of a task accept what it is called with?
 
-Answered from the text of the Python file, without running it: a function that takes
-one argument and is given two fails on the first document, hours after the task was written. What
-cannot be told from the text (decorated or imported functions, classes) is left alone.
+Answered from the text of the Python file, without running it: a function that takes one argument
+and is given two fails on the first document, hours after the task was written. What cannot be told
+from the text (decorated or imported functions, classes) is left alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from fieldmark.tasks.lmms._marks import Function, Trust
 from fieldmark.tasks.lmms._places import find_file
 from fieldmark.tasks.lmms._schema import DocumentTask
 
+Signatures = dict[str, tuple[int, int]]
+"""plain functions at the top of a file → the fewest and the most positional arguments"""
 _ANY = 99
 """more arguments than anybody gives"""
 _GIVEN = {
@@ -33,13 +35,26 @@ _GIVEN = {
 
 
 def call_problems(task: DocumentTask) -> Iterator[Problem]:
+    files: dict[tuple[Path, str], Signatures] = {}
+    for key, function, (fewest, most) in _named(task):
+        module, _, name = function.text.rpartition(".")
+        spot = function.file.parent, module
+        if spot not in files:
+            files[spot] = _signatures_of(function, task.trust)
+        taken = files[spot].get(name)
+        if taken is not None and not (taken[0] <= most and taken[1] >= fewest):
+            yield Problem("error", "function", function.place, _told(key, function, taken, fewest))
+
+
+def _named(task: DocumentTask) -> Iterator[tuple[str, Function, tuple[int, int]]]:
+    """Each function of the task, with its field and the fewest and the most arguments given."""
     for key, n_given in _calls(task).items():
         function = getattr(task, key)
         if isinstance(function, Function):
-            yield from _problem(key, function, n_given, task.trust)
+            yield key, function, n_given
     for item in task.metric_list or ():
         if isinstance(item.aggregation, Function):
-            yield from _problem("aggregation", item.aggregation, (1, 2), task.trust)
+            yield "aggregation", item.aggregation, (1, 2)
 
 
 def _calls(task: DocumentTask) -> dict[str, tuple[int, int]]:
@@ -58,30 +73,25 @@ def _calls(task: DocumentTask) -> dict[str, tuple[int, int]]:
     }
 
 
-def _problem(
-    key: str, function: Function, given: tuple[int, int], trust: Trust
-) -> Iterator[Problem]:
-    try:
-        path = find_file(function, trust)
-    except UsageError:  # told where code is imported
-        return
-    taken = _signatures(path, path.stat().st_mtime_ns).get(function.text.rpartition(".")[2])
-    if taken is None:
-        return
+def _told(key: str, function: Function, taken: tuple[int, int], n_given: int) -> str:
     fewest, most = taken
-    if fewest <= given[1] and most >= given[0]:
-        return
     more = f" to {most}" if most < _ANY else " or more"
     takes = f"{fewest}{'' if fewest == most else more}"
     what = _GIVEN.get(key, "the document")
-    text = f"{key} {function.text!r} takes {takes} arguments and is called with {given[0]}: {what}."
-    yield Problem("error", "function", function.place, text)
+    return f"{key} {function.text!r} takes {takes} arguments and is called with {n_given}: {what}."
+
+
+def _signatures_of(function: Function, trust: Trust) -> Signatures:
+    try:
+        path = find_file(function, trust)
+    except UsageError:  # told where code is imported
+        return {}
+    return _signatures(path, path.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=4096)
-def _signatures(path: Path, _changed_ns: int) -> dict[str, tuple[int, int]]:
-    """Plain functions at the top of a file → the fewest and the most positional arguments."""
-    found: dict[str, tuple[int, int]] = {}
+def _signatures(path: Path, _changed_ns: int) -> Signatures:
+    found: Signatures = {}
     for node in syntax_of(path).body:
         for name in _bound(node):
             found.pop(name, None)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fieldmark.tasks.lmms._checks._problems import Level, Problem
+from fieldmark.tasks.lmms._checks._problems import Kind, Level, Problem
 from fieldmark.tasks.lmms._marks import Function, Trust
 from fieldmark.tasks.lmms._sandbox import try_imports
 
@@ -63,7 +63,7 @@ def _failing(function: Function, line: str, places: dict[str, str]) -> Problem:
     return Problem(level, kind, places.setdefault(shared, function.place), shared)
 
 
-def _of_file(text: str) -> tuple[Level, str, str]:
+def _of_file(text: str) -> tuple[Level, Kind, str]:
     """The level and the kind of what a whole file of code says when it is imported."""
     if found := _PACKAGE.search(text):
         return "warning", "package", f"{found[0]}."

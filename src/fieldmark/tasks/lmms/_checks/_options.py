@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.tasks.lmms._checks._problems import Problem
+from fieldmark.tasks.lmms._checks._problems import Kind, Problem
 from fieldmark.tasks.lmms._reasoning import reasoning_tags
 from fieldmark.tasks.lmms._schema import DocumentTask
 from fieldmark.tasks.lmms._sources import UPSTREAM_ONLY
@@ -95,7 +95,7 @@ def _misspelt(
     known: tuple[str, ...],
 ) -> Iterator[Problem]:
     """Keys like a known one that are not it; quite other keys are somebody else's."""
-    kind = "data" if key[0] == "dataset_kwargs" else "generation"
+    kind: Kind = "data" if key[0] == "dataset_kwargs" else "generation"
     for name in (each for each in block if each not in known):
         near = get_close_matches(str(name), known, n=1, cutoff=_SLIP)
         if near:

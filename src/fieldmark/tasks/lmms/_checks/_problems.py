@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from fieldmark.errors import FieldmarkError, closest
+from fieldmark.errors import FieldmarkError
 
 Level = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
-KINDS = {
-    "read": "the file, or one it includes, cannot be read",
-    "key": "a key or a value does not fit the schema",
-    "name": "a task or group of this name stands in two files",
-    "group": "a group names what is not there",
-    "data": "the dataset is not named, not there, or cannot be opened",
-    "split": "no split to ask about",
-    "prompt": "text, target, choices or pictures of a document cannot be made",
-    "template": "a Jinja template cannot be read",
-    "untagged": "the name of a function stands as plain text",
-    "function": "the code behind `!function` is missing or fails",
-    "package": "code wants a package that is not installed",
-    "network": "code wants the network when it is imported",
-    "program": "code starts a program when it is imported",
-    "key wanted": "code wants a key of some service when it is imported",
-    "metric": "a metric, aggregation or filter is not known or wrongly set",
-    "generation": "a setting for the model's answer is wrong",
-    "no effect": "a key is accepted and changes nothing",
-    "not run": "fieldmark does not run tasks of this kind",
-    "document": "a document cannot be rendered",
-}
-"""kinds of problems, as `--json` counts them → what each means"""
+Kind = Literal[
+    "read",  # the file, or one it includes, cannot be read
+    "key",  # a key or a value does not fit the schema
+    "name",  # a task or group of this name stands in two files
+    "group",  # a group names what is not there
+    "data",  # the dataset is not named, not there, or cannot be opened
+    "split",  # no split to ask about
+    "prompt",  # text, target, choices or pictures of a document cannot be made
+    "template",  # a Jinja template cannot be read
+    "untagged",  # the name of a function stands as plain text
+    "function",  # the code behind `!function` is missing or fails
+    "package",  # code wants a package that is not installed
+    "network",  # code wants the network when it is imported
+    "program",  # code starts a program when it is imported
+    "key wanted",  # code wants a key of some service when it is imported
+    "metric",  # a metric, aggregation or filter is not known or wrongly set
+    "generation",  # a setting for the model's answer is wrong
+    "no effect",  # a key is accepted and changes nothing
+    "not run",  # fieldmark does not run tasks of this kind
+    "document",  # a document cannot be rendered
+    "experiment",  # an experiment holds something odd
+]
+"""kinds of problems, as `--json` counts them, and what each means"""
 _PLACED = re.compile(r"(?P<file>.+?)(?::(?P<line>\d+))?  (?P<text>.+)")
 
 
@@ -42,7 +43,7 @@ class Problem:
     """One line of `fieldmark check`."""
 
     level: Level
-    kind: str
+    kind: Kind
     place: str
     """`file:line` of the key itself, which may stand in an included file"""
     text: str
@@ -62,7 +63,7 @@ class Problem:
         return replace(self, files=(path,))
 
 
-def problems_of(error: FieldmarkError, kind: str, place: str) -> list[Problem]:
+def problems_of(error: FieldmarkError, kind: Kind, place: str) -> list[Problem]:
     """One for each line of an error; lines that name no file get the place."""
     on_one_line = place.encode("unicode_escape").decode() if "\n" in place else place
     lines = (
@@ -73,7 +74,7 @@ def problems_of(error: FieldmarkError, kind: str, place: str) -> list[Problem]:
     return [_parsed(line, kind, place) for line in told]
 
 
-def _parsed(line: str, kind: str, place: str) -> Problem:
+def _parsed(line: str, kind: Kind, place: str) -> Problem:
     found = _PLACED.fullmatch(line)
     if found is None:
         return Problem("error", kind, place, line)
@@ -88,9 +89,3 @@ def told_once(problems: Iterable[Problem]) -> list[Problem]:
         files.setdefault(replace(each, files=()), {}).update(dict.fromkeys(each.files))
     merged = [replace(each, files=tuple(found)) for each, found in files.items()]
     return sorted(merged, key=lambda each: (LEVELS.index(each.level), each.file, each.line))
-
-
-def meant(name: str, known: Sequence[str]) -> str:
-    """` Did you mean 'x'?`, or nothing where no known name is close."""
-    near = closest(name, known, most=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
