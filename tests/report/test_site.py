@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from PIL import Image
 
 from fieldmark.cli import main
 from fieldmark.errors import DataError
+from fieldmark.report import read_table
 from fieldmark.report.site import (
     SiteOptions,
     build_site,
@@ -22,6 +24,7 @@ from fieldmark.report.site import (
 )
 from fieldmark.report.site.images import choose_images
 from fieldmark.report.site.scripts import script_json, without_folders
+from fieldmark.report.site.summary import column_name
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
 from site_results import EVIL, LABELS, OWN_MODEL, item_names, make_results, unpacked
@@ -142,6 +145,13 @@ def test_names_cannot_break_out_of_the_page(site: Path) -> None:
     assert "<" not in script_json(EVIL)
     with pytest.raises(ValueError):
         script_json(float("nan"))
+
+
+def test_a_long_name_is_a_short_file(settings: Settings) -> None:
+    with Store.open(settings.store, read_only=True) as store:
+        row = read_table(store).rows[0]
+    long = replace(row, run=replace(row.run, spec=replace(row.run.spec, task="x" * 300)))
+    assert len(column_name(long)) < 100 and column_name(long) != column_name(row)
 
 
 def test_noscript_table_has_every_model(site: Path) -> None:

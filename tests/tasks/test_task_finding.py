@@ -69,6 +69,22 @@ def test_a_folder_means_its_tasks_in_either_form(folder: Path) -> None:
     assert [isinstance(each.task, DocumentTask) for each in found] == [True, True, False]
 
 
+def test_a_name_on_the_include_path_comes_before_a_folder_called_so(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "wrens").mkdir()
+    (tmp_path / "wrens/others.yaml").write_text(TASK.format(name="others"))
+    monkeypatch.chdir(tmp_path)
+    assert names(folder, "wrens") == ["wrens"]
+    assert [each.name for each in Finder().find("wrens")] == ["others"]
+
+
+@pytest.mark.parametrize("asked", ["wren" * 100, "~nobody_of_this_name/x", "~nobody/x.yaml"])
+def test_names_that_no_file_can_have(folder: Path, asked: str) -> None:
+    with pytest.raises(UsageError, match="is not known|does not exist|cannot be read"):
+        Finder([folder]).find(asked)
+
+
 def test_a_broken_file_of_a_folder_is_not_left_out_quietly(folder: Path) -> None:
     (folder / "herons.yaml").write_text(BROKEN)
     with pytest.raises(UsageError, match=r"herons\.yaml:1  is not valid YAML"):

@@ -45,8 +45,8 @@ def run(args: Args) -> int:
     if not settings.store.exists():
         raise nothing_stored(settings.store)
     where = RunFilter(models=args.model, tasks=args.task)
-    # A store of an older fieldmark is brought up to date by opening it; none is made by looking.
-    with Store.open(settings.store, read_only=not settings.store.is_file()) as store:
+    # A store of an older fieldmark is brought up to date by opening it.
+    with Store.open(settings.store) as store:
         n_done = sum(each.state == "done" for each in store.runs(where))
     if not n_done:
         raise DataError(

@@ -7,6 +7,7 @@ to the table of failures.
 
 from __future__ import annotations
 
+import math
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ from fieldmark.protocols import (
     score_run,
 )
 from fieldmark.settings import Settings
-from fieldmark.store import PartResult, Predictions, Store, reproduction_record
+from fieldmark.store import PartResult, Predictions, Score, Store, reproduction_record
 from fieldmark.tasks.lmms import DocumentTask, plain_task
 
 HEARTBEAT_S = 60.0
@@ -145,16 +146,23 @@ def run_one(
             for answers in _answers(prepared, missing, model, options, progress):
                 facts = answers.notes | _facts(model, settings)
                 _write(store, run, replace(answers, notes=facts), have)
-        stored, parts = store.predictions(run), store.finished_parts(run)
-        if isinstance(job.task, DocumentTask):
-            folder = settings.results / "files" / spec.key[:16]
-            scores = score_document_run(job.task, stored, job.draw.seed, folder)
-        else:
-            scores = score_run(job.task, prepared.parts, stored, recorded_kinds(parts))
-        if job.protocol == "ask":
-            scores += asking_scores(stored, parts)
+        scores = _score(prepared, store, run, settings)
         store.finish_run(run, scores)
+        for score in scores:
+            if score.is_primary and math.isnan(score.value):
+                progress.say(f"    no score: {score.metric}: {score.warning}")
     return True
+
+
+def _score(prepared: Prepared, store: Store, run: int, settings: Settings) -> list[Score]:
+    """From what is stored, whether it was answered now or before."""
+    job, stored, parts = prepared.job, store.predictions(run), store.finished_parts(run)
+    if isinstance(job.task, DocumentTask):
+        folder = settings.results / "files" / prepared.spec.key[:16]
+        scores = score_document_run(job.task, stored, job.draw.seed, folder)
+    else:
+        scores = score_run(job.task, prepared.parts, stored, recorded_kinds(parts))
+    return scores + asking_scores(stored, parts) if job.protocol == "ask" else scores
 
 
 def _join_groups(planned: Planned, store: Store) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UnknownName, UsageError, join_problems
 from fieldmark.tasks._loader import load_own_task, parse_name, register_file, task_files
+from fieldmark.tasks.lmms._disk import is_file, is_folder, with_home
 
 if TYPE_CHECKING:
     from fieldmark.tasks._schema import Task
@@ -46,11 +47,13 @@ class Finder:
     def find(self, name: str, where: str = "") -> list[Found]:
         base, files = parse_name(name).base, task_files()
         if base.endswith((".yaml", ".yml")):
-            return self._in_file(name, Path(base).expanduser(), where)
+            return self._in_file(name, with_home(base), where)
         if base in files:
             return self._in_file(name, files[base], where)
-        if Path(name).expanduser().is_dir():
-            return self._in_folder(Path(name).expanduser(), where)
+        if self.folders and self._index(self.folders).has(name):
+            return self._by_name(name, where)  # before a folder that happens to be called so
+        if is_folder(with_home(name)):
+            return self._in_folder(with_home(name), where)
         if self.folders:
             return self._by_name(name, where)
         if is_pattern(name):
@@ -68,7 +71,7 @@ class Finder:
             read_document_file,
         )
 
-        if not path.is_file():
+        if not is_file(path):
             return [Found(name, load_own_task(name, where))]  # says so, with the closest name
         trust = self._trust(path.parent)
         kind = kind_of(read_document_file(path, trust))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.tasks.lmms._disk import with_home
 
 if TYPE_CHECKING:
     from fieldmark.locate import Located
@@ -70,7 +71,7 @@ def register_file(name: str, path: Path) -> None:
 
 def find_file(base: str, where: str = "") -> Path:
     if base.endswith((".yaml", ".yml")):
-        return Path(base).expanduser()
+        return with_home(base)
     files = task_files()
     if base not in files:
         raise UnknownName("task", base, files, "fieldmark tasks", where)

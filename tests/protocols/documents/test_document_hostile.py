@@ -7,13 +7,16 @@ import math
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from documents_kit import write_jsonl
 from fieldmark.cli import main
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import Evaluation, evaluate
+from fieldmark.protocols import score_document_run
 from fieldmark.settings import Settings
+from fieldmark.tasks import load_task
 
 ROWS = [{"q": f"question {n}?", "a": f"a{n}", "site": f"s{n // 2}"} for n in range(4)]
 KEYS = {
@@ -118,3 +121,22 @@ def test_a_file_that_is_no_table_is_one_line(tmp_path, capfd):
     with pytest.raises(FieldmarkError, match="cannot be opened: JSON parse error"):
         evaluate("chat/mock/wren", str(path), settings=settings)
     assert capfd.readouterr().err == ""
+
+
+def test_a_run_without_a_score_says_so_when_it_ends(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code = "def f(values): return 1 / 0"
+    metrics = "[{metric: exact_match, aggregation: !function utils.f}]"
+    write(Path(), code, metric_list=metrics)
+    assert main(["run", "--model", "chat/mock/wren", "--task", "made.yaml", "--cache", "c"]) == 0
+    told = "no score: exact_match: not computed: made.yaml:8  f failed: "
+    assert f"{told}{tmp_path.name}/utils.py:1 ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_failures_alone_are_told_in_their_own_words(tmp_path):
+    task = load_task(str(write(tmp_path)))
+    info = json.dumps({"error": "too long by 4 tokens."})
+    frame = {"id": ["0", "1"], "outcome": ["failed"] * 2, "unit": [None] * 2, "info": [info] * 2}
+    first, *_ = score_document_run(task, pl.DataFrame(frame), 0, None)
+    told = "none of 2 documents was answered: too long by 4 tokens; no document has a value of it"
+    assert math.isnan(first.value) and first.warning == told

@@ -278,16 +278,22 @@ class TestMedia:
             import datasets
             kinds = datasets.Features(image=datasets.Image(), label=datasets.Value("string"))
         """
-        plain = open_documents(write_task(folder, text % ""), cache).test
         typed = ", features: !function utils.kinds"
-        pictures = open_documents(write_task(folder, text % typed, code), cache).test
+
+        def opened() -> tuple[Split, Split]:
+            plain = open_documents(write_task(folder, text % ""), cache).test
+            return plain, open_documents(write_task(folder, text % typed, code), cache).test
+
+        plain, pictures = opened()
         assert plain.document(0) == {"image": "photos/owl.jpg", "label": "Owl"}
         assert pictures.document(0) == {"label": "Owl"}
         assert pictures.document(0, media=True)["image"].size == (12, 8)
-        before = [plain.digest([0]), pictures.digest([0])]
+        before = [each.digest([0]) for each in opened()]
+        assert [plain.digest([0]), pictures.digest([0])] == before
         (folder / "photos" / "owl.jpg").write_bytes(picture_bytes(colour=(1, 2, 3)))
-        assert plain.digest([0]) != before[0]
-        assert pictures.digest([0]) != before[1]
+        after = [each.digest([0]) for each in opened()]
+        assert after[0] != before[0]
+        assert after[1] != before[1]
 
 
 class TestProcessDocs:

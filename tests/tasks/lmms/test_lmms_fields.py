@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from documents_kit import write_task
 from fieldmark.errors import UsageError
@@ -38,6 +39,20 @@ class TestText:
     def test_forms(self, tmp_path: Path, value: str, expected: Any) -> None:
         got = _fields(tmp_path, f"doc_to_text: {value}").text(DOC)
         assert (got, type(got)) == (expected, type(expected))
+
+    @pytest.mark.parametrize("name", ["image", "images"])
+    def test_templates_and_texts_see_no_pictures(self, tmp_path: Path, name: str) -> None:
+        """The prompt is the same at every start, and no template can write a file."""
+        picture = Image.new("RGB", (4, 4))
+        doc = {**DOC, "image": picture, "images": [picture]}
+        out = tmp_path / "drawn.png"
+        for template in (f"{{{{ {name} }}}}", f"{{{{ {name}.save('{out}') }}}}"):
+            with pytest.raises(UsageError, match=f"asks for '{name}', no column"):
+                _fields(tmp_path, f'doc_to_text: "{template}"').text(doc)
+        assert not out.exists()
+        fields = Fields(write_task(tmp_path, f"doc_to_text: {name}"), None, None, tuple(doc))
+        with pytest.raises(UsageError, match="a column of media"):
+            fields.text(doc)
 
     def test_digits_are_a_number_only_where_there_are_choices(self, tmp_path: Path) -> None:
         text = 'doc_to_text: "{{n}}"\ndoc_to_choice: [a, b]'

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,31 +46,35 @@ def agreement_scores(
     said = [list(answers[place]) for place in kept] if answers else own
     unit = np.array([units[place] for place in kept], dtype=object) if units else None
     items = Items(np.zeros(len(kept), np.int64), unit=unit)
-
-    def score(name: str, per_document: Callable[[list[float], list[Any]], float]) -> Score:
-        value_n = np.array([per_document(v, a) for v, a in zip(own, said, strict=True)])
-        is_share = bool(((value_n >= 0) & (value_n <= 1)).all())
-        bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
-        mean = document_value(name, bounds=bounds)
-        found = interval(items, value_n, mean, resampling or Resampling())
-        return Score(
-            f"{metric}/{name}",
-            float(value_n.mean()),
-            low=found.low,
-            high=found.high,
-            n=len(value_n),
-            n_units=found.n_units,
-            method=found.method,
-            higher_is_better=name != VARIANCE,
-            is_fraction=is_share and name != VARIANCE,
-        )
-
+    per_document: dict[str, Callable[[list[float], list[Any]], float]] = {
+        MEAN: lambda value, _: float(np.mean(value)),
+        MAJORITY: _by_answer if answers else _by_value,
+        VARIANCE: lambda value, _: float(np.var(value, ddof=1)),
+        AGREEMENT: lambda _, answer: float(len({*map(repr, answer)}) == 1),
+    }
+    found = {name: list(map(each, own, said)) for name, each in per_document.items()}
     return [
-        score(MEAN, lambda value, _: float(np.mean(value))),
-        score(MAJORITY, _by_answer if answers else _by_value),
-        score(VARIANCE, lambda value, _: float(np.var(value, ddof=1))),
-        score(AGREEMENT, lambda _, answer: float(len({*map(repr, answer)}) == 1)),
+        replace(_score(name, np.array(each), items, resampling), metric=f"{metric}/{name}")
+        for name, each in found.items()
     ]
+
+
+def _score(name: str, value_n: np.ndarray, items: Items, resampling: Resampling | None) -> Score:
+    is_share = bool(((value_n >= 0) & (value_n <= 1)).all())
+    bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
+    mean = document_value(name, bounds=bounds)
+    found = interval(items, value_n, mean, resampling or Resampling())
+    return Score(
+        name,
+        float(value_n.mean()),
+        low=found.low,
+        high=found.high,
+        n=len(value_n),
+        n_units=found.n_units,
+        method=found.method,
+        higher_is_better=name != VARIANCE,
+        is_fraction=is_share and name != VARIANCE,
+    )
 
 
 def _is_known(value: Any) -> bool:

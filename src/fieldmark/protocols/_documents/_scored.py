@@ -52,9 +52,18 @@ def score_document_run(
         scores += _agreement(task, infos, answered["unit"].to_list(), seed)
     hows = sorted({info["how"] for info in infos if "how" in info})
     told = [*hows, *_oddities(task, infos, answered["unit"].to_list())]
+    if not infos:
+        told = [_silence(predictions)]
     return [
         replace(each, warning="; ".join(filter(None, (*told, each.warning)))) for each in scores
     ]
+
+
+def _silence(predictions: pl.DataFrame) -> str:
+    """Why there is nothing to score, in the words of the first failure."""
+    errors = (json.loads(text).get("error", "") for text in predictions["info"] if text)
+    first = next(filter(None, errors), "").rstrip(".")
+    return f"none of {len(predictions)} documents was answered{f': {first}' if first else ''}"
 
 
 def _oddities(

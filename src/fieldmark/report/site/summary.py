@@ -71,10 +71,14 @@ def columns_of(table: Table) -> dict[str, list[Row]]:
     return found
 
 
+LONGEST = 80
+"""letters of a task's name in the name of a file"""
+
+
 def column_name(row: Row) -> str:
     """A word that stays the same as long as the heading and the metric do."""
     words = re.sub(r"[^a-z0-9]+", "-", task_name(row.run.spec).lower()).strip("-")
-    return f"{words}-{draws.digest(row.column, row.score.metric).hex()[:6]}"
+    return f"{words[:LONGEST]}-{draws.digest(row.column, row.score.metric).hex()[:6]}"
 
 
 def _column(name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:

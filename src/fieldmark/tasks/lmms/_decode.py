@@ -78,6 +78,16 @@ def find_picture(text: str, folders: Sequence[Path]) -> Path | None:
     return next((each for each in places if is_file(each)), None)
 
 
+def without_pictures(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row as templates see it: a picture has no words, but it can write files."""
+    return {name: each for name, each in row.items() if not holds_picture(each)}
+
+
+def holds_picture(value: Any) -> bool:
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, Image.Image)
+
+
 def untouched_bytes(image: Image.Image) -> bytes | None:
     """The bytes the picture was opened from, as long as its pixels were not looked at.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.tasks.lmms._code import call, load_function, seeded
-from fieldmark.tasks.lmms._decode import find_picture
+from fieldmark.tasks.lmms._decode import find_picture, holds_picture, without_pictures
 from fieldmark.tasks.lmms._marks import Function
 from fieldmark.tasks.lmms._schema import DocumentTask
 from fieldmark.tasks.lmms._sources import folders_of
@@ -181,7 +181,7 @@ class Fields:
 
     def _column(self, key: str, doc: Doc, index: int | None) -> Any:
         name = getattr(self.task, key)
-        if name in doc:
+        if name in doc and (key == "doc_to_visual" or not holds_picture(doc[name])):
             return doc[name]
         raise self._wrong(key, index, f"= {name!r}, a column of media, which only pictures may use")
 
@@ -191,7 +191,7 @@ class Fields:
             expected = "expected text, a column, a template or a !function"
             raise self._wrong(key, index, f"= {_shown(value)}: {expected}")
         try:
-            return render(value, doc)
+            return render(value, without_pictures(doc))
         except FieldmarkError as error:
             raise UsageError(f"{self._start(key, index)}: {error}") from error
 
