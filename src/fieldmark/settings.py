@@ -78,6 +78,11 @@ class Settings:
     def threads(self) -> int:
         return self.jobs or min(os.cpu_count() or 1, 16)
 
+    @property
+    def may_fetch(self) -> bool:
+        """May tasks download their datasets? Who is offline fetches nothing."""
+        return self.fetch and not self.offline
+
     def root_of(self, dataset: str) -> Path:
         """The folder of a dataset."""
         name = dataset_key(dataset)

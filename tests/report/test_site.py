@@ -238,7 +238,7 @@ def test_site_that_a_kill_left_aside_comes_back(settings: Settings, tmp_path: Pa
     out = tmp_path / "site"
     build(settings, out, SiteOptions(max_images=0))
     out.rename(tmp_path / ".site.before")
-    with pytest.raises(DataError, match="no finished runs"):
+    with pytest.raises(DataError, match="does not exist"):
         build(Settings(results=tmp_path / "empty"), out)
     assert (out / "index.html").is_file()
 

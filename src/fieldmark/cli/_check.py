@@ -84,7 +84,7 @@ def _render(args: Args, checked: Checked) -> Iterator[Rendered]:
     from fieldmark.settings import load_settings
 
     settings = load_settings()
-    fetch = args.fetch or settings.fetch
+    fetch = args.fetch or settings.may_fetch
     files = [each for each in checked.files if each.task is not None]
     with for_people(quiet=len(files) < MANY) as progress:
         progress.start("documents of tasks", len(files))

@@ -92,7 +92,7 @@ class Opened:
         key = f"{task.place_of('task')} {canonical_json(told)}"
         if key not in self.seen:
             try:
-                self.seen[key] = open_documents(task, self.settings.cache, self.settings.fetch)
+                self.seen[key] = open_documents(task, self.settings.cache, self.settings.may_fetch)
             except FieldmarkError as error:
                 self.seen[key] = error
         documents = self.seen[key]

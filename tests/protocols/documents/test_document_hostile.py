@@ -140,3 +140,17 @@ def test_failures_alone_are_told_in_their_own_words(tmp_path):
     first, *_ = score_document_run(task, pl.DataFrame(frame), 0, None)
     told = "none of 2 documents was answered: too long by 4 tokens; no document has a value of it"
     assert math.isnan(first.value) and first.warning == told
+
+
+def test_a_word_where_a_column_was_meant_is_told_by_the_check(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write(Path(), doc_to_target="answer")
+    monkeypatch.setenv("FIELDMARK_CACHE", "cache")
+    assert main(["check", "made.yaml", "--data"]) == 0
+    told = "warning  made.yaml:6  doc_to_target 'answer' is no column, so the word itself is right."
+    assert told in capsys.readouterr().out
+
+
+def test_code_that_forgets_to_return_asks_nothing(tmp_path):
+    with pytest.raises(FieldmarkError, match="document 0: doc_to_text gave None: expected text"):
+        ask(tmp_path, "def f(doc): doc['q']", doc_to_text="!function utils.f")

@@ -70,6 +70,9 @@ def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> Re
             wrong += problems_of(error, "document", task.place_of("task"))
         else:
             wrong += _unanswerable(task, shown[-1])
+    if task.process_results is None and not fields.has_choices and fields.odd_target:
+        place = task.place_of("doc_to_target")
+        wrong.append(Problem("warning", "document", place, f"{fields.odd_target}."))
     problems = (*_notes(documents), *_first_of_each(wrong))
     return Rendered(task.task, split.name, len(split), tuple(shown), problems)
 

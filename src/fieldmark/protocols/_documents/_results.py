@@ -108,9 +108,7 @@ def _odd(setup: Setup, judged: Judged) -> str:
         is_input = task.output_type not in WRITTEN and has_many_inputs(setup, row)
         gold = fields.text(setup.part.document(row), row) if is_input else judged.target
         return "" if gold_places(gold, choices_of(setup, row)) else "the target is no choice"
-    given = task.doc_to_target
-    is_word = isinstance(given, str) and given and "{" not in given and given not in fields.columns
-    return f"doc_to_target {given!r} is no column, so the word itself is right" if is_word else ""
+    return fields.odd_target
 
 
 def _target(setup: Setup, row: int) -> Any:

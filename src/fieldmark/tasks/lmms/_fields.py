@@ -45,11 +45,22 @@ class Fields:
     def has_visuals(self) -> bool:
         return self.task.doc_to_visual is not None
 
+    @property
+    def odd_target(self) -> str:
+        """Why the target looks like a slip, whatever the document; "" where it does not."""
+        given = self.task.doc_to_target
+        if not isinstance(given, str) or not given or "{" in given or given in self.columns:
+            return ""
+        return f"doc_to_target {given!r} is no column, so the word itself is right"
+
     def text(self, doc: Doc, index: int | None = None) -> Any:
         """The question: text as a rule; a whole number means one of the choices."""
         value = self.task.doc_to_text
         if isinstance(value, Function):
-            return self._call("doc_to_text", doc, index, *self._given(self.kwargs))
+            made = self._call("doc_to_text", doc, index, *self._given(self.kwargs))
+            if made is None:
+                raise self._wrong("doc_to_text", index, "gave None: expected text")
+            return made
         if type(value) is int:
             return value
         if value is None and self.task.doc_to_messages is not None:
