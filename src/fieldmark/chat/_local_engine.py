@@ -9,7 +9,8 @@ https://huggingface.co/docs/transformers/tasks/image_text_to_text
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +26,20 @@ from fieldmark.devices import DTYPES, arithmetic, is_out_of_memory
 from fieldmark.errors import ModelError, OutOfMemory
 
 CUDA_BATCH, OTHER_BATCH = 16, 4
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """Progress is told by whoever asks for the model, not by the library."""
+    from transformers.utils import logging
+
+    had_bars = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if had_bars:
+            logging.enable_progress_bar()
 
 
 class Unfit(Exception):
@@ -158,9 +173,10 @@ class Engine:
     def _load(self, kind: Any, **rest: Any) -> Any:
         """`from_pretrained` on the folder, its many kinds of failure as one line."""
         try:
-            return kind.from_pretrained(
-                str(self.folder), local_files_only=True, trust_remote_code=False, **rest
-            )
+            with _no_bars():
+                return kind.from_pretrained(
+                    str(self.folder), local_files_only=True, trust_remote_code=False, **rest
+                )
         except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
             raise ModelError(
                 f"model {self.name!r}: transformers says {first_line(error)}."

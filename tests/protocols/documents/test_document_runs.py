@@ -502,3 +502,39 @@ def test_pictures_live_no_longer_than_their_requests(tmp_path: Path, kind: str) 
     run = ask(tmp_path, text, lambda *_: "A", code=ALIVE, rows=rows)
     assert len(run.bodies) == (800 if "round" in kind else 400)
     assert 0 < run.score("alive") < 200
+
+
+def test_a_round_of_another_shape_is_told(tmp_path: Path) -> None:
+    code = ROUNDS.replace('return [], f"You said', 'return f"You said')
+    text = """
+output_type: generate_until_multi_round
+doc_to_text: !function utils.talk
+doc_to_target: name
+process_results: !function utils.both
+metric_list: [{metric: heard, aggregation: mean}]
+"""
+    with pytest.raises(FieldmarkError, match="document 0: round 2 gave 3 values: expected"):
+        ask(tmp_path, text, lambda *_: "so", code=code.replace(", previous_output, seen", ", seen"))
+
+
+def test_the_number_of_the_whole_stands_first(tmp_path: Path) -> None:
+    """A mapping whose first key depends on the documents must not decide what a run is worth."""
+    code = (
+        CODE
+        + """
+def by_kind(pairs):
+    found = {kind: float(kind == "wren") for kind, _ in pairs}
+    return {**found, "Overall": share(pairs)}
+"""
+    )
+    text = (
+        PLAIN
+        + """
+process_results: !function utils.is_it
+metric_list: [{metric: pair, aggregation: !function utils.by_kind}]
+"""
+    )
+    run = ask(tmp_path, text, knows, code=code)
+    assert run.found.score.metric == "pair/Overall" and run.found.score.value == 0.5
+    names = [each.metric for each in run.found.scores if each.metric.startswith("pair/")]
+    assert names == ["pair/Overall", "pair/robin", "pair/tit", "pair/wren"]

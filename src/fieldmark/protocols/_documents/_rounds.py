@@ -86,8 +86,14 @@ def _go_on(setup: Setup, talk: _Talk, number: int) -> tuple[Message, ...] | None
     given = setup.fields.next_round(doc, number, talk.outputs, talk.info, talk.row)
     if isinstance(given, str):
         return (said(setup, (), given),)
-    if not isinstance(given, tuple) or len(given) not in (4, 5):
+    if given is None:
         return None
+    if not isinstance(given, tuple) or len(given) not in (4, 5):
+        found = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
+        raise UsageError(
+            f"{setup.task.place_of('doc_to_text')}  document {talk.row}: round {number + 1} gave "
+            f"{found}: expected (visuals, text, is it over, outputs, info), or the next text."
+        )
     *shown, is_over, outputs, talk.info = given
     talk.outputs = list(outputs if outputs is not None else talk.outputs)
     return None if is_over else _turn(setup, shown)

@@ -35,6 +35,9 @@ SEVERAL_SECONDS, AT_ONCE = 10.0, 6
 """for the resamples of one function, and how many functions may take as long"""
 ELSEWHERE = "scored elsewhere: 999 stands for no number"
 
+OF_THE_WHOLE = ("", "overall", "all", "average", "avg", "mean", "total", "acc", "accuracy", "score")
+"""what task code calls the number that stands for all of a mapping"""
+
 
 @dataclass(frozen=True, slots=True)
 class ScoredMetric:
@@ -240,9 +243,14 @@ def _of_function(
     resampling = Resampling(seed=settings.seed, task=f"{settings.task} {metric.result}")
     limits = function_limits(caller, items, _items(units), resampling, settings.seconds)
     return [
-        _with_limits(replace(empty, metric=_named(metric, key), value=value), limits[key])
-        for key, value in values.items()
+        _with_limits(replace(empty, metric=_named(metric, key), value=values[key]), limits[key])
+        for key in sorted(values, key=_standing)
     ]
+
+
+def _standing(key: str) -> tuple[bool, str]:
+    """The number of the whole comes first; the others in an order that no document decides."""
+    return key.lower() not in OF_THE_WHOLE, key
 
 
 def _named(metric: ScoredMetric, key: str) -> str:

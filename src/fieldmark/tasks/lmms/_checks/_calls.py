@@ -78,7 +78,8 @@ def _told(key: str, function: Function, taken: tuple[int, int], n_given: int) ->
     more = f" to {most}" if most < _ANY else " or more"
     takes = f"{fewest}{'' if fewest == most else more}"
     what = _GIVEN.get(key, "the document")
-    return f"{key} {function.text!r} takes {takes} arguments and is called with {n_given}: {what}."
+    takes = "1 argument" if takes == "1" else f"{takes} arguments"
+    return f"{key} {function.text!r} takes {takes} and is called with {n_given}: {what}."
 
 
 def _signatures_of(function: Function, trust: Trust) -> Signatures:
