@@ -184,3 +184,19 @@ def test_lines_of_an_error_keep_their_places() -> None:
         ("a/b.yaml", 3, "wrong: x  y."),
         ("c.yaml", 1, "no place here"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("files", "split", "told"),
+    [
+        ("{test: a.jsonl}", "tset", "error split data_files give no split 'tset', they give test."),
+        ("a.jsonl", "test", "error split data_files give no split 'test', they give train."),
+        ("{test: a.jsonl}", "test", ""),
+        ("[a.jsonl]", "train", ""),
+    ],
+)
+def test_splits_of_named_files(tmp_path: Path, files: str, split: str, told: str) -> None:
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    keys = {"dataset_path": "json", "dataset_kwargs": f"{{data_files: {files}}}"}
+    problems = found(tmp_path, **keys, test_split=split)
+    assert texts(problems).startswith(told) and bool(problems) == bool(told)

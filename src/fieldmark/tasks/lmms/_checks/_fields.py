@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from fieldmark.errors import DataError, FieldmarkError
+from fieldmark.errors import DataError, FieldmarkError, meant
 from fieldmark.tasks.lmms._checks._calls import call_problems
 from fieldmark.tasks.lmms._checks._options import option_problems
 from fieldmark.tasks.lmms._checks._problems import Level, Problem, problems_of
 from fieldmark.tasks.lmms._checks._prompt import prompt_problems
 from fieldmark.tasks.lmms._schema import DocumentTask
-from fieldmark.tasks.lmms._sources import find_source
+from fieldmark.tasks.lmms._sources import BUILDERS, find_source
 
 
 def field_problems(task: DocumentTask) -> Iterator[Problem]:
@@ -25,6 +25,7 @@ def field_problems(task: DocumentTask) -> Iterator[Problem]:
     if task.eval_split is None:
         text = "names neither test_split nor validation_split: there is nothing to ask about."
         yield Problem("error", "split", task.place_of("task"), text)
+    yield from _splits(task)
     yield from prompt_problems(task)
     yield from option_problems(task)
     yield from call_problems(task)
@@ -60,6 +61,19 @@ def _data(task: DocumentTask) -> Iterator[Problem]:
     for note in notes:
         place, _, text = note.partition("  ")
         yield Problem("note", "no effect", place, text)
+
+
+def _splits(task: DocumentTask) -> Iterator[Problem]:
+    """Where files are named, their splits are: those of a mapping, else `train` alone."""
+    files = (task.dataset_kwargs or {}).get("data_files")
+    if task.dataset_path not in BUILDERS or not isinstance(files, (str, list, dict)):
+        return
+    known = [str(name) for name in files] if isinstance(files, dict) else ["train"]
+    for key in ("test_split", "validation_split", "training_split", "fewshot_split"):
+        name = getattr(task, key)
+        if name and name not in known:
+            text = f"data_files give no split {name!r}, they give {', '.join(known)}."
+            yield Problem("error", "split", task.place_of(key), f"{text}{meant(name, known)}")
 
 
 def _as_it_is(value: Any) -> Any:
