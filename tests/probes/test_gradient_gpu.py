@@ -23,6 +23,7 @@ from fieldmark.probes._tensor import as_numpy, is_tensor
 from plain_adam import PlainAdam, annealed, halved
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
 There = Callable[[np.ndarray], Any]

@@ -487,6 +487,7 @@ def alive(doc, results):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["generate_until", "generate_until_multi_round", "multiple_choice"]
 )

@@ -189,8 +189,8 @@ def test_lines_of_an_error_keep_their_places() -> None:
 @pytest.mark.parametrize(
     ("files", "split", "told"),
     [
-        ("{test: a.jsonl}", "tset", "error split data_files give no split 'tset', they give test."),
-        ("a.jsonl", "test", "error split data_files give no split 'test', they give train."),
+        ("{test: a.jsonl}", "tset", "error data the dataset has no split 'tset', it has test."),
+        ("a.jsonl", "test", "error data the dataset has no split 'test', it has train."),
         ("{test: a.jsonl}", "test", ""),
         ("[a.jsonl]", "train", ""),
     ],

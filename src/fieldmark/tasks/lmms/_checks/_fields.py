@@ -72,8 +72,8 @@ def _splits(task: DocumentTask) -> Iterator[Problem]:
     for key in ("test_split", "validation_split", "training_split", "fewshot_split"):
         name = getattr(task, key)
         if name and name not in known:
-            text = f"data_files give no split {name!r}, they give {', '.join(known)}."
-            yield Problem("error", "split", task.place_of(key), f"{text}{meant(name, known)}")
+            text = f"the dataset has no split {name!r}, it has {', '.join(known)}."
+            yield Problem("error", "data", task.place_of(key), f"{text}{meant(name, known)}")
 
 
 def _as_it_is(value: Any) -> Any:
