@@ -69,11 +69,13 @@ def _splits(task: DocumentTask) -> Iterator[Problem]:
     if task.dataset_path not in BUILDERS or not isinstance(files, (str, list, dict)):
         return
     known = [str(name) for name in files] if isinstance(files, dict) else ["train"]
-    for key in ("test_split", "validation_split", "training_split", "fewshot_split"):
+    asked = "test_split" if task.test_split else "validation_split"
+    for key in dict.fromkeys((asked, "test_split", "validation_split", "fewshot_split")):
         name = getattr(task, key)
         if name and name not in known:
+            level: Level = "error" if key == asked else "warning"  # the others may never be read
             text = f"the dataset has no split {name!r}, it has {', '.join(known)}."
-            yield Problem("error", "data", task.place_of(key), f"{text}{meant(name, known)}")
+            yield Problem(level, "data", task.place_of(key), f"{text}{meant(name, known)}")
 
 
 def _as_it_is(value: Any) -> Any:
