@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import FieldmarkError
 from fieldmark.store import OK, Run, RunFilter, Score, Store
 
 if TYPE_CHECKING:
@@ -103,12 +102,9 @@ def _short(metric: str) -> str:
 
 def _usual(metric: str) -> str:
     """How values of that name are aggregated where the task does not say."""
-    from fieldmark.metrics.documents import document_metric
+    from fieldmark.metrics.documents import find_document_metric
 
-    try:
-        return str(document_metric(metric).aggregation)
-    except FieldmarkError:
-        return "mean"
+    return str(getattr(find_document_metric(metric), "aggregation", "mean"))
 
 
 def metric_of(store: Store, run: Run, name: str) -> Metric | None:

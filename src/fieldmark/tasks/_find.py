@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UnknownName, UsageError, join_problems
-from fieldmark.tasks._loader import load_own_task, parse_name, register_file, task_files
+from fieldmark.tasks._loader import is_pattern, load_own_task, parse_name, register_file, task_files
 from fieldmark.tasks.lmms._disk import is_file, is_folder, with_home
 
 if TYPE_CHECKING:
@@ -153,10 +153,6 @@ def _refuse_broken(problems: list[str]) -> None:
     """Files that cannot be read may be the tasks that were asked for: none is left out quietly."""
     if problems:
         raise UsageError(join_problems(problems))
-
-
-def is_pattern(name: str) -> bool:
-    return any(each in name for each in "*?[")
 
 
 def _found(expanded: Expanded) -> list[Found]:

@@ -54,6 +54,11 @@ def parse_name(text: str) -> TaskName:
     return TaskName(base, variant, selection)
 
 
+def is_pattern(name: str) -> bool:
+    """May the name fit several tasks?"""
+    return any(each in name for each in "*?[")
+
+
 def task_files() -> dict[str, Path]:
     """Every known task's file by name: the package's, entry points', registered ones."""
     from importlib.metadata import entry_points

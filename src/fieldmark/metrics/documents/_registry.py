@@ -72,6 +72,11 @@ def document_metric(name: str, where: str = "") -> DocumentMetric:
     return every[name]
 
 
+def find_document_metric(name: str) -> DocumentMetric | None:
+    """The metric of that name; None where a task's own code must give it."""
+    return (_metrics() | _ADDED_METRICS).get(name)
+
+
 def aggregation(name: str, where: str = "") -> Aggregation:
     """The aggregation of that name."""
     every = _aggregations() | _ADDED_AGGREGATIONS

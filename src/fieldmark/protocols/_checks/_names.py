@@ -13,6 +13,7 @@ from fieldmark.errors import FieldmarkError, UnknownName, UsageError, meant
 from fieldmark.metrics.documents import (
     aggregation,
     document_metric,
+    find_document_metric,
     known_aggregations,
     metrics_for,
 )
@@ -66,7 +67,7 @@ def _metric(task: DocumentTask, index: int, item: MetricItem) -> Iterator[Proble
     if is_own and idle:
         text = f"options of a metric ({', '.join(idle)}) have no effect beside process_results."
         yield Problem("note", "no effect", at(idle[0]), text)
-    if is_own and item.aggregation is None and not _is_known(item.name):
+    if is_own and item.aggregation is None and find_document_metric(item.name) is None:
         text = f"metric {item.name!r} has no aggregation: the mean is taken."
         yield Problem("note", "metric", at("metric"), text)
 
@@ -100,14 +101,6 @@ def _known(look: Callable[[], object], place: str, known: Sequence[str] = ()) ->
         is_far = isinstance(error, UnknownName) and not error.closest
         listed = f" Known: {', '.join(known)}." if is_far and known else ""
         yield Problem("error", "metric", place, f"{error}{listed}")
-
-
-def _is_known(name: str) -> bool:
-    try:
-        document_metric(name)
-    except FieldmarkError:
-        return False
-    return True
 
 
 def _pipelines(task: DocumentTask, pipelines: Sequence[Pipeline]) -> Iterator[Problem]:

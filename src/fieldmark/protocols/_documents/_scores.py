@@ -21,9 +21,8 @@ from fieldmark.metrics.documents import (
     Aggregation,
     DocumentMetric,
     aggregation,
-    document_metric,
+    find_document_metric,
     known_aggregations,
-    known_document_metrics,
 )
 from fieldmark.protocols._documents._calls import Caller, numbers_in
 from fieldmark.protocols._documents._spread import Limits, function_limits, weighted_limits
@@ -59,7 +58,7 @@ class ScoredMetric:
 
     @property
     def known(self) -> DocumentMetric | None:
-        return document_metric(self.name) if self.name in known_document_metrics() else None
+        return find_document_metric(self.name)
 
     @property
     def way(self) -> Aggregation:

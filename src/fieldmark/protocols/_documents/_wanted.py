@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fieldmark.errors import FieldmarkError
-from fieldmark.metrics.documents import document_metric
+from fieldmark.metrics.documents import find_document_metric
 from fieldmark.tasks.lmms import (
     DocumentTask,
     Function,
@@ -80,10 +79,7 @@ def higher_is_better(item: MetricItem) -> bool:
 
 
 def _usual(item: MetricItem, name: str, otherwise: Any) -> Any:
-    try:
-        return getattr(document_metric(item.name), name)
-    except FieldmarkError:
-        return otherwise
+    return getattr(find_document_metric(item.name), name, otherwise)
 
 
 def metric_names(task: DocumentTask) -> list[str]:

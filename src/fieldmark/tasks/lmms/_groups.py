@@ -14,6 +14,7 @@ from pathlib import Path
 
 from fieldmark.errors import UnknownName, UsageError, join_problems
 from fieldmark.locate import Located
+from fieldmark.tasks._loader import is_pattern
 from fieldmark.tasks.lmms._index import Entry, Index
 from fieldmark.tasks.lmms._loader import load_document_task, make_group, make_task, with_overrides
 from fieldmark.tasks.lmms._marks import Trust
@@ -50,7 +51,7 @@ class Expanded:
 def expand(index: Index, name: str, trust: Trust, where: str = "") -> Expanded:
     """The tasks of a task, tag, group or pattern (`mme*`), loaded and checked."""
     work = _Work(index, trust)
-    if index.has(name) or not any(each in name for each in "*?["):
+    if index.has(name) or not is_pattern(name):
         work.add(name, None, (), where)
     else:
         work.add_all(index.match(name), name, where)

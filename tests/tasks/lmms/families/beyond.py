@@ -21,6 +21,7 @@ from tasks.lmms.families.kit import (
     sums,
     two_arguments,
 )
+from tasks.lmms.families.several import BOX_METRICS
 
 
 def _bare_word(text: str) -> str:
@@ -98,15 +99,6 @@ AIME = Family(
     tags=("math_word_problems",),
 )
 
-_BOXES = {
-    "IoU": "iou",
-    "ACC@0.1": "acc01",
-    "ACC@0.3": "acc03",
-    "ACC@0.5": "acc05",
-    "ACC@0.7": "acc07",
-    "ACC@0.9": "acc09",
-    "Center_ACC": "center_acc",
-}
 REFCOCO = Family(
     row=0,
     file="refcoco_grounding/refcoco_grounding_test.yaml",
@@ -139,7 +131,7 @@ REFCOCO = Family(
     values=scores("refcoco_grounding_process_result"),
     aggregates={
         f"refcoco_grounding_{name}": sums(f"refcoco_grounding_{function}")
-        for name, function in _BOXES.items()
+        for name, function in BOX_METRICS.items()
     },
     generation=beams(512),
     scores_pictures=True,

@@ -220,7 +220,7 @@ VIEWSPATIAL = Family(
     },
 )
 
-_BOX_METRICS = {
+BOX_METRICS = {
     "IoU": "iou",
     "ACC@0.1": "acc01",
     "ACC@0.3": "acc03",
@@ -260,7 +260,7 @@ SCREENSPOT = Family(
     values=scores("screenspot_rec_process_result"),
     aggregates={
         f"screenspot_{name}": sums(f"screenspot_rec_{function}")
-        for name, function in _BOX_METRICS.items()
+        for name, function in BOX_METRICS.items()
     },
     generation={"": {"until": ["ASSISTANT:"]}},
     tags=("screenspot_rec",),
