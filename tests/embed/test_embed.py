@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldmark.data import ImageRef
-from fieldmark.embed import Contents, EmbedOptions, cached_models, clean_cache, count_missing, embed
-from fieldmark.embed import _content as content
+from fieldmark.data import MEMORY, Contents, ImageRef
+from fieldmark.embed import EmbedOptions, cached_models, clean_cache, embed
 from fieldmark.errors import DataError, OutOfMemory
 from fieldmark.models import Features
 from pictures import write_image
@@ -110,12 +109,6 @@ def test_changed_file_never_meets_a_stale_feature(photos: Path, tmp_path: Path) 
     assert not np.array_equal(before.features, after.features)
 
 
-def test_files_changed_a_moment_ago_are_not_remembered(photos: Path, tmp_path: Path) -> None:
-    memory = content.ContentMemory(tmp_path / "content.db")
-    memory.remember(photos, {"00.png": b"x" * 16})
-    assert memory.recall(photos, ["00.png"]) == {}
-
-
 def test_another_fingerprint_is_another_model(photos: Path, tmp_path: Path) -> None:
     one, two = Mean(), Mean()
     two.fingerprint = "mean-2"
@@ -176,7 +169,7 @@ def test_cut_off_tail_is_forgotten_and_overwritten(photos: Path, tmp_path: Path,
 
 def test_damaged_memory_of_contents_is_made_anew(photos: Path, tmp_path: Path) -> None:
     embed(Mean(), photos, refs(photos), options(tmp_path))
-    (tmp_path / "cache" / "content.db").write_bytes(b"not a database, at all" * 100)
+    (tmp_path / "cache" / MEMORY).write_bytes(b"not a database, at all" * 100)
     assert embed(Mean(), photos, refs(photos), options(tmp_path)).n_computed == 0
 
 
@@ -207,11 +200,11 @@ def child(photos: Path, place: Path, body: str) -> list[str]:
 def test_full_disk_says_so_and_keeps_what_is_there(photos: Path, tmp_path: Path) -> None:
     body = """
         import resource, signal
-        resource.setrlimit(resource.RLIMIT_FSIZE, (130, 130))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         embed(Mean(), photos, refs(photos), options(place, batch_size=4))
     """
-    embed(Mean(), photos, refs(photos)[:1], options(tmp_path))  # content.db exists already
+    embed(Mean(), photos, refs(photos)[:1], options(tmp_path))  # the memory exists already
     done = subprocess.run(child(photos, tmp_path, body), capture_output=True, text=True)
     assert "cannot be written: File too large. Free some space" in done.stderr
     assert embed(Mean(), photos, refs(photos), options(tmp_path)).is_ok.all()
@@ -258,16 +251,83 @@ def test_usage_and_cleaning(photos: Path, tmp_path: Path) -> None:
     assert embed(model, photos, refs(photos), options(tmp_path)).n_computed == 20
 
 
-def test_missing_features_are_counted_without_side_effects(
+def test_an_image_replaced_while_others_are_embedded_ends_the_run_and_poisons_nothing(
+    photos: Path, tmp_path: Path
+) -> None:
+    """Defect: the first pass hashed, the second read again: a feature of other bytes stayed."""
+    before = {path: path.read_bytes() for path in photos.iterdir()}
+
+    class Swapping(Mean):
+        def embed_images(self, batch):  # type: ignore[no-untyped-def]
+            write_image(photos / "19.png", seed=99)
+            return super().embed_images(batch)
+
+    how = options(tmp_path, batch_size=2, threads=1)
+    with pytest.raises(DataError, match=r"19\.png was changed while it was being read"):
+        embed(Swapping(), photos, refs(photos), how)
+    for path, data in before.items():
+        path.write_bytes(data)
+    kept = embed(Mean(), photos, refs(photos), how).features
+    fresh = embed(Mean(), photos, refs(photos), options(tmp_path / "fresh")).features
+    assert np.array_equal(kept, fresh)
+
+
+def test_speed_is_that_of_all_features_not_of_the_last_handful(
+    photos: Path, tmp_path: Path
+) -> None:
+    class Slow(Mean):
+        def embed_images(self, batch):  # type: ignore[no-untyped-def]
+            time.sleep(0.3)
+            return super().embed_images(batch)
+
+    embed(Mean(), photos, refs(photos)[:19], options(tmp_path))
+    embed(Slow(), photos, refs(photos)[19:], options(tmp_path))
+    speed = cached_models(tmp_path / "cache")[0].images_per_s
+    assert speed is not None and 10 < speed < 70, "20 images in a bit more than 0.3 s"
+
+
+def test_without_locks_a_process_writes_one_file(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(content, "RACY_NS", 0)
-    cache = tmp_path / "cache"
-    assert count_missing(Contents(cache), None, photos, refs(photos)) == 20
-    assert not cache.exists()
-    embed(Mean(), photos, refs(photos)[:12], EmbedOptions(cache))
-    (known,) = cached_models(cache)
-    assert count_missing(Contents(cache), known, photos, refs(photos)) == 8
+    """Defect: on a file system without flock one feature made 10,002 files."""
+    import fcntl
+
+    def refuse(*_: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    for some in (refs(photos)[:3], refs(photos)[3:9], refs(photos)):
+        embed(Mean(), photos, some, options(tmp_path))
+    files = sorted((tmp_path / "cache" / "features").rglob("rows-*"))
+    assert [path.suffix for path in files] == [".keys", ".values"]
+    assert embed(Mean(), photos, refs(photos), options(tmp_path)).n_computed == 0
+
+
+def test_a_cache_cleaned_during_a_run_is_told(photos: Path, tmp_path: Path) -> None:
+    class Cleaning(Mean):
+        def embed_images(self, batch):  # type: ignore[no-untyped-def]
+            clean_cache(tmp_path / "cache")
+            return super().embed_images(batch)
+
+    embed(Mean(), photos, refs(photos)[:10], options(tmp_path))
+    with pytest.raises(DataError, match="run the same command again"):
+        embed(Cleaning(), photos, refs(photos), options(tmp_path))
+
+
+def test_a_file_is_read_once_for_all_its_crops(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fieldmark.embed import _engine
+
+    crops = [ImageRef("00.png", (float(x), 0.0, 4.0, 4.0)) for x in range(4)]
+    known = Contents(None)
+    known.learn(photos, ["00.png"])
+    reads = []
+    monkeypatch.setattr(
+        _engine, "read_bytes", lambda root, name: reads.append(name) or (root / name).read_bytes()
+    )
+    made = embed(Mean(), photos, crops, options(tmp_path, contents=known))
+    assert made.n_computed == 4 and reads == ["00.png"]
 
 
 def test_last_batch_is_filled_up_for_models_that_want_one_shape(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +26,8 @@ class Common:
     cache: _Folder = None
     """folder of the feature cache [FIELDMARK_CACHE, else the user's cache folder]"""
     data: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=FOLDER")] = ()
-    """where a dataset lives [FIELDMARK_DATA_NAME, else a folder of its name under --data-root]"""
+    """where a dataset, or one task's data, lives [FIELDMARK_DATA_NAME, else a folder of its name
+    under --data-root]"""
     data_root: _Folder = None
     """folder with one folder per dataset [FIELDMARK_DATA_ROOT, else data/]"""
     device: _Word = None
@@ -53,7 +55,7 @@ class Common:
         flags = {
             name: self._flag(name) for name in names if getattr(self, name) not in (None, False)
         }
-        return load_settings(flags | {"data": dict(map(_folder, self.data))})
+        return load_settings(flags | {"data": _folders(self.data)})
 
     def _flag(self, name: str) -> Any:
         value = getattr(self, name)
@@ -67,8 +69,20 @@ CommonFlags = OmitArgPrefixes[Common]
 """how a command takes them in: as a group of flags of its own"""
 
 
-def _folder(text: str) -> tuple[str, Path]:
-    name, equals, folder = text.partition("=")
-    if not (name and equals and folder):
-        raise UsageError(f"--data {text}: expected NAME=FOLDER, such as --data newt=/data/newt.")
-    return name, Path(folder).expanduser()
+def _folders(given: Sequence[str]) -> dict[str, Path]:
+    """Dataset or task → folder."""
+    found: dict[str, Path] = {}
+    for text in given:
+        name, equals, folder = text.partition("=")
+        if not (name and equals and folder):
+            raise UsageError(
+                f"--data {text}: expected NAME=FOLDER, such as --data newt=/data/newt."
+            )
+        path = Path(folder).expanduser()
+        if found.setdefault(name, path) != path:
+            raise UsageError(
+                f"--data {text}: {name} is in {found[name]} already. For two folders of one "
+                "dataset name the tasks, --data TASK=FOLDER, or write `data: FOLDER` in each "
+                "task's file."
+            )
+    return found

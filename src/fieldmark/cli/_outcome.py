@@ -40,6 +40,12 @@ def end(plan: Plan, outcome: Outcome, debug: bool = False) -> None:
             rows = [{"run": each.title, "error": each.error} for each in outcome.failures]
             show_rows(rows, False)
         outcome.raise_if_failed()
+    n_claimed = outcome.n_claimed + sum(each.status == "claimed" for each in plan.jobs)
+    if n_claimed:
+        raise RunsFailed(
+            f"{n_claimed} of {len(plan.jobs)} runs were left to other processes that are on them: "
+            "`fieldmark runs ls` shows them, `fieldmark runs free` frees one whose process is gone."
+        )
     n_skipped = sum(each.error is not None for each in plan.jobs)
     if n_skipped:
         raise RunsFailed(f"{n_skipped} of {len(plan.jobs)} runs could not be started.")

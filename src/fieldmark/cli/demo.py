@@ -72,7 +72,7 @@ def run(args: Args) -> int:
         )
         asked = [(name, "") for name in CHAT_TASKS]
         jobs += make_jobs([(CHAT_MODEL, "", "")], asked, Axes())
-        plan = make_plan(jobs, settings)
+        plan = make_plan(jobs, settings, may_load=True)
         outcome = execute(plan, settings, progress, How(["fieldmark", "demo"]))
     end(plan, outcome)
     _show(settings.store)

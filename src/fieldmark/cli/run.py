@@ -24,7 +24,7 @@ def run(args: Args) -> int:
     from fieldmark.progress import for_people
 
     grid, settings = read_jobs(args)
-    plan = make_plan(grid.jobs, settings, args.force)
+    plan = make_plan(grid.jobs, settings, args.force, may_load=True)
     refuse_if_none_can_run(plan)
     if not args.common.quiet:
         for note in (*grid.notes, *skips(plan)):

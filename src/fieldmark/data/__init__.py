@@ -15,6 +15,15 @@ from fieldmark.registry import Registry, is_file_reference, load_reference
 if TYPE_CHECKING:
     from fieldmark.data._bytes import read_bytes
     from fieldmark.data._check import annotation_digests
+    from fieldmark.data._content import (
+        ABSENT,
+        MEMORY,
+        Content,
+        Contents,
+        content_key,
+        item_key,
+        stamp,
+    )
     from fieldmark.data._dataset import (
         COLUMNS,
         Dataset,
@@ -25,18 +34,31 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
-    from fieldmark.data._image import ImageRef, load_image, open_image, quick_check
+    from fieldmark.data._image import (
+        ImageRef,
+        crop_image,
+        load_image,
+        open_image,
+        quick_check,
+    )
 
 __all__ = [
+    "ABSENT",
     "COLUMNS",
     "DATASETS",
+    "MEMORY",
+    "Content",
+    "Contents",
     "Dataset",
     "Finding",
     "ImageRef",
     "Info",
     "Source",
     "annotation_digests",
+    "content_key",
+    "crop_image",
     "finish_table",
+    "item_key",
     "label_ids",
     "load_dataset",
     "load_image",
@@ -45,6 +67,7 @@ __all__ = [
     "quick_check",
     "read_bytes",
     "register_dataset",
+    "stamp",
 ]
 
 DATASETS = Registry(kind="dataset", package="fieldmark.data", listing="fieldmark datasets")
@@ -74,9 +97,10 @@ __getattr__ = exports(
     {
         "_bytes": ("read_bytes",),
         "_check": ("annotation_digests",),
+        "_content": ("ABSENT", "MEMORY", "Content", "Contents", "content_key", "item_key", "stamp"),
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
-        "_image": ("ImageRef", "load_image", "open_image", "quick_check"),
+        "_image": ("ImageRef", "crop_image", "load_image", "open_image", "quick_check"),
     },
 )  # fmt: skip

@@ -78,7 +78,7 @@ def open_image(data: bytes, crop: Box | None = None, *, name: str = "image") -> 
             upright = _turn(_to_rgb(image), image)
     except _DAMAGE as error:
         raise DataError(f"{name}  {_explain(error, data)}.") from error
-    return upright if crop is None else _cut(upright, crop, name)
+    return upright if crop is None else crop_image(upright, crop, name)
 
 
 def quick_check(data: bytes) -> str | None:
@@ -220,7 +220,8 @@ def _turn(image: Image.Image, source: Image.Image) -> Image.Image:
     return image if turn is None else image.transpose(turn)
 
 
-def _cut(image: Image.Image, crop: Box, name: str) -> Image.Image:
+def crop_image(image: Image.Image, crop: Box, name: str = "image") -> Image.Image:
+    """The part of an upright image that the box and the image share."""
     x, y, width, height = crop
     if all(math.isfinite(each) for each in crop) and width > 0 and height > 0:
         left, top = max(0, round(x)), max(0, round(y))

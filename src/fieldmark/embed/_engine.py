@@ -1,9 +1,11 @@
 """How do images become features, once, and never again?
 
-A first pass finds the content of every image (and names the broken ones, before hours are spent), a
-second computes what the cache lacks: threads read and transform, the model's device embeds, each
-batch is kept as soon as it is ready. The order of work is the order of the items; nothing depends
-on how many threads there are.
+A first pass finds the content of every image that is not known (and names the broken ones, before
+hours are spent), a second computes what the cache lacks: threads read and transform, the model's
+device embeds, each batch is kept as soon as it is ready. The bytes that are decoded are hashed: a
+feature is kept under what it was computed from, and an image that was replaced between the passes
+ends the run. The order of work is the order of the items; nothing depends on how many threads
+there are.
 """
 
 from __future__ import annotations
@@ -19,9 +21,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fieldmark.data import ImageRef, load_image, quick_check, read_bytes
-from fieldmark.embed._content import ContentMemory, content_key, item_key
-from fieldmark.embed._rows import Rows, write_about
+from fieldmark.data import (
+    MEMORY,
+    Contents,
+    ImageRef,
+    content_key,
+    crop_image,
+    item_key,
+    open_image,
+    read_bytes,
+)
+from fieldmark.embed._rows import Rows, number, read_about, write_about
 from fieldmark.errors import DataError, FieldmarkError, ModelError, OutOfMemory
 from fieldmark.progress import Progress, Silent
 
@@ -42,6 +52,8 @@ class EmbedOptions:
     """0 = the model's own choice"""
     bad_images: str = "fail"
     """fail or skip"""
+    contents: Contents | None = None
+    """what is known of the images already; None = nothing but what the cache remembers"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +100,15 @@ def _embed(
 ) -> Embedded:
     folder = options.cache / "features" / model.fingerprint
     rows = Rows(folder, model.dim)
+    contents = options.contents or Contents(options.cache / MEMORY, options.threads)
     try:
-        keys, bad = _find_keys(root, items, options, progress)
+        keys, bad = _find_keys(contents, root, items, progress)
         _refuse_bad(root, bad, len(items), options.bad_images)
         todo = _first_of_each(keys, items, rows)
         began = time.monotonic()
         failed: dict[bytes, str] = {}
         if todo:
-            write_about(
-                folder, {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint}
-            )
+            _keep_about(model, folder)
             if rows.n_damaged:
                 progress.say(f"{folder}  damaged features, computed again: {rows.n_damaged}.")
             failed = _compute(model, root, todo, rows, options, progress)
@@ -109,51 +120,35 @@ def _embed(
             progress.say(f"{root}  {len(bad)} of {len(items)} images left out: {_first_few(bad)}.")
         n_computed = len(todo) - len(failed)
         if n_computed:
-            speed = {"images_per_s": n_computed / max(seconds, 1e-9)}
-            about = {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint}
-            write_about(folder, about | speed)
+            _keep_about(model, folder, n_computed, seconds)
         return _collect(rows, keys, items, bad, n_computed, seconds)
     finally:
         rows.close()
 
 
+def _keep_about(model: Backbone, folder: Path, n_computed: int = 0, seconds: float = 0.0) -> None:
+    """Whose features these are, and how fast all of them together were computed."""
+    before = read_about(folder) or {}
+    n, took = (number(before.get(name), float) or 0.0 for name in ("n_computed", "seconds"))
+    about = {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint}
+    n, took = n + n_computed, took + seconds
+    if n and took:
+        about |= {"n_computed": int(n), "seconds": took, "images_per_s": n / took}
+    write_about(folder, about)
+
+
 def _find_keys(
-    root: Path, items: Sequence[ImageRef], options: EmbedOptions, progress: Progress
+    contents: Contents, root: Path, items: Sequence[ImageRef], progress: Progress
 ) -> tuple[dict[ImageRef, bytes], dict[str, str]]:
     """The cache key of every readable item, and the reason for every unreadable image."""
-    images = list(dict.fromkeys(ref.image for ref in items))
-    memory = ContentMemory(options.cache / "content.db")
-    try:
-        contents = memory.recall(root, images)
-        unknown = [image for image in images if image not in contents]
-        bad: dict[str, str] = {}
-        if unknown:
-            progress.start("checking images", len(unknown))
-            fresh: dict[str, bytes] = {}
-            with ThreadPoolExecutor(options.threads) as pool:
-                for image, outcome in zip(
-                    unknown, pool.map(lambda each: _inspect(root, each), unknown), strict=True
-                ):
-                    progress.advance()
-                    if isinstance(outcome, bytes):
-                        fresh[image] = outcome
-                    else:
-                        bad[image] = outcome
-            memory.remember(root, fresh)
-            contents |= fresh
-    finally:
-        memory.close()
-    keys = {ref: item_key(contents[ref.image], ref.crop) for ref in items if ref.image in contents}
+    images = dict.fromkeys(ref.image for ref in items)
+    n_unknown = len(images) - len(contents.known(root, images))
+    if n_unknown:
+        progress.start("checking images", n_unknown)
+    found = contents.learn(root, images, progress.advance)
+    bad = {image: content.problem for image, content in found.items() if content.problem}
+    keys = {ref: item_key(found[ref.image].key, ref.crop) for ref in items if ref.image not in bad}
     return keys, bad
-
-
-def _inspect(root: Path, image: str) -> bytes | str:
-    """The content key, or why the image cannot be used."""
-    try:
-        data = read_bytes(root, image)
-    except DataError as error:
-        return _reason(error)
-    return quick_check(data) or content_key(data)
 
 
 def _reason(error: DataError) -> str:
@@ -187,6 +182,10 @@ def _first_of_each(
             seen.add(key)
             todo.append((ref, key))
     return todo
+
+
+class Changed(DataError):
+    """An image is not what it was when the run began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +226,7 @@ def _compute(
             progress.advance(len(features))
             del waiting[:batch_size]
 
-    for (ref, key), outcome in _prepared(model, root, todo, options, batch_size * AHEAD):
+    for ref, key, outcome in _prepared(model, root, todo, options, batch_size * AHEAD):
         if isinstance(outcome, str):
             failed[key] = outcome
             progress.advance()
@@ -278,38 +277,61 @@ def _told_by_name(model: Backbone, doing: str) -> Iterator[None]:
         ) from error
 
 
+Prepared = tuple[ImageRef, bytes, "np.ndarray | str"]
+"""an image, the key of its feature, and what the model sees or why it cannot be read"""
+
+
 def _prepared(
     model: Backbone,
     root: Path,
     todo: list[tuple[ImageRef, bytes]],
     options: EmbedOptions,
     window: int,
-) -> Iterator[tuple[tuple[ImageRef, bytes], np.ndarray | str]]:
-    """Transformed images in order, read by threads at most `window` ahead."""
-
-    def prepare(ref: ImageRef) -> np.ndarray | str:
-        try:
-            image = load_image(root, ref)
-        except DataError as error:
-            return _reason(error)
-        with _told_by_name(model, f"transform of {ref.image}"):
-            return model.transform(image)
-
+) -> Iterator[Prepared]:
+    """Transformed images in order, read by threads at most `window` ahead; each file is read and
+    decoded once, however many crops of it are wanted.
+    """
+    by_image: dict[str, list[tuple[ImageRef, bytes]]] = {}
+    for ref, key in todo:
+        by_image.setdefault(ref.image, []).append((ref, key))
     with ThreadPoolExecutor(options.threads) as pool:
-        queue: deque[tuple[tuple[ImageRef, bytes], Future[np.ndarray | str]]] = deque()
-        waiting = iter(todo)
+        queue: deque[Future[list[Prepared]]] = deque()
         try:
-            for item in waiting:
-                queue.append((item, pool.submit(prepare, item[0])))
+            for wanted in by_image.values():
+                queue.append(pool.submit(_prepare, model, root, wanted))
                 if len(queue) >= window:
-                    first, future = queue.popleft()
-                    yield first, future.result()
+                    yield from queue.popleft().result()
             while queue:
-                first, future = queue.popleft()
-                yield first, future.result()
+                yield from queue.popleft().result()
         finally:
-            for _, future in queue:
+            for future in queue:
                 future.cancel()
+
+
+def _prepare(model: Backbone, root: Path, wanted: list[tuple[ImageRef, bytes]]) -> list[Prepared]:
+    """What the model sees of one file, in all crops that are wanted."""
+    image = wanted[0][0].image
+    try:
+        data = read_bytes(root, image)
+        if any(item_key(content_key(data), ref.crop) != key for ref, key in wanted):
+            raise Changed(
+                f"{root}  {image} was changed while it was being read: run the same command again."
+            )
+        whole = open_image(data, name=image)
+    except Changed:
+        raise
+    except DataError as error:
+        return [(ref, key, _reason(error)) for ref, key in wanted]
+    made: list[Prepared] = []
+    for ref, key in wanted:
+        try:
+            seen = whole if ref.crop is None else crop_image(whole, ref.crop, image)
+        except DataError as error:
+            made.append((ref, key, _reason(error)))
+            continue
+        with _told_by_name(model, f"transform of {image}"):
+            made.append((ref, key, model.transform(seen)))
+    return made
 
 
 def _collect(

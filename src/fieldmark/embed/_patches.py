@@ -29,6 +29,11 @@ def patch_name(model: str) -> str:
     return f"{model} patches"
 
 
+def patch_fingerprint(fingerprint: str) -> str:
+    """Where the pooled patches of a model with this fingerprint are kept."""
+    return draws.digest("patches mean max", VERSION, fingerprint).hex()
+
+
 class PatchFeatures:
     """A backbone whose feature is what its patches say."""
 
@@ -36,7 +41,7 @@ class PatchFeatures:
         self.inner: Any = model
         self.name = patch_name(model.name)
         self.wants_full_batches = getattr(model, "wants_full_batches", False)
-        self.fingerprint = draws.digest("patches mean max", VERSION, model.fingerprint).hex()
+        self.fingerprint = patch_fingerprint(model.fingerprint)
 
     @cached_property
     def batch_size(self) -> int:

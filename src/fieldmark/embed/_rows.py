@@ -16,14 +16,16 @@ import json
 import os
 import uuid
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 
 from fieldmark.errors import DataError
 
+N = TypeVar("N", int, float)
 KEY_DTYPE = np.dtype([("key", "V16"), ("crc", "<u4"), ("zero", "<u4")])
 
 
@@ -53,7 +55,10 @@ class Rows:
         for index, key in enumerate(keys):
             vector = self._read(key)
             if vector is None:
-                raise KeyError(key.hex())
+                raise DataError(
+                    f"{self.folder}  features are gone that were there before (was the cache "
+                    "cleaned meanwhile?): run the same command again."
+                )
             out[index] = vector
         return out
 
@@ -169,6 +174,12 @@ def read_about(folder: Path) -> dict[str, Any] | None:
     return about if isinstance(about, dict) else None
 
 
+def number(value: object, kind: Callable[[Any], N]) -> N | None:
+    """A number of `model.json`; it is a cache file like others: what it says may be nonsense."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return kind(value) if is_number else None
+
+
 def is_features(folder: Path) -> bool:
     """Was this folder made here?"""
     return (folder / "model.json").is_file() or any(folder.glob("rows-*.keys"))
@@ -210,19 +221,38 @@ def _n_whole_rows(keys_path: Path, values_path: Path, dim: int) -> int:
 
 
 def _lock_some_file(folder: Path) -> IO[bytes]:
-    """The first keys file nobody writes to, locked; the lock ends with the process."""
+    """The first keys file nobody writes to, locked; the lock ends with the process.
+
+    Where files cannot be locked (Windows, some network folders) each process has one of its own.
+    """
     try:
         import fcntl
-    except ImportError:  # Windows: a file of one's own needs no lock
-        return (folder / f"rows-{uuid.uuid4().hex}.keys").open("x+b", buffering=0)
+    except ImportError:
+        return _own_file(folder)
     for number in range(10_000):
         path = folder / f"rows-{number:03d}.keys"
+        is_new = not path.exists()
         path.touch()
         file = path.open("r+b", buffering=0)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            file.close()
         except OSError:
             file.close()
-            continue
-        return file
-    return (folder / f"rows-{uuid.uuid4().hex}.keys").open("x+b", buffering=0)
+            if is_new:
+                path.unlink(missing_ok=True)
+            break
+    return _own_file(folder)
+
+
+def _own_file(folder: Path) -> IO[bytes]:
+    path = folder / f"rows-{_process_name()}.keys"
+    path.touch()
+    return path.open("r+b", buffering=0)
+
+
+@cache
+def _process_name() -> str:
+    return uuid.uuid4().hex

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
-from fieldmark.data import ImageRef
-from fieldmark.embed._content import Contents
+from fieldmark.data import MEMORY
 from fieldmark.embed._rows import (
     count_rows,
     delete_features,
     is_features,
+    number,
     read_about,
-    read_keys,
 )
 from fieldmark.errors import DataError
-
-N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +26,7 @@ class ModelCache:
     n_bytes: int
     dim: int
     images_per_s: float | None
-    """how fast they were computed the last time"""
+    """how fast all of them together were computed"""
     folder: Path
 
 
@@ -49,8 +44,8 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
                     folder.name,
                     count_rows(folder),
                     n_bytes,
-                    _number(about.get("dim"), int) or 0,
-                    _number(about.get("images_per_s"), float),
+                    number(about.get("dim"), int) or 0,
+                    number(about.get("images_per_s"), float),
                     folder,
                 )
             )
@@ -58,28 +53,9 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
 
 
 def speed_of(cache: Path, fingerprint: str) -> float | None:
-    """Images per second when features of this model were last computed; None: never here."""
+    """Images per second over all features of this model; None: none was computed here."""
     about = read_about(cache / "features" / fingerprint) or {}
-    return _number(about.get("images_per_s"), float)
-
-
-def _number(value: object, kind: Callable[[Any], N]) -> N | None:
-    """A damaged `model.json` is a cache file like others: what it says may be nonsense."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return kind(value) if is_number else None
-
-
-def count_missing(
-    contents: Contents, known: ModelCache | None, root: Path, items: Sequence[ImageRef]
-) -> int:
-    """How many features would have to be computed, as far as can be told without reading images.
-
-    A file whose content is not known counts as missing.
-    """
-    if known is None:
-        return len(set(items))
-    keys, have = contents.keys(root, items), read_keys(known.folder)
-    return sum(keys.get(ref) not in have for ref in set(items))
+    return number(about.get("images_per_s"), float)
 
 
 def clean_cache(cache: Path, model: str = "") -> list[ModelCache]:
@@ -89,7 +65,7 @@ def clean_cache(cache: Path, model: str = "") -> list[ModelCache]:
         for each in gone:
             delete_features(each.folder)
         if not model and cache.is_dir():
-            (cache / "content.db").unlink(missing_ok=True)
+            (cache / MEMORY).unlink(missing_ok=True)
     except OSError as error:
         raise DataError(f"{cache}  cannot be cleaned: {error.strerror or error}.") from error
     return gone

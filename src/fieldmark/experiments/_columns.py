@@ -6,6 +6,7 @@ import polars as pl
 
 from fieldmark.data import load_dataset
 from fieldmark.errors import DataError, UnknownName
+from fieldmark.experiments._prepare import root_of
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_own_task
 
@@ -13,7 +14,7 @@ from fieldmark.tasks import load_own_task
 def item_column(task_name: str, column: str, settings: Settings) -> dict[str, str]:
     """The values of a column of the task's dataset, by item id; items without one are left out."""
     task = load_own_task(task_name)
-    root = settings.root_of(task.dataset)
+    root = root_of(task, settings)
     if not root.exists():
         raise DataError(
             f"{root}  does not exist: the column {column!r} of task {task.task!r} stands in its "

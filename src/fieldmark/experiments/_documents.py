@@ -5,30 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fieldmark import draws
 from fieldmark.errors import FieldmarkError
-from fieldmark.models import model_identity
-from fieldmark.protocols import (
-    AskSettings,
-    DocumentPart,
-    Draw,
-    draw_part,
-    mean_of,
-    metric_names,
-)
+from fieldmark.protocols import AskSettings, DocumentPart, Draw, draw_part
 from fieldmark.settings import Settings
-from fieldmark.store import RunSpec, canonical_json
+from fieldmark.store import canonical_json
 from fieldmark.tasks import Found
-from fieldmark.tasks.lmms import (
-    Documents,
-    DocumentTask,
-    code_digest,
-    functions_of,
-    open_documents,
-    plain_task,
-)
+from fieldmark.tasks.lmms import Documents, DocumentTask, open_documents, plain_task
 
 if TYPE_CHECKING:
     from fieldmark.experiments._grid import Axes, Job
@@ -99,35 +83,3 @@ class Opened:
         if isinstance(documents, FieldmarkError):
             raise documents
         return documents
-
-
-def document_spec(job: Job, task: DocumentTask, part: DocumentPart) -> RunSpec:
-    """The file as resolved, the code behind it, the documents: what can change an answer."""
-    mean, pipeline = mean_of(task)
-    facts: dict[str, Any] = {
-        "output_type": task.output_type,
-        "mean_of": mean,
-        "pipeline": pipeline,
-        "digest": draws.digest(canonical_json(plain_task(task))).hex()[:16],
-        "code": code_digest(functions_of(task), task.trust),
-    }
-    settings = {
-        "parts": [""],
-        "score": "pooled",
-        "metric": metric_names(task),
-        "documents": facts,
-        **AskSettings.of(dict(job.ask)).changed(),
-    }
-    return RunSpec(
-        model=job.model,
-        model_version=model_identity(job.model),
-        task=task.task,
-        task_version=task.version,
-        protocol="ask",
-        settings=settings,
-        n_train=job.draw.n_train,
-        n_test=None if job.draw.n_test < 0 else job.draw.n_test,
-        seed=job.draw.seed,
-        repeats=1,
-        data=part.digest,
-    )

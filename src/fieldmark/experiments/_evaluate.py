@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.errors import FieldmarkError, RunsFailed, UsageError
 from fieldmark.experiments._grid import Axes, make_jobs
 from fieldmark.experiments.execute import How, execute
 from fieldmark.experiments.plan import make_plan
@@ -52,7 +52,7 @@ def evaluate(
     )
     if len(jobs) != 1:
         raise UsageError(f"task {task!r} means {len(jobs)} tasks: expected one.")
-    plan = make_plan(jobs, settings)
+    plan = make_plan(jobs, settings, may_load=True)
     (planned,) = plan.jobs
     if planned.prepared is None:
         raise planned.error or FieldmarkError(f"{planned.job.title}: {planned.why}.")
@@ -61,8 +61,10 @@ def evaluate(
         error = FieldmarkError(failure.error)
         error.exit_code = failure.exit_code
         raise error
+    if not outcome.keys and not planned.key:
+        raise RunsFailed(f"{planned.job.title}: another process is on it.")
     with Store.open(settings.store, read_only=True) as store:
-        run = store.run(planned.prepared.spec.key)
+        run = store.run(planned.key or outcome.keys[0])
         assert run is not None
         scores = store.scores(RunFilter(models=(run.spec.model,), tasks=(run.spec.task,)))[run.id]
         (main,) = (score for score in scores if score.is_primary)

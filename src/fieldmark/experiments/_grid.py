@@ -203,9 +203,10 @@ def _check_model(name: str) -> None:
 
 
 def check_dataset_name(name: str, jobs: Iterable[Job], where: str) -> None:
-    """Refuses a folder for a dataset that is not known and that no job asks for."""
-    asked = {dataset_key(job.task.dataset) for job in jobs if isinstance(job.task, Task)}
-    known = {*DATASETS.names(), *asked}
+    """Refuses a folder for a dataset or task that is not known and that no job asks for."""
+    own = [job.task for job in jobs if isinstance(job.task, Task)]
+    known = {*DATASETS.names(), *(dataset_key(task.dataset) for task in own)}
+    known |= {task.task for task in own}
     if name not in known:
         raise UnknownName("dataset", name, known, DATASETS.listing, where)
 

@@ -1,14 +1,14 @@
 """What must be known about a job before it can be planned or run?
 
-Its rows, its parts and its key: the hash of everything that can change its answers. Tables are read
-once per dataset folder. Nothing here writes.
+Its rows, its parts and the outline of its identity. What jobs share is worked out once: a table per
+dataset folder, parts per question, the outline for all models. Nothing here writes.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,18 @@ import polars as pl
 
 from fieldmark.data import COLUMNS, load_dataset
 from fieldmark.errors import DataError, FieldmarkError, UsageError
-from fieldmark.experiments._documents import Opened, document_spec
+from fieldmark.experiments._documents import Opened
 from fieldmark.experiments._grid import Job
-from fieldmark.models import model_identity
-from fieldmark.protocols import AskSettings, DocumentPart, PartItems, check_part, split_parts
-from fieldmark.registry import code_hash, is_file_reference, short_name
+from fieldmark.experiments.identity import document_outline, rows_digest, task_outline
+from fieldmark.protocols import DocumentPart, PartItems, check_part, is_joint, split_parts
+from fieldmark.registry import is_file_reference, short_name
 from fieldmark.settings import Settings, dataset_key
 from fieldmark.store import RunSpec
-from fieldmark.tasks import parse_name
+from fieldmark.tasks import Task
 from fieldmark.tasks.lmms import DocumentTask
+
+_ASKING_ONLY = {"title", "about", "metric", "also", "probe", "ask", "variants", "repeats"}
+"""keys of a task that do not say which rows it has"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class Prepared:
     root: Path
     parts: list[PartItems]
     """empty where `documents` are asked"""
-    spec: RunSpec
+    outline: RunSpec
+    """its identity, but for the model's version and what the images hold"""
     documents: DocumentPart | None = None
     """of a task in lmms-eval's form"""
 
@@ -46,30 +50,70 @@ class Prepared:
 
 @dataclass(slots=True)
 class Tables:
-    """Tables by dataset folder, each read once; one that cannot be read is not tried again."""
+    """Tables, parts and outlines, each made once; what cannot be made is not tried again."""
 
     settings: Settings
-    seen: dict[tuple[str, Path, str], pl.DataFrame | FieldmarkError] = field(default_factory=dict)
     opened: Opened = field(init=False)
     """of tasks in lmms-eval's form"""
+    _made: dict[object, Any] = field(default_factory=dict)
+    _tasks: dict[int, Task] = field(default_factory=dict)
+    """holds on to every task that was looked at: they are told apart by their `id`"""
 
     def __post_init__(self) -> None:
         self.opened = Opened(self.settings)
 
+    def prepare(self, job: Job) -> Prepared:
+        if isinstance(job.task, DocumentTask):
+            documents = self.opened.part(job, job.task)
+            outline = document_outline(job, job.task, documents)
+            return Prepared(job, Path(), [], outline, documents)
+        self._tasks[id(job.own)] = job.own
+        parts = self._once(("parts", id(job.own), job.selection), lambda: self._parts(job))
+        return Prepared(job, self.root(job), parts, self._outline(job, parts))
+
     def root(self, job: Job) -> Path:
-        return self.settings.root_of(job.own.dataset)
+        root: Path = self._once(("root", id(job.own)), lambda: root_of(job.own, self.settings))
+        return root
 
     def table(self, job: Job) -> pl.DataFrame:
-        key = (job.own.dataset, self.root(job), repr(job.own.options))
-        if key not in self.seen:
+        key = ("table", job.own.dataset, self.root(job), repr(job.own.options))
+        table: pl.DataFrame = self._once(key, lambda: self._read(job))
+        return table
+
+    def _parts(self, job: Job) -> list[PartItems]:
+        task = job.own
+        rows = repr(task.model_dump(exclude=_ASKING_ONLY))
+        alone = task.probe is not None and task.probe.leave_one_out
+        key = ("same parts", self.root(job), rows, job.selection, is_joint(task), alone)
+        parts: list[PartItems] = self._once(key, lambda: self._split(job))
+        return parts
+
+    def _split(self, job: Job) -> list[PartItems]:
+        table = self.table(job)
+        parts = split_parts(job.own, table, job.selection)
+        for part in parts:
+            check_part(job.own, part, table)
+        return parts
+
+    def _outline(self, job: Job, parts: list[PartItems]) -> RunSpec:
+        rows = self._once(
+            ("rows", id(parts), job.protocol, id(job.own)), lambda: rows_digest(job, parts)
+        )
+        key = (id(job.own), job.task_name, job.selection, job.protocol, job.draw, job.ask)
+        outline: RunSpec = self._once(key, lambda: task_outline(job, parts, rows))
+        return outline if outline.model == job.model else replace(outline, model=job.model)
+
+    def _once(self, key: object, make: Any) -> Any:
+        """What `make` gives, or raises, the first time."""
+        if key not in self._made:
             try:
-                self.seen[key] = self._read(job)
+                self._made[key] = make()
             except FieldmarkError as error:
-                self.seen[key] = error
-        found = self.seen[key]
-        if isinstance(found, FieldmarkError):
-            raise found
-        return found
+                self._made[key] = error
+        made = self._made[key]
+        if isinstance(made, FieldmarkError):
+            raise made
+        return made
 
     def _read(self, job: Job) -> pl.DataFrame:
         dataset, root = job.own.dataset, self.root(job)
@@ -96,6 +140,14 @@ class Tables:
         return table
 
 
+def root_of(task: Task, settings: Settings) -> Path:
+    """Where the task's data are: said for the task by a flag, in its file, for its dataset."""
+    said = settings.data.get(task.task)
+    if said is not None:
+        return Path(said)
+    return task.folder or settings.root_of(task.dataset)
+
+
 def no_data(dataset: str, root: Path) -> str:
     """What to do about a folder that is not there."""
     steps = f"--data {dataset_key(dataset)}=FOLDER says where it is."
@@ -108,77 +160,6 @@ class MissingData(DataError):
     """The dataset's folder is not there."""
 
 
-def prepare(job: Job, tables: Tables) -> Prepared:
-    if isinstance(job.task, DocumentTask):
-        documents = tables.opened.part(job, job.task)
-        spec = document_spec(job, job.task, documents)
-        return Prepared(job, Path(), [], spec, documents)
-    table = tables.table(job)
-    parts = split_parts(job.own, table, job.selection)
-    for part in parts:
-        check_part(job.own, part, table)
-    return Prepared(job, tables.root(job), parts, _spec(job, parts))
-
-
-def _spec(job: Job, parts: list[PartItems]) -> RunSpec:
-    """Titles and notes do not matter; rows, labels, recipe and model do."""
-    draw = job.draw
-    settings: dict[str, Any] = {
-        "parts": [part.name for part in parts],
-        "metric": [_portable(name) for name in (job.own.metric, *job.own.also)],
-        "score": job.own.primary or job.own.score,
-    }
-    method = job.protocol
-    if job.protocol == "probe" and job.own.probe is not None:
-        classifier = job.own.probe.classifier
-        block = job.own.probe.model_dump(mode="json")
-        settings["probe"] = block | {"classifier": _portable(classifier)}
-        method = f"probe/{short_name(classifier)}"
-    if job.protocol == "ask" and job.own.ask is not None:
-        settings["ask"] = job.own.ask.model_dump(mode="json", exclude_defaults=True)
-        settings |= AskSettings.of(dict(job.ask)).changed()
-    if draw.shots:
-        settings["shots"] = draw.shots
-    if job.own.test == "rest":
-        settings["test"] = "rest"
-    if draw.n_train >= 0:
-        settings["sampling"] = draw.sampling
-    return RunSpec(
-        model=job.model,
-        model_version=model_identity(job.model),
-        task=job.own.task,
-        task_variant=parse_name(job.task_name).variant,
-        task_version=str(job.own.version),
-        protocol=method,
-        settings=settings,
-        n_train=None if draw.n_train < 0 else draw.n_train,
-        n_test=None if draw.n_test < 0 else draw.n_test,
-        seed=draw.seed,
-        repeats=draw.repeats,
-        data=_signature(parts),
-    )
-
-
-def _signature(parts: list[PartItems]) -> str:
-    """Changes when an item, a label (or what it is), a split or a unit of the parts changes."""
-    hasher = hashlib.blake2b(digest_size=8)
-    columns = ("id", "image", "target", "unit", "class_kind")
-    for part in parts:
-        for rows in (part.train, part.test):
-            text = rows.select(
-                *(pl.col(name) for name in columns if rows.schema.get(name) == pl.String),
-                pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(","),
-            )
-            hasher.update(part.name.encode() + text.sort("id").write_csv().encode())
-    return hasher.hexdigest()
-
-
-def _portable(name: str) -> str:
-    """The same on every machine; an edited file of the user's is another probe or metric."""
-    code = code_hash(name)
-    return f"{short_name(name)}#{code}" if code else name
-
-
-def replace_data(settings: Settings, data: dict[str, Path]) -> Settings:
+def replace_data(settings: Settings, data: Mapping[str, Path]) -> Settings:
     """The folders an experiment file names, under those that flags name."""
     return dataclasses.replace(settings, data={**data, **settings.data})

@@ -8,9 +8,10 @@ to the table of failures.
 from __future__ import annotations
 
 import math
+import os
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,8 +21,9 @@ from fieldmark.embed import EmbedOptions, speed_of
 from fieldmark.errors import FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import Prepared
+from fieldmark.experiments.identity import Seen, complete
 from fieldmark.experiments.plan import Plan, Planned
-from fieldmark.models import Backbone, load_chat_model, load_model
+from fieldmark.models import Backbone
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
     PROTOCOLS,
@@ -35,7 +37,7 @@ from fieldmark.protocols import (
     score_run,
 )
 from fieldmark.settings import Settings
-from fieldmark.store import PartResult, Predictions, Score, Store, reproduction_record
+from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store, reproduction_record
 from fieldmark.tasks.lmms import DocumentTask, plain_task
 
 HEARTBEAT_S = 60.0
@@ -68,8 +70,15 @@ class How:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    n_done: int
+    keys: tuple[str, ...]
+    """of the runs that are done now"""
     failures: tuple[Failure, ...]
+    n_claimed: int = 0
+    """left to other processes that are on them"""
+
+    @property
+    def n_done(self) -> int:
+        return len(self.keys)
 
     def raise_if_failed(self) -> None:
         """RunsFailed when some jobs failed; with nothing kept, the code of what went wrong."""
@@ -91,50 +100,67 @@ def execute(
     how: How | None = None,
 ) -> Outcome:
     """Runs what the plan says is to run. A store that cannot be written stops everything."""
-    n_done, how = 0, how or How()
+    how = how or How()
+    keys: list[str] = []
     failures: list[Failure] = []
+    n_claimed = 0
     with Store.open(settings.store) as store:
         for planned in plan.jobs:
             if planned.status == "done" and planned.job.groups:
                 _join_groups(planned, store)
-        for model_name, jobs in _by_model(plan.to_run):
-            loaded: Backbone | ChatModel | LocalModel | None = None
-            for planned in jobs:
-                number = n_done + len(failures) + 1
-                progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
-                try:
-                    loaded = loaded or _load(model_name, planned.job.protocol, settings)
-                    ran = run_one(planned, loaded, store, settings, progress, how)
-                    n_done += ran
-                except StoreError:
-                    raise
-                except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
-                    failures.append(_keep_failure(planned, error, store, how.command))
-                    if len(plan.jobs) > 1:
-                        progress.say(f"    failed: {failures[-1].error}")
-    return Outcome(n_done, tuple(failures))
+        for number, planned in enumerate(_by_model(plan.to_run), start=1):
+            assert planned.prepared is not None
+            progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
+            spec = complete(planned.prepared.outline, "")
+            try:
+                ready = _ready(planned.prepared, plan, progress)
+                spec = ready.spec
+                is_done = run_one(ready, plan, store, settings, progress, how)
+            except StoreError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
+                failures.append(_keep_failure(planned.job, spec, error, store, how))
+                if len(plan.jobs) > 1:
+                    progress.say(f"    failed: {failures[-1].error}")
+                continue
+            keys += [spec.key] if is_done else []
+            n_claimed += not is_done
+    return Outcome(tuple(keys), tuple(failures), n_claimed)
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A job whose model is loaded and whose images are known."""
+
+    prepared: Prepared
+    model: Backbone | ChatModel | LocalModel
+    seen: Seen
+    spec: RunSpec
+
+
+def _ready(prepared: Prepared, plan: Plan, progress: Progress) -> Ready:
+    job = prepared.job
+    model = plan.models.load(job.model, job.protocol)
+    version = plan.models.identity(job.model, job.protocol).version
+    seen = _look(prepared, plan, progress)
+    return Ready(prepared, model, seen, complete(prepared.outline, version, seen.digest))
 
 
 def run_one(
-    planned: Planned,
-    model: Backbone | ChatModel | LocalModel,
-    store: Store,
-    settings: Settings,
-    progress: Progress,
-    how: How,
+    ready: Ready, plan: Plan, store: Store, settings: Settings, progress: Progress, how: How
 ) -> bool:
     """One run from where it stands to its scores; False when another process is on it."""
-    prepared = planned.prepared
-    assert prepared is not None
-    spec, job = prepared.spec, prepared.job
+    prepared, job, spec, model = ready.prepared, ready.prepared.job, ready.spec, ready.model
+    if store.is_done(spec.key) and not how.force:
+        progress.say("    done before")  # by another process, or it shows only now
+        return True
     with _claimed(store, spec.key) as is_mine:
         if not is_mine:
             progress.say("    another process is on it: left to that one")
             return False
-        if how.force or planned.is_redo:
-            store.drop_run(spec.key)
+        root = os.path.abspath(prepared.root) if prepared.parts else ""  # noqa: PTH100
         record = _record(job, how.command)
-        run = store.begin_run(spec, record, fingerprint=model.fingerprint)
+        run = store.begin_run(spec, record, model.fingerprint, root, again=how.force)
         have = {(each.part, each.repeat) for each in store.finished_parts(run)}
         missing = [
             name
@@ -142,23 +168,37 @@ def run_one(
             if any((name, repeat) not in have for repeat in range(job.draw.repeats))
         ]
         if missing:
-            options = _options(job, settings, how)
+            options = _options(plan, job, settings, how)
             for answers in _answers(prepared, missing, model, options, progress):
                 facts = answers.notes | _facts(model, settings)
-                _write(store, run, replace(answers, notes=facts), have)
-        scores = _score(prepared, store, run, settings)
+                _write(store, run, replace(answers, notes=facts), have, ready.seen)
+        scores = _score(ready, store, run, settings)
         store.finish_run(run, scores)
+        store.drop_run(complete(prepared.outline, "").key)  # what was kept of a failed start
         for score in scores:
             if score.is_primary and math.isnan(score.value):
                 progress.say(f"    no score: {score.metric}: {score.warning}")
     return True
 
 
-def _score(prepared: Prepared, store: Store, run: int, settings: Settings) -> list[Score]:
+def _look(prepared: Prepared, plan: Plan, progress: Progress) -> Seen:
+    """What the images hold that the run is about to look at."""
+    if prepared.documents is not None:
+        return Seen("", {})
+
+    def tell(n_unknown: int) -> Callable[[], None]:
+        progress.start("checking images", n_unknown)
+        return progress.advance
+
+    return plan.needs.seen(prepared.job, prepared.parts, prepared.root, tell)
+
+
+def _score(ready: Ready, store: Store, run: int, settings: Settings) -> list[Score]:
     """From what is stored, whether it was answered now or before."""
+    prepared = ready.prepared
     job, stored, parts = prepared.job, store.predictions(run), store.finished_parts(run)
     if isinstance(job.task, DocumentTask):
-        folder = settings.results / "files" / prepared.spec.key[:16]
+        folder = settings.results / "files" / ready.spec.key[:16]
         scores = score_document_run(job.task, stored, job.draw.seed, folder)
     else:
         scores = score_run(job.task, prepared.parts, stored, recorded_kinds(parts))
@@ -167,8 +207,7 @@ def _score(prepared: Prepared, store: Store, run: int, settings: Settings) -> li
 
 def _join_groups(planned: Planned, store: Store) -> None:
     """A run that was done by itself becomes a member of the groups it is asked for with now."""
-    assert planned.prepared is not None
-    run = store.run(planned.prepared.spec.key)
+    run = store.run(planned.key)
     for part in store.finished_parts(run.id) if run is not None else ():
         info = part.info or {}
         told = info.get("documents") or {}
@@ -197,22 +236,22 @@ def _answers(
     yield from protocol.run(job.task, parts, model, prepared.root, job.draw, options, progress)
 
 
-def _load(name: str, protocol: str, settings: Settings) -> Backbone | ChatModel | LocalModel:
-    load = load_chat_model if protocol == "ask" else load_model
-    model: Backbone | ChatModel | LocalModel = load(
-        name, device=settings.device, precision=settings.precision, offline=settings.offline
-    )
-    return model
-
-
-def _options(job: Job, settings: Settings, how: How) -> EmbedOptions | AskOptions:
+def _options(plan: Plan, job: Job, settings: Settings, how: How) -> EmbedOptions | AskOptions:
     if job.protocol == "ask":
         own = AskSettings.of(dict(job.ask))
         return AskOptions(settings.results / "journal", own, how.sending, how.budget)
-    return EmbedOptions(settings.cache, settings.threads, settings.batch_size, settings.bad_images)
+    return EmbedOptions(
+        settings.cache,
+        settings.threads,
+        settings.batch_size,
+        settings.bad_images,
+        plan.needs.contents,
+    )
 
 
-def _write(store: Store, run: int, answers: PartPredictions, have: set[tuple[str, int]]) -> None:
+def _write(
+    store: Store, run: int, answers: PartPredictions, have: set[tuple[str, int]], seen: Seen
+) -> None:
     for repeat, frame in answers.by_repeat():
         if (answers.part, repeat) in have:
             continue
@@ -227,6 +266,7 @@ def _write(store: Store, run: int, answers: PartPredictions, have: set[tuple[str
                     units=frame["unit"].to_list(),
                     outcomes=frame["outcome"].to_list() if "outcome" in frame.columns else None,
                     infos=frame["info"].to_list() if "info" in frame.columns else None,
+                    contents=[seen.by_id.get(each) for each in frame["id"]],
                 ),
                 part=answers.part,
                 repeat=repeat,
@@ -246,12 +286,10 @@ def _facts(model: Backbone | ChatModel | LocalModel, settings: Settings) -> dict
     return {name: value for name, value in facts.items() if value}
 
 
-def _by_model(jobs: Sequence[Planned]) -> Iterator[tuple[str, list[Planned]]]:
-    """Each model once, so that it is loaded once; in the order the grid names them."""
-    grouped: dict[str, list[Planned]] = {}
-    for planned in jobs:
-        grouped.setdefault(planned.job.model, []).append(planned)
-    yield from grouped.items()
+def _by_model(jobs: Sequence[Planned]) -> list[Planned]:
+    """Model by model, so that each is loaded once; in the order the grid names them."""
+    order = {name: place for place, name in enumerate(dict.fromkeys(j.job.model for j in jobs))}
+    return sorted(jobs, key=lambda planned: order[planned.job.model])
 
 
 @contextmanager
@@ -277,23 +315,15 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
         store.release(key)
 
 
-def _keep_failure(
-    planned: Planned, error: Exception, store: Store, command: Sequence[str]
-) -> Failure:
-    """Keeps the traceback with the run; one whose model did not load gets a record too."""
-    assert planned.prepared is not None
-    spec = planned.prepared.spec
-    run = store.run(spec.key)
-    if run is None or run.state == "failed":
-        number = store.begin_run(spec, _record(planned.job, command))
-    else:
-        number = run.id
+def _keep_failure(job: Job, spec: RunSpec, error: Exception, store: Store, how: How) -> Failure:
+    """Keeps the traceback with the run; one that could not start gets a record too."""
+    number = store.begin_run(spec, _record(job, how.command), again=how.force)
     trace = "".join(traceback.format_exception(error))
     store.fail_run(number, trace)
     if isinstance(error, FieldmarkError):
-        return Failure(planned.job.title, str(error).splitlines()[0], error.exit_code, trace)
+        return Failure(job.title, str(error).splitlines()[0], error.exit_code, trace)
     first = f"{type(error).__name__}: {error}".splitlines()[0]
-    return Failure(planned.job.title, f"{first} (--debug shows where)", 1, trace)
+    return Failure(job.title, f"{first} (--debug shows where)", 1, trace)
 
 
 def _record(job: Job, command: Sequence[str]) -> dict[str, Any]:

@@ -1,33 +1,31 @@
 """Why is this job skipped, and what would running the others cost?
 
-Looks, and touches nothing: no folder is made, no store written, no model loaded.
+Looks, and touches nothing but what is remembered of files in the cache: no store is written, no
+model loaded unless `may_load`.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from fieldmark.chat import Estimate
 from fieldmark.data import ImageRef
-from fieldmark.embed import Contents, ModelCache, cached_models, count_missing, patch_name
+from fieldmark.embed import ModelCache, cached_models, patch_fingerprint, read_keys
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments._documents import why_not_documents
 from fieldmark.experiments._grid import Job
-from fieldmark.experiments._prepare import MissingData, Prepared, Tables, prepare
+from fieldmark.experiments._models import Models
+from fieldmark.experiments._prepare import MissingData, Prepared, Tables
+from fieldmark.experiments.identity import Needs, complete, question_key, why_again
 from fieldmark.models import load_chat_model
-from fieldmark.protocols import (
-    PROTOCOLS,
-    AskSettings,
-    content_of,
-    estimate_documents,
-    items_of,
-)
+from fieldmark.protocols import PROTOCOLS, AskSettings, estimate_documents, refs_of
 from fieldmark.settings import Settings
-from fieldmark.store import Run, RunFilter, Store
+from fieldmark.store import Claim, Run, RunFilter, RunSpec, Store
 from fieldmark.tasks.lmms import DocumentTask
 
 Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
@@ -41,13 +39,13 @@ class Planned:
     status: Status
     why: str = ""
     prepared: Prepared | None = None
+    key: str = ""
+    """of a run that is done or claimed"""
     n_images: int = 0
     """distinct images it needs"""
     n_missing: int = 0
     """of these, the ones whose features must be computed (jobs before it counted in)"""
     n_parts: int = 0
-    is_redo: bool = False
-    """it was done, with images that have changed since"""
     seconds: float | None = None
     """None: nothing measured yet to judge by"""
     n_bytes: int | None = None
@@ -61,6 +59,10 @@ class Planned:
 @dataclass(frozen=True, slots=True)
 class Plan:
     jobs: tuple[Planned, ...]
+    needs: Needs
+    """which images are needed and what they hold, as far as it was looked at"""
+    models: Models
+    """what is known of them"""
 
     @property
     def to_run(self) -> tuple[Planned, ...]:
@@ -88,50 +90,196 @@ class Plan:
         return sum(known) if len(known) == len(self.to_run) else None
 
 
-def make_plan(jobs: Sequence[Job], settings: Settings, force: bool = False) -> Plan:
-    """What would happen. Reads tables, the store and files that changed; never a weight."""
+def make_plan(
+    jobs: Sequence[Job], settings: Settings, force: bool = False, may_load: bool = False
+) -> Plan:
+    """What would happen. Reads tables, the store, and images whose content must be known to tell
+    whether a finished run holds; with `may_load` models too, where only that tells what they are.
+    """
+    models = Models(settings, may_load)
+    needs = Needs(models.contents)
     tables = Tables(settings)
-    caches: dict[str, ModelCache] = {each.model: each for each in cached_models(settings.cache)}
-    counted: set[tuple[str, Path, ImageRef]] = set()
-    contents = Contents(settings.cache)
     with Store.open(settings.store, read_only=True) as store:
-        history = store.runs(RunFilter(states=("done",)))
+        past = _Past.of(store)
+    planner = _Planner(settings, tables, needs, models, past, force)
+    planned = [each for each in map(planner.plan, jobs) if each is not None]
+    return Plan(tuple(planned), needs, models)
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What the store knows."""
+
+    done: dict[str, Run]
+    """by run key"""
+    alike: dict[str, list[Run]]
+    """done and claimed runs by question, the newest last"""
+    claims: dict[str, Claim]
+    seconds: dict[tuple[str, str, int | None], list[float]]
+    """how long runs took, by task, protocol and n_train"""
+
+    @classmethod
+    def of(cls, store: Store) -> _Past:
         claims = store.claims()
-        done = store.done_keys()
-        planned, keys = [], set()
-        for job in jobs:
-            first = _judge(job, tables)
-            if first.prepared is not None and first.status == "run":
-                key = first.prepared.spec.key
-                if key in keys:  # the same question of the same data, from another file
-                    continue
-                keys.add(key)
-                is_done = key in done and not force
-                if is_done and not _is_stale(first.prepared, store, contents):
-                    first = Planned(job, "done", "in the store already", first.prepared)
-                elif key in claims:
-                    holder = claims[key]
-                    first = Planned(job, "claimed", f"by process {holder.pid} on {holder.host}")
-                else:
-                    first = _measure(first, contents, caches, history, counted)
-                    if is_done:
-                        why = "its images have changed since it was done"
-                        first = replace(first, why=why, is_redo=True)
-            planned.append(first)
-    return Plan(tuple(planned))
+        runs = store.runs(RunFilter(states=("done", "running")))
+        alike: dict[str, list[Run]] = defaultdict(list)
+        seconds: dict[tuple[str, str, int | None], list[float]] = defaultdict(list)
+        for run in sorted(runs, key=lambda run: run.id):
+            if run.state == "done" or run.key in claims:
+                alike[question_key(run.spec)].append(run)
+            if run.state == "done" and run.seconds is not None:
+                seconds[_kind(run.spec)].append(run.seconds)
+        return cls({run.key: run for run in runs if run.state == "done"}, alike, claims, seconds)
 
 
-def _is_stale(prepared: Prepared, store: Store, contents: Contents) -> bool:
-    """Do the images hold something else than when the run was done? Unknown ones are trusted."""
-    job, run = prepared.job, store.run(prepared.spec.key)
-    assert run is not None
-    then = {each.part: (each.info or {}).get("content") for each in store.finished_parts(run.id)}
-    for part in prepared.parts:
-        keys = contents.keys(prepared.root, items_of(job.own, [part], job.draw))
-        now = content_of(job.own, part, job.draw, keys)
-        if now and then.get(part.name) and now != then[part.name]:
-            return True
-    return False
+def _kind(spec: RunSpec) -> tuple[str, str, int | None]:
+    return spec.task, spec.protocol, spec.n_train
+
+
+@dataclass(slots=True)
+class _Planner:
+    settings: Settings
+    tables: Tables
+    needs: Needs
+    models: Models
+    past: _Past
+    force: bool
+    _outlines: set[str] = field(default_factory=set)
+    _refs: dict[int, list[ImageRef]] = field(default_factory=dict)
+    _counted: dict[str, set[tuple[Path, ImageRef]]] = field(default_factory=dict)
+    """images that jobs before will have embedded, by model"""
+    _missing: dict[tuple[str, int, Path], int] = field(default_factory=dict)
+    _caches: dict[str, ModelCache] | None = None
+    _keys: dict[str, set[bytes]] = field(default_factory=dict)
+
+    def plan(self, job: Job) -> Planned | None:
+        """None for the same question of the same data, asked from another file before."""
+        first = self._judge(job)
+        if first.prepared is None:
+            return first
+        prepared = first.prepared
+        try:
+            version = self.models.identity(job.model, job.protocol).version
+        except FieldmarkError as error:
+            return _refused(job, "refused", error)
+        outline = complete(prepared.outline, version)
+        name = f"{outline.key} {prepared.root}"
+        if name in self._outlines:
+            return None
+        self._outlines.add(name)
+        found = self._found(prepared, outline, bool(version))
+        return found if isinstance(found, Planned) else self._measure(first, why=found)
+
+    def _found(self, prepared: Prepared, outline: RunSpec, is_known: bool) -> Planned | str:
+        """The job as done or claimed; else why it is done again ("" = it is new)."""
+        job = prepared.job
+        if not is_known:
+            return "" if self._is_new(job) else "its model must be loaded to tell if it changed"
+        former = self.past.alike.get(question_key(outline), [])
+        if not former:
+            return ""
+        spec = outline
+        if prepared.documents is None:
+            seen = self.needs.seen(job, prepared.parts, prepared.root)
+            spec = complete(prepared.outline, outline.model_version, seen.digest)
+        if spec.key in self.past.done and not self.force:
+            return Planned(job, "done", "in the store already", prepared, spec.key)
+        if spec.key in self.past.claims:
+            holder = self.past.claims[spec.key]
+            why = (
+                f"process {holder.pid} on {holder.host} is on it (`fieldmark runs free` if it "
+                "is not)"
+            )
+            return Planned(job, "claimed", why, prepared, spec.key)
+        return "" if self.force else why_again(spec, former, prepared.root)
+
+    def _is_new(self, job: Job) -> bool:
+        return not any(run.spec.model == job.model for run in self.past.done.values())
+
+    def _judge(self, job: Job) -> Planned:
+        if job.protocol not in PROTOCOLS:
+            return _refused(
+                job, "no code", UsageError(f"this version has no `{job.protocol}` protocol.")
+            )
+        if isinstance(job.task, DocumentTask):
+            why = why_not_documents(job)
+        else:
+            why = PROTOCOLS.get(job.protocol).why_not(job.task, job.draw)
+        if why:
+            return _refused(job, "refused", UsageError(f"{why}."))
+        try:
+            return Planned(job, "run", prepared=self.tables.prepare(job))
+        except MissingData as error:
+            return _refused(job, "no data", error)
+        except FieldmarkError as error:
+            return _refused(job, "refused", error)
+
+    def _measure(self, planned: Planned, why: str) -> Planned:
+        prepared, job = planned.prepared, planned.job
+        assert prepared is not None
+        if job.protocol == "ask":
+            planned = _asked(planned, prepared)
+            return planned if planned.error else replace(planned, why=why or planned.why)
+        rows = self.needs.rows(job, prepared.parts)
+        if id(rows) not in self._refs:
+            flat = (ref for each in refs_of(rows) for ref in each)
+            self._refs[id(rows)] = list(dict.fromkeys(flat))
+        refs = self._refs[id(rows)]
+        cache = self._cache(job)
+        n_missing = self._n_missing(job, id(rows), prepared.root, cache)
+        n_bytes = n_missing * (cache.dim * 4 + 24) if cache else (None if n_missing else 0)
+        return replace(
+            planned,
+            why=why or _note(prepared),
+            n_images=len(refs),
+            n_missing=n_missing,
+            n_parts=len(prepared.parts),
+            seconds=self._seconds(prepared, n_missing, cache),
+            n_bytes=n_bytes,
+        )
+
+    def _cache(self, job: Job) -> ModelCache | None:
+        """The features of just this version of the model; None: none are there, or it is not known
+        before it is loaded which version it is.
+        """
+        if self._caches is None:
+            every = cached_models(self.settings.cache)
+            self._caches = {each.fingerprint: each for each in every}
+        fingerprint = self.models.identity(job.model, job.protocol).fingerprint
+        block = job.own.probe
+        if fingerprint and block is not None and block.features == "patches":
+            fingerprint = patch_fingerprint(fingerprint)
+        return self._caches.get(fingerprint)
+
+    def _n_missing(self, job: Job, rows: int, root: Path, cache: ModelCache | None) -> int:
+        """Images to embed, as far as can be told without reading any: one whose content is not
+        known counts.
+        """
+        block = job.own.probe
+        name = f"{job.model} {block.features if block else ''}"
+        key = (name, rows, root)
+        if key in self._missing:  # a job before this one does all of it
+            return 0
+        self._missing[key] = 0
+        counted = self._counted.setdefault(name, set())
+        fresh = [ref for ref in self._refs[rows] if (root, ref) not in counted]
+        counted.update((root, ref) for ref in fresh)
+        if cache is None:
+            return len(fresh)
+        if cache.fingerprint not in self._keys:
+            self._keys[cache.fingerprint] = read_keys(cache.folder)
+        have, keys = self._keys[cache.fingerprint], self.models.contents.item_keys(root, fresh)
+        return sum(keys.get(ref) not in have for ref in fresh)
+
+    def _seconds(
+        self, prepared: Prepared, n_missing: int, cache: ModelCache | None
+    ) -> float | None:
+        """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
+        alike = self.past.seconds.get(_kind(prepared.outline), [])
+        speed = cache.images_per_s if cache else None
+        if not alike or (n_missing and not speed):
+            return None
+        return sorted(alike)[len(alike) // 2] + (n_missing / speed if speed else 0.0)
 
 
 def disk_left(settings: Settings) -> int:
@@ -141,58 +289,8 @@ def disk_left(settings: Settings) -> int:
     return shutil.disk_usage(folder).free
 
 
-def _judge(job: Job, tables: Tables) -> Planned:
-    if job.protocol not in PROTOCOLS:
-        return _refused(
-            job, "no code", UsageError(f"this version has no `{job.protocol}` protocol.")
-        )
-    if isinstance(job.task, DocumentTask):
-        why = why_not_documents(job)
-    else:
-        why = PROTOCOLS.get(job.protocol).why_not(job.task, job.draw)
-    if why:
-        return _refused(job, "refused", UsageError(f"{why}."))
-    try:
-        return Planned(job, "run", prepared=prepare(job, tables))
-    except MissingData as error:
-        return _refused(job, "no data", error)
-    except FieldmarkError as error:
-        return _refused(job, "refused", error)
-
-
 def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
     return Planned(job, status, str(error), error=error)
-
-
-def _measure(
-    planned: Planned,
-    contents: Contents,
-    caches: dict[str, ModelCache],
-    history: Sequence[Run],
-    counted: set[tuple[str, Path, ImageRef]],
-) -> Planned:
-    prepared, job = planned.prepared, planned.job
-    assert prepared is not None
-    if job.protocol == "ask":
-        return _asked(planned, prepared)
-    refs = items_of(job.own, prepared.parts, job.draw)
-    name = _feature_name(job)
-    fresh = [ref for ref in refs if (name, prepared.root, ref) not in counted]
-    counted.update((name, prepared.root, ref) for ref in refs)
-    cache = caches.get(name)
-    n_missing = count_missing(contents, cache, prepared.root, fresh)
-    n_bytes = n_missing * (cache.dim * 4 + 24) if cache else (None if fresh else 0)
-    return Planned(
-        job,
-        "run",
-        _note(prepared),
-        prepared,
-        n_images=len(refs),
-        n_missing=n_missing,
-        n_parts=len(prepared.parts),
-        seconds=_seconds(prepared, n_missing, cache, history),
-        n_bytes=n_bytes,
-    )
 
 
 def _asked(planned: Planned, prepared: Prepared) -> Planned:
@@ -213,13 +311,6 @@ def _asked(planned: Planned, prepared: Prepared) -> Planned:
     return replace(planned, why=_note(prepared), n_parts=n_parts, n_bytes=0, cost=cost)
 
 
-def _feature_name(job: Job) -> str:
-    """What the job's features are called in the cache."""
-    block = job.own.probe if job.protocol == "probe" else None
-    is_patches = block is not None and block.features == "patches"
-    return patch_name(job.model) if is_patches else job.model
-
-
 def _note(prepared: Prepared) -> str:
     task, wanted = prepared.job.task, prepared.job.draw.n_train
     if isinstance(task, DocumentTask) and task.output_type == "generate_until_multi_round":
@@ -229,21 +320,3 @@ def _note(prepared: Prepared) -> str:
         return ""
     where = f" in {len(short)} of {len(prepared.parts)} parts" if len(prepared.parts) > 1 else ""
     return f"fewer than {wanted} training images{where} (fewest: {min(short)}): all are used"
-
-
-def _seconds(
-    prepared: Prepared, n_missing: int, cache: ModelCache | None, history: Sequence[Run]
-) -> float | None:
-    """Embedding at the speed seen before, and the probe's time in earlier runs of the task."""
-    alike = [
-        run.seconds
-        for run in history
-        if run.spec.task == prepared.spec.task
-        and run.spec.protocol == prepared.spec.protocol
-        and run.spec.n_train == prepared.spec.n_train
-        and run.seconds is not None
-    ]
-    speed = cache.images_per_s if cache else None
-    if not alike or (n_missing and not speed):
-        return None
-    return sorted(alike)[len(alike) // 2] + (n_missing / speed if speed else 0.0)

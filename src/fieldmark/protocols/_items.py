@@ -7,7 +7,7 @@ repeat, id).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -186,22 +186,6 @@ def refs_of(rows: pl.DataFrame) -> list[tuple[ImageRef, ...]]:
         images = [image] if isinstance(image, str) else image
         found.append(tuple(ImageRef(each, box) for each in images))
     return found
-
-
-def items_of(task: Task, parts: Sequence[PartItems], draw: Draw) -> list[ImageRef]:
-    """Every distinct image the job needs."""
-    rows = refs_of(rows_of(task, parts, draw))
-    return list(dict.fromkeys(ref for refs in rows for ref in refs))
-
-
-def content_of(task: Task, part: PartItems, draw: Draw, keys: Mapping[ImageRef, bytes]) -> str:
-    """Stands for the bytes of every image of the part; "" where one is not known."""
-    rows = rows_of(task, [part], draw)
-    pairs = zip(rows["id"].to_list(), refs_of(rows), strict=True)
-    wanted = sorted((each, number, ref) for each, refs in pairs for number, ref in enumerate(refs))
-    if any(ref not in keys for _, _, ref in wanted):
-        return ""
-    return draws.digest(*((each, number, keys[ref].hex()) for each, number, ref in wanted)).hex()
 
 
 def _per_class(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from fieldmark.chat import (
     Built,
     ChatModel,
@@ -36,7 +38,7 @@ from fieldmark.protocols._ask_again import reading_of
 from fieldmark.protocols._ask_answers import Said, read_answer, rows_of_part, summed_up
 from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits, targets_of
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
-from fieldmark.protocols._items import Draw, PartItems
+from fieldmark.protocols._items import Draw, PartItems, draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols._sending import Sending
 from fieldmark.tasks import AskBlock, Task
@@ -44,6 +46,8 @@ from fieldmark.tasks import AskBlock, Task
 N_LOOKED = 4
 """parts, and items of each, whose prompts are built for an estimate"""
 SUMMARY = "a multimodal language model, asked in words, with n examples"
+VERSION = 1
+"""raised whenever the same answers to the same pictures give other predictions"""
 
 
 def why_not(task: Task, draw: Draw) -> str | None:
@@ -58,6 +62,24 @@ def why_not(task: Task, draw: Draw) -> str | None:
     if task.ask.kind == "same" and draw.n_train:
         return "n_train: pairs of pictures are asked without examples, expected 0"
     return None
+
+
+def columns(task: Task) -> tuple[str, ...]:
+    """Columns of the data that change prompts, besides labels."""
+    if task.ask is None:
+        return task.traits
+    named = task.ask.names if isinstance(task.ask.names, str) else ""
+    return (*task.traits, named, task.ask.scientific, task.ask.common, *task.ask.lineage)
+
+
+def needed(
+    task: Task, parts: Sequence[PartItems], draw: Draw, settings: Mapping[str, Any]
+) -> pl.DataFrame:
+    """Every row whose pictures may be sent: id, image, crop."""
+    frames = [draw_test(task, part, draw, 0) for part in parts]
+    frames += [part.train for part in parts if draw.n_train]
+    rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
+    return rows.unique("id", maintain_order=True)
 
 
 def run(

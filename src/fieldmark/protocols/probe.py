@@ -8,7 +8,7 @@ Nothing of a test image ever reaches a fit.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from fieldmark.models import Backbone
 
 SUMMARY = "a frozen backbone's features, a light classifier on top"
+VERSION = 1
+"""raised whenever the same features give other predictions"""
 Answer = tuple[pl.DataFrame, np.ndarray, np.ndarray]
 """rows asked about, labels, certainties"""
 
@@ -53,6 +55,18 @@ def why_not(task: Task, draw: Draw) -> str | None:
     if draw.n_test == 0:
         return "n_test = 0: without a test image there is no score"
     return None
+
+
+def columns(task: Task) -> tuple[str, ...]:
+    """Columns of the data that change predictions, besides labels, units and crops."""
+    return task.traits
+
+
+def needed(
+    task: Task, parts: Sequence[PartItems], draw: Draw, _settings: Mapping[str, Any]
+) -> pl.DataFrame:
+    """Every row whose images are looked at: id, image, crop."""
+    return rows_of(task, parts, draw)
 
 
 def run(

@@ -136,6 +136,7 @@ def _with_whole_paths(task: Task, path: Path) -> Task:
 
     changes: dict[str, Any] = {
         "dataset": whole(task.dataset, "dataset"),
+        "data": str(folder / with_home(task.data)) if task.data else "",
         "metric": whole(task.metric, "metric"),
         "also": tuple(whole(name, "also", index) for index, name in enumerate(task.also)),
     }

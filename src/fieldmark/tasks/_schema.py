@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -111,6 +112,9 @@ class Task(_Strict):
     version: StrictInt = 1
     """raised whenever a change of the file changes scores"""
     dataset: str
+    data: str = ""
+    """the folder (or table file) its data are in, relative to this file; without it, where the
+    dataset is said to be"""
     options: dict[str, Any] = {}
     """keyword arguments of the dataset's reader"""
     label: str = "label"
@@ -166,6 +170,11 @@ class Task(_Strict):
             known = ", ".join(parts) if isinstance(parts, dict) else "none"
             raise ValueError(f"expected the name of a part (parts: {known})")
         return primary
+
+    @property
+    def folder(self) -> Path | None:
+        """Where its file says that the data are."""
+        return Path(self.data) if self.data else None
 
     def place_of(self, *key: str | int) -> str:
         """`file:line` of a key, for messages; the task's name when it has no file."""

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fieldmark import draws
+from fieldmark.data import content_key, stamp
 from fieldmark.errors import DataError, UsageError
 from fieldmark.tasks.lmms._fetched import recall, remember
 from fieldmark.tasks.lmms._hub_cache import missing_shards, snapshot
-from fieldmark.tasks.lmms._sources import BUILDERS, Source
+from fieldmark.tasks.lmms._sources import BUILDERS, Source, files_in
 
 _OPTION = re.compile(r"unexpected keyword argument '(\w+)'|doesn't have a '(\w+)' key")
 _HUB_ONLY = ("revision", "token")
@@ -24,13 +26,40 @@ def load(datasets: Any, source: Source, cache: Path, fetch: bool) -> Mapping[str
     if source.path == "pandas" and source.kind == "files":
         return _pickled(datasets, source)
     if source.kind != "hub" and not source.remote:
-        return _load(datasets, source, source.path, cache)
+        return _load(datasets, source, source.path, cache / "local" / _version(source))
     _refuse_readers(datasets, source)
     if not fetch:
         return _from_this_machine(datasets, source, cache)
     every = _load(datasets, source, source.path, cache)
     remember(source, every, cache)
     return every
+
+
+def _version(source: Source) -> str:
+    """Stands for the files of a local source as they are now.
+
+    The library keeps a prepared table by the base name of its folder where that has a card
+    (README.md), and by modification times elsewhere: two folders, or two states of one, could
+    share a table.
+    """
+    named = [source.path] if source.kind == "folder" else []
+    named += [each for key in ("data_files", "data_dir") for each in files_in(source.options, key)]
+    found: dict[str, str] = {}
+    for name in sorted(set(named)):
+        for path in _files_at(name):
+            mark, is_settled = stamp(path)
+            found[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
+    return draws.digest(source.name, *(part for each in found.items() for part in each)).hex()
+
+
+def _files_at(name: str) -> Iterator[Path]:
+    """The file, all files below the folder, or those that the pattern fits."""
+    path = Path(name).absolute()
+    if path.is_file():
+        yield path
+        return
+    base, pattern = (path, "**/*") if path.is_dir() else (Path(path.anchor), name.lstrip("/"))
+    yield from (each for each in sorted(base.glob(pattern)) if each.is_file())
 
 
 def _refuse_readers(datasets: Any, source: Source) -> None:

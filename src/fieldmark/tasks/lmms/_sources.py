@@ -180,6 +180,11 @@ def _is_there(folder: Path, value: str, key: str) -> bool:
         return False
 
 
+def files_in(options: Mapping[str, Any], key: str) -> Iterator[str]:
+    """The files, folders or patterns that an option names."""
+    return _each_file(options.get(key))
+
+
 def _each_file(value: Any) -> Iterator[str]:
     """The names in a path, a list of paths, or a mapping of splits to them."""
     if isinstance(value, (list, tuple, Mapping)):

@@ -1,0 +1,302 @@
+"""Content digests: which bytes does an image reference stand for, now?
+
+Features and results belong to content, never to names, so every file must be hashed; reading all of
+them anew for each command would cost as much as the work it saves. What was hashed is remembered
+with the file's inode, size, mtime and ctime. A change of content moves ctime, which no ordinary
+tool can set back. As git does with its index, a file that changed in the last moments before it was
+hashed is not remembered (a second change could hide in the clock's resolution), nor is one whose
+ctime lies in the future. A file whose content is not known is read; none is ever trusted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import struct
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from fieldmark.data._bytes import base_folder, leads_out, read_bytes, split_reference
+from fieldmark.data._image import ImageRef, quick_check
+from fieldmark.errors import DataError
+
+T = TypeVar("T")
+
+MEMORY = "contents.db"
+"""what the memory of contents is called in a cache folder"""
+RACY_NS = 2_000_000_000
+COMMIT_EVERY_S = 1.0
+"""what a kill may cost: at most so long a time of hashing is done again"""
+_FEW = 2_000
+"""names that are looked up one by one; more are read with all others of their folder"""
+_STAMP = struct.Struct("<QQqq")
+
+
+def content_key(data: bytes) -> bytes:
+    """Sixteen bytes that stand for the bytes of a file."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def item_key(content: bytes, crop: tuple[float, ...] | None) -> bytes:
+    """What the features of an image are kept under: same bytes and same crop → same key."""
+    if crop is None:
+        return content
+    return hashlib.blake2b(
+        content + repr(tuple(map(float, crop))).encode(), digest_size=16
+    ).digest()
+
+
+def stamp(path: str | Path) -> tuple[bytes, bool]:
+    """What changes when the file changes, and whether it is old enough to be relied on later."""
+    stat = os.stat(path)  # noqa: PTH116 - a hundred thousand of them: Path.stat takes twice as long
+    mark = _STAMP.pack(stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    now = time.time_ns()
+    is_young = now - stat.st_ctime_ns < RACY_NS or 0 <= now - stat.st_mtime_ns < RACY_NS
+    return mark, not is_young
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a file holds."""
+
+    key: bytes
+    """of its bytes; ABSENT where they cannot be read"""
+    problem: str = ""
+    """why it cannot be used as an image; "" = nothing is known against it"""
+
+
+ABSENT = bytes(16)
+"""the key of a file that is not there or cannot be read"""
+
+
+class Contents:
+    """What files hold now, each looked at once while this object lives (one command).
+
+    `memory` is an SQLite file that remembers them for the next command: a plain cache, safe to
+    delete at any time. Without one nothing is remembered.
+    """
+
+    def __init__(self, memory: Path | None, threads: int = 2) -> None:
+        self._memory = memory
+        self._threads = threads
+        self._seen: dict[Path, dict[str, Content]] = {}
+
+    def known(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
+        """The images whose content is known without reading them."""
+        seen = self._seen.setdefault(root, {})
+        unseen = {image: None for image in images if image not in seen}
+        if unseen and self._memory is not None and self._memory.is_file():
+            inside = [image for image in unseen if not leads_out(image)]
+            with _Memory(self._memory) as memory:
+                seen.update(memory.recall(root, inside))
+        return {image: seen[image] for image in images if image in seen}
+
+    def learn(
+        self,
+        root: Path,
+        images: Iterable[str],
+        on_file: Callable[[], None] | None = None,
+    ) -> dict[str, Content]:
+        """The content of all images; those that are not known are read, and remembered as they
+        come. `on_file` is called after each that was read.
+        """
+        every = list(dict.fromkeys(images))
+        found = self.known(root, every)
+        unknown = [image for image in every if image not in found]
+        if not unknown:
+            return found
+        seen = self._seen[root]
+        with _Memory(self._memory) as memory, ThreadPoolExecutor(self._threads) as pool:
+            for image, (content, mark) in _in_turn(pool, lambda each: _look(root, each), unknown):
+                seen[image] = content
+                if mark is not None:
+                    memory.remember(_name(root, image), mark, content)
+                if on_file is not None:
+                    on_file()
+        return {image: seen[image] for image in every}
+
+    def digest(self, path: Path) -> bytes:
+        """The content of any one file, such as a model's weights; raises OSError."""
+        path = path.absolute()
+        found = self.known(path.parent, [path.name]).get(path.name)
+        if found is None:
+            mark, is_settled = stamp(path)
+            with path.open("rb") as stream:
+                key = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
+            found = self._seen[path.parent][path.name] = Content(key)
+            if is_settled:
+                with _Memory(self._memory) as memory:
+                    memory.remember(str(path), mark, found)
+        return found.key
+
+    def item_keys(self, root: Path, items: Sequence[ImageRef]) -> dict[ImageRef, bytes]:
+        """What features of the items are kept under, where the content is known."""
+        found = self.known(root, {ref.image for ref in items})
+        return {
+            ref: item_key(content.key, ref.crop)
+            for ref in items
+            if (content := found.get(ref.image)) is not None and content.key != ABSENT
+        }
+
+
+def _look(root: Path, image: str) -> tuple[Content, bytes | None]:
+    """What the file holds, and its stamp if it may be relied on later.
+
+    The stamp is taken before the bytes are read: a change in between makes it another.
+    """
+    try:
+        mark, is_settled = stamp(_file_of(root, image))
+        data = read_bytes(root, image)
+    except (DataError, OSError, ValueError) as error:
+        return Content(ABSENT, _reason(root, image, error)), None
+    return Content(content_key(data), quick_check(data) or ""), mark if is_settled else None
+
+
+def _reason(root: Path, image: str, error: Exception) -> str:
+    """`data/a.jpg  is missing.` → `is missing`."""
+    if not isinstance(error, DataError):
+        try:
+            read_bytes(root, image)  # it says what is wrong in words
+        except DataError as told:
+            error = told
+    text = str(error)
+    return (text.partition("  ")[2] or text).rstrip(".")
+
+
+def _in_turn(
+    pool: ThreadPoolExecutor, work: Callable[[str], T], images: Sequence[str]
+) -> Iterator[tuple[str, T]]:
+    """Results in order, a bounded number of them waiting."""
+    rest = iter(images)
+    while some := list(islice(rest, 512)):
+        yield from zip(some, pool.map(work, some), strict=True)
+
+
+def _file_of(root: Path, image: str) -> str:
+    """The file on disk behind a reference (the archive, for a member of one)."""
+    return _name(root, split_reference(image)[0])
+
+
+def _name(root: Path, image: str) -> str:
+    return f"{os.path.abspath(base_folder(root))}{os.sep}{image}"  # noqa: PTH100 - resolve() would follow links
+
+
+class _Memory:
+    """The SQLite file; whatever is wrong with it only makes hashing necessary again."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._waiting: list[tuple[str, bytes, bytes, str]] = []
+        self._written = time.monotonic()
+        self._db = self._open()
+
+    def __enter__(self) -> _Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write()
+        if self._db is not None:
+            self._db.close()
+
+    def recall(self, root: Path, images: Sequence[str]) -> dict[str, Content]:
+        """The images whose files have not changed since they were hashed."""
+        if self._db is None:
+            return {}
+        prefix = _name(root, "")
+        try:
+            rows = self._rows(prefix, images)
+        except sqlite3.DatabaseError:
+            return {}
+        found: dict[str, Content] = {}
+        stamps: dict[str, bytes | None] = {}
+        for image in images:
+            row = rows.get(prefix + image)
+            if row is None:
+                continue
+            file = prefix + split_reference(image)[0]
+            if file not in stamps:
+                stamps[file] = _settled(file)
+            if row[0] == stamps[file]:
+                found[image] = Content(row[1], row[2])
+        return found
+
+    def remember(self, name: str, mark: bytes, content: Content) -> None:
+        self._waiting.append((name, mark, content.key, content.problem))
+        if time.monotonic() - self._written > COMMIT_EVERY_S:
+            self._write()
+
+    def _rows(self, prefix: str, images: Sequence[str]) -> dict[str, tuple[bytes, bytes, str]]:
+        assert self._db is not None
+        if len(images) > _FEW:
+            rows = self._db.execute(
+                "SELECT name, stamp, key, problem FROM content WHERE name >= ? AND name < ?",
+                [prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)],
+            )
+            return {name: (mark, key, problem) for name, mark, key, problem in rows}
+        found = {}
+        for image in images:
+            row = self._db.execute(
+                "SELECT stamp, key, problem FROM content WHERE name = ?", [prefix + image]
+            ).fetchone()
+            if row is not None:
+                found[prefix + image] = row
+        return found
+
+    def _write(self) -> None:
+        if self._db is None or not self._waiting:
+            return
+        try:
+            with self._db:
+                self._db.executemany(
+                    "INSERT OR REPLACE INTO content VALUES (?, ?, ?, ?)", self._waiting
+                )
+        except (sqlite3.DatabaseError, UnicodeEncodeError):
+            self._db.close()  # held by another process, a full disk: hashing again is only slower
+            self._db = None
+        self._waiting.clear()
+        self._written = time.monotonic()
+
+    def _open(self) -> sqlite3.Connection | None:
+        """None where it cannot be had; a damaged file is put aside and made anew."""
+        if self._path is None:
+            return None
+        try:
+            return _connect(self._path)
+        except (OSError, sqlite3.OperationalError):
+            return None
+        except sqlite3.DatabaseError:
+            with suppress(OSError, sqlite3.DatabaseError):
+                self._path.replace(self._path.with_suffix(".damaged"))
+                return _connect(self._path)
+            return None
+
+
+def _settled(file: str) -> bytes | None:
+    """The stamp of a file that has not changed in the last moments; None for another one."""
+    try:
+        mark, is_settled = stamp(file)
+    except (OSError, ValueError):
+        return None
+    return mark if is_settled else None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    db = sqlite3.connect(path, timeout=5)
+    try:
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS content (name TEXT PRIMARY KEY, stamp BLOB NOT NULL,"
+            " key BLOB NOT NULL, problem TEXT NOT NULL) STRICT, WITHOUT ROWID"
+        )
+        db.execute("SELECT name, stamp, key, problem FROM content LIMIT 1")
+    except BaseException:
+        db.close()
+        raise
+    return db

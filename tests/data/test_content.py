@@ -1,0 +1,198 @@
+"""A file's content is known, or it is read: never trusted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fieldmark.data import ABSENT, Contents, content_key
+from fieldmark.data import _content as module
+from pictures import write_image
+
+OLD = time.time() - 3600
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for number in range(6):
+        write_image(tmp_path / "photos" / f"{number}.png", number)
+    return tmp_path / "photos"
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file counts as changed a moment ago."""
+    monkeypatch.setattr(module, "RACY_NS", 0)
+
+
+def names(photos: Path) -> list[str]:
+    return sorted(path.name for path in photos.iterdir())
+
+
+def keys(photos: Path, memory: Path) -> dict[str, bytes]:
+    return {name: each.key for name, each in Contents(memory).learn(photos, names(photos)).items()}
+
+
+def true_keys(photos: Path) -> dict[str, bytes]:
+    return {name: content_key((photos / name).read_bytes()) for name in names(photos)}
+
+
+def test_what_was_hashed_is_known_the_next_time(photos: Path, tmp_path: Path, settled) -> None:
+    memory = tmp_path / "contents.db"
+    assert keys(photos, memory) == true_keys(photos)
+    assert len(Contents(memory).known(photos, names(photos))) == 6
+
+
+def test_a_young_file_is_not_remembered_and_read_again(photos: Path, tmp_path: Path) -> None:
+    memory = tmp_path / "contents.db"
+    keys(photos, memory)
+    assert Contents(memory).known(photos, names(photos)) == {}
+    write_image(photos / "0.png", 77)
+    assert keys(photos, memory) == true_keys(photos)
+
+
+@pytest.mark.parametrize("when", [OLD, time.time() + 10**6], ids=["past", "future"])
+def test_same_size_and_mtime_hide_no_change(
+    photos: Path, tmp_path: Path, settled, when: float
+) -> None:
+    """A camera's clock may run ahead: one photo dated tomorrow must not blind us to the others."""
+    memory, target = tmp_path / "contents.db", photos / "0.png"
+    data = bytearray(target.read_bytes())
+    os.utime(target, (when, when))
+    keys(photos, memory)
+    assert len(Contents(memory).known(photos, names(photos))) == 6
+    data[-1] ^= 1
+    target.write_bytes(data)
+    os.utime(target, (when, when))
+    assert set(Contents(memory).known(photos, names(photos))) == set(names(photos)) - {"0.png"}
+    assert keys(photos, memory) == true_keys(photos)
+
+
+def test_a_clock_that_was_set_back_makes_files_be_read(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = time.time_ns() - 10**15
+    monkeypatch.setattr(module.time, "time_ns", lambda: before)
+    memory = tmp_path / "contents.db"
+    keys(photos, memory)
+    assert Contents(memory).known(photos, names(photos)) == {}
+
+
+def test_swapped_files_and_links_are_seen(photos: Path, tmp_path: Path, settled) -> None:
+    memory, link = tmp_path / "contents.db", photos / "link.png"
+    link.symlink_to("1.png")
+    keys(photos, memory)
+    (photos / "0.png").rename(photos / "x")
+    (photos / "2.png").rename(photos / "0.png")
+    (photos / "x").rename(photos / "2.png")
+    link.unlink()
+    link.symlink_to("3.png")
+    assert keys(photos, memory) == true_keys(photos)
+
+
+def test_a_file_whose_name_looks_like_a_member_has_its_own_stamp(
+    photos: Path, tmp_path: Path, settled
+) -> None:
+    """`0.png::x.png` beside `0.png`: only containers have members."""
+    memory, odd = tmp_path / "contents.db", photos / "0.png::x.png"
+    write_image(odd, 50)
+    keys(photos, memory)
+    write_image(odd, 51)
+    assert keys(photos, memory) == true_keys(photos)
+
+
+def test_a_table_file_as_root_is_the_folder_it_lies_in(
+    photos: Path, tmp_path: Path, settled
+) -> None:
+    memory, table = tmp_path / "contents.db", tmp_path / "labels.csv"
+    table.write_text("image,label\n")
+    found = Contents(memory).learn(table, ["photos/0.png"])
+    assert found["photos/0.png"].key == true_keys(photos)["0.png"]
+    assert len(Contents(memory).known(table, ["photos/0.png"])) == 1
+    write_image(photos / "0.png", 9)
+    assert Contents(memory).known(table, ["photos/0.png"]) == {}
+
+
+def test_what_cannot_be_read_is_told_and_what_leads_out_is_refused_always(
+    photos: Path, tmp_path: Path, settled
+) -> None:
+    """Defect: `../x.png` was refused with a fresh cache, accepted with cached features."""
+    memory = tmp_path / "contents.db"
+    inside = photos / "inside"
+    inside.mkdir()
+    Contents(memory).learn(photos, ["0.png"])
+    os.mkfifo(inside / "pipe.jpg")
+    for _ in range(2):
+        found = Contents(memory).learn(inside, ["../0.png", "none.png", "pipe.jpg"])
+        assert {each.key for each in found.values()} == {ABSENT}
+        assert "leads out of the dataset" in found["../0.png"].problem
+        assert "is missing" in found["none.png"].problem
+        assert "no ordinary file" in found["pipe.jpg"].problem
+
+
+def test_a_broken_image_is_remembered_as_broken(photos: Path, tmp_path: Path, settled) -> None:
+    memory = tmp_path / "contents.db"
+    (photos / "0.png").write_bytes((photos / "0.png").read_bytes()[:60])
+    Contents(memory).learn(photos, ["0.png"])
+    known = Contents(memory).known(photos, ["0.png"])["0.png"]
+    assert "cut off" in known.problem and known.key != ABSENT
+
+
+def test_many_names_are_looked_up_like_few(
+    photos: Path, tmp_path: Path, settled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = tmp_path / "contents.db"
+    keys(photos, memory)
+    one_by_one = Contents(memory).known(photos, names(photos))
+    monkeypatch.setattr(module, "_FEW", 2)
+    assert Contents(memory).known(photos, names(photos)) == one_by_one
+
+
+def test_any_file_has_a_digest(photos: Path, tmp_path: Path, settled) -> None:
+    memory, weights = tmp_path / "contents.db", tmp_path / "weights.bin"
+    weights.write_bytes(b"one")
+    assert Contents(memory).digest(weights) == content_key(b"one")
+    weights.write_bytes(b"two")
+    assert Contents(memory).digest(weights) == content_key(b"two")
+
+
+CHILD = """
+import sys, time
+from pathlib import Path
+from fieldmark.data import Contents, _content
+_content.RACY_NS, _content.COMMIT_EVERY_S = 0, 0.0
+photos = Path(sys.argv[1])
+n = 0
+def tell():
+    global n
+    n += 1
+    print(n, flush=True)
+    time.sleep(0.05)
+Contents(Path(sys.argv[2]), threads=1).learn(photos, sorted(p.name for p in photos.iterdir()), tell)
+"""
+
+
+def test_killed_while_hashing_it_goes_on_where_it_stopped(photos: Path, tmp_path: Path) -> None:
+    """Defect: a kill in the first pass lost all of it (one commit at the end)."""
+    memory = tmp_path / "contents.db"
+    victim = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(photos), str(memory)], stdout=subprocess.PIPE, text=True
+    )
+    assert victim.stdout is not None
+    while victim.stdout.readline().strip() != "4":
+        pass
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    time.sleep(0.01)
+    old = module.RACY_NS
+    module.RACY_NS = 0
+    try:
+        assert len(Contents(memory).known(photos, names(photos))) >= 3
+    finally:
+        module.RACY_NS = old
