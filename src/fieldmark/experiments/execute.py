@@ -11,7 +11,7 @@ import math
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,7 +38,7 @@ from fieldmark.settings import Settings
 from fieldmark.store import PartResult, Predictions, Score, Store, reproduction_record
 from fieldmark.tasks.lmms import DocumentTask, plain_task
 
-HEARTBEAT_S = 60.0
+HEARTBEAT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,10 @@ def _by_model(jobs: Sequence[Planned]) -> Iterator[tuple[str, list[Planned]]]:
 
 @contextmanager
 def _claimed(store: Store, key: str) -> Iterator[bool]:
-    """Holds the claim, and its heartbeat, while the run goes on."""
+    """Holds the claim, and its heartbeat, while the run goes on.
+
+    Where it is taken over or freed, the next write to the run raises ClaimLost.
+    """
     if not store.claim(key):
         yield False
         return
@@ -265,7 +268,8 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
     def beat() -> None:
         with Store.open(store.path) as own:
             while not stop.wait(HEARTBEAT_S):
-                own.heartbeat(key)
+                with suppress(StoreError):  # locked for long, disk full: the next may come through
+                    own.heartbeat(key)
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
