@@ -245,6 +245,7 @@ print(*left)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kill -9")
 @pytest.mark.parametrize("has_former", [False, True])
 def test_kill_nine_between_any_two_statements_leaves_one_version_or_the_other(tmp_path, has_former):
