@@ -14,6 +14,7 @@ first.
     │   ├── MissingExtra  4   the packages of an optional extra are not installed
     │   └── OutOfMemory   4   the device has too little memory even for the smallest batch
     └── RunsFailed        5   some runs failed, the others were kept
+        └── ClaimLost     5   another process is on the run
 """
 
 from __future__ import annotations
@@ -76,6 +77,10 @@ class OutOfMemory(ModelError):
 
 class RunsFailed(FieldmarkError):
     exit_code = 5
+
+
+class ClaimLost(RunsFailed):
+    pass
 
 
 def closest(name: str, known: Iterable[str], most: int = 2) -> list[str]:

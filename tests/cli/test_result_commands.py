@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store, database
+from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
 
 
 def write(
@@ -142,17 +140,3 @@ def test_a_name_full_of_signs_names_itself(store, capsys) -> None:
     assert main(["table", "--model", odd, "--task", "t[1]", "--json"]) == 0
     assert [row["model"] for row in json.loads(capsys.readouterr().out)] == [odd]
     assert main(["compare", odd, "m/other"]) == 0
-
-
-def test_rescore_brings_a_store_of_an_older_version_up_to_date(folder, capsys) -> None:
-    folder.mkdir()
-    with closing(sqlite3.connect(folder / "fieldmark.db")) as old:
-        for statement in database.statements(database.migrations()[0]):
-            old.execute(statement)
-        old.execute("PRAGMA user_version = 1")
-        old.commit()
-    assert main(["table"]) == 3
-    assert "older fieldmark" in one_line(capsys)
-    assert main(["rescore"]) == 3
-    assert main(["table"]) == 3
-    assert "holds no finished runs" in capsys.readouterr().err.splitlines()[-1]

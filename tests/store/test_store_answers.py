@@ -1,15 +1,13 @@
-"""Do several runs' answers come side by side, and do old files keep theirs?"""
+"""Do several runs' answers come side by side?"""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fieldmark.store import PartResult, Predictions, RunSpec, Store, database
+from fieldmark.store import PartResult, Predictions, RunSpec, Store
 
 ONE = RunSpec("m/one", "t", "probe/x")
 TWO = RunSpec("m/two", "t", "probe/x")
@@ -73,36 +71,3 @@ def test_nothing_in_common_is_an_empty_matrix(store):
     two = written(store, TWO, part(["b"], ["x"], ["x"]))
     assert store.answers([one, two]).prediction_mn.shape == (2, 0)
     assert store.answers([one, store.begin_run(replace(TWO, seed=5))]).prediction_mn.shape == (2, 0)
-
-
-def test_a_file_of_version_one_keeps_its_predictions(tmp_path):
-    path = tmp_path / "old.db"
-    with closing(sqlite3.connect(path)) as old:
-        for statement in database.statements(database.migrations()[0]):
-            old.execute(statement)
-        old.executemany(
-            "INSERT INTO text (id, value) VALUES (?, ?)",
-            enumerate(["", "z.jpg", "a.jpg", "fox", "hare"], start=1),
-        )
-        texts = ["model_version", "task_variant", "data", "created", "started", "fingerprint"]
-        row = dict.fromkeys(texts, "") | {"key": "k", "model": "m", "task": "t", "protocol": "p"}
-        row |= {"task_version": "1", "app": "0.1", "state": "done", "settings": "{}"}
-        row |= {"record": "{}", "seed": 0, "repeats": 1}
-        old.execute(
-            f"INSERT INTO run ({','.join(row)}) VALUES ({','.join('?' * len(row))})",
-            list(row.values()),
-        )
-        old.execute("INSERT INTO part VALUES (1, 1, 0, '', 3, 2, 1, 0.5, NULL)")
-        old.execute("INSERT INTO prediction VALUES (1, 1, 0, 2, 4, 5, 0.25, NULL, 'ok', NULL)")
-        old.execute(
-            "INSERT INTO prediction VALUES (1, 1, 0, 3, 5, NULL, NULL, 4, 'unparsed', '{\"a\":1}')"
-        )
-        old.execute("PRAGMA user_version = 1")
-        old.commit()
-    with Store.open(path) as store:
-        rows = store.predictions(1).rows()
-        assert store.outcomes(1) == {"ok": 1, "unparsed": 1}
-    assert rows == [
-        ("", 0, "a.jpg", "hare", None, None, "fox", "unparsed", '{"a":1}'),
-        ("", 0, "z.jpg", "fox", "hare", 0.25, None, "ok", None),
-    ]

@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fieldmark.store import Store, claims
-from fieldmark.store.place import birth, is_alive
+from fieldmark.errors import ClaimLost
+from fieldmark.store import PartResult, Predictions, Store, claims
+from fieldmark.store.place import birth, boot_of, host, is_alive
 
 HOLD = """
 import sys, time
@@ -19,6 +20,34 @@ from fieldmark.store import Store
 store = Store.open(sys.argv[1])
 print(store.claim("key"), flush=True)
 time.sleep(60)
+"""
+
+TAKEN = """
+import sys
+from fieldmark.errors import ClaimLost
+from fieldmark.store import PartResult, Predictions, RunSpec, Store
+store = Store.open(sys.argv[1])
+spec = RunSpec("m", "t", "p")
+store.claim(spec.key)
+run = store.begin_run(spec)
+store.write_part(run, PartResult(Predictions(["a"], ["x"], ["x"]), part="first"))
+late = PartResult(Predictions(["z"], ["x"], ["x"]), part="late")
+
+def attempt(write, *arguments):
+    try:
+        write(*arguments)
+    except ClaimLost as error:
+        print(error, flush=True)
+
+print("ready", flush=True)
+input()
+attempt(store.write_part, run, late)
+input()
+attempt(store.write_part, run, late)
+attempt(store.finish_run, run, [])
+attempt(store.drop_run, spec.key)
+store.fail_run(run, "ClaimLost")
+print(store.run(spec.key).state, flush=True)
 """
 
 WRITE = """
@@ -41,7 +70,10 @@ store.write_part(run, PartResult(Predictions(ids, ids, ids), part="second"))
 
 def start(code: str, path) -> tuple[subprocess.Popen, str]:
     child = subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     return child, child.stdout.readline().strip()
 
@@ -53,6 +85,7 @@ def children():
     for child in started:
         child.kill()
         child.wait()
+        child.stdin.close()
         child.stdout.close()
 
 
@@ -97,8 +130,11 @@ def test_a_process_may_claim_again_and_release(store):
     assert store.claims() == {} and not store.heartbeat("key")
 
 
-@pytest.mark.parametrize(("minutes", "is_free"), [(9, False), (11, True)])
-def test_claims_from_elsewhere_last_ten_minutes_after_their_heartbeat(store, minutes, is_free):
+@pytest.mark.parametrize(
+    ("minutes", "is_free"), [(1.5, False), (2.5, True), (-1.5, False), (-2.5, True)]
+)
+def test_claims_from_elsewhere_last_two_minutes_around_their_heartbeat(store, minutes, is_free):
+    """Defect K3: a clock that was set back claims a run for ever."""
     insert(store, started=minutes_ago(90), heartbeat=minutes_ago(minutes))
     assert ("key" not in store.claims()) == is_free
     assert store.claim("key") == is_free
@@ -111,6 +147,56 @@ def test_a_number_given_to_a_new_process_does_not_keep_a_claim_alive(store):
     if birth(os.getpid()):
         assert set(store.claims()) == {"mine"}
     assert store.claim("old")
+
+
+def test_a_claim_from_before_the_machine_was_started_again_is_void(store):
+    """Defect K3: a restart within minutes of a crash does nothing."""
+    if not boot_of(claims.this_place()):
+        pytest.skip("this system does not tell when it was started")
+    insert(store, key="rebooted", host=host(), place="another-boot/pid:[4026531836]")
+    same = f"{boot_of(claims.this_place())}/pid:[1]"
+    insert(store, key="container", host=host(), place=same)
+    insert(store, key="elsewhere", host="node12", place="another-boot/pid:[4026531836]")
+    assert set(store.claims()) == {"container", "elsewhere"}
+
+
+def test_a_freed_claim_stops_the_process_that_had_it(path, children):
+    """Defect 17: a process whose claim is lost goes on and writes."""
+    child, _ = start(TAKEN, path)
+    children.append(child)
+    with Store.open(path) as store:
+        (run,) = store.runs()
+        assert store.free(run.key).pid == child.pid and store.free(run.key) is None
+        child.stdin.write("\n")
+        child.stdin.flush()
+        told = child.stdout.readline().strip()
+        assert told == (
+            f"run {run.key[:8]} was taken from this process by another one or by "
+            "`fieldmark runs free`."
+        )
+        assert store.claim(run.key)
+        store.write_part(run.id, PartResult(Predictions(["b"], ["x"], ["x"]), part="second"))
+        child.stdin.write("\n")
+        child.stdin.flush()
+        told = [child.stdout.readline().strip() for _ in range(4)]
+        assert told[0] == (
+            f"run {run.key[:8]} is in the hands of process {os.getpid()} on {host()}: left to "
+            f"that one. `fieldmark runs free {run.key[:8]}` takes it away."
+        )
+        assert told[1:3] == [told[0], told[0]], "neither a part nor the end nor dropping it"
+        assert told[3] == "running", "its failure is not the other's"
+        assert [each.part for each in store.finished_parts(run.id)] == ["first", "second"]
+        store.finish_run(run.id, [])
+
+
+def test_who_never_claimed_may_write_a_run_that_nobody_is_on(store, spec, result):
+    run = store.begin_run(spec)
+    insert(store, key=spec.key, heartbeat=minutes_ago(3))
+    store.write_part(run, result)
+    store.free(spec.key)
+    insert(store, key=spec.key)
+    with pytest.raises(ClaimLost, match="process 1 on node12"):
+        store.write_part(run, result)
 
 
 def test_a_living_process_here_needs_no_heartbeat(store, path, children):

@@ -1,4 +1,4 @@
-"""Opening: migrations, what is refused and with which line, and reading without a trace."""
+"""Opening: what is refused and with which line, and reading without a trace."""
 
 from __future__ import annotations
 
@@ -14,76 +14,12 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import StoreError
-from fieldmark.store import PartResult, Predictions, Store, database
+from fieldmark.store import PartResult, Predictions, Store, database, schema
 from fieldmark.store.place import file_system, is_on_network
-
-
-def version_of(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
 def bytes_in(folder: Path) -> dict[str, bytes]:
     return {each.name: each.read_bytes() for each in folder.iterdir()}
-
-
-def test_a_new_file_gets_all_migrations_and_opens_again(path, spec):
-    with Store.open(path) as store:
-        store.begin_run(spec)
-    assert version_of(path) == len(database.migrations()) >= 1
-    with Store.open(path) as store:
-        assert len(store.runs()) == 1
-
-
-def test_an_older_file_gets_what_is_missing(path, spec, monkeypatch):
-    with Store.open(path) as store:
-        store.begin_run(spec)
-    later = [
-        *database.migrations(),
-        "CREATE TABLE extra (a TEXT) STRICT;\nINSERT INTO extra VALUES ('x');",
-    ]
-    monkeypatch.setattr(database, "migrations", lambda: later)
-    with pytest.raises(StoreError) as caught:
-        Store.open(path, read_only=True)
-    assert str(caught.value) == (
-        f"{path}  was written by an older fieldmark (store version {len(later) - 1}, "
-        f"this one wants {len(later)}): any `fieldmark run` brings it up to date."
-    )
-    with Store.open(path) as store:
-        assert len(store.runs()) == 1
-    assert version_of(path) == len(later)
-
-
-def test_a_migration_is_applied_whole_or_not_at_all(path, monkeypatch):
-    Store.open(path).close()
-    broken = [*database.migrations(), "CREATE TABLE extra (a TEXT) STRICT;\nSELECT nonsense;"]
-    monkeypatch.setattr(database, "migrations", lambda: broken)
-    with pytest.raises(sqlite3.OperationalError):
-        Store.open(path)
-    assert version_of(path) == len(broken) - 1
-    with closing(sqlite3.connect(path)) as connection:
-        assert (
-            connection.execute("SELECT name FROM sqlite_master WHERE name = 'extra'").fetchall()
-            == []
-        )
-
-
-def test_defect_biobench_schema_is_run_statement_by_statement(tmp_path, monkeypatch, path):
-    """`execute` takes one statement, and a path relative to the working directory finds nothing."""
-    monkeypatch.chdir(tmp_path)
-    for sql in database.migrations():
-        single = list(database.statements(sql))
-        assert single and "".join(single) == sql
-    Store.open(path).close()
-    with closing(sqlite3.connect(path)) as connection:
-        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    assert {"text", "run", "part", "item_list", "answer", "score", "claim"} <= names
-
-
-def test_statements_keep_triggers_and_texts_whole():
-    sql = "CREATE TABLE a (b TEXT DEFAULT ';');\nCREATE TRIGGER c AFTER INSERT ON a\nBEGIN\n"
-    sql += "  DELETE FROM a;\n  SELECT 1;\nEND;\nSELECT 1"
-    assert [each.split()[0] for each in database.statements(sql)] == ["CREATE", "CREATE", "SELECT"]
 
 
 def test_tables_are_really_strict(path, spec):
@@ -336,7 +272,7 @@ def test_a_newer_file_is_refused(path):
             Store.open(path, read_only=read_only)
         assert str(caught.value) == (
             f"{path}  was written by a newer fieldmark (store version 99, this one knows up to "
-            f"{len(database.migrations())}): update fieldmark, or choose another folder with "
+            f"{schema.VERSION}): update fieldmark, or choose another folder with "
             "--results."
         )
 
@@ -374,6 +310,34 @@ def test_a_full_disk_loses_nothing_that_was_finished(path, spec, result):
         assert [each.part for each in store.finished_parts(run)] == [""]
         store.write_part(run, big)
         assert len(store.predictions(run)) == 50_003
+
+
+def test_a_name_that_is_not_utf8_is_damage(path, spec, result):
+    with Store.open(path) as store:
+        store.write_part(store.begin_run(spec), result)
+    content = path.read_bytes()
+    assert content.count(b"burst-1") == 2, "in the table and in its index"
+    path.write_bytes(content.replace(b"burst-1", b"burst\xff1"))
+    with pytest.raises(StoreError, match="is damaged"), Store.open(path, read_only=True) as store:
+        store.predictions(1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files in use can be removed")
+def test_a_store_removed_while_in_use_is_told(path, spec, result):
+    """Defect K7: the results folder is removed during a run, which says "1 run finished"."""
+    with Store.open(path) as store:
+        run = store.begin_run(spec)
+        store.write_part(run, result)
+        shutil.rmtree(path.parent)
+        with pytest.raises(StoreError) as caught:
+            store.finish_run(run, [])
+        Store.open(path).close()  # another process makes a new one: still not ours
+        with pytest.raises(StoreError):
+            store.finish_run(run, [])
+    assert str(caught.value) == (
+        f"{path}  was removed or replaced while it was in use: what was written since is lost. "
+        "Run the same command again."
+    )
 
 
 def test_old_sqlite_is_refused(path, monkeypatch):

@@ -17,6 +17,8 @@ FULL = Score(
     "accuracy", 0.713, "", 0.69, 0.73, 0.9, 412, 37, "wilson", True, higher_is_better=False
 )
 
+COLUMNS = [each.name for each in fields(Predictions)]
+
 
 def test_predictions_come_back_as_they_went_in(store, spec, result):
     run = store.begin_run(spec)
@@ -24,7 +26,8 @@ def test_predictions_come_back_as_they_went_in(store, spec, result):
     frame = store.predictions(run)
     given = result.predictions
     assert frame.columns == [
-        *("part", "repeat", "id", "target", "prediction", "score", "unit", "outcome", "info")
+        *("part", "repeat", "id", "target", "prediction", "score", "unit", "outcome", "info"),
+        "content",
     ]
     assert frame["id"].to_list() == given.ids
     assert frame["target"].to_list() == given.targets
@@ -33,6 +36,7 @@ def test_predictions_come_back_as_they_went_in(store, spec, result):
     assert frame["unit"].to_list() == given.units
     assert frame["outcome"].to_list() == given.outcomes
     assert frame["info"].to_list() == given.infos
+    assert frame["content"].to_list() == [None, None, None]
     assert frame["part"].unique().to_list() == [""]
 
 
@@ -48,6 +52,33 @@ def test_unicode_none_nan_and_infinity_survive(store, spec):
     assert frame["score"].to_list() == [[None, -math.inf, 0.1, None][i] for i in order]
     assert frame["unit"].null_count() == 4
     assert frame["repeat"].to_list() == [3] * 4
+
+
+def test_the_content_of_items_comes_back(store, spec, result):
+    digests = [bytes(range(16)), None, bytes(range(1, 17))]
+    known = replace(result.predictions, contents=digests)
+    other = replace(spec, seed=1)
+    for each, given in ((spec, known), (other, result.predictions)):
+        store.write_part(store.begin_run(each), replace(result, predictions=given))
+    assert store.predictions(1)["content"].to_list() == digests
+    assert store.predictions(1).schema["content"] == pl.Binary
+    assert store.predictions(2)["content"].to_list() == [None] * 3
+    assert store._database.rows("SELECT count(*) FROM item_list") == [(2,)]
+    backwards = replace(
+        known, **{name: list(getattr(known, name))[::-1] for name in COLUMNS if name != "contents"}
+    )
+    store.write_part(1, replace(result, predictions=replace(backwards, contents=digests[::-1])))
+    assert store.predictions(1)["content"].to_list() == digests, "in the order of the items' names"
+    with pytest.raises(ValueError, match="has 16 bytes"):
+        short = replace(known, contents=[b"short", None, None])
+        store.write_part(1, replace(result, predictions=short))
+
+
+def test_a_run_knows_the_folder_of_its_data(store, spec):
+    run = store.begin_run(spec, root="/data/beluga")
+    assert store.run(spec.key).root == "/data/beluga"
+    assert store.begin_run(spec, root="/data/copy") == run
+    assert store.run(spec.key).root == "/data/copy"
 
 
 def test_arrays_and_series_are_welcome(store, spec):

@@ -6,11 +6,19 @@ to tell, since it may read what no one can see beforehand. At most one is held i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from fieldmark.data import MEMORY, Contents
-from fieldmark.models import Identity, ModelMemory, load_chat_model, load_model
+from fieldmark.models import load_chat_model, load_model, model_identity
 from fieldmark.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    version: str
+    fingerprint: str = ""
+    dim: int = 0
 
 
 class Models:
@@ -20,6 +28,19 @@ class Models:
         self.settings, self.may_load = settings, may_load
         has_cache = may_load or settings.cache.is_dir()
         self.contents = Contents(settings.cache / MEMORY if has_cache else None, settings.threads)
-        self._memory = ModelMemory(settings.cache if has_cache else None, self.contents.digest)
         self._identities: dict[str, Identity] = {}
         self._loaded: tuple[str, Any] | None = None
+
+    def identity(self, name: str, protocol: str) -> Identity:
+        if name not in self._identities:
+            self._identities[name] = Identity(model_identity(name))
+        return self._identities[name]
+
+    def load(self, name: str, protocol: str) -> Any:
+        if self._loaded is None or self._loaded[0] != name:
+            self._loaded = None
+            load = load_chat_model if protocol == "ask" else load_model
+            s = self.settings
+            model = load(name, device=s.device, precision=s.precision, offline=s.offline)
+            self._loaded = (name, model)
+        return self._loaded[1]

@@ -12,13 +12,13 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fieldmark.chat import Budget, ChatModel, LocalModel, Options
 from fieldmark.embed import EmbedOptions, speed_of
-from fieldmark.errors import FieldmarkError, RunsFailed, StoreError
+from fieldmark.errors import ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import Prepared
 from fieldmark.experiments.identity import Seen, complete
@@ -40,7 +40,7 @@ from fieldmark.settings import Settings
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store, reproduction_record
 from fieldmark.tasks.lmms import DocumentTask, plain_task
 
-HEARTBEAT_S = 60.0
+HEARTBEAT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +118,10 @@ def execute(
                 is_done = run_one(ready, plan, store, settings, progress, how)
             except StoreError:
                 raise
+            except ClaimLost as error:
+                progress.say(f"    {error}")
+                n_claimed += 1
+                continue
             except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
                 failures.append(_keep_failure(planned.job, spec, error, store, how))
                 if len(plan.jobs) > 1:
@@ -294,7 +298,10 @@ def _by_model(jobs: Sequence[Planned]) -> list[Planned]:
 
 @contextmanager
 def _claimed(store: Store, key: str) -> Iterator[bool]:
-    """Holds the claim, and its heartbeat, while the run goes on."""
+    """Holds the claim, and its heartbeat, while the run goes on.
+
+    Where it is taken over or freed, the next write to the run raises ClaimLost.
+    """
     if not store.claim(key):
         yield False
         return
@@ -303,7 +310,8 @@ def _claimed(store: Store, key: str) -> Iterator[bool]:
     def beat() -> None:
         with Store.open(store.path) as own:
             while not stop.wait(HEARTBEAT_S):
-                own.heartbeat(key)
+                with suppress(StoreError):  # locked for long, disk full: the next may come through
+                    own.heartbeat(key)
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()

@@ -155,7 +155,7 @@ class _Reread:
 
     @property
     def result(self) -> PartResult:
-        columns = ("id", "target", "prediction", "score", "unit", "outcome", "info")
+        columns = ("id", "target", "prediction", "score", "unit", "outcome", "info", "content")
         given = Predictions(*(self.rows[name].to_list() for name in columns))
         old = self.part
         return PartResult(given, old.part, old.repeat, old.n_train, old.seconds, old.info)

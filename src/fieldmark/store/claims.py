@@ -1,19 +1,22 @@
 """Which process is on a run, so that a second one does not do it again?
 
 A claim holds while its process lives, or, where that cannot be seen (another machine, another
-container), while its heartbeat is younger than ten minutes.
+container), while its heartbeat is younger than two minutes. A process whose claim another one took,
+or somebody freed, must not write to the run any more.
 """
 
 from __future__ import annotations
 
 import os
+import sqlite3
 from datetime import UTC, datetime, timedelta
 
+from fieldmark.errors import ClaimLost
 from fieldmark.store.database import Database
-from fieldmark.store.place import birth, host, is_alive, this_place
+from fieldmark.store.place import birth, boot_of, host, is_alive, this_place
 from fieldmark.store.records import Claim, utc_now
 
-SILENCE = timedelta(minutes=10)
+SILENCE = timedelta(minutes=2)
 _COLUMNS = "key, host, place, pid, born, started, heartbeat"
 
 
@@ -21,8 +24,7 @@ def take(database: Database, key: str) -> bool:
     """Makes the run this process's own; False when another living one has it."""
     mine = _mine(key)
     with database.writing() as connection:
-        row = connection.execute(f"SELECT {_COLUMNS} FROM claim WHERE key = ?", [key]).fetchone()
-        if row and not _is_same_process(held := Claim(*row), mine) and not is_stale(held):
+        if other(connection, key) is not None:
             return False
         connection.execute(
             f"INSERT OR REPLACE INTO claim ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -31,8 +33,42 @@ def take(database: Database, key: str) -> bool:
     return True
 
 
+def other(connection: sqlite3.Connection, key: str) -> Claim | None:
+    """The claim of another living process on the run."""
+    held = _held(connection, key)
+    is_free = held is None or _is_same_process(held, _mine(key)) or is_stale(held)
+    return None if is_free else held
+
+
+def check(connection: sqlite3.Connection, key: str, is_held: bool) -> None:
+    """ClaimLost when another process is on the run, or the claim that `is_held` is not there."""
+    if (holder := other(connection, key)) is not None:
+        raise ClaimLost(
+            f"run {key[:8]} is in the hands of process {holder.pid} on {holder.host}: left to that "
+            f"one. `fieldmark runs free {key[:8]}` takes it away."
+        )
+    held = _held(connection, key) if is_held else None
+    if is_held and (held is None or not _is_same_process(held, _mine(key))):
+        raise ClaimLost(
+            f"run {key[:8]} was taken from this process by another one or by `fieldmark runs free`."
+        )
+
+
+def _held(connection: sqlite3.Connection, key: str) -> Claim | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM claim WHERE key = ?", [key]).fetchone()
+    return Claim(*row) if row else None
+
+
+def free(database: Database, key: str) -> Claim | None:
+    """Takes the claim away from whoever has it."""
+    with database.writing() as connection:
+        held = _held(connection, key)
+        connection.execute("DELETE FROM claim WHERE key = ?", [key])
+        return held
+
+
 def beat(database: Database, key: str) -> bool:
-    """Says that this process is still on it; False when another one took the run over."""
+    """Says that this process is still on it; False when its claim was taken over or freed."""
     mine = _mine(key)
     with database.writing() as connection:
         done = connection.execute(
@@ -60,7 +96,11 @@ def living(database: Database) -> dict[str, Claim]:
 def is_stale(claim: Claim) -> bool:
     if claim.place and claim.place == this_place():
         return not is_alive(claim.pid, claim.born)
-    return datetime.now(UTC) - datetime.fromisoformat(claim.heartbeat) > SILENCE
+    boots = boot_of(claim.place), boot_of(this_place())
+    if claim.host == host() and all(boots) and boots[0] != boots[1]:
+        return True  # this machine was started again since
+    # One from the future is as old as one from the past: a clock was set.
+    return abs(datetime.now(UTC) - datetime.fromisoformat(claim.heartbeat)) > SILENCE
 
 
 def _mine(key: str) -> Claim:

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,8 @@ from fieldmark.store.records import OK
 
 NUMBER = np.dtype("<i4")
 REAL = np.dtype("<f8")
+CONTENT = np.dtype("V16")
+"""digest of what an item's images hold; zeros: not known"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,13 +53,14 @@ def insert_columns(
     order = sorted(range(len(columns["item"])), key=columns["item"].__getitem__)
     rows = {name: [column[at] for at in order] for name, column in columns.items()}
     asked = [_pack(rows[name], numbers) for name in ("item", "target", "unit")]
+    content = _pack_contents(rows["content"])
     is_plain = all(each == OK for each in rows["outcome"])
     connection.execute(
         "INSERT INTO answer (run, part, repeat, items, prediction, outcome, score, info) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
             *where,
-            _item_list(connection, len(order), asked),
+            _item_list(connection, len(order), asked, content),
             _pack(rows["prediction"], numbers),
             None if is_plain else _pack(rows["outcome"], numbers),
             _pack_reals(rows["score"]),
@@ -67,20 +69,36 @@ def insert_columns(
     )
 
 
-def _item_list(connection: sqlite3.Connection, n: int, asked: Sequence[bytes]) -> int:
-    key = blake2b(b"".join(asked), digest_size=16).digest()
+def _item_list(
+    connection: sqlite3.Connection, n: int, asked: Sequence[bytes], content: bytes | None
+) -> int:
+    key = blake2b(b"".join([*asked, content or b""]), digest_size=16).digest()
     found = connection.execute("SELECT id FROM item_list WHERE key = ?", [key]).fetchone()
     if found is None:
         found = connection.execute(
-            "INSERT INTO item_list (key, n, item, target, unit) VALUES (?, ?, ?, ?, ?) "
-            "RETURNING id",
-            [key, n, *asked],
+            "INSERT INTO item_list (key, n, item, target, unit, content) "
+            "VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+            [key, n, *asked, content],
         ).fetchone()
     return int(found[0])
 
 
 def _pack(names: Sequence[str | None], numbers: Mapping[str, int]) -> bytes:
     return np.array([0 if name is None else numbers[name] for name in names], NUMBER).tobytes()
+
+
+def _pack_contents(digests: Sequence[bytes | None]) -> bytes | None:
+    if all(digest is None for digest in digests):
+        return None
+    unknown = bytes(CONTENT.itemsize)
+    return b"".join(unknown if digest is None else digest for digest in digests)
+
+
+def unpack_contents(blob: bytes | None, n: int) -> list[bytes | None]:
+    if blob is None:
+        return [None] * n
+    found = np.frombuffer(blob, CONTENT).tolist()
+    return [digest if any(digest) else None for digest in found]
 
 
 def _pack_reals(values: Sequence[float | None]) -> bytes | None:
@@ -111,35 +129,3 @@ def unpack_answered(
         None if score is None else np.frombuffer(score, REAL),
         None if info is None else json.loads(zlib.decompress(info)),
     )
-
-
-def pack_rows(connection: sqlite3.Connection) -> None:
-    """Moves the rows of `prediction` (version 1) into `answer`."""
-    names: dict[int, str] = dict(connection.execute("SELECT id, value FROM text"))
-    numbers = {name: number for number, name in names.items()}
-    outcomes = [
-        outcome
-        for (outcome,) in connection.execute("SELECT DISTINCT outcome FROM prediction")
-        if outcome not in numbers
-    ]
-    fresh = enumerate(outcomes, start=max(names, default=0) + 1)
-    numbers |= {name: number for number, name in fresh}
-    connection.executemany(
-        "INSERT INTO text (value, id) VALUES (?, ?)", [(name, numbers[name]) for name in outcomes]
-    )
-    rows = connection.execute(
-        "SELECT run, part, repeat, item, target, prediction, score, unit, outcome, info "
-        "FROM prediction ORDER BY run, part, repeat"
-    )
-    for where, mine in groupby(rows, key=lambda row: tuple(row[:3])):
-        item, target, answer, score, unit, outcome, info = zip(*(r[3:] for r in mine), strict=True)
-        columns: dict[str, Sequence[Any]] = {
-            "item": [names[each] for each in item],
-            "target": [names.get(each) for each in target],
-            "prediction": [names.get(each) for each in answer],
-            "unit": [names.get(each) for each in unit],
-            "score": score,
-            "outcome": outcome,
-            "info": info,
-        }
-        insert_columns(connection, where, columns, numbers)

@@ -1,29 +1,29 @@
 """How is the results file opened, brought up to date and written without losing anything?
 
-Migrations are the numbered files in `sql/`, each applied in one transaction (with the step in
-Python that belongs to it) that also raises `PRAGMA user_version`. Reading never changes the file: a
-missing one is answered by an empty store in memory.
+Whatever is made or changed is one transaction. A store of an older version is brought up to date
+wherever it is opened, after a copy was put beside it; otherwise reading changes nothing, and a
+missing file is answered by an empty store in memory.
 """
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from fieldmark.store import problems
+from fieldmark.errors import StoreError
+from fieldmark.store import problems, schema
 from fieldmark.store.place import is_on_network
+
+_log = logging.getLogger(__name__)
 
 _CACHE_KIB = 65_536
 _RIGHTS = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
-_PACKED = 2
-"""the version whose predictions are columns"""
-APPLICATION_ID = 0x464D524B  # "FMRK", as in sql/0001_runs.sql
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def explained(path: Path, timeout_s: float) -> Iterator[None]:
     """Tells faults of the file in one line."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         told = problems.explain(error, path, timeout_s)
         if told is None:
             raise
@@ -45,6 +45,8 @@ class Database:
     connection: sqlite3.Connection
     path: Path
     timeout_s: float
+    inode: tuple[int, int] | None = None
+    """which file was opened; None: the store is in memory"""
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         with explained(self.path, self.timeout_s):
@@ -58,10 +60,16 @@ class Database:
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self.connection
+                self._check_in_place()
                 self.connection.execute("COMMIT")
             finally:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
+
+    def _check_in_place(self) -> None:
+        """A file that was removed can be written as before, and nobody will find it again."""
+        if self.inode is not None and _inode(self.path) != self.inode:
+            raise problems.gone(self.path)
 
 
 def open_database(path: Path, read_only: bool, timeout_s: float) -> Database:
@@ -81,10 +89,14 @@ def _open_to_write(path: Path, timeout_s: float) -> Database:
     except OSError as error:
         raise problems.no_folder(path.parent, error) from error
     database = _connect(path, "mode=rwc", timeout_s)
-    with _closed_on_error(database):
-        _checked_version(database)
+    with _closed_on_error(database.connection):
+        version = _checked_version(database)
         _set_journal(database)
-        _migrate(database)
+        if version < schema.VERSION:
+            _bring_up_to_date(database)
+        else:  # A change of nothing: better told now than later that the file is read-only.
+            with database.writing() as connection:
+                connection.execute("DELETE FROM claim WHERE false")
     return database
 
 
@@ -92,14 +104,37 @@ def _open_to_read(path: Path, timeout_s: float) -> Database:
     if not path.exists() or path.stat().st_size == 0:
         return _empty(path, timeout_s)
     database = _connect_to_read(path, timeout_s)
-    with _closed_on_error(database):
+    with _closed_on_error(database.connection):
         version = _checked_version(database)
-        if 0 < version < len(migrations()):
-            raise problems.older(path, version, len(migrations()))
+    if version == schema.VERSION:
+        return database
+    database.connection.close()
     if version == 0:
-        database.connection.close()
         return _empty(path, timeout_s)
-    return database
+    try:
+        _open_to_write(path, timeout_s).connection.close()
+    except (sqlite3.Error, StoreError) as error:
+        if _is_about_rights(error) or _is_about_rights(error.__cause__):
+            raise problems.older(path, version, schema.VERSION) from error
+        raise
+    return _open_to_read(path, timeout_s)
+
+
+def _bring_up_to_date(database: Database) -> None:
+    """Makes the tables of a new file, or those an older one lacks; another process may be first."""
+    path = database.path
+    with schema.tables_may_move(database.connection), database.writing() as connection:
+        ((version,),) = connection.execute("PRAGMA user_version").fetchall()
+        if version >= schema.VERSION:
+            return
+        if version and connection.execute("SELECT 1 FROM run LIMIT 1").fetchone():
+            if version < schema.OLDEST:
+                raise problems.too_old(path, version)
+            # by a connection of its own: this one is about to write
+            with closing(_connect(path, "mode=ro", database.timeout_s).connection) as source:
+                copy = schema.copy_beside(source, path, version)
+            _log.info("%s: store version %d -> %d, copy in %s", path, version, schema.VERSION, copy)
+        schema.apply(connection)
 
 
 def _connect_to_read(path: Path, timeout_s: float) -> Database:
@@ -114,18 +149,20 @@ def _connect_to_read(path: Path, timeout_s: float) -> Database:
         try:
             return _connect(path, way, timeout_s, "PRAGMA query_only = ON")
         except sqlite3.Error as error:
-            is_about_rights = error.sqlite_errorcode & 0xFF in _RIGHTS
-            if not is_about_rights or way != "mode=rw":
+            if not _is_about_rights(error) or way != "mode=rw":
                 raise
     raise AssertionError("the last way returns or raises")
 
 
+def _is_about_rights(error: BaseException | None) -> bool:
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _RIGHTS
+
+
 def _empty(path: Path, timeout_s: float) -> Database:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    database = Database(connection, path, timeout_s)
-    _migrate(database)
+    connection.executescript(schema.schema())
     connection.execute("PRAGMA query_only = ON")
-    return database
+    return Database(connection, path, timeout_s)
 
 
 def _connect(path: Path, options: str, timeout_s: float, *pragmas: str) -> Database:
@@ -135,20 +172,28 @@ def _connect(path: Path, options: str, timeout_s: float, *pragmas: str) -> Datab
         timeout=timeout_s,
         isolation_level=None,  # transactions are begun by hand; autocommit= came with 3.12
     )
-    database = Database(connection, path, timeout_s)
-    with _closed_on_error(database):
+    with _closed_on_error(connection):
         for pragma in (*pragmas, "PRAGMA foreign_keys = ON", f"PRAGMA cache_size = -{_CACHE_KIB}"):
             connection.execute(pragma)
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    return database
+        return Database(connection, path, timeout_s, _inode(path))
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    """Which file the path leads to; (0, 0): none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 @contextmanager
-def _closed_on_error(database: Database) -> Iterator[None]:
+def _closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        database.connection.close()
+        connection.close()
         raise
 
 
@@ -157,10 +202,10 @@ def _checked_version(database: Database) -> int:
     ((version,),) = database.rows("PRAGMA user_version")
     ((application,),) = database.rows("PRAGMA application_id")
     ((n_tables,),) = database.rows("SELECT count(*) FROM sqlite_master")
-    if application != APPLICATION_ID and (application or version or n_tables):
+    if application != schema.APPLICATION_ID and (application or version or n_tables):
         raise problems.foreign(database.path)
-    if version > len(migrations()):
-        raise problems.newer(database.path, version, len(migrations()))
+    if version > schema.VERSION:
+        raise problems.newer(database.path, version, schema.VERSION)
     return int(version)
 
 
@@ -181,41 +226,3 @@ def _set_journal(database: Database) -> None:
             if not is_busy or time.monotonic() > until:
                 raise
             time.sleep(0.02)
-
-
-def _migrate(database: Database) -> None:
-    """Applies what is missing, one transaction each; another process may do the same at once."""
-    known = migrations()
-    while True:
-        with database.writing() as connection:
-            ((version,),) = connection.execute("PRAGMA user_version").fetchall()
-            if version >= len(known):
-                # A change of nothing: better told now than later that the file is read-only.
-                connection.execute("DELETE FROM claim WHERE false")
-                return
-            for statement in statements(known[version]):
-                connection.execute(statement)
-            if version + 1 == _PACKED:
-                from fieldmark.store.columns import pack_rows  # numpy: not needed to open a file
-
-                pack_rows(connection)
-            connection.execute(f"PRAGMA user_version = {version + 1}")
-
-
-def migrations() -> list[str]:
-    """The texts of `sql/NNNN_*.sql`, in order; the n-th leads to version n."""
-    folder = resources.files("fieldmark.store") / "sql"
-    files = {each.name: each for each in folder.iterdir() if each.name.endswith(".sql")}
-    return [files[name].read_text(encoding="utf-8") for name in sorted(files)]
-
-
-def statements(sql: str) -> Iterator[str]:
-    """The single statements of a script: `execute` takes one, and `executescript` commits first."""
-    text = ""
-    for line in sql.splitlines(keepends=True):
-        text += line
-        if sqlite3.complete_statement(text):
-            yield text
-            text = ""
-    if text.strip():
-        yield text

@@ -60,6 +60,12 @@ def this_place() -> str:
         return host() if os.name == "posix" else ""
 
 
+def boot_of(place: str) -> str:
+    """Which start of its machine a place belongs to; "" if unknown."""
+    boot, slash, _ = place.partition("/")
+    return boot if slash else ""
+
+
 def birth(pid: int) -> str:
     """When a process started, in the kernel's own count; "" if it ended or cannot be seen."""
     try:

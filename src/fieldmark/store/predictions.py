@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fieldmark.store.columns import NUMBER, REAL, Asked, unpack, unpack_answered, unpack_asked
+from fieldmark.store.columns import (
+    NUMBER,
+    REAL,
+    Asked,
+    unpack,
+    unpack_answered,
+    unpack_asked,
+    unpack_contents,
+)
 from fieldmark.store.database import Database
 from fieldmark.store.names import Names
 from fieldmark.store.records import OK
@@ -176,17 +184,19 @@ def select_predictions(
     import polars as pl
 
     rows = database.rows(
-        "SELECT text.value, repeat, item, target, unit, prediction, outcome, score, info "
+        "SELECT text.value, repeat, content, item, target, unit, prediction, outcome, score, info "
         "FROM answer JOIN item_list ON item_list.id = items JOIN text ON text.id = part "
         f"WHERE run = ?{'' if part is None else ' AND text.value = ?'} "
         "ORDER BY text.value, repeat",
         [run] if part is None else [run, part],
     )
     frames = [_frame(names, *row) for row in rows]
-    return pl.concat(frames) if frames else _frame(names, "", 0, b"", b"", b"", b"", b"", b"", None)
+    return pl.concat(frames) if frames else _frame(names, "", 0, None, *[b""] * 6, None)
 
 
-def _frame(names: Names, part: str, repeat: int, *blobs: Any) -> pl.DataFrame:
+def _frame(
+    names: Names, part: str, repeat: int, content: bytes | None, *blobs: Any
+) -> pl.DataFrame:
     import polars as pl
 
     asked, answered = unpack_asked(*blobs[:3]), unpack_answered(*blobs[3:])
@@ -211,5 +221,6 @@ def _frame(names: Names, part: str, repeat: int, *blobs: Any) -> pl.DataFrame:
             "unit": named(asked.unit),
             "outcome": named(answered.outcome),
             "info": pl.Series(answered.info or [None] * n, dtype=pl.String),
+            "content": pl.Series(unpack_contents(content, n), dtype=pl.Binary),
         },
     )

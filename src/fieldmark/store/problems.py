@@ -35,9 +35,11 @@ _TEXTS[sqlite3.SQLITE_LOCKED] = _TEXTS[sqlite3.SQLITE_PROTOCOL] = _TEXTS[sqlite3
 _TEXTS[sqlite3.SQLITE_PERM] = _TEXTS[sqlite3.SQLITE_CANTOPEN]
 
 
-def explain(error: sqlite3.Error, path: Path, waited_s: float) -> StoreError | None:
+def explain(error: Exception, path: Path, waited_s: float) -> StoreError | None:
     """The line for a fault of the file, or None for anything else."""
     code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error):
+        code = sqlite3.SQLITE_CORRUPT
     text = _TEXTS.get(code & 0xFF) if code is not None else None
     if text is None:
         return None
@@ -50,10 +52,27 @@ def newer(path: Path, found: int, known: int) -> StoreError:
     return StoreError(at(path, None, text))
 
 
-def older(path: Path, found: int, known: int) -> StoreError:
-    versions = f"(store version {found}, this one wants {known})"
+def older(path: Path, found: int, wanted: int) -> StoreError:
+    versions = f"(store version {found}, this one wants {wanted})"
     text = (
-        f"was written by an older fieldmark {versions}: any `fieldmark run` brings it up to date."
+        f"was written by an older fieldmark {versions} and cannot be brought up to date, the file "
+        "or its folder is read-only: copy it to a folder of your own and name that with --results."
+    )
+    return StoreError(at(path, None, text))
+
+
+def too_old(path: Path, found: int) -> StoreError:
+    text = (
+        f"holds runs of a fieldmark before 0.1.0 (store version {found}), which this one cannot "
+        f"read: move it away, {_ELSEWHERE}, and run the same command again."
+    )
+    return StoreError(at(path, None, text))
+
+
+def gone(path: Path) -> StoreError:
+    text = (
+        "was removed or replaced while it was in use: what was written since is lost. Run the "
+        "same command again."
     )
     return StoreError(at(path, None, text))
 

@@ -20,7 +20,7 @@ _SPEC = (
 )
 _RUN = (
     f"id, {_SPEC}, key, state, error, created, started, finished, seconds, n_items, n_ok, "
-    "fingerprint, app"
+    "fingerprint, app, root"
 )
 _SCORE = (
     "metric, value, part, low, high, level, n, n_units, method, is_primary, higher_is_better, "
@@ -37,7 +37,8 @@ def select_runs(database: Database, where: RunFilter) -> list[Run]:
 
 
 def run_by_key(database: Database, key: str) -> Run | None:
-    rows = database.rows(f"SELECT {_RUN} FROM run WHERE key = ?", [key])
+    sql = f"SELECT {_RUN} FROM run WHERE key = ? ORDER BY state = 'done' DESC LIMIT 1"
+    rows = database.rows(sql, [key])
     return _run(rows[0]) if rows else None
 
 
@@ -51,8 +52,15 @@ _NAMED = "(SELECT run.{0} = name OR run.{0} GLOB name FROM (SELECT ? AS name))"
 """by the very name too: a pattern with brackets does not fit itself"""
 
 
+_SHOWN = (
+    "(state = 'done' OR NOT EXISTS "
+    "(SELECT 1 FROM run AS former WHERE former.key = run.key AND former.state = 'done'))"
+)
+"""not what is going to replace a done run"""
+
+
 def _condition(where: RunFilter) -> tuple[str, list[Any]]:
-    clauses, values = ["1"], list[Any]()
+    clauses, values = [_SHOWN], list[Any]()
     asked = [
         (_NAMED.format("model"), where.models),
         (_NAMED.format("task"), where.tasks),
@@ -67,6 +75,17 @@ def _condition(where: RunFilter) -> tuple[str, list[Any]]:
             clauses.append("(" + " OR ".join([clause] * len(wanted)) + ")")
             values += wanted
     return " AND ".join(clauses), values
+
+
+def select_superseded(database: Database) -> dict[int, int]:
+    """Done runs whose data were others in the same folder later: id → id of the newest run."""
+    same = ", ".join(each for each in _SPEC.split(", ") if each != "data")
+    rows = database.rows(
+        f"SELECT id, last_value(id) OVER (PARTITION BY {same}, root ORDER BY turn, finished, id "
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS newest "
+        "FROM run WHERE state = 'done' AND root <> '' ORDER BY id"
+    )
+    return {run: newest for run, newest in rows if run != newest}
 
 
 def select_scores(database: Database, where: RunFilter) -> dict[int, list[Score]]:

@@ -36,7 +36,7 @@ class RunSpec:
     task_variant: str = ""
     task_version: str = ""
     data: str = ""
-    """signature of the items and labels"""
+    """signature of the items and labels, and of what their images hold"""
     model_version: str = ""
     """what is known of the model before it is loaded, such as a hash of the user's file"""
 
@@ -66,6 +66,8 @@ class Run:
     n_ok: int | None
     fingerprint: str
     app: str
+    root: str
+    """folder the data lay in when it ran; "": not known"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,8 @@ class Predictions:
     outcomes: Sequence[str] | None = None
     """None: all "ok" """
     infos: Sequence[str | None] | None = None
+    contents: Sequence[bytes | None] | None = None
+    """16-byte digests of what each item's images hold; None: not known"""
 
 
 @dataclass(frozen=True, slots=True)

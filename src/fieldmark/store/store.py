@@ -8,8 +8,8 @@ it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -44,12 +44,14 @@ class Store:
     read_only: bool
     _database: Database
     _names: Names
+    _claimed: set[str] = field(default_factory=set)
 
     @classmethod
     def open(cls, path: Path | str, read_only: bool = False, timeout_s: float = 30.0) -> Store:
         """Opens the file and brings it up to date, making it and its folders where needed.
 
-        With `read_only` nothing on disk changes, and a missing file is answered as an empty store.
+        With `read_only` nothing on disk changes, unless the file is an older fieldmark's, and a
+        missing file is answered as an empty store.
         """
         database = open_database(Path(path), read_only, timeout_s)
         return cls(Path(path), read_only, database, Names(database))
@@ -71,64 +73,78 @@ class Store:
     # -- doing a run ------------------------------------------------------------------------------
 
     def begin_run(
-        self, spec: RunSpec, record: Mapping[str, Any] | None = None, fingerprint: str = ""
+        self,
+        spec: RunSpec,
+        record: Mapping[str, Any] | None = None,
+        fingerprint: str = "",
+        root: str = "",
+        again: bool = False,
     ) -> int:
         """The number of the run, new or taken up again where it stopped.
 
-        A done run stays done (`drop_run` first to do it again). The finished parts of an
-        unfinished one are kept, unless the model's fingerprint is another now: then they are
-        another model's and go.
+        A done run stays done. With `again` it stays until a second one is finished, whose number
+        this is. The finished parts of an unfinished run are kept, unless the model's fingerprint is
+        another now: then they are another model's and go.
         """
         with self._database.writing() as connection:
-            found = connection.execute(
-                "SELECT id, state, fingerprint, record FROM run WHERE key = ?", [spec.key]
-            ).fetchone()
-            if found is None:
-                return writing.insert_run(connection, spec, record or {}, fingerprint)
-            run, state, former, record_before = found
-            if state != "done":
-                kept = writing.with_history(record or {}, json.loads(record_before))
-                writing.reopen_run(connection, run, kept, fingerprint or former)
-                if former and fingerprint and former != fingerprint:
-                    connection.execute("DELETE FROM part WHERE run = ?", [run])
-            return int(run)
+            rows = connection.execute(
+                "SELECT state = 'done', id FROM run WHERE key = ?", [spec.key]
+            ).fetchall()
+            done, unfinished = dict(rows).get(1), dict(rows).get(0)
+            if done is not None and not again:
+                if unfinished is not None and claims.other(connection, spec.key) is None:
+                    connection.execute("DELETE FROM run WHERE id = ?", [unfinished])
+                return int(done)
+            if unfinished is None:
+                return writing.insert_run(connection, spec, record or {}, fingerprint, root)
+            writing.reopen_run(connection, unfinished, record or {}, fingerprint, root)
+            return int(unfinished)
 
     def finished_parts(self, run: int) -> list[PartRecord]:
         """The parts that need not be done again, by name and repeat."""
         return queries.select_parts(self._database, run)
 
     def write_part(self, run: int, result: PartResult) -> None:
-        """Writes one part in one transaction. A part that is there already is replaced."""
+        """Writes one part in one transaction. A part that is there already is replaced.
+
+        ClaimLost when the run is not this process's any more.
+        """
         try:
             with self._database.writing() as connection:
-                self._check_there(run)
+                claims.check(connection, key := self._key(run), key in self._claimed)
                 writing.insert_part(connection, self._names, run, result)
         except BaseException:
             self._names.forget()  # names made in a transaction that was rolled back are not there
             raise
 
     def finish_run(self, run: int, scores: Sequence[Score]) -> None:
+        """Makes the run done, in place of one of the same key; ClaimLost as in `write_part`."""
         with self._database.writing() as connection:
-            self._check_there(run)
+            claims.check(connection, key := self._key(run), key in self._claimed)
+            writing.drop_former(connection, run)
             writing.replace_scores(connection, run, scores)
             writing.close_run(connection, run, "done", None)
+            writing.take_turn(connection, [key])
 
     def note_part(self, run: int, part: str, repeat: int, info: Mapping[str, Any]) -> None:
         """Puts other facts about a part in place of those it has; its predictions stay."""
         with self._database.writing() as connection:
-            self._check_there(run)
+            self._key(run)
             writing.replace_info(connection, (run, part, repeat), info)
 
     def fail_run(self, run: int, error: str) -> None:
-        """Keeps the error with its traceback, and the finished parts; a done run stays done."""
+        """Keeps the error with its traceback, and the finished parts.
+
+        A done run stays done, and one that another process is on is left to that.
+        """
         with self._database.writing() as connection:
-            self._check_there(run)
-            writing.close_run(connection, run, "failed", error)
+            if claims.other(connection, self._key(run)) is None:
+                writing.close_run(connection, run, "failed", error)
 
     def rescore_run(self, run: int, scores: Sequence[Score]) -> None:
         """Replaces the scores of a run; its predictions stay."""
         with self._database.writing() as connection:
-            self._check_there(run)
+            self._key(run)
             writing.replace_scores(connection, run, scores)
 
     def replace_answers(
@@ -137,7 +153,7 @@ class Store:
         """Puts answers that were read again, and their scores, in place of those of a done run."""
         try:
             with self._database.writing() as connection:
-                self._check_there(run)
+                self._key(run)
                 for result in results:
                     writing.insert_part(connection, self._names, run, result)
                 writing.replace_scores(connection, run, scores)
@@ -148,28 +164,49 @@ class Store:
 
     def drop_run(self, key: str) -> bool:
         """Forgets a run with its predictions and scores; False when there is none."""
+        return self.drop_runs([key]) > 0
+
+    def drop_runs(self, keys: Collection[str]) -> int:
+        """Forgets these runs, all or none; ClaimLost where another process is on one of them."""
         with self._database.writing() as connection:
-            dropped = connection.execute("DELETE FROM run WHERE key = ?", [key]).rowcount == 1
+            for key in keys:
+                claims.check(connection, key, is_held=False)
+            sql = "DELETE FROM run WHERE key = ?"
+            dropped = sum(connection.execute(sql, [key]).rowcount > 0 for key in keys)
             writing.drop_unused_items(connection)
             return dropped
 
-    def _check_there(self, run: int) -> None:
-        if not self._database.rows("SELECT 1 FROM run WHERE id = ?", [run]):
+    def confirm(self, keys: Collection[str]) -> None:
+        """Says that these done runs are right today, whatever was finished after them."""
+        with self._database.writing() as connection:
+            writing.take_turn(connection, keys)
+
+    def _key(self, run: int) -> str:
+        rows = self._database.rows("SELECT key FROM run WHERE id = ?", [run])
+        if not rows:
             text = f"run {run} is not there (any more): another process dropped it."
             raise StoreError(at(self.path, None, text))
+        return str(rows[0][0])
 
     # -- who is on it -----------------------------------------------------------------------------
 
     def claim(self, key: str) -> bool:
         """Makes a run this process's own; False while another living process has it."""
-        return claims.take(self._database, key)
+        if is_mine := claims.take(self._database, key):
+            self._claimed.add(key)
+        return is_mine
 
     def heartbeat(self, key: str) -> bool:
-        """To be called every minute or so; False when another process took the run over."""
+        """To be called three times a minute or so; False when the claim is not held any more."""
         return claims.beat(self._database, key)
 
     def release(self, key: str) -> None:
+        self._claimed.discard(key)
         claims.give_back(self._database, key)
+
+    def free(self, key: str) -> Claim | None:
+        """Takes the claim on a run from whoever has it: that process stops at its next write."""
+        return claims.free(self._database, key)
 
     def claims(self) -> dict[str, Claim]:
         """The claims that hold now, by run key."""
@@ -186,18 +223,29 @@ class Store:
         return {key for (key,) in self._database.rows("SELECT key FROM run WHERE state = 'done'")}
 
     def run(self, key: str) -> Run | None:
+        """The run of that key; the done one, where it is being done again."""
         return queries.run_by_key(self._database, key)
 
     def runs(self, where: RunFilter = EVERYTHING) -> list[Run]:
-        """The runs asked for, in the order of task, variant, protocol, shots, seed, model."""
+        """The runs asked for, in the order of task, variant, protocol, shots, seed, model.
+
+        A done run that is being done again counts as done.
+        """
         return queries.select_runs(self._database, where)
+
+    def superseded(self) -> dict[int, int]:
+        """Done runs whose data were changed in place since: id → id of the newest run.
+
+        The two differ in `data` only and lay in the same known folder.
+        """
+        return queries.select_superseded(self._database)
 
     def scores(self, where: RunFilter = EVERYTHING) -> dict[int, list[Score]]:
         """All scores of the runs asked for, by run id; the whole run first, then parts by name."""
         return queries.select_scores(self._database, where)
 
     def predictions(self, run: int, part: str | None = None) -> pl.DataFrame:
-        """Columns part, repeat, id, target, prediction, score, unit, outcome, info.
+        """Columns part, repeat, id, target, prediction, score, unit, outcome, info, content.
 
         In the order of the first three, whoever wrote first.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from itertools import chain
@@ -74,6 +74,7 @@ def plain_columns(predictions: Predictions) -> dict[str, list[Any]]:
         "unit": _plain(predictions.units, len(ids)),
         "outcome": _plain(predictions.outcomes, len(ids), OK),
         "info": _plain(predictions.infos, len(ids)),
+        "content": _plain(predictions.contents, len(ids)),
     }
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -101,6 +102,8 @@ def check_columns(columns: Mapping[str, list[Any]], where: str) -> None:
         )
     if None in ids:
         raise TypeError(f"{where}: a prediction has no id")
+    if any(digest is not None and len(digest) != 16 for digest in columns["content"]):
+        raise ValueError(f"{where}: the digest of an item's content has 16 bytes")
     if outcomes.count(OK) == len(outcomes):
         return
     pairs = zip(columns["prediction"], outcomes, strict=True)
@@ -127,7 +130,11 @@ def _score_row(run: int, score: Score) -> tuple[Any, ...]:
 
 
 def insert_run(
-    connection: sqlite3.Connection, spec: RunSpec, record: Mapping[str, Any], fingerprint: str
+    connection: sqlite3.Connection,
+    spec: RunSpec,
+    record: Mapping[str, Any],
+    fingerprint: str,
+    root: str,
 ) -> int:
     now = utc_now()
     row = {each.name: getattr(spec, each.name) for each in fields(spec)} | {
@@ -137,6 +144,7 @@ def insert_run(
         "created": now,
         "started": now,
         "fingerprint": fingerprint,
+        "root": root,
         "app": app_version(),
         "record": canonical_json(record),
     }
@@ -149,12 +157,43 @@ def insert_run(
 
 
 def reopen_run(
-    connection: sqlite3.Connection, run: int, record: Mapping[str, Any], fingerprint: str
+    connection: sqlite3.Connection,
+    run: int,
+    record: Mapping[str, Any],
+    fingerprint: str,
+    root: str,
 ) -> None:
+    """Takes an unfinished run up again; parts of a model with another fingerprint go."""
+    ((former, told),) = connection.execute(
+        "SELECT fingerprint, record FROM run WHERE id = ?", [run]
+    ).fetchall()
+    if former and fingerprint and former != fingerprint:
+        connection.execute("DELETE FROM part WHERE run = ?", [run])
+    kept = canonical_json(with_history(record, json.loads(told)))
     connection.execute(
         "UPDATE run SET state = 'running', error = NULL, started = ?, finished = NULL, "
-        "fingerprint = ?, app = ?, record = ? WHERE id = ?",
-        [utc_now(), fingerprint, app_version(), canonical_json(record), run],
+        "fingerprint = ?, root = ?, app = ?, record = ? WHERE id = ?",
+        [utc_now(), fingerprint or former, root, app_version(), kept, run],
+    )
+
+
+def drop_former(connection: sqlite3.Connection, run: int) -> None:
+    """Makes room for a run that was done again."""
+    gone = connection.execute(
+        "DELETE FROM run WHERE state = 'done' AND id <> ?1 "
+        "AND key = (SELECT key FROM run WHERE id = ?1)",
+        [run],
+    )
+    if gone.rowcount:
+        drop_unused_items(connection)
+
+
+def take_turn(connection: sqlite3.Connection, keys: Collection[str]) -> None:
+    """Puts the done runs of these keys behind all others, in the order of what is asked for now."""
+    ((last,),) = connection.execute("SELECT coalesce(max(turn), 0) FROM run").fetchall()
+    connection.executemany(
+        "UPDATE run SET turn = ? WHERE key = ? AND state = 'done'",
+        [(last + 1, key) for key in keys],
     )
 
 

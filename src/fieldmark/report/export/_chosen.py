@@ -96,7 +96,8 @@ def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
         types = {"n_train": pl.Int64}
         columns = [pl.lit(value, types.get(name)).alias(name) for name, value in asked.items()]
         frame = chosen.store.predictions(run.id)
-        yield frame.select(*columns, *frame.columns)
+        content = pl.col("content").bin.encode("hex")
+        yield frame.select(*columns, *frame.columns[:-1], content)
 
 
 def file_name(text: str) -> str:
