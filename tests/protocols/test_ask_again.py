@@ -82,6 +82,7 @@ def spoil(store: Store, good: Any) -> None:
         given = Predictions(
             rows["id"].to_list(), rows["target"].to_list(), [None] * n,
             units=rows["unit"].to_list(), outcomes=["unparsed"] * n, infos=rows["info"].to_list(),
+            contents=rows["content"].to_list(),
         )  # fmt: skip
         results.append(PartResult(given, part.part, part.repeat, part.n_train, 0.0, part.info))
     store.replace_answers(good.run.id, results, good.scores)

@@ -17,7 +17,7 @@ from fieldmark.errors import DataError, UsageError
 from fieldmark.protocols._answers import NO, YES
 from fieldmark.protocols._features import RowFeatures
 from fieldmark.protocols._fit import Fitted, fit_probe
-from fieldmark.protocols._items import Draw, PartItems, content_of, draw_test, draw_train
+from fieldmark.protocols._items import Draw, PartItems, draw_test, draw_train
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.registry import short_name
 from fieldmark.tasks import ProbeBlock, Task
@@ -48,7 +48,7 @@ def ask_jointly(
             )
             frames[part.name].append(_answers(task, part, probe, test, features, repeat))
     for part in parts:
-        notes: dict[str, Any] = {"content": content_of(task, part, draw, features.keys)}
+        notes: dict[str, Any] = {}
         if features.bad:
             notes["n_bad_images"] = len(features.bad)
         frame = pl.concat(frames[part.name])

@@ -24,7 +24,6 @@ from fieldmark.protocols._fit import Fitted, device_of, fit_probe, new_probe
 from fieldmark.protocols._items import (
     Draw,
     PartItems,
-    content_of,
     draw_test,
     draw_train,
     kinds_of,
@@ -137,7 +136,6 @@ class _Asking:
             )
             for repeat, (rows, answer, sure) in enumerate(self._answers())
         ]
-        self.notes["content"] = content_of(self.task, self.part, self.draw, self.features.keys)
         kinds = kinds_of(self.part)
         if kinds:
             self.notes["kinds"] = kinds
