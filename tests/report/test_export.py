@@ -38,6 +38,7 @@ def ask(store: Store, spec: RunSpec, value: float, dataset: str) -> None:
                 answers,
                 scores=[0.1 * i for i in range(12)],
                 outcomes=["ok"] * 7 + ["unparsed"] + ["ok"] * 4,
+                contents=[bytes(range(16))] * 11 + [None],
             )
         ),
     )
@@ -107,6 +108,7 @@ def test_predictions_come_back_in_every_format(store):
     frame = pl.read_parquet(io.BytesIO(table))
     assert len(frame) == 24 and set(frame["task"]) == {RARE, "mine@v2"}
     assert frame["outcome"].to_list().count("unparsed") == 2
+    assert set(frame["content"]) == {bytes(range(16)).hex(), None}
     (text,) = contents("csv", store, **choice).values()
     again = pl.read_csv(text, schema_overrides=frame.schema)
     assert again.select(frame.columns).drop("part").equals(frame.drop("part"))

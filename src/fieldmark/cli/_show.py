@@ -31,6 +31,26 @@ def print_json(value: Any) -> None:
     print()
 
 
+def printable(text: str) -> str:
+    """The text with its control characters spelled out: a name must not steer the terminal.
+
+    >>> printable("fox\\x1b[2J"), printable("übung 狐")
+    ('fox\\\\x1b[2J', 'übung 狐')
+    """
+    if text.isprintable():
+        return text
+    return "".join(repr(each)[1:-1] if _is_control(each) else each for each in text)
+
+
+def _is_control(character: str) -> bool:
+    """C0, DEL and C1; and what turns the direction of writing round."""
+    return (
+        ord(character) < 32
+        or 127 <= ord(character) < 160
+        or character in "\u202a\u202b\u202c\u202d\u202e\u2028\u2029\u2066\u2067\u2068\u2069"
+    )
+
+
 def talk(text: str) -> None:
     print(text, file=sys.stderr)
 
@@ -58,4 +78,6 @@ def size(n_bytes: float) -> str:
 def _text(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return printable(str(value))

@@ -1,0 +1,50 @@
+"""List the runs: how each stands, what it ran on, and who is on it now.
+
+killed: it stopped half-way and goes on with the same command. superseded: its photos or labels were
+changed in place and a later run has the new ones.
+
+examples:
+  fieldmark runs ls
+  fieldmark runs ls --task newt --state failed --state killed
+  fieldmark runs ls --json
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from tyro.conf import arg
+
+from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._runs import RIGHT, Names, States, standings
+from fieldmark.cli._show import counted, print_json, show_rows, talk
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    model: Annotated[Names, arg(metavar="MODEL")] = ()
+    """only these (* and ? work)"""
+    task: Annotated[Names, arg(metavar="TASK")] = ()
+    """only these (* and ? work)"""
+    state: States = ()
+    """only these"""
+    json: bool = False
+    """print JSON"""
+    common: CommonFlags = Common()
+
+
+def run(args: Args) -> int:
+    from fieldmark.store import Store, nothing_stored
+
+    path = args.common.settings().store
+    if not path.exists():
+        raise nothing_stored(path)
+    with Store.open(path, read_only=True) as store:
+        found = standings(store, args.model, args.task, args.state)
+    if args.json:
+        print_json([each.plain() for each in found])
+        return 0
+    show_rows([each.row() for each in found], False, RIGHT)
+    talk(f"{counted(len(found), 'run')} in {path}. `runs rm` removes, `runs free` frees claims.")
+    return 0
