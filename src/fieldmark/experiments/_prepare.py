@@ -116,7 +116,7 @@ def prepare(job: Job, tables: Tables) -> Prepared:
     table = tables.table(job)
     parts = split_parts(job.own, table, job.selection)
     for part in parts:
-        check_part(job.own, part, table)
+        check_part(job.own, part, table, job.draw)
     return Prepared(job, tables.root(job), parts, _spec(job, parts))
 
 
