@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +97,12 @@ def test_shared_pictures_are_prepared_once_and_the_shelf_is_bounded(
 ) -> None:
     read: list[int] = []
 
+    @cache
+    def reader(number: int) -> Callable[[], bytes]:
+        return lambda: (read.append(number), jpeg(number))[1]
+
     def picture(number: int) -> Picture:
-        return Picture(lambda: (read.append(number), jpeg(number))[1], name=f"{number}.jpg")
+        return Picture(reader(number), name=f"{number}.jpg")
 
     size = len(prepare(picture(0)).base64)
     shelf = Shelf(most_bytes=5 * size)

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ import pytest
 from chat_kit import FAST, ask_about, collect, make_jpeg
 from fieldmark.chat import (
     Answer,
+    Journal,
     MockServer,
     Options,
     Picture,
     Request,
     Settings,
+    Usage,
     ask_all,
     chat_model,
     system,
@@ -39,7 +42,8 @@ class Scripted(MockServer):
 
         self.bodies.append(json.loads(data))
         status, body = self.say(len(self.bodies), self.bodies[-1])
-        return web.json_response(body, status=status)
+        text = body if isinstance(body, str) else json.dumps(body)
+        return web.Response(text=text, status=status, content_type="application/json")
 
 
 def ok(text: str = "wren") -> dict[str, Any]:
@@ -100,6 +104,78 @@ def test_a_marked_item_does_not_harm_the_others() -> None:
     assert found["item-7"].outcome == "failed" and "image cannot be read" in found["item-7"].error
     assert sum(each.outcome == "ok" for each in found.values()) == 29
     assert len(server.bodies) == 30, "a bad request is not tried again"
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        "x", [], 7,
+        {"prompt_tokens": 5, "completion_tokens": "x"},
+        {"prompt_tokens": "x", "completion_tokens": 5},
+        {"prompt_tokens": -5, "completion_tokens": 5, "cost": -1},
+        {"prompt_tokens": 5, "completion_tokens": 1e400},
+        {"prompt_tokens": 10**40, "cost": "free"},
+    ],
+)  # fmt: skip
+def test_counts_that_are_none_do_not_harm_the_answer(usage: Any) -> None:
+    _, found, end = scripted(lambda n, body: (200, {**ok(), "usage": usage}), [ask_about(1)])
+    answer = found["item-1"]
+    assert (answer.outcome, answer.text, answer.usage, answer.usd) == ("ok", "wren", None, None)
+    assert end.n_attempts == 1
+
+
+@pytest.mark.parametrize("details", ["x", [1], {"cached_tokens": "x"}, {"reasoning_tokens": -4}])
+def test_details_of_counts_that_are_none_are_left_out(details: Any) -> None:
+    usage = {
+        "prompt_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": details,
+        "completion_tokens_details": details,
+    }  # fmt: skip
+    _, found, _ = scripted(lambda n, body: (200, {**ok(), "usage": usage}), [ask_about(1)])
+    assert found["item-1"].usage == Usage(5, 2)
+
+
+@pytest.mark.parametrize("logprobs", [{"content": [7]}, {"content": [{"logprob": "x"}]}])
+def test_log_probabilities_that_are_none_are_left_out(logprobs: Any) -> None:
+    reply = ok()
+    reply["choices"][0]["logprobs"] = logprobs
+    _, found, _ = scripted(lambda n, body: (200, reply), [ask_about(1)])
+    assert found["item-1"].outcome == "ok" and found["item-1"].logprobs == ()
+
+
+@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.parametrize("depth", [100, 600, 990, 200_000])
+def test_a_reply_nested_too_deep_fails_alone(status: int, depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+
+    def say(n: int, body: dict[str, Any]) -> tuple[int, Any]:
+        bad = "Question 3?" in body["messages"][-1]["content"]
+        return (status, f'{{"error": {{"message": {deep}}}}}') if bad else (200, ok())
+
+    _, found, _ = scripted(say, [ask_about(i) for i in range(6)])
+    assert found["item-3"].outcome == "failed" and found["item-3"].error
+    assert sum(each.outcome == "ok" for each in found.values()) == 5
+
+
+@pytest.mark.parametrize("depth", [100, 600, 990, 20_000])
+def test_content_nested_too_deep_fails_alone(depth: int) -> None:
+    def say(n: int, body: dict[str, Any]) -> tuple[int, Any]:
+        text = "[" * depth + "]" * depth
+        reply = json.dumps(ok()).replace('"wren"', f'[{{"text": {text}}}]')
+        return (200, reply) if "Question 3?" in body["messages"][-1]["content"] else (200, ok())
+
+    _, found, _ = scripted(say, [ask_about(i) for i in range(6)])
+    assert sum(each.outcome == "ok" for each in found.values()) >= 5
+
+
+def test_half_a_character_is_replaced_in_new_answers_and_in_kept_ones(tmp_path: Path) -> None:
+    _, found, _ = scripted(lambda n, body: (200, ok("ant \ud83d \U0001f41c")), [ask_about(1)])
+    assert found["item-1"].text == "ant \ufffd \U0001f41c"
+    key = "0" * 32
+    line = {"key": key, "answer": {"outcome": "ok", "text": "ant \ud83d"}}
+    (tmp_path / "old.jsonl").write_text(json.dumps(line, separators=(",", ":")) + "\n")
+    with Journal(tmp_path) as journal:
+        kept = journal.get(key)
+    assert kept is not None and kept.text == "ant \ufffd"
 
 
 def test_an_error_body_under_200_is_tried_again() -> None:

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -259,6 +260,7 @@ def test_a_shared_picture_is_decoded_once_within_bounds() -> None:
     reads: list[str] = []
     data = photo(1, (40, 50)).read()
 
+    @cache
     def source(name: str) -> Picture:
         def read() -> bytes:
             reads.append(name)
@@ -274,6 +276,15 @@ def test_a_shared_picture_is_decoded_once_within_bounds() -> None:
     album.open(source("b"))
     album.open(source("a"))
     assert reads == ["a", "b", "c", "a"]
+
+
+def test_a_file_of_the_same_name_in_another_dataset_is_another_picture() -> None:
+    from fieldmark.chat._local_pictures import Album
+
+    album = Album()
+    first, second = (Picture(photo(n, (40, 50)).read, name="images/1.jpg") for n in (1, 2))
+    assert album.identify(first).sha256 != album.identify(second).sha256
+    assert album.open(first).tobytes() != album.open(second).tobytes()
 
 
 REFUSES = (

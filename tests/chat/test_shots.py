@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -261,3 +263,21 @@ def test_turns_show_the_same_examples() -> None:
     assert len(turns) == 2
     assert turns[0].examples == turns[1].examples
     assert [each.position_of_truth for each in turns] in ([0, 1], [1, 0])
+
+
+@pytest.mark.parametrize("sampling", ["balanced", "uniform"])
+def test_broken_examples_are_passed_over_and_noted(sampling: Any) -> None:
+    def measure(example: Item) -> Load:
+        if example.id in ("3", "7"):
+            raise DataError(f"{example.id}.jpg  is empty.")
+        return Load(1)
+
+    examples = [Item(str(n), (), "ab"[n % 2]) for n in range(12)]
+    item, wanted = Item("x", ()), Wanted(k=-1, task="t", sampling=sampling)
+    whole = choose(Pool.of(examples, lambda _: Load(1)), item, wanted, Space())
+    pool = Pool.of(examples, measure)
+    found = choose(pool, item, wanted, Space())
+    assert pool.broken == {"3": "3.jpg  is empty.", "7": "7.jpg  is empty."}
+    assert {each.id for each in whole.examples} - {each.id for each in found.examples} == {"3", "7"}
+    few = choose(Pool.of(examples, measure), item, replace(wanted, k=8), Space())
+    assert few.examples == found.examples[:8] and not few.why

@@ -131,3 +131,13 @@ def test_defect_small_data_shipped_configs_say_another_key(tmp_path: Path, key: 
     read = grid(tmp_path, f'{key} = "x"\nmodels = "classical/colour"\n')
     assert read.data == {"newt": tmp_path / "x"}
     assert [job.task.task for job in read.jobs] == ["newt"]
+
+
+def test_settings_of_ask_that_are_zero_or_false_are_given(tmp_path: Path) -> None:
+    text = (
+        'models = ["chat/mock/wren"]\ntasks = ["world-stage"]\ntemp = [0, 0.7]\ncircular = false\n'
+    )
+    asked = [dict(job.ask) for job in grid(tmp_path, text).jobs]
+    assert asked == [{"temp": 0.0, "circular": False}, {"temp": 0.7, "circular": False}]
+    with pytest.raises(UsageError, match="temp"):
+        grid(tmp_path, text.replace("[0, 0.7]", "[]"))

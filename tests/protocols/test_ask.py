@@ -86,6 +86,16 @@ def test_an_answer_that_names_nothing_is_unparsed_and_its_words_are_kept(
     assert wholes(found.scores)["parse_success_rate"] == n["ok"] / len(found.predictions)
 
 
+def test_half_a_character_is_stored_and_read(settings: Settings) -> None:
+    """JSON can say half an emoji; UTF-8, and so a store, cannot."""
+    with running(Parrot("ant \ud83d", "Answer: A", "\udc00\ud83d")) as url:
+        found = ask(settings, f"chat/mock/wren?base_url={url}", n_test=6)
+        assert ask(settings, f"chat/mock/wren?base_url={url}", n_test=6).run.id == found.run.id
+    texts = {each.get("text", "") for each in facts_of(found)}
+    assert texts == {"ant \ufffd", "Answer: A", "\ufffd\ufffd"}
+    assert set(found.predictions["outcome"]) == {"ok", "unparsed"}
+
+
 def test_failed_requests_are_never_scored_nor_kept(settings: Settings) -> None:
     outcome = carry_out(settings, "chat/mock/wren?skill=1&p_500=0.6", How(sending=FAST))
     assert outcome.n_done == 1
@@ -185,6 +195,27 @@ def test_repeats_are_paid_once_each(settings: Settings) -> None:
     assert sum(journalled(settings).values()) == len(rows)
 
 
+def test_turned_options_are_paid_by_the_answer(settings: Settings) -> None:
+    Path("fieldmark.toml").write_text(PRICED)
+    found = ask(settings, task="world-stage", circular=True, n_test=5)
+    paid = sum(each["usd"] for each in facts_of(found))
+    n_answers = sum(journalled(settings).values())
+    assert n_answers == 2 * len(found.predictions) == 10
+    assert wholes(found.scores)["usd_per_answer"] == pytest.approx(paid / n_answers)
+
+
+def test_traits_are_paid_by_the_answer(settings: Settings, tmp_path: Path) -> None:
+    Path("fieldmark.toml").write_text(PRICED)
+    load_dataset("fishvista").make(tmp_path / "fishvista", World(), 40)
+    found = ask(settings, task="fishvista", n_test=3)
+    answers = sum(journalled(settings).values())
+    rows = found.predictions
+    assert answers == rows["id"].n_unique() < len(rows)
+    texts = rows.unique("id")["info"]
+    paid = sum(json.loads(text)["usd"] for text in texts)
+    assert wholes(found.scores)["usd_per_answer"] == pytest.approx(paid / answers)
+
+
 def test_one_budget_serves_all_runs(settings: Settings) -> None:
     budget = Budget(max_tokens=10**7)
     carry_out(settings, WREN, How(budget=budget))
@@ -250,8 +281,12 @@ def test_settings_change_the_prompt_and_make_runs_of_their_own(settings: Setting
 
 def test_a_setting_that_is_the_default_makes_no_other_run(settings: Settings) -> None:
     first = ask(settings, n_test=3)
-    again = ask(settings, n_test=3, cot_enabled=False, temp=0.0, prompting="single")
+    again = ask(
+        settings, n_test=3, cot_enabled=False, temp=0.0, prompting="single", max_output_tokens=256
+    )
     assert first.run.id == again.run.id
+    with pytest.raises(FieldmarkError, match="max_output_tokens = 0: expected a whole number"):
+        ask(settings, n_test=3, max_output_tokens=0)
     with pytest.raises(FieldmarkError, match="'cot' is no setting of `ask`"):
         ask(settings, n_test=3, cot=True)
     with pytest.raises(FieldmarkError, match="temp = 9: expected a number, 0 to 2"):

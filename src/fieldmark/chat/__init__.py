@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from fieldmark.chat._likelihood import score_requests
     from fieldmark.chat._local import LocalModel, local_model
-    from fieldmark.chat._local_line import open_line
+    from fieldmark.chat._local_line import LocalLine, open_line
     from fieldmark.chat._messages import (
         Answer,
         Likelihood,
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
     from fieldmark.chat._mock_script import MockScript
     from fieldmark.chat._mock_server import MockServer
     from fieldmark.chat._model import ChatModel, chat_model, user_tables
-    from fieldmark.chat._options import Options, Tally
+    from fieldmark.chat._options import Labels, Options, Tally
     from fieldmark.chat._parse import Option, Parsed, parse
     from fieldmark.chat._pictures import PictureLimits, SentPicture, Shelf, prepare
-    from fieldmark.chat._prompt import Built, build, parse_answer
+    from fieldmark.chat._prompt import Built, build, parse_answer, spread
     from fieldmark.chat._prompt_ask import AskRules, make_question
     from fieldmark.chat._prompt_pairs import draw_pairs
     from fieldmark.chat._prompt_plan import FewShot, Limits, Prompts, limits_of, plan_prompts
@@ -82,9 +82,11 @@ __all__ = [
     "FewShot",
     "Item",
     "Journal",
+    "Labels",
     "Likelihood",
     "Limits",
     "Line",
+    "LocalLine",
     "LocalModel",
     "Message",
     "MockScript",
@@ -139,6 +141,7 @@ __all__ = [
     "request_key",
     "score_requests",
     "settings_facts",
+    "spread",
     "system",
     "text_tokens",
     "user",
@@ -159,7 +162,7 @@ __getattr__ = exports(
         "_letters": ("letter_choice", "letter_question", "letter_scores", "letter_settings"),
         "_likelihood": ("score_requests",),
         "_local": ("LocalModel", "local_model"),
-        "_local_line": ("open_line",),
+        "_local_line": ("LocalLine", "open_line"),
         "_messages": (
             "Answer", "Likelihood", "Message", "Outcome", "Part", "Picture", "Request", "Role",
             "Settings", "Text", "TokenChance", "Usage", "assistant", "system", "user",
@@ -167,10 +170,10 @@ __getattr__ = exports(
         "_mock_script": ("MockScript",),
         "_mock_server": ("MockServer",),
         "_model": ("ChatModel", "chat_model", "user_tables"),
-        "_options": ("Options", "Tally"),
+        "_options": ("Labels", "Options", "Tally"),
         "_parse": ("Option", "Parsed", "parse"),
         "_pictures": ("PictureLimits", "SentPicture", "Shelf", "prepare"),
-        "_prompt": ("Built", "build", "parse_answer",),
+        "_prompt": ("Built", "build", "parse_answer", "spread",),
         "_prompt_ask": ("AskRules", "make_question",),
         "_prompt_pairs": ("draw_pairs",),
         "_prompt_plan": ("FewShot", "Limits", "Prompts", "limits_of", "plan_prompts",),

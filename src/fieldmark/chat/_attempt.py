@@ -99,13 +99,17 @@ class Wire:
         if status != 200:
             return self._spared(self._clean(judge(status, said, data)), request.settings)
         try:
-            answer = to_answer(
-                read_reply(data), model.card.usd, latency_s=clock.now() - began, **known
-            )
-            return stopped(answer, request.settings.stop)
+            return self._read(request.settings, data, latency_s=clock.now() - began, **known)
+        except RecursionError:
+            return judge_error(None, "a reply that is nested too deep")
+
+    def _read(self, settings: Settings, data: bytes, **known: Any) -> Answer | Fault:
+        try:
+            answer = to_answer(read_reply(data), self._model.card.usd, **known)
+            return stopped(answer, settings.stop)
         except BadReply as error:
             fault = judge_error(error.code, error.body or str(error))
-            return self._spared(self._clean(fault), request.settings)
+            return self._spared(self._clean(fault), settings)
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "User-Agent": AGENT}

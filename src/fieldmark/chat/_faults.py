@@ -48,11 +48,11 @@ class Fault:
 
 def judge(status: int, headers: Mapping[str, str], data: bytes) -> Fault:
     """What a reply with an error status means."""
+    wait_s = retry_after_s(headers)
     try:
-        body: Any = json.loads(data)
-    except ValueError:
-        body = data[:200].decode("utf-8", "replace")
-    return judge_error(status, body, retry_after_s(headers))
+        return judge_error(status, json.loads(data), wait_s)
+    except (ValueError, RecursionError):
+        return judge_error(status, data[:200].decode("utf-8", "replace"), wait_s)
 
 
 def judge_error(code: int | None, body: Any, wait_s: float | None = None) -> Fault:

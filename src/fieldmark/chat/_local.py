@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from fieldmark.chat._journal import Journal
     from fieldmark.chat._local_engine import Engine
     from fieldmark.chat._local_prompt import Prompt
+    from fieldmark.chat._local_run import Run
     from fieldmark.chat._pictures import PictureLimits
 
 FAMILY = "hf-chat"
@@ -153,10 +154,19 @@ class LocalModel:
         alone; `ModelError` when too many do. A batch that does not fit into memory is halved. A
         budget of tokens is overshot by one batch at most; `Tally.stopped` says that it ended.
         """
+        return self.new_run(on_answer, journal, batch_size, budget).ask(requests)
+
+    def new_run(
+        self,
+        on_answer: OnAnswer,
+        journal: Journal | None,
+        batch_size: int | None,
+        budget: Budget | None,
+    ) -> Run:
         from fieldmark.chat._local_run import Run
 
         size = self.engine.batch_size if batch_size is None else batch_size
-        return Run(self, on_answer, journal, size, budget).ask(requests)
+        return Run(self, on_answer, journal, size, budget)
 
     def answer(self, messages: Iterable[Message], settings: Settings = DEFAULT_SETTINGS) -> Answer:
         """Asks one question now; for many, `ask_all` is faster and keeps a journal."""

@@ -70,14 +70,21 @@ class Run:
         self.tally = Tally()
 
     def ask(self, requests: Iterable[Request]) -> Tally:
+        for _ in self.steps(requests):
+            pass
+        return self.tally
+
+    def steps(self, requests: Iterable[Request]) -> Iterator[None]:
+        """A step is a group of questions that are alike."""
         coming = iter(requests)
         try:
             while window := list(itertools.islice(coming, BATCHES_AHEAD * self.batches.size)):
                 for group in _alike(self._open(window)):
                     (self._score_group if group[0].continuations else self._ask_group)(group)
+                    yield
+                yield
         except _Spent as spent:
             self.tally.stopped = str(spent)
-        return self.tally
 
     def _open(self, window: Iterable[Request]) -> list[Question]:
         """What is left to ask after the journal; unreadable pictures and prompts fail here."""

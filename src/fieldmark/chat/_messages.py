@@ -14,6 +14,7 @@ from typing import Any, Literal
 Role = Literal["system", "user", "assistant"]
 Outcome = Literal["ok", "length", "refused", "failed"]
 Box = tuple[float, float, float, float]
+Spot = tuple[str, bytes | Callable[[], bytes], Box | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Picture:
     source: bytes | Callable[[], bytes]
     """encoded bytes (JPEG, PNG, …), or what reads them"""
     name: str = ""
-    """what errors call it; with a name, a picture used by many requests is prepared once"""
+    """what errors call it; of the same name and source, what many requests show is prepared once"""
     crop: Box | None = None
     """x, y, width, height in pixels of the upright image"""
     detail: Literal["", "low", "high", "auto"] = ""
@@ -36,6 +37,14 @@ class Picture:
 
     def read(self) -> bytes:
         return self.source if isinstance(self.source, bytes) else self.source()
+
+    @property
+    def spot(self) -> Spot | None:
+        """What two uses of one picture have in common; None = it has no name, so nothing.
+
+        A name alone would not do: two datasets may call their files alike.
+        """
+        return (self.name, self.source, self.crop) if self.name else None
 
 
 Part = Text | Picture
@@ -146,6 +155,22 @@ class Likelihood:
     n_tokens: int
 
 
+_WORDS = ("text", "reasoning", "finish_reason", "model", "fingerprint", "error")
+
+
+def whole_characters(text: str) -> str:
+    """Half a character (a lone surrogate: JSON can hold one, UTF-8 cannot) becomes U+FFFD.
+
+    >>> whole_characters("ant \\ud83d")
+    'ant �'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What became of a request. A `failed` one is neither kept in the journal nor scored."""
@@ -177,6 +202,12 @@ class Answer:
     """one line per picture that was not sent as it is: hash, sizes, codec, quality"""
     likelihoods: tuple[Likelihood, ...] = ()
     """of the request's continuations, in their order"""
+
+    def __post_init__(self) -> None:
+        for name in _WORDS:
+            text = getattr(self, name)
+            if not text.isascii():
+                object.__setattr__(self, name, whole_characters(text))
 
     @property
     def is_answer(self) -> bool:

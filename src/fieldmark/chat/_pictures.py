@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from fieldmark.chat._jpeg_header import plain_jpeg_size
-from fieldmark.chat._messages import Box, Picture
+from fieldmark.chat._messages import Box, Picture, Spot
 from fieldmark.data import open_image, quick_check
 from fieldmark.errors import DataError
 
@@ -135,18 +135,19 @@ class Shelf:
 
     def __init__(self, limits: PictureLimits = NO_LIMITS, most_bytes: int = 128 << 20) -> None:
         self.limits, self.most_bytes = limits, most_bytes
-        self._held: OrderedDict[tuple[str, Box | None], SentPicture] = OrderedDict()
+        self._held: OrderedDict[Spot, SentPicture] = OrderedDict()
         self._bytes = 0
 
     def get(self, picture: Picture) -> SentPicture | None:
-        found = self._held.get((picture.name, picture.crop)) if picture.name else None
-        if found is not None:
-            self._held.move_to_end((picture.name, picture.crop))
+        spot = picture.spot
+        found = self._held.get(spot) if spot else None
+        if spot and found is not None:
+            self._held.move_to_end(spot)
         return found
 
     def put(self, picture: Picture, sent: SentPicture) -> None:
-        spot = (picture.name, picture.crop)
-        if not picture.name or spot in self._held or len(sent.base64) > self.most_bytes // 4:
+        spot = picture.spot
+        if not spot or spot in self._held or len(sent.base64) > self.most_bytes // 4:
             return
         self._held[spot] = sent
         self._bytes += len(sent.base64)

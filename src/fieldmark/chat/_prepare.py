@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from fieldmark.chat._messages import Box, Picture
+from fieldmark.chat._messages import Picture, Spot
 from fieldmark.chat._pictures import PictureLimits, SentPicture, Shelf, prepare
 
 _THREADS = 4
@@ -22,7 +22,7 @@ class Preparer:
     def __init__(self, limits: PictureLimits) -> None:
         self._shelf = Shelf(limits)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="pictures")
-        self._coming: dict[tuple[str, Box | None], asyncio.Future[SentPicture]] = {}
+        self._coming: dict[Spot, asyncio.Future[SentPicture]] = {}
 
     async def all(self, pictures: Sequence[Picture]) -> list[SentPicture]:
         """The pictures as they will be sent, in their order."""
@@ -38,13 +38,13 @@ class Preparer:
         source = picture.source
         if isinstance(source, bytes) and len(source) <= _AT_ONCE_BYTES and picture.crop is None:
             return self._shelf.prepare(picture)
-        spot = (picture.name, picture.crop)
-        coming = self._coming.get(spot) if picture.name else None
+        spot = picture.spot
+        coming = self._coming.get(spot) if spot else None
         if coming is None:
             coming = asyncio.ensure_future(self._read(picture))
             # Whoever waits gets the error; when nobody does any more, it is nobody's.
             coming.add_done_callback(lambda done: done.cancelled() or done.exception())
-            if picture.name:
+            if spot:
                 self._coming[spot] = coming
                 coming.add_done_callback(lambda _: self._coming.pop(spot, None))
         return await asyncio.shield(coming)

@@ -57,13 +57,16 @@ class Prompts:
     limits: Limits
     largest: Load | None = None
     """of all questions without examples, where the prefix is shared"""
+    bases: dict[str, Load] = field(default_factory=dict, compare=False, repr=False)
+    """item id → what its question takes up without examples"""
 
     def shots(self, item: Item) -> Shots:
         if self.wanted.k == 0:
             return NO_SHOTS
         base = self.largest
-        if base is None:
-            base = _base(self.question, item, self.asking, self.limits)
+        if base is None and item.id not in self.bases:
+            self.bases[item.id] = _base(self.question, item, self.asking, self.limits)
+        base = base or self.bases[item.id]
         return choose(self.pool, item, self.wanted, Space(self.limits.room, base))
 
     def build(self, item: Item) -> Built:

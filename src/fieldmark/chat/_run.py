@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any
 
 from fieldmark.chat._budget import Budget
 from fieldmark.chat._journal import Journal
+from fieldmark.chat._messages import Answer, Request
 from fieldmark.chat._model import ChatModel
 from fieldmark.chat._options import DEFAULT, OnAnswer, Options, Tally, ignore
 from fieldmark.chat._sender import Requests, Sender
+
+Steps = Generator[None, None, Tally]
 
 
 async def ask_all(
@@ -87,7 +91,27 @@ class Line:
         return self._sender
 
     def ask_all(self, requests: Requests, on_answer: OnAnswer) -> Tally:
-        return self._loop.ask(self.sender, requests, on_answer)
+        def keep(request: Request, answer: Answer) -> bool:
+            on_answer(request, answer)
+            return False
+
+        return drained(self.steps(requests, keep))
+
+    def steps(self, requests: Requests, on_answer: Callable[[Request, Answer], bool]) -> Steps:
+        """`ask_all` that pauses each time `on_answer` returns True: then the caller has something
+        to do, in its own thread. Nothing is sent or received meanwhile; the tally is returned.
+        """
+        return self._loop.steps(self.sender, requests, on_answer)
+
+
+def drained(steps: Steps) -> Tally:
+    """Goes on to the end, whatever the steps stand for."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            tally: Tally = end.value
+            return tally
 
 
 class _Here:
@@ -99,9 +123,29 @@ class _Here:
     def run(self, work: Any) -> Any:
         return self._runner.run(_awaited(work))
 
-    def ask(self, sender: Sender, requests: Requests, on_answer: OnAnswer) -> Tally:
-        tally: Tally = self.run(sender.ask_all(requests, on_answer))
-        return tally
+    def steps(
+        self, sender: Sender, requests: Requests, on_answer: Callable[[Request, Answer], bool]
+    ) -> Steps:
+        """The loop stands still between steps; what comes in meanwhile waits in its sockets."""
+        pause = asyncio.Event()
+
+        def hear(request: Request, answer: Answer) -> None:
+            if on_answer(request, answer):
+                pause.set()
+
+        async def begin() -> asyncio.Task[Tally]:
+            return asyncio.create_task(sender.ask_all(requests, hear))
+
+        work: asyncio.Task[Tally] = self.run(begin())
+        try:
+            while not work.done():
+                self.run(_until(pause, work))
+                yield
+        finally:
+            if not work.done():
+                work.cancel()
+                self.run(asyncio.wait({work}))
+        return work.result()
 
     def close(self) -> None:
         self._runner.close()
@@ -122,14 +166,17 @@ class _Aside:
     def run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(_awaited(work), self._loop).result()
 
-    def ask(self, sender: Sender, requests: Requests, on_answer: OnAnswer) -> Tally:
+    def steps(
+        self, sender: Sender, requests: Requests, on_answer: Callable[[Request, Answer], bool]
+    ) -> Steps:
         came: queue.SimpleQueue[Any] = queue.SimpleQueue()
         work = sender.ask_all(requests, lambda *pair: came.put(pair))
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         future.add_done_callback(lambda _: came.put(None))
         try:
             while (pair := came.get()) is not None:
-                on_answer(*pair)
+                if on_answer(*pair):
+                    yield
         except BaseException:
             future.cancel()
             raise
@@ -143,6 +190,16 @@ class _Aside:
 
 async def _awaited(work: Any) -> Any:
     return await work
+
+
+async def _until(pause: asyncio.Event, work: asyncio.Task[Tally]) -> None:
+    """Until there is something to do for the caller, or nothing more to come."""
+    waiting = asyncio.create_task(pause.wait())
+    try:
+        await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        pause.clear()
 
 
 def _is_in_loop() -> bool:

@@ -79,6 +79,8 @@ class Pool:
     """label → its ids; traits that hold together are one class"""
     measure: Measure
     loads: dict[str, Load] = field(default_factory=dict, compare=False, repr=False)
+    broken: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """id → why it cannot be shown: such an example is passed over, as if it were not there"""
 
     @classmethod
     def of(cls, examples: Iterable[Item], measure: Measure, without: Iterable[str] = ()) -> Pool:
@@ -99,10 +101,14 @@ class Pool:
         sorted_classes = {name: tuple(classes[name]) for name in sorted(classes)}
         return cls(by_id, ids, sorted_classes, measure)
 
-    def load(self, example: Item) -> Load:
-        if example.id not in self.loads:
-            self.loads[example.id] = self.measure(example)
-        return self.loads[example.id]
+    def can_show(self, name: str) -> bool:
+        """Measures the example when it is first drawn; one whose picture is broken is noted."""
+        if name not in self.loads and name not in self.broken:
+            try:
+                self.loads[name] = self.measure(self.by_id[name])
+            except DataError as error:
+                self.broken[name] = str(error)
+        return name in self.loads
 
 
 def choose(pool: Pool, item: Item, wanted: Wanted, space: Space) -> Shots:
@@ -110,18 +116,23 @@ def choose(pool: Pool, item: Item, wanted: Wanted, space: Space) -> Shots:
 
     With k = -1 it ends with the pool.
     """
-    drawn = _drawn(pool, item, wanted)
-    fitted = fit(space.base, (pool.load(each) for each in drawn), space.room)
-    why = fitted.why or ("pool" if len(drawn) < wanted.k else "")
+    drawn: list[Item] = []
+
+    def loads() -> Iterator[Load]:
+        for each in _drawn(pool, item, wanted):
+            drawn.append(each)
+            yield pool.loads[each.id]
+
+    fitted = fit(space.base, loads(), space.room)
+    why = fitted.why or ("pool" if fitted.k < wanted.k else "")
     return Shots(tuple(drawn[: fitted.k]), wanted.k, why, fitted.fits)
 
 
-def _drawn(pool: Pool, item: Item, wanted: Wanted) -> list[Item]:
-    if wanted.k == 0:
-        return []
+def _drawn(pool: Pool, item: Item, wanted: Wanted) -> Iterator[Item]:
+    """One by one: none is read that no longer fits."""
     order = (pool.by_id[each] for each in _order(pool, item, wanted))
     others = (each for each in order if not _is_same(each, item))
-    return list(others if wanted.k < 0 else islice(others, wanted.k))
+    return others if wanted.k < 0 else islice(others, wanted.k)
 
 
 def _is_same(example: Item, item: Item) -> bool:
@@ -137,9 +148,11 @@ def _order(pool: Pool, item: Item, wanted: Wanted) -> Iterator[str]:
     whose = "shared" if wanted.is_shared else f"item {item.id}"
     key = (wanted.seed, wanted.task, whose, "shots")
     if wanted.sampling == "uniform":
-        yield from shuffle(pool.ids, *key)
+        yield from filter(pool.can_show, shuffle(pool.ids, *key))
         return
-    queues = {name: shuffle(ids, *key, name) for name, ids in pool.classes.items()}
+    queues = {
+        name: filter(pool.can_show, shuffle(ids, *key, name)) for name, ids in pool.classes.items()
+    }
     for turn in range(max(map(len, pool.classes.values()), default=0)):
         for name in shuffle(tuple(pool.classes), *key, "round", turn):
             yield from islice(queues[name], 1)

@@ -28,6 +28,7 @@ from fieldmark.chat._stops import sendable
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _REFUSING = ("content_filter", "safety", "prohibited_content", "recitation", "refusal", "blocklist")
 _SAID = ("content", "refusal", "reasoning", "reasoning_content")
+_HUGE = 1e15
 _FULL = ("length", "max_tokens", "max_output_tokens")
 
 
@@ -110,7 +111,7 @@ def read_reply(data: bytes) -> dict[str, Any]:
     """The reply of status 200; an error inside it is raised with its own code."""
     try:
         reply = json.loads(data)
-    except (ValueError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         raise BadReply(f"a reply that is not JSON ({data[:40]!r})") from None
     if not isinstance(reply, dict):
         raise BadReply("a reply that is no JSON object")
@@ -135,7 +136,8 @@ def to_answer(
 ) -> Answer:
     """What a good reply says, and what is `known` besides: timing, key, attempts.
 
-    The provider's own word on the cost counts, else `usd_of` the usage it returned.
+    The provider's own word on the cost counts, else `usd_of` the usage it returned. Counts that
+    are none, or log-probabilities that are none, are left out: the answer itself is paid for.
     """
     choice = reply["choices"][0]
     message = choice["message"]
@@ -143,8 +145,9 @@ def to_answer(
     reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
     refusal = message.get("refusal") or ""
     finish = str(choice.get("finish_reason") or "")
-    usage = _usage(reply.get("usage"))
-    usd = _number((reply.get("usage") or {}).get("cost"))
+    told = reply.get("usage")
+    usage = _usage(told)
+    usd = _amount(told.get("cost")) if isinstance(told, dict) else None
     return Answer(
         outcome=_outcome(finish, str(refusal)),
         text=text or str(refusal),
@@ -175,30 +178,42 @@ def _content(content: Any) -> str:
 
 
 def _usage(usage: Any) -> Usage | None:
-    if not isinstance(usage, dict) or not isinstance(usage.get("prompt_tokens"), int):
+    if not isinstance(usage, dict):
         return None
-    prompt = usage.get("prompt_tokens_details") or {}
-    completion = usage.get("completion_tokens_details") or {}
+    tokens_in, tokens_out = _amount(usage.get("prompt_tokens")), usage.get("completion_tokens")
+    written = 0.0 if tokens_out is None else _amount(tokens_out)
+    if tokens_in is None or written is None:
+        return None
     return Usage(
-        tokens_in=usage["prompt_tokens"],
-        tokens_out=int(usage.get("completion_tokens") or 0),
-        cached=int(prompt.get("cached_tokens") or 0),
-        reasoning=int(completion.get("reasoning_tokens") or 0),
+        tokens_in=int(tokens_in),
+        tokens_out=int(written),
+        cached=_detail(usage, "prompt_tokens_details", "cached_tokens"),
+        reasoning=_detail(usage, "completion_tokens_details", "reasoning_tokens"),
     )
+
+
+def _detail(usage: Mapping[str, Any], block: str, key: str) -> int:
+    found = usage.get(block)
+    return int(_amount(found.get(key)) or 0) if isinstance(found, dict) else 0
 
 
 def _logprobs(found: Any) -> tuple[TokenChance, ...]:
     content = found.get("content") if isinstance(found, dict) else None
     if not isinstance(content, list):
         return ()
-    return tuple(
-        TokenChance(
-            str(each.get("token", "")),
-            float(each.get("logprob", 0.0)),
-            tuple((str(t["token"]), float(t["logprob"])) for t in each.get("top_logprobs") or ()),
+    try:
+        return tuple(
+            TokenChance(
+                str(each.get("token", "")),
+                float(each.get("logprob", 0.0)),
+                tuple(
+                    (str(t["token"]), float(t["logprob"])) for t in each.get("top_logprobs") or ()
+                ),
+            )
+            for each in content
         )
-        for each in content
-    )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return ()
 
 
 def error_code(body: Any) -> int | None:
@@ -217,6 +232,7 @@ def error_text(body: Any) -> str:
     return " ".join(str(text).split())[:300]
 
 
-def _number(value: Any) -> float | None:
+def _amount(value: Any) -> float | None:
+    """A number of tokens or dollars; None where it is none (a word, below zero, infinite)."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number else None
+    return float(value) if is_number and 0 <= value < _HUGE else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, arg
@@ -50,7 +50,7 @@ class Ask:
     tpm: _Number = None
     """tokens per minute, at most"""
     temp: _Number = None
-    """temperature (0 unless given)"""
+    """temperature (unless given: the task's own, else 0)"""
     prompting: Literal["single", "multi"] = "single"
     """examples in one message, or each as a question and its answer"""
     cot: bool = False
@@ -71,8 +71,8 @@ class Ask:
 
     def given(self) -> list[str]:
         """The flags that change answers and were given."""
-        usual = (None, False, 0, "", "single")
-        return [name for name in _SETTINGS if getattr(self, name) not in usual]
+        usual = {each.name: each.default for each in fields(self)}
+        return [name for name in _SETTINGS if getattr(self, name) != usual[name]]
 
     def _check(self) -> None:
         for name, (least, most, words) in _RANGES.items():

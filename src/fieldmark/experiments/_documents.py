@@ -53,7 +53,7 @@ def why_not_documents(job: Job) -> str | None:
     if job.draw.n_train and isinstance(job.task, DocumentTask) and job.task.doc_to_messages:
         n = job.draw.n_train
         return f"n_train = {n}: doc_to_messages says everything, examples have no place in it"
-    given = AskSettings.of(dict(job.ask)).changed()
+    given = AskSettings.of(dict(job.ask)).given()
     strange = [name for name in given if name not in APPLIES]
     if strange:
         return f"{strange[0]} is for tasks with an `ask` block: this one writes its own prompts"

@@ -326,8 +326,8 @@ def _ask_axis(experiment: Experiment) -> list[tuple[tuple[str, Any], ...]]:
         "temp", "prompting", "cot_enabled", "circular", "shared_prefix", "json_answers",
         "prompts_for",
     )  # fmt: skip
-    chosen = [(name, getattr(experiment, name)) for name in names if getattr(experiment, name)]
-    values = [[(name, each) for each in options] for name, options in chosen]
+    chosen = [(name, getattr(experiment, name)) for name in names]
+    values = [[(name, each) for each in options] for name, options in chosen if options is not None]
     return [tuple(each) for each in itertools.product(*values)]
 
 

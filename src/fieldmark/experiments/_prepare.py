@@ -19,7 +19,7 @@ from fieldmark.errors import DataError, FieldmarkError, UsageError
 from fieldmark.experiments._documents import Opened
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.identity import document_outline, rows_digest, task_outline
-from fieldmark.protocols import DocumentPart, PartItems, check_part, is_joint, split_parts
+from fieldmark.protocols import DocumentPart, Draw, PartItems, check_part, is_joint, split_parts
 from fieldmark.registry import is_file_reference, short_name
 from fieldmark.settings import Settings, dataset_key
 from fieldmark.store import RunSpec
@@ -69,6 +69,8 @@ class Tables:
             return Prepared(job, Path(), [], outline, documents)
         self._tasks[id(job.own)] = job.own
         parts = self._once(("parts", id(job.own), job.selection), lambda: self._parts(job))
+        drawn = job.draw if job.own.test == "rest" else None
+        self._once(("checked", id(parts), drawn), lambda: self._check(job, parts, drawn))
         return Prepared(job, self.root(job), parts, self._outline(job, parts))
 
     def root(self, job: Job) -> Path:
@@ -89,11 +91,11 @@ class Tables:
         return parts
 
     def _split(self, job: Job) -> list[PartItems]:
-        table = self.table(job)
-        parts = split_parts(job.own, table, job.selection)
+        return split_parts(job.own, self.table(job), job.selection)
+
+    def _check(self, job: Job, parts: list[PartItems], draw: Draw | None) -> None:
         for part in parts:
-            check_part(job.own, part, table)
-        return parts
+            check_part(job.own, part, self.table(job), draw)
 
     def _outline(self, job: Job, parts: list[PartItems]) -> RunSpec:
         rows = self._once(

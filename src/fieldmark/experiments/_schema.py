@@ -20,6 +20,7 @@ Ints = Annotated[list[StrictInt], BeforeValidator(_as_list), Field(min_length=1)
 Counts = Annotated[
     list[Annotated[StrictInt, Field(ge=-1)]], BeforeValidator(_as_list), Field(min_length=1)
 ]
+Bools = Annotated[list[StrictBool], BeforeValidator(_as_list), Field(min_length=1)]
 Texts = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
 
 NO_EFFECT = (
@@ -95,15 +96,23 @@ class Experiment(_Strict):
     newt_root: str = ""
 
     # How multimodal models are asked.
-    temp: Annotated[list[Annotated[float, Field(ge=0, le=2)]], BeforeValidator(_as_list)] | None = (
-        None
-    )
-    prompting: Annotated[list[Literal["single", "multi"]], BeforeValidator(_as_list)] | None = None
-    cot_enabled: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
-    circular: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
-    shared_prefix: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
-    json_answers: Annotated[list[StrictBool], BeforeValidator(_as_list)] | None = None
-    prompts_for: Annotated[list[str], BeforeValidator(_as_list)] | None = None
+    temp: (
+        Annotated[
+            list[Annotated[float, Field(ge=0, le=2)]],
+            BeforeValidator(_as_list),
+            Field(min_length=1),
+        ]
+        | None
+    ) = None
+    prompting: (
+        Annotated[list[Literal["single", "multi"]], BeforeValidator(_as_list), Field(min_length=1)]
+        | None
+    ) = None
+    cot_enabled: Bools | None = None
+    circular: Bools | None = None
+    shared_prefix: Bools | None = None
+    json_answers: Bools | None = None
+    prompts_for: Texts | None = None
 
     # Accepted for the sake of existing files; `NO_EFFECT` says so to the user.
     debug: Any = None

@@ -235,15 +235,17 @@ def _answers(
         assert isinstance(options, AskOptions) and not isinstance(model, Backbone)
         yield ask_documents(prepared.documents, model, job.draw, options, progress)
         return
-    parts = [part for part in prepared.parts if part.name in missing]
     protocol = PROTOCOLS.get(job.protocol)
-    yield from protocol.run(job.task, parts, model, prepared.root, job.draw, options, progress)
+    yield from protocol.run(
+        job.task, prepared.parts, missing, model, prepared.root, job.draw, options, progress
+    )
 
 
 def _options(plan: Plan, job: Job, settings: Settings, how: How) -> EmbedOptions | AskOptions:
     if job.protocol == "ask":
         own = AskSettings.of(dict(job.ask))
-        return AskOptions(settings.results / "journal", own, how.sending, how.budget)
+        journal = settings.results / "journal"
+        return AskOptions(journal, own, how.sending, how.budget, settings.bad_images)
     return EmbedOptions(
         settings.cache,
         settings.threads,

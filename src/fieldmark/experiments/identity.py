@@ -105,7 +105,7 @@ def document_outline(job: Job, task: DocumentTask, part: DocumentPart) -> RunSpe
         "metric": metric_names(task),
         "protocol_version": PROTOCOLS.get("ask").VERSION,
         "documents": facts,
-        **AskSettings.of(dict(job.ask)).changed(),
+        **AskSettings.of(dict(job.ask)).given(),
     }
     return RunSpec(
         model=job.model,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 
 import polars as pl
 
-from fieldmark.chat import AskRules, Item, Picture, Question, draw_pairs, make_question
-from fieldmark.data import ImageRef, read_bytes
+from fieldmark.chat import AskRules, Item, Question, draw_pairs, make_question
 from fieldmark.errors import DataError
 from fieldmark.protocols._answers import NO, YES
+from fieldmark.protocols._ask_pictures import Images
 from fieldmark.protocols._items import Draw, PartItems, draw_test, refs_of
 from fieldmark.tasks import AskBlock, Task
 
@@ -30,27 +28,27 @@ class Asked:
     """item id → target and unit, as they are stored"""
 
 
-def ask_part(task: Task, block: AskBlock, part: PartItems, root: Path, draw: Draw) -> Asked:
+def ask_part(task: Task, block: AskBlock, part: PartItems, images: Images, draw: Draw) -> Asked:
     """The question of one part, with its test items and the pool of its examples."""
     test = draw_test(task, part, draw, 0)
     name = f"{task.task}/{part.name}" if part.name else task.task
     if block.kind == SAME:
-        return _pairs(name, block, test, root, draw)
+        return _pairs(name, block, test, images, draw)
     every = pl.concat([part.train, part.test]).unique(_columns(block, part.test.columns))
     question = make_question(name, rules_of(block), every.to_dicts())
     pool = part.train.filter(~pl.col("id").is_in(test["id"].to_list()))
-    return Asked(question, _items(test, root), _items(pool, root), targets_of(test))
+    return Asked(question, _items(test, images), _items(pool, images), targets_of(test))
 
 
 def ask_traits(
-    task: Task, block: AskBlock, parts: Sequence[PartItems], root: Path, draw: Draw
+    task: Task, block: AskBlock, parts: Sequence[PartItems], images: Images, draw: Draw
 ) -> Asked:
     """One question about all traits of an image; each part reads its own trait from the answer."""
     names = [part.name for part in parts]
     question = make_question(task.task, rules_of(block), [], traits=names)
     test = _with_traits([draw_test(task, part, draw, 0) for part in parts], names)
     train = _with_traits([part.train for part in parts], names)
-    return Asked(question, _items(test, root, names), _items(train, root, names), {})
+    return Asked(question, _items(test, images, names), _items(train, images, names), {})
 
 
 def rules_of(block: AskBlock) -> AskRules:
@@ -63,17 +61,13 @@ def _columns(block: AskBlock, known: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(wanted) if name in known]
 
 
-def _items(rows: pl.DataFrame, root: Path, traits: Sequence[str] = ()) -> tuple[Item, ...]:
+def _items(rows: pl.DataFrame, images: Images, traits: Sequence[str] = ()) -> tuple[Item, ...]:
     found = []
     for row, refs in zip(rows.iter_rows(named=True), refs_of(rows), strict=True):
         holds = tuple(each for each in traits if row[each] in YES)
         label = None if traits else row["target"]
-        found.append(Item(row["id"], tuple(_picture(root, ref) for ref in refs), label, holds))
+        found.append(Item(row["id"], tuple(map(images.picture, refs)), label, holds))
     return tuple(found)
-
-
-def _picture(root: Path, ref: ImageRef) -> Picture:
-    return Picture(partial(read_bytes, root, ref.image), ref.image, ref.crop)
 
 
 def targets_of(rows: pl.DataFrame) -> dict[str, tuple[str | None, str | None]]:
@@ -81,10 +75,10 @@ def targets_of(rows: pl.DataFrame) -> dict[str, tuple[str | None, str | None]]:
     return {row[0]: (row[1], row[2]) for row in rows.select("id", "target", "unit").iter_rows()}
 
 
-def _pairs(name: str, block: AskBlock, rows: pl.DataFrame, root: Path, draw: Draw) -> Asked:
+def _pairs(name: str, block: AskBlock, rows: pl.DataFrame, images: Images, draw: Draw) -> Asked:
     """Every picture that has a mate is compared once, with its mate or with a stranger."""
     question = make_question(name, rules_of(block), [])
-    every = {item.id: item for item in _items(rows, root)}
+    every = {item.id: item for item in _items(rows, images)}
     label = {item.id: str(item.label) for item in every.values()}
     unit = dict(rows.select("id", "unit").iter_rows())
     items, targets = [], dict[str, tuple[str | None, str | None]]()

@@ -15,6 +15,7 @@ from fieldmark.chat import Asking, Budget, Options, Settings
 from fieldmark.errors import UsageError, closest
 
 Layout = Literal["single", "multi"]
+TEMP = 0.0
 ROOM = 256
 ROOM_TO_THINK = 2048
 
@@ -23,7 +24,8 @@ ROOM_TO_THINK = 2048
 class AskSettings:
     """Keys of an experiment file, and flags."""
 
-    temp: float = 0.0
+    temp: float | None = None
+    """temperature; None = the task's own, where its file sets one, else 0"""
     prompting: Layout = "single"
     """examples in one message, or each as a question and its answer"""
     cot_enabled: bool = False
@@ -37,14 +39,17 @@ class AskSettings:
     system: str = ""
     frames: int = 8
     """of a clip; 0 = all"""
-    max_output_tokens: int = 0
-    """room for the answer; 0 = 256, with reasons 2,048"""
+    max_output_tokens: int | None = None
+    """room for the answer; None = the task's own, else 256, with reasons 2,048"""
     prompts_for: str = ""
     """of a task in lmms-eval's form: the model whose prompts are used, as its file names it"""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temp <= 2:
+        if self.temp is not None and not 0 <= self.temp <= 2:
             raise UsageError(f"temp = {self.temp}: expected a number, 0 to 2.")
+        room = self.max_output_tokens
+        if room is not None and room < 1:
+            raise UsageError(f"max_output_tokens = {room}: expected a whole number above 0.")
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> AskSettings:
@@ -58,10 +63,23 @@ class AskSettings:
                 )
         return cls(**given)
 
-    def changed(self) -> dict[str, Any]:
-        """What differs from the default: what was said and what was left out are one run."""
+    def given(self) -> dict[str, Any]:
+        """What differs from the default. A temperature of 0 is not "none given": a task may have
+        another of its own.
+        """
         own = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: value for name, value in own.items() if value != getattr(_DEFAULT, name)}
+
+    def changed(self) -> dict[str, Any]:
+        """What is asked otherwise than by default, of a task that has no such settings of its own:
+        what was said and what was left out are one run.
+        """
+        usual = {"temp": TEMP, "max_output_tokens": self._usual_room}
+        return {name: value for name, value in self.given().items() if value != usual.get(name)}
+
+    @property
+    def _usual_room(self) -> int:
+        return ROOM_TO_THINK if self.cot_enabled else ROOM
 
     def asking(self, seed: int) -> Asking:
         layout: Literal["single_turn", "multi_turn"]
@@ -69,8 +87,9 @@ class AskSettings:
         return Asking(seed, self.cot_enabled, self.system, self.json_answers, layout, self.frames)
 
     def sending(self, seed: int, schema: Mapping[str, Any] | None) -> Settings:
-        room = self.max_output_tokens or (ROOM_TO_THINK if self.cot_enabled else ROOM)
-        return Settings(temperature=self.temp, seed=seed, max_output_tokens=room, schema=schema)
+        temp = TEMP if self.temp is None else self.temp
+        room = self.max_output_tokens or self._usual_room
+        return Settings(temperature=temp, seed=seed, max_output_tokens=room, schema=schema)
 
 
 _DEFAULT = AskSettings()
@@ -84,3 +103,5 @@ class AskOptions:
     settings: AskSettings = AskSettings()
     sending: Options = Options()
     budget: Budget = field(default_factory=Budget)
+    bad_images: str = "fail"
+    """fail or skip"""

@@ -22,15 +22,17 @@ def asking_scores(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> lis
         _rate("refusal_rate", int((outcomes == "refused").sum()), n_answered, is_good=False),
         _rate("parse_success_rate", int((outcomes == OK).sum()), n_answered, is_good=True),
     ]
-    # The first repeat of a part holds the price of all its repeats.
-    usd = [(part.info or {}).get("usd", 0.0) for part in parts if part.repeat == 0]
-    if n_answered and None not in usd:
-        value = sum(float(each) for each in usd) / n_answered
+    # The first repeat of a part holds the price of all its repeats. One answer may give several
+    # predictions (traits), or several answers one (turned options): what is paid for is answers.
+    paid = [part.info for part in parts if part.repeat == 0 and part.info]
+    usd = [info["usd"] for info in paid if "usd" in info]
+    n_paid = sum(info.get("n_answers", 0) for info in paid)
+    if n_paid and None not in usd:
         scores.append(
             Score(
                 "usd_per_answer",
-                value,
-                n=n_answered,
+                sum(usd) / n_paid,
+                n=n_paid,
                 method="paid",
                 higher_is_better=False,
                 is_fraction=False,

@@ -103,7 +103,9 @@ def _selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[Par
     return kept
 
 
-def check_part(task: Task, part: PartItems, table: pl.DataFrame | None = None) -> None:
+def check_part(
+    task: Task, part: PartItems, table: pl.DataFrame | None = None, draw: Draw | None = None
+) -> None:
     """Refuses a part that cannot be asked, in one line; `table` is what its rows came from."""
     name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
     for key, which, rows in (("train", "training", part.train), ("test", "test", part.test)):
@@ -121,6 +123,12 @@ def check_part(task: Task, part: PartItems, table: pl.DataFrame | None = None) -
         raise DataError(
             f"{name}: all {len(labels) or len(part.train)} training images {has}: "
             "at least two classes are needed."
+        )
+    if task.test == "rest" and draw and len(draw_train(task, part, draw, 0)) == len(part.test):
+        asked = f"shots = {draw.shots}" if draw.shots else f"n_train = {draw.n_train}"
+        raise DataError(
+            f"{name}: {asked} takes all {len(part.test)} images for training: the task tests on "
+            "the rest, and nothing is left."
         )
 
 

@@ -1,11 +1,26 @@
-"""How are requests put to a model so that nothing that came back is lost?"""
+"""How are requests put to a model so that nothing that came back is lost?
+
+One line for a whole run: its connections and what it learnt of the endpoint's limits serve all
+parts and rounds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from fieldmark.chat import Answer, ChatModel, Journal, LocalModel, Options, Request, open_line
+from fieldmark.chat import (
+    Answer,
+    ChatModel,
+    Journal,
+    Labels,
+    Line,
+    LocalLine,
+    LocalModel,
+    Request,
+    open_line,
+)
 from fieldmark.errors import ModelError
 from fieldmark.progress import Progress
 from fieldmark.protocols._ask_options import AskOptions
@@ -13,33 +28,54 @@ from fieldmark.protocols._ask_options import AskOptions
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Who is asked, where answers are kept, and who is told how far it is."""
+    """Who is asked, by which line, and who is told how far it is."""
 
     model: ChatModel | LocalModel
-    options: AskOptions
-    journal: Journal | None
+    line: Line | LocalLine
     progress: Progress
 
     def send(
-        self,
-        title: str,
-        requests: Iterable[Request],
-        keep: Callable[[Request, Answer], None],
-        how: Options | None = None,
+        self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], None]
     ) -> None:
         """Asks all; ModelError when money or tokens ran out before."""
+
+        def go_on(request: Request, answer: Answer) -> bool:
+            keep(request, answer)
+            return False
+
+        for _ in self.steps(title, requests, go_on):
+            pass
+
+    def steps(
+        self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], bool]
+    ) -> Generator[None, None, None]:
+        """As `send`, with a pause whenever `keep` returns True."""
         n = 0
 
-        def count(request: Request, answer: Answer) -> None:
+        def count(request: Request, answer: Answer) -> bool:
             nonlocal n
             n += 1
-            keep(request, answer)
+            return keep(request, answer)
 
-        sending, budget = how or self.options.sending, self.options.budget
-        with open_line(self.model, sending, self.journal, budget) as line:
-            tally = line.ask_all(requests, count)
+        tally = yield from self.line.steps(requests, count)
         if tally.stopped:
             raise ModelError(
                 f"{title}: {tally.stopped}: {n:,} answers are kept; the same command with more "
                 "goes on from there."
             )
+
+
+@contextmanager
+def open_sending(
+    model: ChatModel | LocalModel,
+    options: AskOptions,
+    progress: Progress,
+    mock_labels: Labels | None = None,
+) -> Iterator[Sending]:
+    """A line to the model, and the journal of its answers; `mock_labels` is what a mock sees."""
+    how = replace(options.sending, mock_labels=mock_labels) if mock_labels else options.sending
+    with (
+        Journal(options.journal) as journal,
+        open_line(model, how, journal, options.budget) as line,
+    ):
+        yield Sending(model, line, progress)

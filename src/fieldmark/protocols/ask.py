@@ -1,47 +1,44 @@
 """How is a multimodal language model asked a task?
 
 Every test item is a request: the question, examples from the training images where wanted, the
-picture. Answers are kept in a journal as they come, read strictly, and stored with their words,
-tokens and price; what could not be asked or read is an outcome of its own, never a wrong answer.
+picture. The requests of all parts go out over one line. Answers are kept in a journal as they come,
+read strictly, and stored with their words, tokens and price; what could not be asked or read is an
+outcome of its own, never a wrong answer.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from fieldmark.chat import (
-    Built,
+    Answer,
     ChatModel,
     Estimate,
     Estimator,
-    FewShot,
-    Journal,
+    Item,
     LocalModel,
-    Picture,
-    Prompts,
     Request,
     Shelf,
     estimate,
-    limits_of,
-    plan_prompts,
     prepare,
 )
-from fieldmark.errors import UsageError
-from fieldmark.progress import Progress, Silent
-from fieldmark.protocols._ask_again import reading_of
-from fieldmark.protocols._ask_answers import Said, read_answer, rows_of_part, summed_up
-from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits, targets_of
+from fieldmark.errors import DataError, UsageError
+from fieldmark.progress import Progress
+from fieldmark.protocols._ask_answers import read_answer
+from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
+from fieldmark.protocols._ask_pictures import Images
+from fieldmark.protocols._ask_sheets import Job, Sheet, make_sheets
 from fieldmark.protocols._items import Draw, PartItems, draw_test
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols._sending import Sending
-from fieldmark.tasks import AskBlock, Task
+from fieldmark.protocols._sending import open_sending
+from fieldmark.tasks import Task
 
 N_LOOKED = 4
 """parts, and items of each, whose prompts are built for an estimate"""
@@ -85,111 +82,64 @@ def needed(
 def run(
     task: Task,
     parts: Sequence[PartItems],
+    wanted: Collection[str],
     model: ChatModel | LocalModel,
     root: Path,
     draw: Draw,
     options: AskOptions,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
-    """The answers of each part, as parts are complete."""
+    """The answers of each wanted part, as it is complete, in no order.
+
+    `parts` are all of the run: what is asked of one does not depend on which others are wanted.
+    """
+    job = _job(task, model, root, draw, options.settings)
+    sheets = make_sheets(job, parts, wanted, options, progress)
+    seen = _what_a_mock_sees(sheets) if model.is_mock else None
+    n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
+    progress.start(f"{task.task} with {model.name}", n)
+    under_way: dict[Sheet, None] = {}
+
+    def requests() -> Iterator[Request]:
+        while sheets:
+            sheet = sheets.pop(0)
+            under_way[sheet] = None
+            yield from sheet.requests()
+
+    def keep(request: Request, answer: Answer) -> bool:
+        sheet, item, built, repeat = request.info
+        sheet.said.append(read_answer(item, built, repeat, answer))
+        sheet.n_open -= 1
+        if built.rotation == 0:
+            progress.advance()
+        return any(each.is_complete for each in list(under_way))
+
+    with (
+        open_sending(model, options, progress, seen) as sending,
+        closing(sending.steps(task.task, requests(), keep)) as steps,
+    ):
+        for _ in steps:
+            yield from _complete(under_way)
+    yield from _complete(under_way)
+
+
+def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
+    for sheet in [each for each in list(under_way) if each.is_complete]:
+        del under_way[sheet]
+        yield from sheet.predictions()
+
+
+def _job(
+    task: Task,
+    model: ChatModel | LocalModel,
+    root: Path,
+    draw: Draw,
+    settings: AskSettings,
+) -> Job:
     if task.ask is None:
         raise UsageError(f"task {task.task!r} has no `ask` block.")
-    with Journal(options.journal) as journal:
-        job = _Job(task, model, root, draw, options, journal, progress)
-        if task.ask.kind == "traits":
-            yield from _ask_all_traits(job, task.ask, parts)
-            return
-        for part in parts:
-            began = time.monotonic()
-            asked = ask_part(task, task.ask, part, root, draw)
-            said = _ask(job, asked, part.name or task.task)
-            frame, notes = rows_of_part(asked, said), summed_up(said) | reading_of(said)
-            n_train = min((each.built.k_used for each in said), default=0)
-            found = PartPredictions(part.name, frame, n_train, notes, groups=part.groups)
-            yield found.timed(time.monotonic() - began)
-
-
-def _ask_all_traits(
-    job: _Job, block: AskBlock, parts: Sequence[PartItems]
-) -> Iterator[PartPredictions]:
-    """One answer serves all parts."""
-    asked = ask_traits(job.task, block, parts, job.root, job.draw)
-    began = time.monotonic()
-    said = _ask(job, asked, job.task.task)
-    took = (time.monotonic() - began) / len(parts)
-    shared = summed_up(said)
-    for number, part in enumerate(parts):
-        mine = replace(asked, rows=targets_of(part.test))
-        frame = rows_of_part(mine, said, trait=part.name)
-        n_train = min((each.built.k_used for each in said), default=0)
-        notes = shared if number == 0 else {}  # a price is paid once
-        notes = notes | reading_of(said, part.name)
-        yield PartPredictions(part.name, frame, n_train, notes, groups=part.groups).timed(took)
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    task: Task
-    model: ChatModel | LocalModel
-    root: Path
-    draw: Draw
-    options: AskOptions
-    journal: Journal | None
-    progress: Progress
-
-
-def _ask(job: _Job, asked: Asked, title: str) -> list[Said]:
-    """Every item of the question, in all repeats and turns."""
-    settings = job.options.settings
-    prompts = _prompts(job, asked)
-    said: list[Said] = []
-
-    def keep(request: Request, answer: Any) -> None:
-        item, built, repeat = request.info
-        said.append(read_answer(item, built, repeat, answer))
-        if built.rotation == 0:
-            job.progress.advance()
-
-    n = len(asked.items) * job.draw.repeats
-    job.progress.start(f"{title} with {job.model.name}", n)
-    how = job.options.sending
-    if job.model.is_mock:
-        how = replace(how, mock_labels=_what_it_sees(job, asked, prompts))
-    unfit: list[Said] = []
-    requests = _requests(job, asked, prompts, settings.circular, unfit)
-    Sending(job.model, job.options, job.journal, job.progress).send(title, requests, keep, how)
-    return sorted([*said, *unfit], key=Said.place)
-
-
-def _prompts(job: _Job, asked: Asked) -> Prompts:
-    settings, draw = job.options.settings, job.draw
-    few = FewShot(asked.examples, draw.n_train, draw.sampling, settings.shared_prefix)
-    estimator, shelf = Estimator(job.model.card), Shelf(job.model.picture_limits)
-    limits = limits_of(job.model, settings.sending(draw.seed, None), estimator, shelf.prepare)
-    return plan_prompts(asked.question, settings.asking(draw.seed), few, limits, list(asked.items))
-
-
-def _requests(
-    job: _Job, asked: Asked, prompts: Prompts, is_circular: bool, unfit: list[Said]
-) -> Iterator[Request]:
-    """One at a time, so that only pictures in flight are in memory."""
-    for item in asked.items:
-        turns = prompts.turns(item) if is_circular else (prompts.build(item),)
-        for repeat in range(job.draw.repeats):
-            for built in turns:
-                if not built.fits:
-                    unfit.append(Said.too_long(item, built, repeat))
-                    continue
-                name = f"{item.id}#{built.rotation}" if is_circular else item.id
-                # With one seed for all repeats an endpoint would say the same every time.
-                settings = job.options.settings.sending(job.draw.seed + repeat, built.schema)
-                yield Request(
-                    name,
-                    built.messages,
-                    job.model.settings(settings),
-                    repeat,
-                    (item, built, repeat),
-                )
+    shelf = Shelf(model.picture_limits)
+    return Job(task, task.ask, model, Images(root), draw, settings, shelf)
 
 
 def estimate_cost(
@@ -203,18 +153,18 @@ def estimate_cost(
     """What the requests will take, from a few prompts of a few parts; sends nothing."""
     if task.ask is None or not parts:
         return Estimate(0, 0, 0, 0.0)
+    job = _job(task, model, root, draw, settings)
     is_traits = task.ask.kind == "traits"
-    job = _Job(task, model, root, draw, AskOptions(root, settings), None, Silent())
-    looked = [ask_traits(task, task.ask, parts, root, draw)] if is_traits else [
-        ask_part(task, task.ask, part, root, draw) for part in parts[:: -(-len(parts) // N_LOOKED)]
+    looked = [ask_traits(task, task.ask, parts, job.images, draw)] if is_traits else [
+        ask_part(task, task.ask, part, job.images, draw)
+        for part in parts[:: -(-len(parts) // N_LOOKED)]
     ]  # fmt: skip
-    shelf, estimator = Shelf(model.picture_limits), Estimator(model.card)
     asked = [
-        (request, [(each.width, each.height) for each in map(shelf.prepare, request.pictures)])
+        (request, [(each.width, each.height) for each in map(job.shelf.prepare, request.pictures)])
         for each in looked
         for request in _some_requests(job, each)
     ]
-    found = estimate(asked, estimator)
+    found = estimate(asked, Estimator(model.card))
     n_items = sum(len(each.items) for each in looked) * (1 if is_traits else len(parts))
     n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, settings)
     scale = n_all / max(found.n, 1)
@@ -222,37 +172,45 @@ def estimate_cost(
     return Estimate(n_all, round(found.tokens_in * scale), round(found.tokens_out * scale), usd)
 
 
-def _some_requests(job: _Job, asked: Asked) -> list[Request]:
-    few = replace(asked, items=asked.items[:: max(1, len(asked.items) // N_LOOKED)][:N_LOOKED])
-    prompts = _prompts(job, few)
-    return list(_requests(replace(job, draw=replace(job.draw, repeats=1)), few, prompts, False, []))
+def _some_requests(job: Job, asked: Asked) -> list[Request]:
+    """Of a few items that can be read: running, not planning, tells which cannot."""
+    few = asked.items[:: max(1, len(asked.items) // N_LOOKED)][:N_LOOKED]
+    some = replace(asked, items=tuple(item for item in few if _can_show(job, item)))
+    once = replace(job.draw, repeats=1)
+    plain = replace(job, draw=once, settings=replace(job.settings, circular=False))
+    return list(Sheet(plain, some, (), "", plain.prompts(some)).requests())
+
+
+def _can_show(job: Job, item: Item) -> bool:
+    try:
+        for picture in job.shown(item):
+            job.shelf.prepare(picture)
+    except DataError:
+        return False
+    return True
 
 
 def _turns(asked: Sequence[tuple[Request, Any]], settings: AskSettings) -> int:
     if not settings.circular or not asked:
         return 1
-    return max(1, max(len(request.info[1].options) for request, _ in asked))
+    return max(1, max(len(request.info[2].options) for request, _ in asked))
 
 
-def _what_it_sees(job: _Job, asked: Asked, prompts: Prompts) -> Mapping[str, Any]:
-    """For the mock: SHA-256 of the pictures as they are sent → what is true, as it is shown."""
-    names = asked.question.names
-    bare = replace(prompts, wanted=replace(prompts.wanted, k=0))
-    found: dict[str, Any] = {}
-    for item in asked.items:
-        key = "+".join(
-            prepare(each, job.model.picture_limits).sha256 for each in _pictures(bare.build(item))
-        )
-        truth: Any = item.label
-        if asked.question.kind == "traits":
-            found[key] = tuple(names[each] for each in item.labels)
-        elif asked.question.kind == "same":
-            found[key] = "yes" if truth == SAME else "no"
-        else:
-            found[key] = names.get(str(truth), str(truth))
+def _what_a_mock_sees(sheets: Sequence[Sheet]) -> dict[str, tuple[str, ...]]:
+    """SHA-256 of the pictures as they are sent → what is true of them, as it is shown."""
+    found: dict[str, tuple[str, ...]] = {}
+    for sheet in sheets:
+        limits = sheet.job.model.picture_limits
+        for item in sheet.asked.items:
+            key = "+".join(prepare(each, limits).sha256 for each in sheet.job.shown(item))
+            found[key] = (*found.get(key, ()), *_truths(sheet.asked, item))
     return found
 
 
-def _pictures(built: Built) -> list[Picture]:
-    parts = [part for message in built.messages for part in message.parts]
-    return [part for part in parts if isinstance(part, Picture)]
+def _truths(asked: Asked, item: Item) -> tuple[str, ...]:
+    names, truth = asked.question.names, str(item.label)
+    if asked.question.kind == "traits":
+        return tuple(names[each] for each in item.labels)
+    if asked.question.kind == "same":
+        return ("yes" if truth == SAME else "no",)
+    return (names.get(truth, truth),)

@@ -8,7 +8,7 @@ Nothing of a test image ever reaches a fit.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,16 +71,18 @@ def needed(
 def run(
     task: Task,
     parts: Sequence[PartItems],
+    wanted: Collection[str],
     model: Backbone,
     root: Path,
     draw: Draw,
     options: EmbedOptions,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
-    """The predictions of each part, as they come."""
+    """The predictions of each wanted part, as they come; none depends on which are wanted."""
     block = task.probe
     if block is None:
         raise UsageError(f"task {task.task!r} has no `probe` block.")
+    parts = [part for part in parts if part.name in wanted]
     seen = PatchFeatures(model) if block.features == "patches" else model
     rows = rows_of(task, parts, draw)
     features = embed_rows(seen, root, rows, options, progress, block.pool)

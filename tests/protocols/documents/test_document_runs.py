@@ -138,6 +138,44 @@ generation_kwargs:
     }  # fmt: skip
 
 
+WARM = PLAIN + "generation_kwargs: {max_new_tokens: 7, temperature: 0.7, do_sample: true}"
+
+
+@pytest.mark.parametrize(
+    ("given", "temperature", "room"),
+    [
+        ((), 0.7, 7),
+        ((("temp", 0.0),), 0.0, 7),
+        ((("temp", 0.2), ("max_output_tokens", 30)), 0.2, 30),
+    ],
+)
+def test_what_is_given_overrides_the_file_even_when_it_is_zero(
+    given: Any, temperature: float, room: int, tmp_path: Path
+) -> None:
+    run = ask(tmp_path, WARM, knows, ask=given)
+    assert {(body["temperature"], body["max_tokens"]) for body in run.bodies} == {
+        (temperature, room)
+    }
+
+
+def test_a_temperature_of_zero_is_another_run_than_the_file_s_own(tmp_path: Path) -> None:
+    first, second = (ask(tmp_path, WARM, knows, ask=given) for given in ((), (("temp", 0.0),)))
+    assert first.bodies and second.bodies
+    assert first.found.run.spec.settings != second.found.run.spec.settings
+
+
+def test_a_price_is_per_answer_not_per_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    row = '[[chat_models]]\nprovider = "mock"\nid = "parrot"\nusd_in = 1.0\nusd_out = 4.0\n'
+    Path("fieldmark.toml").write_text(row)
+    run = ask(tmp_path, WARM + "\nrepeats: 3", knows)
+    assert len(run.bodies) == 3 * len(ROWS)
+    paid = sum(each["usd"] for each in run.infos)
+    assert run.score("usd_per_answer") == pytest.approx(paid / len(run.bodies))
+
+
 def test_a_stop_nobody_wrote_is_not_sent(tmp_path: Path) -> None:
     run = ask(tmp_path, PLAIN + "generation_kwargs: {max_new_tokens: 9}", knows)
     assert "stop" not in run.bodies[0] and run.bodies[0]["temperature"] == 0.0

@@ -23,7 +23,7 @@ from fieldmark.chat import (
     letter_settings,
 )
 from fieldmark.errors import UsageError
-from fieldmark.protocols._documents._generate import Reply, seen_by_mock, settings_of
+from fieldmark.protocols._documents._generate import Reply, settings_of
 from fieldmark.protocols._documents._prompts import Prompt, Setup, build_prompt, choices_of
 from fieldmark.protocols._sending import Sending
 
@@ -130,7 +130,7 @@ def _letters(setup: Setup, sending: Sending) -> list[Reply]:
             asked[row] = (question[-1].text, options)
             yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=row)
 
-    sending.send(setup.task.task, requests(), keep, seen_by_mock(setup, sending))
+    sending.send(setup.task.task, requests(), keep)
     return [_lettered(row, *asked[row], came[row]) for row in setup.part.rows]
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fieldmark.chat import ChatModel, Estimate, Estimator, LocalModel, Request, Shelf, estimate
+from fieldmark.errors import DataError
 from fieldmark.protocols._documents._prompts import Setup, build_prompt
 from fieldmark.protocols._documents._wanted import repeats_of
 
@@ -18,8 +21,9 @@ def estimate_prompts(setup: Setup, model: ChatModel | LocalModel) -> Estimate:
     asked = []
     for row in looked:
         request = Request(str(row), build_prompt(setup, row).messages, settings)
-        sizes = [(each.width, each.height) for each in map(shelf.prepare, request.pictures)]
-        asked.append((request, sizes))
+        with suppress(DataError):  # running, not planning, tells which pictures cannot be read
+            sizes = [(each.width, each.height) for each in map(shelf.prepare, request.pictures)]
+            asked.append((request, sizes))
     found = estimate(asked, Estimator(model.card))
     n = len(rows) * repeats_of(setup.task)
     scale = n / max(found.n, 1)

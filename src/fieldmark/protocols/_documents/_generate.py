@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fieldmark.chat import Answer, Options, Request, Settings, prepare
+from fieldmark.chat import Answer, ChatModel, LocalModel, Request, Settings, prepare
 from fieldmark.protocols._documents._prompts import Setup, build_prompt
 from fieldmark.protocols._documents._shots import answer_of
 from fieldmark.protocols._documents._wanted import repeats_of
@@ -50,7 +50,7 @@ def generate(setup: Setup, sending: Sending) -> list[Reply]:
             sending.progress.advance()
 
     title = setup.part.task.task
-    sending.send(title, _requests(setup, sending, asked), keep, seen_by_mock(setup, sending))
+    sending.send(title, _requests(setup, sending, asked), keep)
     return [_reply(setup, row, asked[row], came) for row in setup.part.rows]
 
 
@@ -75,15 +75,12 @@ def _reply(setup: Setup, row: int, asked: str, came: Mapping[tuple[int, int], An
     return Reply(row, asked, (tuple(each.text for each in answers),), answers)
 
 
-def seen_by_mock(setup: Setup, sending: Sending) -> Options | None:
+def seen_by_mock(setup: Setup, model: ChatModel | LocalModel) -> dict[str, str]:
     """For `chat/mock/…`: SHA-256 of the pictures as they are sent → the target in words."""
-    model = sending.model
-    if not model.is_mock:
-        return None
     found: dict[str, str] = {}
-    for row in setup.part.rows:
+    for row in setup.part.rows if model.is_mock else ():
         prompt = build_prompt(setup, row)
         last = Request("", prompt.messages[-1:])
         key = "+".join(prepare(each, model.picture_limits).sha256 for each in last.pictures)
         found[key] = answer_of(setup.fields, setup.part.document(row), row)
-    return replace(sending.options.sending, mock_labels=found)
+    return found

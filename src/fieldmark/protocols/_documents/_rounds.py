@@ -13,7 +13,7 @@ from typing import Any
 
 from fieldmark.chat import Answer, Message, Request
 from fieldmark.errors import UsageError
-from fieldmark.protocols._documents._generate import Reply, seen_by_mock, settings_of
+from fieldmark.protocols._documents._generate import Reply, settings_of
 from fieldmark.protocols._documents._prompts import Setup, build_prompt, read_messages, said
 from fieldmark.protocols._sending import Sending
 
@@ -35,7 +35,6 @@ class _Talk:
 
 def converse(setup: Setup, sending: Sending) -> list[Reply]:
     talks = {row: _Talk(row) for row in setup.part.rows}
-    how = seen_by_mock(setup, sending)
     for number in range(MOST_ROUNDS + 1):
         going = [talk for talk in talks.values() if not talk.is_over]
         if not going:
@@ -44,7 +43,6 @@ def converse(setup: Setup, sending: Sending) -> list[Reply]:
             f"{setup.part.task.task}, round {number + 1}",
             _requests(setup, sending, going, number),
             lambda request, answer: _hear(talks[request.info], answer),
-            how,
         )
     sending.progress.advance(len(talks))
     return [

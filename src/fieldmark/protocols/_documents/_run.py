@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from fieldmark.chat import ChatModel, Estimate, Journal, LocalModel
+from fieldmark.chat import ChatModel, Estimate, LocalModel
 from fieldmark.errors import UsageError
 from fieldmark.progress import Progress
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
 from fieldmark.protocols._documents._choices import weigh
 from fieldmark.protocols._documents._cost import estimate_prompts
-from fieldmark.protocols._documents._generate import Reply, generate
+from fieldmark.protocols._documents._generate import Reply, generate, seen_by_mock
 from fieldmark.protocols._documents._generation import read_generation
 from fieldmark.protocols._documents._part import DocumentPart
 from fieldmark.protocols._documents._prompts import Setup
@@ -23,7 +23,7 @@ from fieldmark.protocols._documents._rows import rows_of, summed_up
 from fieldmark.protocols._documents._shots import make_examples
 from fieldmark.protocols._items import Draw
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols._sending import Sending
+from fieldmark.protocols._sending import Sending, open_sending
 from fieldmark.tasks.lmms import (
     NOT_RUN,
     DocumentTask,
@@ -48,8 +48,8 @@ def ask_documents(
     began = time.monotonic()
     setup = make_setup(part, model, draw, options.settings)
     progress.start(f"{part.task.task} with {model.name}", len(part.rows))
-    with Journal(options.journal) as journal:
-        replies = _ask(setup, Sending(model, options, journal, progress))
+    with open_sending(model, options, progress, seen_by_mock(setup, model)) as sending:
+        replies = _ask(setup, sending)
     judged = judge(setup, replies, draw.seed)
     found = PartPredictions("", rows_of(setup, judged), part.k, summed_up(setup, judged))
     return found.timed(time.monotonic() - began)
@@ -77,9 +77,8 @@ def make_setup(
     kwargs, targets = prompt_kwargs(task, keys), target_kwargs(task, keys)
     fields = Fields(task, kwargs, targets, part.documents.test.columns)
     generation = read_generation(task, keys, draw.seed)
-    told: dict[str, Any] = {"temperature": settings.temp} if settings.temp else {}
-    if settings.max_output_tokens:
-        told["max_output_tokens"] = settings.max_output_tokens
+    own = {"temperature": settings.temp, "max_output_tokens": settings.max_output_tokens}
+    told: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
     generation = replace(generation, settings=replace(generation.settings, **told))
     examples = make_examples(part, fields, draw.seed)
     return Setup(

@@ -1,0 +1,216 @@
+"""What is to be asked in a run, and what came back of it so far?
+
+A sheet is one question with its items: that of a part, or that of all traits at once. Sheets are
+made for a whole run before anything is sent, so that broken images are known first; their requests
+are made one at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fieldmark.chat import (
+    ChatModel,
+    Estimator,
+    FewShot,
+    Item,
+    LocalModel,
+    Picture,
+    Prompts,
+    Request,
+    Shelf,
+    limits_of,
+    plan_prompts,
+    spread,
+)
+from fieldmark.errors import DataError
+from fieldmark.progress import Progress
+from fieldmark.protocols._ask_again import reading_of
+from fieldmark.protocols._ask_answers import Said, rows_of_part, summed_up
+from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits, targets_of
+from fieldmark.protocols._ask_options import AskOptions, AskSettings
+from fieldmark.protocols._ask_pictures import Images, judge_broken, reason_of
+from fieldmark.protocols._items import Draw, PartItems
+from fieldmark.protocols._predictions import PartPredictions
+from fieldmark.tasks import AskBlock, Task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """What the sheets of a run have in common."""
+
+    task: Task
+    block: AskBlock
+    model: ChatModel | LocalModel
+    images: Images
+    draw: Draw
+    settings: AskSettings
+    shelf: Shelf
+    """pictures that prompts were measured with"""
+
+    def prompts(self, asked: Asked) -> Prompts:
+        settings, draw = self.settings, self.draw
+        few = FewShot(asked.examples, draw.n_train, draw.sampling, settings.shared_prefix)
+        sending, estimator = settings.sending(draw.seed, None), Estimator(self.model.card)
+        limits = limits_of(self.model, sending, estimator, self.shelf.prepare)
+        asking = settings.asking(draw.seed)
+        return plan_prompts(asked.question, asking, few, limits, list(asked.items))
+
+    def shown(self, item: Item) -> Sequence[Picture]:
+        """The pictures of an item that are sent: some of the frames of a clip."""
+        if self.block.kind == SAME:
+            return item.pictures
+        return spread(item.pictures, self.settings.frames)
+
+
+@dataclass(slots=True, eq=False)
+class Sheet:
+    """One question, its items, and the answers so far."""
+
+    job: Job
+    asked: Asked
+    parts: Sequence[PartItems]
+    """whose predictions come from it, as far as they are wanted"""
+    payer: str
+    """the part that holds the price: of traits the first of all, wanted or not"""
+    prompts: Prompts
+    broken: dict[str, str] = field(default_factory=dict)
+    """image → why it is left out"""
+    said: list[Said] = field(default_factory=list)
+    n_open: int = 0
+    """requests without an answer"""
+    is_all_asked: bool = False
+    began: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        return self.is_all_asked and not self.n_open
+
+    def requests(self) -> Iterator[Request]:
+        """One at a time, so that only pictures in flight are in memory."""
+        job, self.began = self.job, time.monotonic()
+        for item in self.asked.items:
+            is_circular = job.settings.circular
+            turns = self.prompts.turns(item) if is_circular else (self.prompts.build(item),)
+            for repeat in range(job.draw.repeats):
+                for built in turns:
+                    if not built.fits:
+                        self.said.append(Said.too_long(item, built, repeat))
+                        continue
+                    name = f"{item.id}#{built.rotation}" if is_circular else item.id
+                    # With one seed for all repeats an endpoint would say the same every time.
+                    settings = job.settings.sending(job.draw.seed + repeat, built.schema)
+                    info = (self, item, built, repeat)
+                    self.n_open += 1
+                    yield Request(name, built.messages, job.model.settings(settings), repeat, info)
+        self.is_all_asked = True
+
+    def predictions(self) -> Iterator[PartPredictions]:
+        """Of each part that is wanted; a price is told once."""
+        said = sorted(self.said, key=Said.place)
+        took = (time.monotonic() - self.began) / max(1, len(self.parts))
+        n_train = min((each.built.k_used for each in said), default=0)
+        is_traits = self.job.block.kind == "traits"
+        contents = self.job.images.contents_of([*self.asked.items, *self.asked.examples])
+        for part in self.parts:
+            trait = part.name if is_traits else ""
+            asked = replace(self.asked, rows=targets_of(part.test)) if is_traits else self.asked
+            notes = summed_up(said) if part.name == self.payer else {}
+            notes |= reading_of(said, trait)
+            if self.broken:
+                notes |= {"n_bad_images": len(self.broken), "bad_images": dict(self.broken)}
+            frame = rows_of_part(asked, said, trait)
+            yield PartPredictions(
+                part.name, frame, n_train, notes, took, part.groups, dict(contents)
+            )
+
+
+def make_sheets(
+    job: Job,
+    parts: Sequence[PartItems],
+    wanted: Collection[str],
+    options: AskOptions,
+    progress: Progress,
+) -> list[Sheet]:
+    """The sheets of the wanted parts. Broken images are refused here, or left out of them."""
+    drafts = list(_drafts(job, parts, wanted))
+    shown = {
+        picture.name: None
+        for asked, _ in drafts
+        for item in asked.items
+        for picture in job.shown(item)
+    }
+    broken = job.images.find_broken(list(shown), progress)
+    sheets = [_sheet(job, asked, own, parts[0].name, broken) for asked, own in drafts]
+    every = {image: why for sheet in sheets for image, why in sheet.broken.items()}
+    n = len(shown.keys() | every.keys())
+    judge_broken(job.images.root, every, n, options.bad_images, progress)
+    for sheet in sheets:
+        if not sheet.asked.items:
+            image, why = next(iter(sheet.broken.items()))
+            raise DataError(
+                f"task {sheet.asked.question.task!r}: none of the test images can be read "
+                f"(first: {image} {why})."
+            )
+    return sheets
+
+
+def _drafts(
+    job: Job, parts: Sequence[PartItems], wanted: Collection[str]
+) -> Iterator[tuple[Asked, Sequence[PartItems]]]:
+    """What is asked, and for which parts. All traits are one question, whichever are wanted."""
+    own = [part for part in parts if part.name in wanted]
+    if job.block.kind == "traits":
+        yield ask_traits(job.task, job.block, parts, job.images, job.draw), own
+        return
+    for part in own:
+        yield ask_part(job.task, job.block, part, job.images, job.draw), (part,)
+
+
+def _sheet(
+    job: Job, asked: Asked, own: Sequence[PartItems], first: str, broken: Mapping[str, str]
+) -> Sheet:
+    mine = {
+        picture.name: broken[picture.name]
+        for item in asked.items
+        for picture in job.shown(item)
+        if picture.name in broken
+    }
+    asked = replace(asked, items=tuple(_readable(job, asked.items, mine)))
+    prompts = job.prompts(asked)
+    late = _unmeasured(prompts, asked.items) if job.draw.n_train else {}
+    asked = replace(asked, items=tuple(each for each in asked.items if each.id not in late))
+    mine |= dict(map(_told, (late | prompts.pool.broken).values()))
+    payer = first if job.block.kind == "traits" else own[0].name
+    return Sheet(job, asked, own, payer, prompts, mine)
+
+
+def _readable(job: Job, items: Sequence[Item], broken: Mapping[str, str]) -> Iterator[Item]:
+    """Clips without their broken frames; of pairs, those whose two pictures can be read."""
+    for item in items:
+        shown = job.shown(item)
+        kept = tuple(each for each in shown if each.name not in broken)
+        if len(kept) == len(shown):
+            yield item
+        elif kept and job.block.kind != SAME:
+            yield replace(item, pictures=kept)
+
+
+def _unmeasured(prompts: Prompts, items: Sequence[Item]) -> dict[str, str]:
+    """Draws the examples of all items: broken ones are noted in the pool. Item id → why it cannot
+    be measured itself.
+    """
+    late: dict[str, str] = {}
+    for item in items:
+        try:
+            prompts.shots(item)
+        except DataError as error:
+            late[item.id] = str(error)
+    return late
+
+
+def _told(error: str) -> tuple[str, str]:
+    """`a.jpg  is empty.` → a.jpg, is empty."""
+    return error.partition("  ")[0], reason_of(error)

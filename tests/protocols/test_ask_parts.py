@@ -1,0 +1,188 @@
+"""Are the parts of a run asked over one line, each stored when it is complete, none paid twice?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from ask_kit import Parrot, ask, wholes
+from chat_kit import running
+from fieldmark.chat import MockScript, MockServer, Options
+from fieldmark.data import ImageRef, load_dataset, read_bytes
+from fieldmark.data.world import World
+from fieldmark.embed._content import content_key
+from fieldmark.errors import DataError
+from fieldmark.experiments import Axes, How, execute, make_jobs, make_plan
+from fieldmark.models import load_chat_model
+from fieldmark.progress import Silent
+from fieldmark.protocols import AskOptions, Draw, PartPredictions, Selection, split_parts
+from fieldmark.protocols import ask as protocol
+from fieldmark.protocols._ask_pictures import Images
+from fieldmark.settings import Settings
+from fieldmark.store import Store
+from fieldmark.tasks import load_own_task
+
+PRICED = """[[chat_models]]
+provider = "mock"
+id = "wren"
+usd_in = 1.0
+usd_out = 4.0
+"""
+N_PARTS, N_TEST = 12, 2
+
+
+class Counting(MockServer):
+    """Counts the connections that reach it."""
+
+    def __init__(self, script: MockScript | None = None) -> None:
+        super().__init__(script)
+        self.peers: set[Any] = set()
+
+    async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        assert request.transport is not None
+        self.peers.add(request.transport.get_extra_info("peername"))
+        return await super()._answer(request, data)
+
+
+@pytest.fixture
+def newt(root: Callable[[str], Path]) -> tuple[Path, str]:
+    """The data, and a few of its questions by name."""
+    folder = root("newt")
+    task = load_own_task("newt")
+    parts = split_parts(task, load_dataset("newt").table(folder))
+    return folder, ",".join(part.name for part in parts[:N_PARTS])
+
+
+@pytest.mark.slow
+def test_defect_mllms_small_parts_fill_one_line(newt: tuple[Path, str], tmp_path: Path) -> None:
+    folder, parts = newt
+    settings = Settings(tmp_path / "results", tmp_path / "cache", data={"newt": folder})
+    server = Counting(MockScript(latency_s=0.15))
+    with running(server) as url:
+        name = f"chat/mock/wren?base_url={url}"
+        jobs = make_jobs([(name, "", "")], [(f"newt/{parts}", "")], Axes(n_test=(N_TEST,)))
+        how = How(sending=Options(concurrency=16))
+        outcome = execute(make_plan(jobs, settings), settings, Silent(), how)
+    assert outcome.n_done == 1
+    assert server.counts.max_in_flight == 16, "no part alone has so many items"
+    assert len(server.peers) <= 16, "one pool of connections serves all parts"
+    with Store.open(settings.store) as store:
+        rows = store.predictions(1)
+    assert rows["part"].n_unique() == N_PARTS and len(rows) == N_PARTS * N_TEST
+
+
+@pytest.mark.slow
+def test_parts_asked_together_are_answered_as_alone(newt: tuple[Path, str], tmp_path: Path) -> None:
+    folder, parts = newt
+    settings = Settings(tmp_path / "results", tmp_path / "cache", data={"newt": folder})
+    model = "chat/mock/wren?skill=0.6"
+    columns = ["id", "target", "prediction", "outcome"]
+    together = ask(settings, model, f"newt/{parts}", n_train=1, n_test=N_TEST).predictions
+    for part in parts.split(",")[::4]:
+        alone = ask(settings, model, f"newt/{part}", n_train=1, n_test=N_TEST).predictions
+        mine = together.filter(together["part"] == part)
+        assert mine.select(columns).equals(alone.select(columns))
+
+
+@pytest.mark.slow
+def test_a_cap_keeps_the_parts_that_are_complete(newt: tuple[Path, str], tmp_path: Path) -> None:
+    folder, parts = newt
+    settings = Settings(tmp_path / "results", tmp_path / "cache", data={"newt": folder})
+    parrot = Parrot("Answer: A")
+
+    def go(budget: int) -> Any:
+        from fieldmark.chat import Budget
+
+        how = How(sending=Options(concurrency=3), budget=Budget(max_tokens=budget))
+        jobs = make_jobs([(name, "", "")], [(f"newt/{parts}", "")], Axes(n_test=(N_TEST,)))
+        return execute(make_plan(jobs, settings), settings, Silent(), how)
+
+    with running(parrot) as url:
+        name = f"chat/mock/wren?base_url={url}"
+        (failure,) = go(5_000).failures
+        assert failure.exit_code == 4 and "answers are kept" in failure.error
+        with Store.open(settings.store) as store:
+            (run,) = store.runs()
+            before = {each.part for each in store.finished_parts(run.id)}
+        assert 0 < len(before) < N_PARTS
+        assert go(10**6).n_done == 1
+    assert len(parrot.bodies) == N_PARTS * N_TEST, "nothing is asked again"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_stored", [0, 1, 3])
+def test_a_killed_traits_run_asks_the_same_question_again(
+    n_stored: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("fieldmark.toml").write_text(PRICED)
+    settings = Settings(tmp_path / "results", tmp_path / "cache", data_root=tmp_path)
+    load_dataset("fishvista").make(tmp_path / "fishvista", World(), 40)
+    parrot = Parrot("Answer: A")
+    write_part, n_written = Store.write_part, 0
+
+    def killed(*args: Any) -> None:
+        nonlocal n_written
+        if n_written == n_stored:
+            raise KeyboardInterrupt
+        n_written += 1
+        write_part(*args)
+
+    with running(parrot) as url:
+        name = f"chat/mock/wren?base_url={url}"
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(Store, "write_part", killed)
+            ask(settings, name, "fishvista", n_test=3, n_train=1)
+        n_before = len(parrot.bodies)
+        found = ask(settings, name, "fishvista", n_test=3, n_train=1)
+    rows = found.predictions
+    assert n_before == len(parrot.bodies) == rows["id"].n_unique(), "asked and paid once"
+    assert rows["part"].n_unique() == 4
+    one = rows.filter(rows["part"] == rows["part"][0])
+    paid = sum(json.loads(text)["usd"] for text in one["info"])
+    assert wholes(found.scores)["usd_per_answer"] == pytest.approx(paid / n_before)
+
+
+# -- what was seen --------------------------------------------------------------------------------
+
+
+def run_protocol(root: Path, **draw: int) -> tuple[list[PartPredictions], Any]:
+    task = load_own_task("world-stage")
+    parts = split_parts(task, load_dataset("world").table(root), Selection())
+    options = AskOptions(Path("journal"))
+    model = load_chat_model("chat/mock/wren?skill=1")
+    names = [part.name for part in parts]
+    found = protocol.run(task, parts, names, model, root, Draw(**draw), options, Silent())
+    return list(found), parts
+
+
+def test_each_part_tells_the_bytes_of_the_images_it_saw(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (answers,), (part,) = run_protocol(world, n_train=2, n_test=4)
+    every = {row["id"]: row["image"] for rows in (part.train, part.test) for row in rows.to_dicts()}
+    infos = [json.loads(text) for text in answers.frame["info"]]
+    shown = {*answers.frame["id"], *(each for info in infos for each in info["examples"])}
+    images = {every[each] for each in shown}
+    contents = {ref.image: key for ref, key in answers.contents.items()}
+    assert images <= contents.keys() and len(images) > 4
+    assert contents == {image: content_key(read_bytes(world, image)) for image in contents}
+
+
+def test_an_image_that_changes_between_two_reads_fails(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(b"one")
+    images = Images(tmp_path)
+    picture = images.picture(ImageRef("a.jpg"))
+    assert picture.read() == b"one" == images.picture(ImageRef("a.jpg")).read()
+    (tmp_path / "a.jpg").write_bytes(b"two")
+    with pytest.raises(DataError, match=r"a\.jpg  changed while the run went on"):
+        picture.read()
+    assert images.contents == {"a.jpg": content_key(b"one")}
+    assert picture.spot == images.picture(ImageRef("a.jpg")).spot
+    assert picture.spot != Images(tmp_path).picture(ImageRef("a.jpg")).spot, "another run"
