@@ -10,7 +10,7 @@ from sklearn.metrics import f1_score
 
 from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser, load_probe
-from fieldmark.probes._holdout import best, hold_out, parse_numbers
+from fieldmark.probes._holdout import hold_out, parse_numbers, usable_scores
 from fieldmark.probes._network import Shape
 from fieldmark.probes._scaling import Scaling
 from fieldmark.probes._sweep import Recipe, _batches, cosine
@@ -63,7 +63,7 @@ def test_equals_the_recipe_in_torch(scale: str, batch_size: int) -> None:
     np.testing.assert_allclose(probe.predict_proba(queries), expected, atol=1e-9)
     assert (probe.predict(queries) == expected.argmax(axis=1)).all()
     np.testing.assert_allclose(probe.predict_score(queries), expected.max(axis=1), atol=1e-9)
-    assert probe.search_note_ == "" and np.isnan(probe.cv_score_)
+    assert probe.fit_notes_ == [] and np.isnan(probe.cv_score_)
 
 
 def test_the_rate_falls_along_a_cosine() -> None:
@@ -91,12 +91,13 @@ def test_the_sweep_chooses_as_if_each_setting_were_tried_alone() -> None:
 
 def test_the_first_of_equals_is_chosen_and_never_one_that_ran_away() -> None:
     score = np.array([0.5, 0.9, 0.9, 0.95])
-    assert best("linear", score, np.array([True, True, True, False])) == 1
+    assert usable_scores("linear", score, np.array([True, True, True, False])).argmax() == 1
     with pytest.raises(DataError, match="beyond all bounds"):
-        best("linear", score, np.zeros(4, bool))
+        usable_scores("linear", score, np.zeros(4, bool))
     x, code = species()
     probe = Linear(learning_rates=[1e300, 1e-2], weight_decays=[1e20, 0.0], steps=30).fit(x, code)
     assert probe.weight_decay_ == 0.0 and np.isfinite(probe.model_.flat_sp).all()
+    assert any("settings diverged" in note for note in probe.fit_notes_)
     with pytest.raises(DataError, match="lower the learning rate"):
         Linear(learning_rates=1e300, weight_decays=1e20, steps=30).fit(x, code)
 
@@ -131,7 +132,7 @@ class TestHoldOut:
         x = np.eye(3)
         probe = Linear(learning_rates=[1e-2, 1e-3], steps=50).fit(x, ["a", "b", "c"])
         assert probe.learning_rate_ == 1e-2 and probe.weight_decay_ == 1e-2
-        assert probe.search_note_.startswith("too few images to hold any out")
+        assert probe.fit_notes_[0].startswith("too few images to hold any out")
         assert probe.predict(x).tolist() == ["a", "b", "c"]
 
 

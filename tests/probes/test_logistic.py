@@ -55,7 +55,7 @@ def test_equals_scikit_learn(
         scale = pipeline[0].scale_
     else:
         pipeline, scale = rival.fit(x, labels), np.ones(x.shape[1])
-    assert ours.search_note_ == ""
+    assert ours.fit_notes_ == []
     np.testing.assert_allclose(
         ours.predict_proba(queries), pipeline.predict_proba(queries), atol=PROBABILITY
     )
@@ -124,7 +124,7 @@ def test_too_few_iterations_are_told() -> None:
     x, code = behaviour()
     probe = Logistic(max_iter=2).fit(x, code)
     assert probe.n_iter_ == 2
-    assert probe.search_note_ == "stopped after 2 iterations, short of the minimum"
+    assert probe.fit_notes_ == ["stopped after 2 iterations, short of the minimum"]
 
 
 class TestLbfgs:

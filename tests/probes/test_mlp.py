@@ -7,11 +7,11 @@ import pytest
 from sklearn.metrics import f1_score
 
 from fieldmark.errors import DataError, UsageError
+from fieldmark.metrics import load_metric
 from fieldmark.probes import load_probe
 from fieldmark.probes._losses import ClassLoss, Loss, TraitLoss
 from fieldmark.probes._masks import kept
 from fieldmark.probes._network import Pass, Shape
-from fieldmark.probes._ridge_scorers import SCORERS
 from fieldmark.probes._scaling import Scaling
 from fieldmark.probes._sweep import Recipe, Run, _batches, halving, train
 from fieldmark.probes._targets import read_targets
@@ -220,7 +220,7 @@ def test_defect_biobench_fishnet_f1_of_two_traits_only() -> None:
         answers = (prob[known, trait] > 0.5) * 1.0
         expected.append(f1_score(y[known, trait], answers, average="macro"))
     targets = read_targets(y, len(y))
-    found = targets.score(np.arange(len(y)), prob, 0.5, SCORERS["macro_f1"])
+    found = targets.score(np.arange(len(y)), prob, 0.5, load_metric("macro_f1"))
     assert found == pytest.approx(np.mean(expected))
 
 
@@ -273,7 +273,7 @@ def test_several_seeds_are_averaged() -> None:
 def test_the_better_learning_rate_is_chosen_and_fitted_to_all_rows() -> None:
     x, y = fish(n=300)
     probe = MLP(**{**QUICK, "learning_rate": [1e-7, 1e-2]}).fit(x, y)
-    assert probe.learning_rate_ == 1e-2 and probe.search_note_ == ""
+    assert probe.learning_rate_ == 1e-2 and probe.fit_notes_ == []
     alone = MLP(**{**QUICK, "learning_rate": 1e-2}).fit(x, y)
     assert np.isnan(alone.cv_score_)
     np.testing.assert_allclose(probe.predict_proba(x), alone.predict_proba(x), atol=1e-12)

@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import RidgeClassifier
-from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from fieldmark.metrics import load_metric
 from fieldmark.probes import _ridge_predict
 from fieldmark.probes._folds import stratified
 from fieldmark.probes._moments import measure
 from fieldmark.probes._ridge_path import ridge_path
 from fieldmark.probes._ridge_predict import predict_path
-from fieldmark.probes._ridge_scorers import SCORERS, accuracy
 from fieldmark.probes.ridge import Ridge
 
 pytestmark = pytest.mark.slow
 
+accuracy = load_metric("accuracy")
 ALPHAS = [2.0**-15, 2.0**-4, 1.0, 30.0, 2.0**10]
 
 
@@ -127,19 +127,6 @@ def test_a_feature_that_is_constant_only_in_training() -> None:
     splits = stratified(5, y)
     ours = ridge_path(x, y, False, splits).scores(ALPHAS, accuracy)
     np.testing.assert_allclose(ours, reference(x, y, splits, None), atol=1e-12)
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 8)), min_size=1, max_size=40))
-@pytest.mark.filterwarnings("ignore:y_pred contains classes")
-@pytest.mark.filterwarnings("ignore:A single label")
-def test_scores_equal_scikit_learn_to_the_last_bit(pairs: list[tuple[int, int]]) -> None:
-    true, predicted = np.array(pairs).T
-    expected = f1_score(true, predicted, average="macro", zero_division=0)
-    assert SCORERS["macro_f1"](true, predicted) == expected
-    assert SCORERS["accuracy"](true, predicted) == np.mean(true == predicted)
-    ours = SCORERS["macro_accuracy"](true, predicted)
-    assert ours == pytest.approx(balanced_accuracy_score(true, predicted), abs=1e-15)
 
 
 @pytest.mark.parametrize("is_balanced", [False, True])

@@ -70,7 +70,7 @@ def test_same_winner_and_same_answers(classes: int) -> None:
     assert {f"svc__{k}": v for k, v in ours.best_params_.items()} == theirs.best_params_
     assert ours.cv_score_ == theirs.best_score_
     assert (ours.predict(queries) == theirs.predict(queries.astype(np.float64))).all()
-    assert ours.search_note_ == ""
+    assert ours.fit_notes_ == []
 
 
 def test_a_class_missing_from_a_training_fold() -> None:
@@ -127,7 +127,7 @@ def test_without_numba_scikit_learn_searches(
     assert "numba is not installed" in caplog.text
     assert slow.best_params_ == fast.best_params_ and slow.cv_score_ == fast.cv_score_
     assert (slow.decision_function(x) == fast.decision_function(x)).all()
-    assert slow.search_note_ == ""
+    assert slow.fit_notes_ == []
 
 
 def test_importing_the_probe_imports_no_numba() -> None:

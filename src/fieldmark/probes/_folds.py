@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fieldmark.probes._select import rare_notes
+
 
 def usable_folds(wanted: int, code_n: np.ndarray) -> int:
     """At most as many folds as the second-largest class has rows; below 2 nothing can be searched.
@@ -43,10 +45,9 @@ def _folds_of(folds: int, code_n: np.ndarray) -> np.ndarray:
     return fold_n
 
 
-def describe_folds(wanted: int, used: int) -> str:
-    """What a person should know about the search, or nothing."""
-    if used == wanted:
-        return ""
+def fold_notes(wanted: int, used: int, code_n: np.ndarray) -> list[str]:
+    """What a person should know about the folds of a search."""
     if used < 2:
-        return "too few images to hold any out: no search, the default setting"
-    return f"{used} folds instead of {wanted}: too few images"
+        return ["too few images to hold any out: no search, the default setting"]
+    fewer = [f"{used} folds instead of {wanted}: too few images"] if used < wanted else []
+    return fewer + rare_notes(code_n, used, "not in every fold")

@@ -9,6 +9,7 @@ import numpy as np
 from fieldmark import draws
 from fieldmark.errors import UsageError
 from fieldmark.probes._inputs import ProbeDataError
+from fieldmark.probes._select import rare_notes
 
 NOTHING_HELD_OUT = "too few images to hold any out: no search, the first setting listed"
 
@@ -58,11 +59,18 @@ def hold_out(code_n: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, n
     return np.sort(order_n[~is_held_o]), np.sort(order_n[is_held_o])
 
 
-def best(probe: str, score_r: np.ndarray, is_finite_r: np.ndarray) -> int:
-    """The first of the highest scores among runs whose weights stayed finite."""
+def usable_scores(probe: str, score_r: np.ndarray, is_finite_r: np.ndarray) -> np.ndarray:
+    """The scores, -inf for runs whose weights did not stay finite."""
     if not is_finite_r.any():
         raise diverged(probe)
-    return int(np.where(is_finite_r, score_r, -np.inf).argmax())
+    return np.where(is_finite_r, score_r, -np.inf)
+
+
+def holdout_notes(code_n: np.ndarray, score_r: np.ndarray) -> list[str]:
+    """What a person should know of a search: classes without a judge, runs that diverged."""
+    n_diverged = int(np.isneginf(score_r).sum())
+    lost = [f"{n_diverged} of {len(score_r)} settings diverged"] if n_diverged else []
+    return rare_notes(code_n, 2, "none of them held out") + lost
 
 
 def diverged(probe: str) -> ProbeDataError:

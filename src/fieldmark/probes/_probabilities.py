@@ -23,6 +23,7 @@ from fieldmark.probes._arrays import (
     softmax,
 )
 from fieldmark.probes._network import Pass, Shape
+from fieldmark.probes._one_pass import OnePass
 from fieldmark.probes._scaling import Scaling
 from fieldmark.probes._tensor import as_numpy, on_accelerator
 
@@ -56,27 +57,28 @@ class Fitted:
         return (shares(double(logit_sbt)).mean(axis=0) for logit_sbt in self.logits(x_nd))
 
 
-class Probabilities:
+class Probabilities(OnePass):
     """Predictions of a probe with `model_`, `classes_` and `one_class_`."""
 
     model_: Fitted
     classes_: np.ndarray
     one_class_: bool
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The label of the highest probability; a tie goes to the class that sorts first."""
-        found = [as_numpy(prob_bc.argmax(axis=1)) for prob_bc in self._shares(X)]
-        return np.asarray(self.classes_[np.concatenate([np.empty(0, np.intp), *found])])
+    def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The label of the highest probability, and that probability.
+
+        A tie goes to the class that sorts first; 1 throughout when one class only was seen.
+        """
+        codes, scores = [np.empty(0, np.intp)], [np.empty(0)]
+        for prob_bc in self._shares(X):
+            codes.append(as_numpy(prob_bc.argmax(axis=1)))
+            scores.append(as_numpy(namespace(prob_bc).amax(prob_bc, 1)))
+        return np.asarray(self.classes_[np.concatenate(codes)]), np.concatenate(scores)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probability of each class (n × C, float64)."""
         found = [as_numpy(prob_bc) for prob_bc in self._shares(X)]
         return np.concatenate([np.empty((0, len(self.classes_))), *found])
-
-    def predict_score(self, X: Any) -> np.ndarray:
-        """The probability of the predicted label; 1 throughout when one class only was seen."""
-        found = [as_numpy(namespace(each).amax(each, 1)) for each in self._shares(X)]
-        return np.concatenate([np.empty(0), *found])
 
     def _shares(self, X: Any) -> Iterator[Array]:
         x_nd = read_asked(self, X)

@@ -31,32 +31,21 @@ class LinearModel:
         value_nc = np.concatenate(list(self._blocks(x_nd)))
         return np.asarray(value_nc[:, 1] if len(self.present_c) == 2 else value_nc)
 
-    def predict(self, x_nd: Any) -> np.ndarray:
-        """Class numbers; a tie goes to the first."""
+    def decide(self, x_nd: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Class numbers of the winners (a tie goes to the first) and their leads over the next.
+
+        For two classes the lead is the size of the one value.
+        """
         if is_cuda(x_nd):
-            return self._decide_there(x_nd)[0]
-        x_nd = as_numpy(x_nd)
-        return np.concatenate(
-            [self.present_c[value_bc.argmax(axis=1)] for value_bc in self._blocks(x_nd)]
-        )
+            from fieldmark.probes._torch_ridge import decide
 
-    def lead(self, x_nd: Any) -> np.ndarray:
-        """The best decision value minus the next; for two classes the size of the one value."""
-        if is_cuda(x_nd) and len(self.present_c) != 2:
-            return self._decide_there(x_nd)[1]
-        x_nd = as_numpy(x_nd)
-        if len(self.present_c) == 2:
-            return np.asarray(np.abs(self.decision_function(x_nd)))
-        leads = []
-        for value_bc in self._blocks(x_nd):
-            value_bc.partition(-2, axis=1)
-            leads.append(value_bc[:, -1] - value_bc[:, -2])
-        return np.concatenate(leads)
-
-    def _decide_there(self, x_nd: Any) -> tuple[np.ndarray, np.ndarray]:
-        from fieldmark.probes._torch_ridge import decide
-
-        return decide(self, x_nd)
+            return decide(self, x_nd)
+        columns, leads = [], []
+        for value_bc in self._blocks(as_numpy(x_nd)):
+            column_b, lead_b = top_two(value_bc)
+            columns.append(column_b)
+            leads.append(np.abs(value_bc[:, 1]) if len(self.present_c) == 2 else lead_b)
+        return self.present_c[np.concatenate(columns)], np.concatenate(leads)
 
     def _blocks(self, x_nd: np.ndarray) -> Iterator[np.ndarray]:
         n_block = max(64, _BLOCK_VALUES // (len(self.intercept_c) + x_nd.shape[1]))
@@ -65,3 +54,14 @@ class LinearModel:
             value_bc = part_bd @ self.coef_dc
             value_bc += self.intercept_c
             yield value_bc
+
+
+def top_two(value_bc: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The best column of each row (the first among equals) and its lead over the next."""
+    own = np.arange(len(value_bc))
+    first_b = value_bc.argmax(axis=1)
+    best_b = value_bc[own, first_b]
+    value_bc[own, first_b] = -np.inf
+    lead_b = best_b - value_bc.max(axis=1)
+    value_bc[own, first_b] = best_b
+    return first_b, lead_b

@@ -15,7 +15,6 @@ import numpy as np
 from fieldmark.probes._moments import Moments, measure
 from fieldmark.probes._ridge_model import LinearModel
 from fieldmark.probes._ridge_predict import predict_path
-from fieldmark.probes._ridge_scorers import Scorer
 from fieldmark.probes._ridge_system import (
     System,
     from_moments,
@@ -23,6 +22,7 @@ from fieldmark.probes._ridge_system import (
     solve_moments,
     solve_rows,
 )
+from fieldmark.probes._select import Scorer
 
 Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fieldmark.probes._ridge_model import top_two
 from fieldmark.probes._ridge_nodes import Nodes, choose_nodes
 from fieldmark.probes._ridge_system import System
 
@@ -96,7 +97,7 @@ def _block(x_bd: np.ndarray, system: System, single: _Single, alphas: np.ndarray
     square_bm = p_bm**2
     change_ba = single.nodes.change.of(square_bm)
     miss_ba = single.nodes.miss.of(square_bm)
-    tops = [_top_two(each_bc + single.bias_c) for each_bc in value_kbc]
+    tops = [top_two(each_bc + single.bias_c) for each_bc in value_kbc]
     column_ab = np.empty((len(alphas), len(x_bd)), np.intp)
     open_rows: list[tuple[int, np.ndarray, np.ndarray]] = []
     for index, node in enumerate(single.nodes.nearest_a):
@@ -106,7 +107,7 @@ def _block(x_bd: np.ndarray, system: System, single: _Single, alphas: np.ndarray
             continue
         value_uc = _combine(single.nodes.coef_ak[index], value_kbc, unsure)
         value_uc += single.bias_c
-        column_ab[index, unsure], lead_u = _top_two(value_uc)
+        column_ab[index, unsure], lead_u = top_two(value_uc)
         left = ~(lead_u > miss_ba[unsure, index])
         if left.any():
             floor_l = value_uc[left].max(axis=1) - miss_ba[unsure[left], index]
@@ -123,17 +124,6 @@ def _combine(coef_k: np.ndarray, value_kbc: np.ndarray, rows_u: np.ndarray) -> n
     combined_bc = (coef_k @ value_kbc.reshape(n_nodes, -1)).reshape(-1, n_classes)
     is_every = len(rows_u) == len(combined_bc)
     return np.asarray(combined_bc if is_every else combined_bc[rows_u])
-
-
-def _top_two(value_bc: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The best column of each row (the first among equals) and its lead over the next."""
-    own = np.arange(len(value_bc))
-    first_b = value_bc.argmax(axis=1)
-    best_b = value_bc[own, first_b]
-    value_bc[own, first_b] = -np.inf
-    lead_b = best_b - value_bc.max(axis=1)
-    value_bc[own, first_b] = best_b
-    return first_b, lead_b
 
 
 def _settle(

@@ -52,6 +52,16 @@ class Targets:
                 found.append(scorer(true_n[is_known_n].astype(np.intp), answer_n))
         return float(np.mean(found)) if found else 0.0
 
+    def holdout_notes(self, rows: np.ndarray) -> list[str]:
+        """Says of how many traits the held-out rows know one answer at most."""
+        if not self.has_traits:
+            return []
+        value_nt = self.value[rows]
+        is_judged_t = (value_nt == 0).any(axis=0) & (value_nt == 1).any(axis=0)
+        n_poor, n_traits = int((~is_judged_t).sum()), len(is_judged_t)
+        told = f"{n_poor} of {n_traits} traits have one answer only in the held-out images"
+        return [told] if n_poor else []
+
 
 def read_targets(y: Any, n_rows: int) -> Targets:
     """Labels of n rows; two dimensions are traits, but for one column that is not of reals."""

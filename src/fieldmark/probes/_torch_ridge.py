@@ -20,8 +20,8 @@ import torch
 
 from fieldmark.probes._moments import balanced_weights
 from fieldmark.probes._ridge_model import LinearModel
-from fieldmark.probes._ridge_scorers import Scorer
 from fieldmark.probes._ridge_system import is_flat
+from fieldmark.probes._select import Scorer
 from fieldmark.probes._tensor import as_numpy
 from fieldmark.probes._torch_product import (
     first_best,
@@ -239,16 +239,18 @@ class _Machine:
 
 
 def decide(model: LinearModel, x_nd: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Class numbers of the winners, and their leads, of a fitted model for rows on a GPU."""
+    """As `LinearModel.decide`, for rows on a GPU."""
     coef_dc = torch.as_tensor(model.coef_dc, device=x_nd.device)
     bias_c = torch.as_tensor(model.intercept_c, device=x_nd.device)
     columns, leads = [np.empty(0, np.intp)], [np.empty(0)]
     for part_bd in x_nd.split(max(64, _FEW_VALUES // coef_dc.shape[1])):
         value_bc = part_bd.double() @ coef_dc + bias_c
+        size_b = value_bc[:, 1].abs()
         best_b, column_b = value_bc.max(dim=1)
         value_bc.scatter_(1, column_b[:, None], -torch.inf)
         columns.append(as_numpy(column_b))
-        leads.append(as_numpy(best_b - value_bc.amax(dim=1)))
+        lead_b = size_b if len(model.present_c) == 2 else best_b - value_bc.amax(dim=1)
+        leads.append(as_numpy(lead_b))
     return model.present_c[np.concatenate(columns)], np.concatenate(leads)
 
 

@@ -18,12 +18,13 @@ from fieldmark.probes._arrays import read_asked, read_gallery
 from fieldmark.probes._exemplar_ask import Asker
 from fieldmark.probes._exemplar_bank import DOUBLE_ROWS
 from fieldmark.probes._inputs import ProbeDataError, check_positive
+from fieldmark.probes._one_pass import OnePass
 from fieldmark.probes._tensor import as_numpy, is_cuda
 
 SUMMARY = "exemplar SVM: one machine per query, the best other image's label; can leave one out"
 
 
-class Exemplar(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Exemplar(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """The label of the gallery image that the query's own linear SVM scores highest.
 
     At equal scores the first in the gallery. The score of a prediction is that image's decision
@@ -47,13 +48,9 @@ class Exemplar(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.one_class_ = len(self.classes_) == 1
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The label of the best gallery image."""
-        return self._answer(read_asked(self, X))[0]
-
-    def predict_score(self, X: Any) -> np.ndarray:
-        """Decision value of the best gallery image."""
-        return self._answer(read_asked(self, X))[1]
+    def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The label of the best gallery image, and its decision value."""
+        return self._answer(read_asked(self, X))
 
     def predict_leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Labels and scores of the training images, each asked of all the others."""

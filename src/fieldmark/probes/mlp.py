@@ -16,18 +16,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from fieldmark.probes._arrays import Array, read_rows
 from fieldmark.probes._holdout import (
     NOTHING_HELD_OUT,
-    best,
     check_share,
     diverged,
     finite_runs,
     hold_out,
+    holdout_notes,
     parse_numbers,
+    usable_scores,
 )
 from fieldmark.probes._inputs import check_choice, check_count
 from fieldmark.probes._network import ACTIVATIONS, Shape
 from fieldmark.probes._probabilities import Fitted, Probabilities
-from fieldmark.probes._ridge_scorers import SCORERS
 from fieldmark.probes._scaling import Scaling
+from fieldmark.probes._select import ONE_CLASS, SELECT_BY, edge_notes, load_scorer
 from fieldmark.probes._sweep import Recipe, Run, halving, train
 from fieldmark.probes._targets import Targets, read_targets
 from fieldmark.probes._tensor import as_numpy
@@ -45,8 +46,9 @@ class MLP(Probabilities, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     their rarity). One class only: that class is predicted (`one_class_`); a trait of which nothing
     is known is refused.
 
-    After `fit`: `learning_rate_`, `cv_score_` (NaN without a search), `search_note_`. Features may
-    be a tensor on an accelerator. Memory beyond the features: five arrays of `networks × hidden ×
+    After `fit`: `learning_rate_`, `cv_score_` (NaN without a search), `chosen_` (both, where there
+    was a choice), `fit_notes_` (what a reader should know of it). Features may be a tensor on an
+    accelerator. Memory beyond the features: five arrays of `networks × hidden ×
     (width + outputs)` and a few of `networks × batch × (width + hidden)`, in their precision.
     """
 
@@ -90,7 +92,7 @@ class MLP(Probabilities, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_count("mlp", "seed", self.seed, least=0)
         check_choice("mlp", "activation", self.activation, ACTIVATIONS)
         check_choice("mlp", "pos_weight", self.pos_weight, (None, "balanced"))
-        check_choice("mlp", "select_by", self.select_by, tuple(SCORERS))
+        check_choice("mlp", "select_by", self.select_by, SELECT_BY)
         check_share("mlp", "dropout", self.dropout, is_zero_ok=True)
         check_share("mlp", "threshold", self.threshold)
         check_share("mlp", "holdout", self.holdout)
@@ -103,10 +105,10 @@ class MLP(Probabilities, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, self.has_traits_ = targets.classes, targets.has_traits
         self.n_features_in_ = x_nd.shape[1]
         self.one_class_ = not targets.has_traits and len(self.classes_) == 1
-        self.search_note_, self.cv_score_ = "", float("nan")
-        self.learning_rate_ = float("nan")
+        self.cv_score_ = self.learning_rate_ = float("nan")
+        self.chosen_: dict[str, float] = {}
+        self.fit_notes_ = [ONE_CLASS] if self.one_class_ else []
         if self.one_class_:
-            self.search_note_ = "one class only: nothing to learn"
             return self
         self.learning_rate_ = self._choose(x_nd, targets)
         runs = self._runs([self.learning_rate_])
@@ -115,18 +117,14 @@ class MLP(Probabilities, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise diverged("mlp")
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Labels, or for traits n × T of 0 and 1: is the probability above the threshold?"""
+    def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Labels, or for traits n × T of 0 and 1 (is the probability above the threshold?), and
+        the probability of each answer."""
         if not getattr(self, "has_traits_", False):
-            return super().predict(X)
-        return (self.predict_proba(X) > self.threshold).astype(np.int64)
-
-    def predict_score(self, X: Any) -> np.ndarray:
-        """The probability of the answer given: n, or n × T for traits."""
-        if not getattr(self, "has_traits_", False):
-            return super().predict_score(X)
+            return super().predict_with_score(X)
         prob_nt = self.predict_proba(X)
-        return np.where(prob_nt > self.threshold, prob_nt, 1 - prob_nt)
+        is_so_nt = prob_nt > self.threshold
+        return is_so_nt.astype(np.int64), np.where(is_so_nt, prob_nt, 1 - prob_nt)
 
     def _runs(self, rates: list[float]) -> list[Run]:
         return [Run(rate, self.seed + each) for rate in rates for each in range(self.seeds)]
@@ -134,19 +132,26 @@ class MLP(Probabilities, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _choose(self, x_nd: Array, targets: Targets) -> float:
         rates = parse_numbers("mlp", "learning_rate", self.learning_rate)
         rows, held = hold_out(targets.strata(), self.holdout, self.seed)
-        if len(rates) == 1 or not len(held):
-            self.search_note_ = NOTHING_HELD_OUT if len(rates) > 1 else ""
+        if len(rates) == 1:
+            return rates[0]
+        if not len(held):
+            self.fit_notes_.append(NOTHING_HELD_OUT)
+            self.chosen_ = {"learning_rate": rates[0]}
             return rates[0]
         tried = self._train(x_nd, targets, rows, self._runs(rates))
         score_r, is_finite_r = np.zeros(len(rates)), np.zeros(len(rates), bool)
+        scorer = load_scorer(self.select_by)
         for number, flat_sp in enumerate(np.split(tried.flat_sp, len(rates))):
             some = Fitted(tried.shape, flat_sp, tried.scaling, tried.has_traits)
             prob_ht = np.concatenate([as_numpy(p) for p in some.probabilities(x_nd[held])])
-            score_r[number] = targets.score(held, prob_ht, self.threshold, SCORERS[self.select_by])
+            score_r[number] = targets.score(held, prob_ht, self.threshold, scorer)
             is_finite_r[number] = finite_runs(flat_sp).all()
-        number = best("mlp", score_r, is_finite_r)
-        self.cv_score_ = float(score_r[number])
-        return rates[number]
+        score_r = usable_scores("mlp", score_r, is_finite_r)
+        chosen, self.cv_score_ = rates[int(score_r.argmax())], float(score_r.max())
+        self.chosen_ = {"learning_rate": chosen, "cv_score": self.cv_score_}
+        self.fit_notes_ += targets.holdout_notes(held) + holdout_notes(targets.strata(), score_r)
+        self.fit_notes_ += edge_notes("learning rate", rates, score_r)
+        return chosen
 
     def _train(self, x_nd: Array, targets: Targets, rows: np.ndarray, runs: list[Run]) -> Fitted:
         n_batches = -(-len(rows) // self.batch_size)

@@ -16,13 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from fieldmark.probes._arrays import read_asked, read_gallery
 from fieldmark.probes._distance import nearest
 from fieldmark.probes._inputs import ProbeDataError, check_choice, check_count
+from fieldmark.probes._one_pass import OnePass
 from fieldmark.probes._tensor import as_numpy, is_cuda
 
 SUMMARY = "k nearest neighbours, exact; can leave one out"
 _BLOCK_VOTES = 1 << 22
 
 
-class Neighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Neighbours(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Each of the k nearest images has one vote; the nearest image settles a tie of classes.
 
     Images at equal distance come in the order of their class, so predictions do not depend on the
@@ -46,15 +47,14 @@ class Neighbours(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.x_, self.code_, self.classes_ = read_gallery(X, y)
         self.n_features_in_ = self.x_.shape[1]
         self.one_class_ = len(self.classes_) == 1
+        n_images = len(self.x_)
+        told = f"k = {self.k} with {n_images} training images: all of them vote"
+        self.fit_notes_ = [told] if self.k > n_images else []
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The label that wins the vote."""
-        return self._answer(read_asked(self, X))[0]
-
-    def predict_score(self, X: Any) -> np.ndarray:
-        """How sure each prediction is; see the class."""
-        return self._answer(read_asked(self, X))[1]
+    def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The label that wins the vote, and how sure it is; see the class."""
+        return self._answer(read_asked(self, X))
 
     def predict_leave_one_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Labels and scores of the training images, each asked of all the others."""

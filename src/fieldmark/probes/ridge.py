@@ -15,24 +15,26 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fieldmark.probes._alphas import parse_alphas
 from fieldmark.probes._arrays import read_asked, read_rows
-from fieldmark.probes._decision import Decisions
-from fieldmark.probes._folds import describe_folds, stratified, usable_folds
+from fieldmark.probes._folds import fold_notes, stratified, usable_folds
 from fieldmark.probes._inputs import check_choice, check_count, read_labels
+from fieldmark.probes._one_pass import OnePass
 from fieldmark.probes._ridge_model import LinearModel
 from fieldmark.probes._ridge_path import ridge_path
-from fieldmark.probes._ridge_scorers import SCORERS
+from fieldmark.probes._select import ONE_CLASS, SELECT_BY, edge_notes, load_scorer
 from fieldmark.probes._tensor import as_numpy, is_cuda
 
 SUMMARY = "ridge classifier, strength from a cross-validated grid"
 
 
-class Ridge(Decisions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A ridge classifier whose strength was chosen on held-out rows.
 
     After `fit`: `alpha_` is the strength chosen (the first listed among equals), `cv_score_` its
-    held-out score (NaN without a search), `search_note_` what the search could not do. Where
-    nothing can be held out, the listed strength nearest to 1 is taken. One class only: that class
-    is predicted (`one_class_`).
+    held-out score (NaN without a search), `chosen_` both of them where there was a choice, and
+    `fit_notes_` what a reader should know of it. Where nothing can be held out, the listed strength
+    nearest to 1 is taken. One class only: that class is predicted (`one_class_`). The score of a
+    prediction is the lead of its decision value over the best other label's (for two classes the
+    size of the one value), 0 throughout when one class only was seen.
 
     Features may be a mapped float32 file: they are read in blocks and never copied whole (unless
     they have more columns than rows). Beyond them a fit needs about `8 × (folds + 3) × classes ×
@@ -60,7 +62,7 @@ class Ridge(Decisions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def check_parameters(self) -> None:
         parse_alphas(self.alphas)
         check_count("ridge", "folds", self.folds, least=2)
-        check_choice("ridge", "select_by", self.select_by, tuple(SCORERS))
+        check_choice("ridge", "select_by", self.select_by, SELECT_BY)
         check_choice("ridge", "class_weight", self.class_weight, (None, "balanced"))
 
     def fit(self, X: Any, y: Any) -> Ridge:
@@ -69,36 +71,39 @@ class Ridge(Decisions, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         code_n, self.classes_ = read_labels(y, len(x_nd))
         self.n_features_in_ = x_nd.shape[1]
         self.one_class_ = len(self.classes_) == 1
-        self.search_note_, self.alpha_, self.cv_score_ = "", float("nan"), float("nan")
+        self.alpha_ = self.cv_score_ = float("nan")
+        self.chosen_: dict[str, float] = {}
+        self.fit_notes_ = [ONE_CLASS] if self.one_class_ else []
         if self.one_class_:
-            self.search_note_ = "one class only: nothing to learn"
             return self
         alphas, folds = parse_alphas(self.alphas), usable_folds(self.folds, code_n)
-        if len(alphas) > 1:
-            self.search_note_ = describe_folds(self.folds, folds)
         is_search = len(alphas) > 1 and folds >= 2
         splits = stratified(folds, code_n) if is_search else []
         path = _path(x_nd, code_n, self.class_weight == "balanced", splits)
         self.alpha_ = min(alphas, key=lambda alpha: abs(math.log(alpha)))
+        if len(alphas) > 1:
+            self.fit_notes_ = fold_notes(self.folds, folds, code_n)
+            self.chosen_ = {"alpha": self.alpha_}
         if is_search:
-            scorer = SCORERS[self.select_by]
-            score_a = path.scores(alphas, scorer, self.n_jobs).mean(axis=1)
+            score_a = path.scores(alphas, load_scorer(self.select_by), self.n_jobs).mean(axis=1)
             self.alpha_, self.cv_score_ = alphas[int(score_a.argmax())], float(score_a.max())
+            self.chosen_ = {"alpha": self.alpha_, "cv_score": self.cv_score_}
+            self.fit_notes_ += edge_notes("alpha", alphas, score_a)
         self.model_: LinearModel = path.model(self.alpha_)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The label with the highest decision value."""
-        code_n = self._codes(read_asked(self, X))
-        return np.asarray(self.classes_[code_n])
-
-    def predict_score(self, X: Any) -> np.ndarray:
-        """The lead of the predicted label's decision value over the best other label's.
-
-        0 throughout when one class only was seen.
-        """
+    def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The label with the highest decision value, and its lead; see the class."""
         x_nd = read_asked(self, X)
-        return np.zeros(len(x_nd)) if self.one_class_ else self.model_.lead(x_nd)
+        code_n, lead_n = np.zeros(len(x_nd), np.intp), np.zeros(len(x_nd))
+        if not self.one_class_:
+            code_n, lead_n = self.model_.decide(x_nd)
+        return np.asarray(self.classes_[code_n]), lead_n
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """scikit-learn's decision values: n for two classes (or one), n × C for more."""
+        x_nd = read_asked(self, X)
+        return np.zeros(len(x_nd)) if self.one_class_ else self.model_.decision_function(x_nd)
 
 
 def _path(x_nd: Any, code_n: np.ndarray, is_balanced: bool, splits: Any) -> Any:

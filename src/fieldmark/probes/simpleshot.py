@@ -17,6 +17,7 @@ from fieldmark.probes._arrays import read_asked, read_rows
 from fieldmark.probes._centroids import predict_repeats
 from fieldmark.probes._distance import nearest
 from fieldmark.probes._inputs import read_labels, read_queries
+from fieldmark.probes._one_pass import OnePass
 from fieldmark.probes._tensor import as_numpy, is_cuda
 
 __all__ = ["SUMMARY", "Probe", "SimpleShot", "predict_repeats"]
@@ -25,7 +26,7 @@ SUMMARY = "nearest class mean (SimpleShot)"
 _BLOCK_ROWS = 4096
 
 
-class SimpleShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class SimpleShot(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Nearest class mean; a tie goes to the class that sorts first.
 
     The score of a prediction is half the difference of squared distances between the runner-up and
@@ -43,18 +44,16 @@ class SimpleShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.means_ = _class_means(x_nd, code_n, len(self.classes_))
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The label of the nearest mean."""
-        index_nk, _ = self._nearest(read_asked(self, X), 1)
-        return np.asarray(self.classes_[index_nk[:, 0]])
-
-    def predict_score(self, X: Any) -> np.ndarray:
-        """How sure each prediction is; see the class."""
+    def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The label of the nearest mean, and how sure it is; see the class."""
         x_nd = read_asked(self, X)
-        if self.one_class_:
-            return np.zeros(len(x_nd))
-        _, distance_nk = self._nearest(x_nd, 2)
-        return np.asarray(np.diff(distance_nk**2, axis=1)[:, 0] / 2)
+        x_nd = x_nd if is_cuda(x_nd) else as_numpy(x_nd)
+        n_means = len(self.means_)
+        index_nk, distance_nk = nearest(x_nd, self.means_, min(2, n_means), np.arange(n_means))
+        score_n = np.zeros(len(x_nd))
+        if not self.one_class_:
+            score_n = np.diff(distance_nk**2, axis=1)[:, 0] / 2
+        return np.asarray(self.classes_[index_nk[:, 0]]), score_n
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Minus half the squared distance to each mean (n × C), or second minus first class (n)."""
@@ -64,10 +63,6 @@ class SimpleShot(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         half_c, half_n = (np.einsum("rd,rd->r", each, each) / 2 for each in (mean_cd, x_nd))
         score_nc = x_nd @ mean_cd.T - half_c - half_n[:, None]
         return np.asarray(score_nc[:, 1] - score_nc[:, 0] if len(mean_cd) == 2 else score_nc)
-
-    def _nearest(self, x_nd: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
-        x_nd = x_nd if is_cuda(x_nd) else as_numpy(x_nd)
-        return nearest(x_nd, self.means_, k, np.arange(len(self.means_)))
 
 
 def _class_means(x_nd: Any, code_n: np.ndarray, n_classes: int) -> np.ndarray:
