@@ -9,9 +9,9 @@ nothing.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fieldmark.code import PREFIX, Bundle, closure_of, load_bundle
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, closest
 
 
@@ -102,38 +103,33 @@ def short_name(name: str) -> str:
 
 
 def code_hash(name: str) -> str:
-    """Stands for the content of the file a reference names; "" for other names."""
+    """Stands for the file a reference names and all of the user's own that it imports; "" for
+    other names. Nothing is run.
+    """
     if not is_file_reference(name):
         return ""
-    return hashlib.blake2b(resolve_reference(name)[0].read_bytes(), digest_size=8).hexdigest()
+    return closure_of(resolve_reference(name)[0]).digest()[:16]
 
 
 def load_reference(name: str, base: Path | None = None) -> Any:
     """The object that `path/to/file.py:Name` names. Runs the file, once per content."""
     path, attribute = resolve_reference(name, base)
-    content = path.read_bytes()
-    module_name = (
-        f"fieldmark_user_{hashlib.blake2b(bytes(path) + content, digest_size=8).hexdigest()}"
-    )
-    module = sys.modules.get(module_name)
-    if module is None:
-        spec = importlib.util.spec_from_file_location(module_name, path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = module
-        try:
-            # Not by the loader: its bytecode is known by second and size, two edits can share both.
-            exec(compile(content, str(path), "exec"), vars(module))
-        except FieldmarkError:
-            del sys.modules[module_name]
-            raise
-        except Exception as error:
-            del sys.modules[module_name]
-            line = _last_line_in(path, error)
-            raise UsageError(f"{path}:{line}  cannot be run: {_one_line(error)}.") from error
+    return run_file(path, attribute)[0]
+
+
+def run_file(path: Path, attribute: str, *, is_fresh: bool = False) -> tuple[Any, Bundle]:
+    """An object of a user's file, and the code it came from; its faults in one line."""
+    try:
+        bundle = load_bundle(path, is_fresh=is_fresh)
+    except FieldmarkError:
+        raise
+    except Exception as error:
+        place, line = _place_of(error, path)
+        raise UsageError(f"{place}:{line}  cannot be run: {_one_line(error)}.") from error
+    module = sys.modules[bundle.root_name]
     if not hasattr(module, attribute):
         raise UsageError(f"{path}  has no {attribute!r}.{_known_objects(module, attribute)}")
-    return getattr(module, attribute)
+    return getattr(module, attribute), bundle
 
 
 def _known_objects(module: ModuleType, asked: str) -> str:
@@ -149,21 +145,25 @@ def _known_objects(module: ModuleType, asked: str) -> str:
     return f" It defines {', '.join(own[:5]) or 'nothing'}."
 
 
-def _last_line_in(path: Path, error: BaseException) -> int:
+def _place_of(error: BaseException, path: Path) -> tuple[str, int]:
+    """The file of the user's and the line in it where an error arose."""
     if isinstance(error, SyntaxError):
-        return error.lineno or 1
-    line, trace = 1, error.__traceback__
+        return error.filename or str(path), error.lineno or 1
+    place, line, trace = str(path), 1, error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
+        module = trace.tb_frame.f_globals.get("__name__", "")
+        if str(module).startswith(PREFIX):
+            place, line = trace.tb_frame.f_code.co_filename, trace.tb_lineno
         trace = trace.tb_next
-    return line
+    return place, line
 
 
 def _one_line(error: BaseException) -> str:
-    """Without the place that Python adds to a syntax error, and without a final full stop."""
+    """Without the place that Python adds to a syntax error, without the name a user's package has
+    here, and without a final full stop.
+    """
     told = error.msg if isinstance(error, SyntaxError) else str(error)
-    text = told.strip().splitlines()
+    text = re.sub(rf"{PREFIX}\w+\.?", "", told).strip().splitlines()
     return f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__
 
 

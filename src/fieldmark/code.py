@@ -1,0 +1,427 @@
+"""Import closure: which code of the user's own does a file run, and is it what it was?
+
+`my_model.py:Mine` is its file and every module of the user's that it imports, directly or not,
+inside functions too. The closure is read from the source (`ast`), so it depends neither on what
+was imported before nor on where the files lie. It also holds the weights files that the source
+names by text. `load_bundle` runs exactly the bytes that were read, never bytecode from a cache, as
+a package of its own: two files that each have a `helper.py` beside them get one each. Names are
+looked up as Python does for scripts: beside the file, then on `sys.path`.
+https://docs.python.org/3/reference/import.html
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import importlib
+import importlib.machinery as machinery
+import importlib.util
+import itertools
+import os
+import sys
+import sysconfig
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PREFIX = "fieldmark_user_"
+DATA = (
+    *(".bin", ".ckpt", ".gguf", ".h5", ".hdf5", ".joblib", ".npy", ".npz", ".onnx", ".parquet"),
+    *(".pkl", ".pt", ".pth", ".safetensors", ".tflite", ".ts"),
+)
+"""files that code reads and seldom writes: named in the source, they belong to it"""
+LIBRARIES = ("fieldmark", "numpy", "open_clip", "timm", "torch", "torchvision", "transformers")
+"""never the user's own, even where they are built from source"""
+UNSETTLED_NS = 2_000_000_000
+"""a file this young may change again without a change of its dates"""
+
+Digest = Callable[[Path], bytes]
+
+
+def file_digest(path: Path) -> bytes:
+    """A hash of a file's bytes, read again when its dates, size or inode change."""
+    about = path.stat()
+    stamp = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    if max(about.st_mtime_ns, about.st_ctime_ns) > time.time_ns() - UNSETTLED_NS:
+        return _read_digest(path)
+    return _remembered_digest(path, stamp)
+
+
+def _read_digest(path: Path) -> bytes:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
+
+
+@lru_cache(maxsize=4096)
+def _remembered_digest(path: Path, stamp: tuple[int, ...]) -> bytes:  # noqa: ARG001 - the key
+    return _read_digest(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A file and what it rests on."""
+
+    root: Path
+    sources: dict[str, tuple[Path, bytes]]
+    """by the name it is imported under, "" for the file itself: modules, and empty for folders
+    without `__init__.py`"""
+    libraries: frozenset[str]
+    """the packages of others that are imported, by their first name"""
+    data: dict[str, Path]
+    """weights files that the source names, by the text that names them"""
+    folders: tuple[Path, ...]
+    """where imports are looked for before `sys.path`"""
+
+    @property
+    def files(self) -> list[Path]:
+        return [path for path, _ in self.sources.values()]
+
+    def digest(self, digest: Digest = file_digest) -> str:
+        """Stands for all the content; the same wherever the files lie."""
+        hasher = hashlib.blake2b(digest_size=16)
+        contents = {name: _hash(source) for name, (_, source) in self.sources.items()}
+        contents |= {f"/{text}": digest(path) for text, path in self.data.items()}
+        for name in sorted(contents):
+            hasher.update(f"{len(name)} {name} ".encode() + contents[name])
+        return hasher.hexdigest()
+
+
+def _hash(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def closure_of(path: Path) -> Closure:
+    """Reads a file and, by their names, the modules of the user's that it imports."""
+    search = _Search(path, [path.parent])
+    found: dict[str, tuple[Path, bytes]] = {}
+    libraries: set[str] = set()
+    data: dict[str, Path] = {}
+    queue = [("", path)]
+    while queue:
+        name, place = queue.pop()
+        if name in found:
+            continue
+        source = place.read_bytes() if place.is_file() else b""
+        found[name] = (place, source)
+        if place.suffix != ".py":
+            continue
+        facts = _facts_of(source)
+        search.add(place.parent, facts.path_texts)
+        data |= _named_data(place.parent, facts.data_texts)
+        package = name if place.name == "__init__.py" else name.rpartition(".")[0]
+        for asked in _absolute(facts.imports, package):
+            modules = list(search.modules(asked))
+            queue += [each for each in modules if each[1] != path]
+            if not modules:
+                libraries.add(asked.partition(".")[0])
+    return Closure(path, found, frozenset(libraries), data, tuple(search.folders))
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a source says of other files."""
+
+    imports: tuple[tuple[int, str, tuple[str, ...]], ...] = ()
+    """dots, module, names"""
+    path_texts: tuple[str, ...] | None = None
+    """texts in what it adds to `sys.path`; None when it leaves that alone"""
+    data_texts: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def _facts_of(source: bytes) -> _Facts:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return _Facts()
+    imports: dict[tuple[int, str, tuple[str, ...]], None] = {}
+    paths: list[str] | None = None
+    data: dict[str, None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports |= {(0, each.name, ()): None for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(each.name for each in node.names)
+            imports[(node.level, node.module or "", names)] = None
+        elif isinstance(node, ast.Call) and _called(node).startswith("sys.path."):
+            paths = [*(paths or []), *_texts(node)]
+        elif isinstance(node, ast.Call) and _called(node).endswith(("import_module", "__import__")):
+            imports |= {(0, text, ()): None for text in _texts(node)[:1] if text[:1] != "."}
+        if isinstance(node, ast.Call | ast.BinOp | ast.Constant):
+            data |= dict.fromkeys(_data_texts(node))
+    return _Facts(tuple(imports), None if paths is None else tuple(paths), tuple(data))
+
+
+def _called(node: ast.Call) -> str:
+    """The dotted name of what is called."""
+    parts, what = [], node.func
+    while isinstance(what, ast.Attribute):
+        parts.append(what.attr)
+        what = what.value
+    return ".".join([what.id if isinstance(what, ast.Name) else "", *reversed(parts)])
+
+
+def _texts(node: ast.AST) -> list[str]:
+    parts = [each for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    parts.sort(key=lambda each: (each.lineno, each.col_offset))
+    return [each.value for each in parts if isinstance(each.value, str)]
+
+
+def _data_texts(node: ast.AST) -> list[str]:
+    """Texts that end like a weights file, also put together by `/` or `os.path.join`."""
+    texts = [text for text in _texts(node) if len(text) < 256 and "\n" not in text]
+    joined = ["/".join(texts[start:]) for start in range(len(texts))][:4]
+    return [text for text in joined if text.endswith(DATA)]
+
+
+def _named_data(folder: Path, texts: tuple[str, ...]) -> dict[str, Path]:
+    found = {text: folder / Path(text).expanduser() for text in texts}
+    return {
+        Path(text).name if Path(text).is_absolute() else text: path
+        for text, path in found.items()
+        if path.is_file()
+    }
+
+
+def _absolute(imports: tuple[tuple[int, str, tuple[str, ...]], ...], package: str) -> Iterator[str]:
+    """Full names of the modules that the statements may mean."""
+    for dots, module, names in imports:
+        parts = package.split(".") if package else []
+        if dots > len(parts) + 1:
+            continue
+        base = parts[: len(parts) - dots + 1] if dots else []
+        base += [module] if module else []
+        yield from (".".join([*base, name]) for name in names if base or name != "*")
+        if base and not names:
+            yield ".".join(base)
+
+
+@dataclass(slots=True)
+class _Search:
+    """Where the imports of one closure are looked for, first to last."""
+
+    root: Path
+    folders: list[Path]
+
+    def add(self, folder: Path, texts: tuple[str, ...] | None) -> None:
+        """The folders that a change of `sys.path` may mean: those above, and those it names."""
+        if texts is None:
+            return
+        bases = [folder, *list(folder.parents)[:3]]
+        joined = ["/".join(texts[start:]) for start in range(len(texts))]
+        for place in [base / text for text in joined for base in bases] + bases:
+            if place.is_dir() and place.resolve() not in self.folders:
+                self.folders.append(place.resolve())
+
+    def modules(self, asked: str) -> Iterator[tuple[str, Path]]:
+        """The module `a.b.c` and those it stands in, as far as they are the user's; `c` may be no
+        module but something in one, and `*` is every module of a package.
+        """
+        parts = asked.split(".")
+        place = self.top(parts[0])
+        for end in range(1, len(parts) + 1):
+            if place is None:
+                return
+            name = ".".join(parts[:end])
+            yield name, place
+            folder = place if place.is_dir() else place.parent
+            if end == len(parts) or not (place.is_dir() or place.name == "__init__.py"):
+                return
+            if parts[end] == "*":
+                files = sorted(folder.glob("*.py"))
+                yield from ((f"{name}.{each.stem}", each) for each in files if each != place)
+                return
+            place = module_in(folder, parts[end]) or _folder_in(folder, parts[end])
+
+    def top(self, name: str) -> Path | None:
+        """The file or folder of a module named without a dot; None when it is not the user's."""
+        if name in LIBRARIES or name in sys.builtin_module_names:
+            return None
+        beside = module_in(self.folders[0], name)
+        if beside is not None and beside != self.root:
+            return beside
+        other = _elsewhere(name)
+        if other is not None and not is_users(other):
+            return None
+        places = (module_in(folder, name) for folder in self.folders)
+        place = next(filter(None, places), other)
+        if place is not None:
+            return place
+        return next(filter(None, (_folder_in(folder, name) for folder in self.folders)), None)
+
+
+def module_in(folder: Path, name: str) -> Path | None:
+    """The package or module of a name in a folder, in Python's order."""
+    tails = [f"{name}/__init__.py", *(name + each for each in machinery.EXTENSION_SUFFIXES)]
+    texts = (f"{folder}/{tail}" for tail in (*tails, f"{name}.py"))
+    return next((Path(text) for text in texts if os.path.isfile(text)), None)  # noqa: PTH113 - quick
+
+
+def _folder_in(folder: Path, name: str) -> Path | None:
+    """A package without `__init__.py`."""
+    return folder / name if name.isidentifier() and (folder / name).is_dir() else None
+
+
+def _elsewhere(name: str) -> Path | None:
+    """Where `import name` leads from anywhere; a place in the standard library when it is built
+    in.
+    """
+    if name in sys.stdlib_module_names or name == "__main__":
+        return _library_places()[0]
+    for finder in sys.meta_path:
+        if isinstance(finder, _Finder) or not hasattr(finder, "find_spec"):
+            continue
+        try:
+            spec = finder.find_spec(name, None)
+        except (ImportError, ValueError, AttributeError):
+            continue
+        if spec is not None:
+            folders = list(spec.submodule_search_locations or ())
+            text = spec.origin if spec.has_location and spec.origin else "".join(folders[:1])
+            return Path(text).resolve() if text else _library_places()[0]
+    return None
+
+
+def is_users(path: Path) -> bool:
+    """Is a file neither Python's, nor an installed package's, nor ours?"""
+    if {"site-packages", "dist-packages"} & set(path.parts):
+        return False
+    return not any(path.is_relative_to(place) for place in _library_places())
+
+
+@lru_cache(maxsize=1)
+def _library_places() -> tuple[Path, ...]:
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return (*(Path(sysconfig.get_path(name)).resolve() for name in names), Path(__file__).parent)
+
+
+@dataclass(slots=True)
+class Bundle:
+    """A closure as it runs: a package of its own with the file and its modules in it."""
+
+    closure: Closure
+    package: str
+    _search: _Search = field(init=False)
+    scope: dict[str, Any] = field(init=False)
+    """the builtins its modules see: `import` looks beside the file first"""
+
+    def __post_init__(self) -> None:
+        self._search = _Search(self.closure.root, list(self.closure.folders))
+        self.scope = {**vars(builtins), "__import__": self._import}
+
+    @property
+    def root_name(self) -> str:
+        return f"{self.package}.{self.closure.root.stem.replace('.', '_')}"
+
+    def modules(self) -> list[ModuleType]:
+        """Those that have been loaded."""
+        start = f"{self.package}."
+        return [each for name, each in sorted(sys.modules.items()) if name.startswith(start)]
+
+    def _import(
+        self,
+        name: str,
+        globals: Any = None,
+        locals: Any = None,
+        fromlist: Sequence[str] = (),
+        level: int = 0,
+    ) -> Any:
+        top = name.partition(".")[0]
+        if level or not name or self.place(top, ()) is None:
+            return builtins.__import__(name, globals, locals, fromlist, level)
+        module = builtins.__import__(f"{self.package}.{name}", globals, locals, fromlist, 0)
+        return module if fromlist else sys.modules[f"{self.package}.{top}"]
+
+    def place(self, name: str, folders: Sequence[str]) -> Path | None:
+        """Where a module of this package lies; `folders` are those of the one it stands in."""
+        if name in self.closure.sources:
+            return self.closure.sources[name][0]
+        if "." not in name:
+            return self._search.top(name)
+        tail = name.rpartition(".")[2]
+        places = (module_in(Path(each), tail) for each in folders)
+        return next(filter(None, places), None)
+
+    def source(self, path: Path) -> bytes:
+        """As it was when the closure was read; of modules nobody could foresee, as it is."""
+        known = (source for place, source in self.closure.sources.values() if place == path)
+        return next(known, None) or path.read_bytes()
+
+
+class _Loader(machinery.SourceFileLoader):
+    """Compiles the source, always: bytecode files are known by second and size, and two edits can
+    share both.
+    """
+
+    def __init__(self, name: str, path: Path, bundle: Bundle) -> None:
+        super().__init__(name, str(path))
+        self._bundle = bundle
+
+    def get_code(self, fullname: str) -> Any:  # noqa: ARG002 - fixed by the protocol
+        source = self._bundle.source(Path(self.path))
+        return compile(source, self.path, "exec", dont_inherit=True)
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["__builtins__"] = self._bundle.scope
+        super().exec_module(module)
+
+
+class _Finder:
+    """Finds the modules of bundles, which are known by the package they stand in."""
+
+    @staticmethod
+    def find_spec(
+        fullname: str, path: Sequence[str] | None = None, target: object = None
+    ) -> machinery.ModuleSpec | None:
+        del target
+        package, _, name = fullname.partition(".")
+        bundle = getattr(sys.modules.get(package), "__fieldmark_bundle__", None)
+        if bundle is None:
+            return None
+        is_root = fullname == bundle.root_name
+        place = bundle.closure.root if is_root else bundle.place(name, path or ())
+        if place is None:
+            return None
+        if place.is_dir():
+            spec = machinery.ModuleSpec(fullname, None, is_package=True)
+            spec.submodule_search_locations = [str(place)]
+            return spec
+        if place.suffix != ".py":
+            native = machinery.ExtensionFileLoader(fullname, str(place))
+            return importlib.util.spec_from_file_location(fullname, place, loader=native)
+        folders = [str(place.parent)] if place.name == "__init__.py" else None
+        return importlib.util.spec_from_file_location(
+            fullname,
+            place,
+            loader=_Loader(fullname, place, bundle),
+            submodule_search_locations=folders,
+        )
+
+
+_LOCK = threading.Lock()
+_FINDER = _Finder()
+_FRESH = itertools.count()
+
+
+def load_bundle(path: Path, *, is_fresh: bool = False) -> Bundle:
+    """Runs a file; once per content, or once more when it `is_fresh`. What it raises is its own."""
+    closure = closure_of(path)
+    content = f"{path} {next(_FRESH) if is_fresh else closure.digest()}"
+    package = PREFIX + _hash(content.encode()).hex()[:16]
+    with _LOCK:
+        if _FINDER not in sys.meta_path:
+            sys.meta_path.insert(0, _FINDER)
+        if package not in sys.modules:
+            parent = ModuleType(package)
+            parent.__path__ = []
+            vars(parent)["__fieldmark_bundle__"] = Bundle(closure, package)
+            sys.modules[package] = parent
+    bundle: Bundle = vars(sys.modules[package])["__fieldmark_bundle__"]
+    importlib.import_module(bundle.root_name)
+    return bundle
