@@ -219,5 +219,3 @@ def run_it(place: Path, model: str, task: str, **more: Any) -> float:
 def runs_at(place: Path) -> list[Run]:
     with Store.open(place / "results" / "fieldmark.db", read_only=True) as store:
         return store.runs(RunFilter())
-
-

@@ -13,9 +13,8 @@ from aiohttp import web
 from ask_kit import Parrot, ask, wholes
 from chat_kit import running
 from fieldmark.chat import MockScript, MockServer, Options
-from fieldmark.data import ImageRef, load_dataset, read_bytes
+from fieldmark.data import ImageRef, content_key, load_dataset, read_bytes
 from fieldmark.data.world import World
-from fieldmark.embed._content import content_key
 from fieldmark.errors import DataError
 from fieldmark.experiments import Axes, How, execute, make_jobs, make_plan
 from fieldmark.models import load_chat_model

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fieldmark.chat import Item, Picture
-from fieldmark.data import ImageRef, quick_check, read_bytes
-from fieldmark.embed._content import content_key
+from fieldmark.data import ImageRef, content_key, quick_check, read_bytes
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 

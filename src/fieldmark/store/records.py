@@ -38,14 +38,17 @@ class RunSpec:
     data: str = ""
     """signature of the items and labels, and of what their images hold"""
     model_version: str = ""
-    """what is known of the model before it is loaded, such as a hash of the user's file"""
+    """what the model is: its name without paths, `#`, and a hash of its code, weights and
+    arithmetic"""
 
     @property
     def key(self) -> str:
-        """Thirty-two hex digits that stand for all fields."""
-        return draws.digest(
-            canonical_json({each.name: getattr(self, each.name) for each in fields(self)})
-        ).hex()
+        """Thirty-two hex digits that stand for all fields; a model counts as what it is, not as
+        where its file was found."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.model_version:
+            del told["model"]
+        return draws.digest(canonical_json(told)).hex()
 
 
 @dataclass(frozen=True, slots=True)
