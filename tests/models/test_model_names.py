@@ -172,7 +172,6 @@ def test_a_registered_model_loads_with_its_options(clean_registry: None, tmp_pat
     assert load_model("lab/flat").name == "lab/flat"
     assert known_models("lab/flat") == [Checkpoint("lab/flat", source="registered")]
     assert "lab/flat" not in families()
-    assert model_identity("lab/flat?width=6") == "lab/flat?width=6"
     one, other = load_model("lab/flat"), load_model("lab/flat?width=5")
     assert one.fingerprint != other.fingerprint
     with pytest.raises(UsageError, match="model 'lab/flat' exists already: choose another name"):
@@ -209,7 +208,7 @@ def test_identity_follows_the_users_files(tmp_path: Path) -> None:
     assert model_identity(name) != before
     assert model_identity(f"open-clip/ViT-B-16/{weights}").count("#") == 1
     assert model_identity(f"hf/{tmp_path}").count("#") == 1
-    assert model_identity("timm/resnet18?b=1".replace("?b=1", "")) == "timm/resnet18"
+    assert model_identity("timm/resnet18").startswith("timm/resnet18#")
 
 
 def test_identity_refuses_what_cannot_load(tmp_path: Path) -> None:

@@ -82,9 +82,16 @@ def test_its_fingerprint_follows_code_options_and_files(tmp_path: Path) -> None:
     assert len(prints | {first}) == 4
 
 
-def test_a_class_with_its_own_fingerprint_is_believed(tmp_path: Path) -> None:
-    path = write(tmp_path, NUMPY_MODEL.replace("dim = 3", "dim = 3\n    fingerprint = 'mine 1'"))
-    assert load_model(f"{path}:Mean?size=4").fingerprint == "mine 1"
+def test_an_own_fingerprint_stands_for_files_and_state_but_not_for_code(tmp_path: Path) -> None:
+    text = NUMPY_MODEL.replace("dim = 3", "dim = 3\n    fingerprint = 'mine 1'")
+    text = text.replace("self.size = size", "self.size, self.drawn = size, np.random.rand()")
+    path = write(tmp_path, text)
+    first = load_model(f"{path}:Mean").fingerprint
+    assert load_model(f"{path}:Mean").fingerprint == first
+    write(tmp_path, text.replace("mine 1", "mine 2"))
+    second = load_model(f"{path}:Mean").fingerprint
+    write(tmp_path, text + "# edited\n")
+    assert len({first, second, load_model(f"{path}:Mean").fingerprint}) == 3
 
 
 def test_a_torch_module_needs_one_call(tmp_path: Path, photos: list[Image.Image]) -> None:
@@ -139,7 +146,7 @@ BASE = """class M:
             BASE.replace("dim = 2", "dim = 2\n    fingerprint = 7"),
             "",
             "model 'NAME': `fingerprint` is 7, expected text that changes with the weights "
-            "(or none at all: then one is made from the file and the options).",
+            "(or none at all: then one is made from code, files and state).",
         ),
         (
             BASE + "    def __init__(self, width=3): pass\n",
@@ -171,11 +178,32 @@ def test_a_missing_class_is_named_with_the_closest(tmp_path: Path) -> None:
         load_model(f"{path}:Maen")
 
 
-def test_wrong_shapes_are_told_with_both_shapes(tmp_path: Path) -> None:
-    path = write(tmp_path, BASE)
-    model = load_model(f"{path}:M")
-    with pytest.raises(ModelError, match=r"gave shape \(4, 3\) for 4 images, expected \(4, 2\)"):
-        model.embed_images(np.zeros((4, 3), np.float32))
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "return b",
+            "return b[:, :3, 0, 0]",
+            r"shape \(4, 3\) for 4 images, expected \(4, 2\)",
+        ),
+        (
+            "return b",
+            "return 1 / 0",
+            r"failed in embed_images: ZeroDivisionError: division",
+        ),
+        ("return i", "return i[0]", r"failed in transform of a test picture of 256 × 256 px: Typ"),
+        ("resize((8, 8))", "copy()", r"shapes \(224, 640, 3\) and \(256, 256, 3\), expected one"),
+    ],
+)
+def test_a_model_that_cannot_embed_is_refused_when_it_is_loaded(
+    tmp_path: Path, old: str, new: str, says: str
+) -> None:
+    text = BASE.replace("return i\n", "return np.asarray(i.resize((8, 8)), np.float32)\n")
+    text = text if old in text else BASE
+    path = write(tmp_path, f"import numpy as np\n{text.replace(old, new)}")
+    with pytest.raises(ModelError, match=says) as caught:
+        load_model(f"{path}:M")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_torch_network_that_cannot_see_fails_when_it_is_loaded(tmp_path: Path) -> None:

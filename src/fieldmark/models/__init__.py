@@ -16,12 +16,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.models._backbone import Backbone, Checkpoint, DualEncoder, Features
+from fieldmark.models._identity import (
+    Identity,
+    ModelMemory,
+    check_model_name,
+    identify,
+    model_identity,
+)
 from fieldmark.models._load import (
     families,
     known_models,
     load_chat_model,
     load_model,
-    model_identity,
     protocol_of,
     register_model,
 )
@@ -35,9 +41,13 @@ __all__ = [
     "Checkpoint",
     "DualEncoder",
     "Features",
+    "Identity",
+    "ModelMemory",
     "Recipe",
     "TorchBackbone",
+    "check_model_name",
     "families",
+    "identify",
     "known_models",
     "load_chat_model",
     "load_model",

@@ -1,8 +1,7 @@
 """Which code answers to a model's name?
 
 Looked up in this order: a file of the user's, a registered factory, a family file of this package,
-an entry point. Listing and `model_identity` read the families' tables only: no numpy, no torch, no
-network.
+an entry point. Listing reads the families' tables only: no numpy, no torch, no network.
 """
 
 from __future__ import annotations
@@ -10,14 +9,16 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fieldmark.code import file_digest
 from fieldmark.errors import UnknownName, UsageError, closest
 from fieldmark.models._backbone import Backbone, Checkpoint
-from fieldmark.models._files import hash_path, option_files
-from fieldmark.models._name import ModelName, Request, check_options, parse_name
-from fieldmark.registry import Registry, resolve_reference
+from fieldmark.models._name import ModelName, Request, check_options, parse_name, wished
+from fieldmark.registry import Registry
+
+if TYPE_CHECKING:
+    from fieldmark.models._identity import ModelMemory
 
 REGISTRY = Registry("model", "fieldmark.models", "fieldmark models")
 
@@ -64,21 +65,29 @@ def register_model(name: str, factory: Callable[..., Any]) -> None:
 
 
 def load_model(
-    name: str, *, device: str = "auto", precision: str = "auto", offline: bool = False
+    name: str,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    offline: bool = False,
+    memory: ModelMemory | None = None,
 ) -> Backbone:
     """The backbone of that name, in eval mode, on its device, checked against the contract.
 
     `device`: auto (cuda, else mps, else cpu), cpu, cuda, cuda:1, mps. `precision`: auto (bf16 on
     cuda, float32 elsewhere), float32, bf16, fp16. `offline` forbids fetching weights; weights that
-    are here still load.
+    are here still load. `memory` keeps what the model turned out to be.
 
     >>> load_model("classical/colour").dim
     246
     """
-    request = Request(parse_name(name), device, precision, offline)
-    backbone = _build(request)
+    device, precision = wished(device, precision)
+    digest = memory.digest if memory else file_digest
+    backbone = _build(Request(parse_name(name), device, precision, offline, digest))
     backbone.name = name
     _ = backbone.dim  # one blank image goes through: a network that cannot see fails here
+    if memory:
+        memory.remember(name, backbone, device, precision)
     return backbone
 
 
@@ -95,7 +104,7 @@ def load_chat_model(
 ) -> Any:
     """A model that answers messages: `chat/PROVIDER/MODEL` or `hf-chat/REPO`."""
     parsed = parse_name(name)
-    return _family(parsed).load(Request(parsed, device, precision, offline))
+    return family_of(parsed).load(Request(parsed, device, precision, offline))
 
 
 def _build(request: Request) -> Backbone:
@@ -106,14 +115,14 @@ def _build(request: Request) -> Backbone:
         return _user.load_file(request)
     if name.base in REGISTRY.added:
         return _user.adopt(REGISTRY.added[name.base], request)
-    entry = _family(name)
+    entry = family_of(name)
     if not hasattr(entry, "load"):
         return _user.adopt(entry, request)
     backbone: Backbone = entry.load(request)
     return backbone
 
 
-def _family(name: ModelName) -> Any:
+def family_of(name: ModelName) -> Any:
     """The family's module (or what an entry point gave), its options checked."""
     if name.base.endswith(".py"):
         raise UsageError(f"model {name.text!r} names no class: expected {name.base}:CLASS.")
@@ -149,26 +158,3 @@ def _unknown(name: ModelName) -> UnknownName:
     found = closest(name.base.rpartition("/")[2], tails, most=1)
     listing = f"{REGISTRY.listing} {found[0]}" if found and not corrected else REGISTRY.listing
     return UnknownName("model", name.base, known, listing)
-
-
-def model_identity(name: str) -> str:
-    """A cheap stand-in for the fingerprint, for planning: nothing is loaded.
-
-    The name with its options in order, and a hash of each of the user's own files it rests on, so
-    that an edited file is another model. Weights from a hub are taken at their name.
-    """
-    parsed = parse_name(name)
-    hashes = [hash_path(path) for path in _own_files(parsed)]
-    return "#".join([parsed.canonical, *hashes])
-
-
-def _own_files(name: ModelName) -> list[Path]:
-    if name.is_file:
-        return [resolve_reference(name.base)[0], *option_files(name)]
-    if name.base in REGISTRY.added:
-        return option_files(name)
-    entry = _family(name)
-    local_files = getattr(entry, "local_files", None)
-    weights = Request(name).path("weights") if "weights" in name.options else None
-    own = list(local_files(name.checkpoint)) if local_files else []
-    return [*own, *([weights] if weights else [])]

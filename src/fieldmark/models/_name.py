@@ -7,10 +7,13 @@ from another is in them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fieldmark.code import Digest, file_digest
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.registry import is_file_reference, split_options
 
@@ -70,6 +73,8 @@ class Request:
     device: str = "auto"
     precision: str = "auto"
     offline: bool = False
+    digest: Digest = file_digest
+    """how the content of a file is hashed"""
 
     @property
     def checkpoint(self) -> str:
@@ -109,3 +114,47 @@ class Request:
     def wrong(self, key: str, expected: str) -> UsageError:
         found = self.name.options[key]
         return UsageError(f"model {self.name.text!r}: {key}={found}, expected {expected}.")
+
+
+@dataclass(slots=True)
+class Wish:
+    """Where and how the user wants a model to run, and whether the model asked."""
+
+    device: str
+    precision: str
+    is_device_asked: bool = False
+    is_precision_asked: bool = False
+
+
+_WISH: ContextVar[Wish | None] = ContextVar("fieldmark_wish", default=None)
+
+
+@contextlib.contextmanager
+def wishing(request: Request) -> Iterator[Wish]:
+    """While a model of the user's is built, `auto` means what the request asks for."""
+    wish = Wish(request.device, request.precision)
+    token = _WISH.set(wish)
+    try:
+        yield wish
+    finally:
+        _WISH.reset(token)
+
+
+def note_asked(*flags: str) -> None:
+    """The model takes these by itself."""
+    wish = _WISH.get()
+    if wish is not None:
+        wish.is_device_asked |= "device" in flags
+        wish.is_precision_asked |= "precision" in flags
+
+
+def wished(device: str, precision: str) -> tuple[str, str]:
+    """Device and precision, with `auto` as it is meant here."""
+    wish = _WISH.get()
+    if wish is None:
+        return device, precision
+    if device == "auto":
+        device, wish.is_device_asked = wish.device, True
+    if precision == "auto":
+        precision, wish.is_precision_asked = wish.precision, True
+    return device, precision

@@ -26,8 +26,9 @@ from fieldmark import devices, draws
 from fieldmark.errors import FieldmarkError, ModelError, OutOfMemory
 from fieldmark.models import _weights
 from fieldmark.models._backbone import Features
+from fieldmark.models._name import wished
 from fieldmark.models._transform import Recipe
-from fieldmark.models._user import first_line, source_hash
+from fieldmark.models._user import first_line, source_hash, test_pictures
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -61,12 +62,13 @@ class TorchBackbone:
         encode: Encode | None = None,
     ) -> None:
         self.name = type(self).__name__
+        device, precision = wished(device, precision)
         self.device = devices.choose_device(device)
         self.precision = devices.choose_precision(precision, self.device)
         self.preprocess = preprocess
         self.options = dict(options or {})
         self._encode = encode
-        self._code = "" if type(self).__module__.startswith("fieldmark.") else source_hash(self)
+        self._code = [source_hash(each) for each in (type(self), encode, preprocess)]
         self.module = module.eval().requires_grad_(False).to(self.device)
 
     def encode(self, images: Any, patches: bool) -> tuple[Any, Any]:
@@ -141,26 +143,22 @@ class TorchBackbone:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Weights, transform, options, precision and code; not the device, nor the libraries'
-        versions.
-        """
+        """Weights, transform, options, precision and code of the user's; not the device."""
         recipe = self.preprocess
         seen = recipe.describe() if isinstance(recipe, Recipe) else self._behaviour()
         parts = (sorted(self.options.items()), self.precision, self._code)
         return draws.digest("torch 1", _weights.hash_weights(self.module), seen, *parts).hex()
 
     def _behaviour(self) -> str:
-        """What an unknown `preprocess` makes of a test picture: its code cannot be compared, its
-        effect can.
+        """What an unknown `preprocess` makes of the test pictures: its code cannot always be
+        read, its effect can.
         """
-        import PIL.Image
-
-        rows, columns = np.mgrid[0:257, 0:331]
-        planes = (rows * columns // 7, rows * 3 + columns, rows - columns * 2)
-        pixels = np.stack([plane % 256 for plane in planes], axis=-1).astype(np.uint8)
-        seen = self.transform(PIL.Image.fromarray(pixels))
-        content = hashlib.blake2b(seen.tobytes(), digest_size=16).hexdigest()
-        return f"{seen.dtype} {seen.shape} {content}"
+        seen = [self.transform(picture) for picture in test_pictures()]
+        contents = (hashlib.blake2b(each.tobytes(), digest_size=16).hexdigest() for each in seen)
+        return " ".join(
+            f"{each.dtype} {each.shape} {content}"
+            for each, content in zip(seen, contents, strict=True)
+        )
 
     @cached_property
     def batch_size(self) -> int:

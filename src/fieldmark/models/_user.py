@@ -1,46 +1,156 @@
 """How does a class that somebody else wrote become a backbone?
 
 Anything with `transform`, `embed_images` and `dim` will do. What it lacks is supplied (a name, a
-fingerprint made of its file and options), what it gets wrong is said in one line when it is
-loaded, not hours later.
+fingerprint made of its code, files, options and state), what it gets wrong is said in one line
+when it is loaded, not hours later.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import logging
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
+from fieldmark.code import DATA, Bundle, Closure, Digest, closure_of, is_users
 from fieldmark.errors import FieldmarkError, ModelError, UsageError
 from fieldmark.models._backbone import Backbone, Features
-from fieldmark.models._files import hash_path, option_files
-from fieldmark.models._name import NO, YES, Request, check_options
-from fieldmark.registry import load_reference
+from fieldmark.models._extra import resolve_precision
+from fieldmark.models._files import DISTRIBUTIONS, library_version, options_content
+from fieldmark.models._name import (
+    NO,
+    YES,
+    ModelName,
+    Request,
+    Wish,
+    check_options,
+    note_asked,
+    wishing,
+)
+from fieldmark.models._opened import UNHEARD, Opened, watch
+from fieldmark.registry import resolve_reference, run_file
 
 if TYPE_CHECKING:
     import numpy as np
     from PIL import Image
+
+LOG = logging.getLogger(__name__)
 
 NEEDED = {
     "transform": "a method: an RGB PIL image in, an array out",
     "embed_images": "a method: stacked transform results in, features (n × dim) out",
     "dim": "the length of a feature, a whole number above 0",
 }
+READERS = ("flax", "h5py", "jax", "keras", "lmdb", "onnxruntime", "safetensors", "zarr")
+"""packages that open files unheard: a model that imports one is known only by its loaded state,
+unless the file they read was found
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a model of the user's turned out to rest on."""
+
+    key: str
+    """of what is known without loading it: code, options, versions of libraries"""
+    folder: Path
+    """of its own file"""
+    files: tuple[Path, ...]
+    """that it opened, or that its state names"""
+    is_known: bool
+    """is it certain that no other file can change it?"""
+    precision: str
+    """the arithmetic, where the model asked for one"""
 
 
 def load_file(request: Request) -> Backbone:
     """`path/to/file.py:Class?option=value`."""
-    return adopt(load_reference(request.name.base), request)
+    path, attribute = resolve_reference(request.name.base)
+    with watch() as opened, wishing(request) as wish:
+        # Fresh: what a file reads at its top level may have changed since it ran before.
+        entry, bundle = run_file(path, attribute, is_fresh=True)
+        model = _build(entry, request)
+        model.look()
+    _tell_unheeded(request, wish)
+    model.settle(request, bundle.closure, _Seen(opened, wish, bundle))
+    return model
 
 
 def adopt(entry: Any, request: Request) -> Backbone:
-    """A backbone from a class, a factory or a ready object, checked."""
+    """A backbone from a class, a factory or a ready object that was registered, checked."""
+    closure = code_of(entry)
+    with watch() as opened, wishing(request) as wish:
+        model = _build(entry, request)
+        if closure is None and type(model.inner).__module__.startswith("fieldmark."):
+            return model  # one of ours, which knows itself
+        model.look()
+    _tell_unheeded(request, wish)
+    model.settle(request, closure, _Seen(opened, wish))
+    return model
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was noted while a model was built."""
+
+    opened: Opened
+    wish: Wish
+    bundle: Bundle | None = None
+
+
+def _tell_unheeded(request: Request, wish: Wish) -> None:
+    """A model that takes no device runs where it likes: whoever asked for one must know."""
+    flags = (
+        ("device", request.device, ("auto", "cpu"), wish.is_device_asked),
+        ("precision", request.precision, ("auto", "float32"), wish.is_precision_asked),
+    )
+    for flag, value, usual, is_asked in flags:
+        if value not in usual and not is_asked:
+            LOG.warning(
+                "model %r takes no `%s`, so --%s %s has no effect on it: see docs/add-a-model.md.",
+                request.name.text, flag, flag, value,
+            )  # fmt: skip
+
+
+def code_of(entry: Any) -> Closure | None:
+    """The code of a class, a function or an object, where it is the user's and can be read."""
+    thing = getattr(entry, "func", getattr(entry, "__func__", entry))  # of a partial, of a method
+    thing = thing if inspect.isclass(thing) or inspect.isfunction(thing) else type(thing)
+    try:
+        text = inspect.getsourcefile(inspect.unwrap(thing))
+    except TypeError:
+        return None
+    path = Path(text).resolve() if text else None
+    return closure_of(path) if path and path.is_file() and is_users(path) else None
+
+
+def source_hash(entry: Any) -> str:
+    """Stands for that code; empty where there is none to read."""
+    closure = code_of(entry)
+    return closure.digest() if closure else ""
+
+
+def known_key(name: ModelName, closure: Closure | None, digest: Digest) -> str:
+    """Stands for all that is known of a model of the user's without loading it; places do not
+    count.
+    """
+    base = name.base.rpartition(":")[2] if name.is_file else name.base
+    versions = [(each, library_version(each)) for each in sorted(DISTRIBUTIONS)]
+    used = [each for each in versions if closure and each[0] in closure.libraries]
+    code = closure.digest(digest) if closure else ""
+    return draws.digest("user 2", base, options_content(name, digest), used, code).hex()
+
+
+def _build(entry: Any, request: Request) -> UserBackbone:
     built = _call(entry, request) if callable(entry) else _ready(entry, request)
     _check(built, request.name.text)
-    return UserBackbone(built, request)
+    return UserBackbone(built, request.name.text)
 
 
 def _ready(entry: Any, request: Request) -> Any:
@@ -55,9 +165,9 @@ def _call(factory: Callable[..., Any], request: Request) -> Any:
     accepted = _parameters(factory)
     if accepted is not None:
         check_options(request.name, accepted)
-        for key, value in (("device", request.device), ("precision", request.precision)):
-            if key in accepted:
-                arguments.setdefault(key, value)
+        asked = [key for key in ("device", "precision") if key in accepted]
+        arguments = {key: getattr(request, key) for key in asked} | arguments
+        note_asked(*asked)
     try:
         return factory(**arguments)
     except FieldmarkError:
@@ -110,7 +220,7 @@ def _check(built: Any, name: str) -> None:
     if not isinstance(fingerprint, str) or not fingerprint:
         raise ModelError(
             f"model {name!r}: `fingerprint` is {fingerprint!r}, expected text that changes with "
-            "the weights (or none at all: then one is made from the file and the options)."
+            "the weights (or none at all: then one is made from code, files and state)."
         )
 
 
@@ -126,10 +236,14 @@ class UserBackbone:
     own.
     """
 
-    def __init__(self, inner: Any, request: Request) -> None:
+    basis: Basis | None = None
+    """None for a ready model of ours"""
+
+    def __init__(self, inner: Any, name: str) -> None:
         self.inner = inner
-        self.name = request.name.text
-        self._fingerprint = inner.fingerprint if _brings_own(inner) else _derived(inner, request)
+        self.name = name
+        self._behaviour: np.ndarray | None = None
+        self._fingerprint = ""
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute == "inner":
@@ -142,7 +256,62 @@ class UserBackbone:
 
     @property
     def fingerprint(self) -> str:
-        return self._fingerprint
+        """Of code, options, libraries, precision, opened files and state. An author's own
+        `fingerprint` stands for the files and the state; the code counts all the same.
+        """
+        return self._fingerprint or str(self.inner.fingerprint)
+
+    def behaviour(self) -> np.ndarray | None:
+        """float32, test pictures × dim: its features when it was loaded. They tell of a change
+        that nothing else shows.
+        """
+        return self._behaviour
+
+    def look(self) -> None:
+        """Embeds the test pictures: what cannot see is refused, what is loaded late is loaded."""
+        import numpy as np
+
+        arrays = []
+        for picture in test_pictures():
+            size = f"{picture.width} × {picture.height} px"
+            with _told(self.name, f"transform of a test picture of {size}"):
+                arrays.append(self.transform(picture))
+        shapes = sorted({each.shape for each in arrays})
+        if len(shapes) > 1:
+            raise ModelError(
+                f"model {self.name!r}: transform gave arrays of the shapes {shapes[0]} and "
+                f"{shapes[1]}, expected one shape for all images."
+            )
+        with _told(self.name, "embed_images"):
+            self._behaviour = self.embed_images(np.stack(arrays)).pooled
+
+    def settle(self, request: Request, closure: Closure | None, seen: _Seen) -> None:
+        """Says what the model rests on, now that it has been built and has looked."""
+        from fieldmark.models._state import State
+
+        folder = closure.root.parent if closure else Path.cwd()
+        state = State(folder)
+        state.add(self.inner)
+        for module in seen.bundle.modules() if seen.bundle else ():
+            state.globals(vars(module))
+        own = _own_fingerprint(self.inner)
+        code = [path for path in state.files if path.suffix == ".py"]
+        if closure is None and not code and not own:
+            raise UsageError(
+                f"model {request.name.text!r}: the source of {type(self.inner).__name__} cannot "
+                "be read, so it must bring its own `fingerprint`."
+            )
+        rest = {each for path in code for each in closure_of(path).files if each.is_file()}
+        named = {path for path in state.files if path.suffix in DATA}
+        rest |= {*seen.opened.files(folder), *seen.opened.unwritten(named)}
+        files = sorted(rest - set(closure.files if closure else ()))
+        key = known_key(request.name, closure, request.digest)
+        asked = seen.wish.is_precision_asked
+        precision = resolve_precision(request.device, request.precision) if asked else ""
+        contents = sorted((path.name, request.digest(path).hex()) for path in files)
+        parts = ["own", own] if own else ["state", state.hexdigest(), contents]
+        self._fingerprint = draws.digest(key, precision, *parts).hex()
+        self.basis = Basis(key, folder, tuple(files), _is_known(closure, files), precision)
 
     def transform(self, image: Image.Image) -> np.ndarray:
         import numpy as np
@@ -170,37 +339,47 @@ class UserBackbone:
         return Features(pooled, None if tokens is None else np.asarray(tokens, np.float32))
 
 
-def _brings_own(inner: Any) -> bool:
-    """Did its author write a fingerprint? One inherited from us does not know the options of the
-    name.
-    """
-    theirs = [kind for kind in type(inner).__mro__ if not kind.__module__.startswith("fieldmark.")]
-    return "fingerprint" in vars(inner) or any("fingerprint" in vars(kind) for kind in theirs)
-
-
-def _derived(inner: Any, request: Request) -> str:
-    """From the code's bytes, the options, the bytes of files the options name, and weights where
-    we know them.
-    """
-    code, inherited = source_hash(inner), getattr(inner, "fingerprint", "")
-    if not code and not inherited:
-        raise UsageError(
-            f"model {request.name.text!r}: the source of {type(inner).__name__} cannot be read, "
-            "so it must bring its own `fingerprint`."
-        )
-    files = [hash_path(path) for path in option_files(request.name)]
-    options = sorted(request.name.options.items())
-    kind = type(inner).__qualname__
-    return draws.digest("user", kind, code, inherited, options, files).hex()
-
-
-def source_hash(thing: object) -> str:
-    """A hash of the file that defines the thing's class; empty where there is none to read."""
+@contextlib.contextmanager
+def _told(name: str, doing: str) -> Iterator[None]:
+    """Whatever the model's own code raises, with the model's name, in one line."""
     try:
-        path = inspect.getsourcefile(type(thing))
-    except TypeError:
-        return ""
-    return hash_path(Path(path)) if path and Path(path).is_file() else ""
+        yield
+    except FieldmarkError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"model {name!r} failed in {doing}: {first_line(error)} (--debug shows where)."
+        ) from error
+
+
+def _own_fingerprint(inner: Any) -> str:
+    """What its author wrote as a fingerprint; one inherited from us does not know the code."""
+    kinds = [kind for kind in type(inner).__mro__ if "fingerprint" in vars(kind)]
+    is_ours = bool(kinds) and kinds[0].__module__.startswith("fieldmark.")
+    return "" if is_ours else str(getattr(inner, "fingerprint", ""))
+
+
+def _is_known(closure: Closure | None, files: Sequence[Path]) -> bool:
+    """Can no file have been read that nobody heard of?"""
+    if closure is None:
+        return False
+    found = any(path.suffix in UNHEARD for path in (*files, *closure.data.values()))
+    return found or not closure.libraries.intersection(READERS)
+
+
+@lru_cache(maxsize=1)
+def test_pictures() -> tuple[Image.Image, ...]:
+    """Noise, a gradient, a tall and a wide picture; always the same."""
+    import numpy as np
+    import PIL.Image
+
+    rows, columns = np.mgrid[0:480, 0:640]
+    planes = (rows * columns // 7, rows * 3 + columns, rows - columns * 2)
+    pattern = np.stack([plane % 256 for plane in planes], axis=-1).astype(np.uint8)
+    slope = np.stack([rows // 2, columns * 2 // 5, 255 - rows // 2], axis=-1).astype(np.uint8)
+    noise = draws.generator("test picture").integers(0, 256, (256, 256, 3), dtype=np.uint8)
+    arrays = (noise, slope[:257, :331], pattern[:, :240], pattern[:224])
+    return tuple(PIL.Image.fromarray(np.ascontiguousarray(each)) for each in arrays)
 
 
 def first_line(error: BaseException) -> str:

@@ -23,9 +23,11 @@ from typing import Any
 from fieldmark.errors import ModelError, UsageError
 from fieldmark.models._backbone import Backbone, checkpoint_table
 from fieldmark.models._extra import need_package
+from fieldmark.models._files import library_version
 from fieldmark.models._name import Request
 
 VERSION = 1
+LIBRARY = "transformers"
 
 OPTIONS = {
     "pretrained": "false: random weights, always the same for a name",
@@ -142,7 +144,12 @@ def load(request: Request) -> Backbone:
         recipe,
         device=request.device,
         precision=request.precision,
-        options={"family": "hf", "code": VERSION, "pool": pooled_by},
+        options={
+            "family": "hf",
+            "code": VERSION,
+            "library": library_version(LIBRARY),
+            "pool": pooled_by,
+        },
         encode=partial(encode, pooled_by=pooled_by),
     )
 

@@ -24,9 +24,11 @@ from typing import Any
 from fieldmark.errors import ModelError, UnknownName, UsageError
 from fieldmark.models._backbone import Backbone, checkpoint_table
 from fieldmark.models._extra import need_package
+from fieldmark.models._files import library_version
 from fieldmark.models._name import Request
 
 VERSION = 1
+LIBRARY = "open_clip"
 
 OPTIONS = {
     "pretrained": "false: random weights, always the same for a name",
@@ -156,7 +158,7 @@ def load(request: Request) -> Backbone:
         encode=encode,
         device=request.device,
         precision=request.precision,
-        options={"family": "open-clip", "code": VERSION},
+        options={"family": "open-clip", "code": VERSION, "library": library_version(LIBRARY)},
     )
 
 

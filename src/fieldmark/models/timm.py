@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.errors import ModelError, UnknownName, UsageError
 from fieldmark.models._backbone import Backbone, checkpoint_table
 from fieldmark.models._extra import need_package
+from fieldmark.models._files import library_version
 from fieldmark.models._name import Request
 
 if TYPE_CHECKING:
     from fieldmark.models._transform import Recipe
 
 VERSION = 1
+LIBRARY = "timm"
 
 OPTIONS = {
     "pretrained": "false: random weights, always the same for a name",
@@ -181,7 +183,12 @@ def load(request: Request) -> Backbone:
         _recipe(timm, model, size),
         device=request.device,
         precision=request.precision,
-        options={"family": "timm", "code": VERSION, "pool": pool},
+        options={
+            "family": "timm",
+            "code": VERSION,
+            "library": library_version(LIBRARY),
+            "pool": pool,
+        },
         encode=encode,
     )
 

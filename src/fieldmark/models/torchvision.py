@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.errors import ModelError, UnknownName
 from fieldmark.models._backbone import Backbone, checkpoint_table
 from fieldmark.models._extra import need_package
+from fieldmark.models._files import library_version
 from fieldmark.models._name import Request
 
 if TYPE_CHECKING:
     from fieldmark.models._transform import Recipe
 
 VERSION = 1
+LIBRARY = "torchvision"
 
 OPTIONS = {
     "pretrained": "false: random weights, always the same for a name",
@@ -69,7 +71,7 @@ def load(request: Request) -> Backbone:
         _recipe(weights.transforms(), request.pixels()),
         device=request.device,
         precision=request.precision,
-        options={"family": "torchvision", "code": VERSION},
+        options={"family": "torchvision", "code": VERSION, "library": library_version(LIBRARY)},
     )
 
 

@@ -1,0 +1,276 @@
+"""Model identity: is this the model it was, told without loading it?
+
+A model is what it does: code, weights by content, options, arithmetic, the library that defines
+it. Families say all of that in their names and files. What a model of the user's rests on shows
+when it is loaded; it is then remembered with the content of every file it opened, and holds as
+long as none of them has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fieldmark import draws
+from fieldmark.code import Closure, Digest, closure_of, file_digest
+from fieldmark.models._backbone import Backbone
+from fieldmark.models._extra import resolve_precision
+from fieldmark.models._files import library_version, path_digest
+from fieldmark.models._load import REGISTRY, family_of
+from fieldmark.models._name import ModelName, Request, parse_name
+from fieldmark.models._user import Basis, UserBackbone, code_of, known_key
+from fieldmark.registry import resolve_reference
+
+LOG = logging.getLogger(__name__)
+MOST = 16
+"""records kept of one model: precisions, and places whose files differ"""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What stands for a model in runs and in the feature cache."""
+
+    version: str
+    """`m.py:Mine#4ae7da83c0ffee12`: two with one version give the same features; "" when that
+    shows only once the model is loaded"""
+    fingerprint: str = ""
+    """of its features in the cache; "" when not known before it is loaded"""
+    dim: int = 0
+    """length of a feature; 0 when not known"""
+
+
+UNKNOWN = Identity("")
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What a model turned out to be, and the content of the files that decide whether it still
+    is.
+    """
+
+    fingerprint: str
+    dim: int
+    precision: str = ""
+    """"" when it is the same in any"""
+    files: tuple[tuple[str, str], ...] = ()
+    """place (from the model's folder where it lies below) and content"""
+
+
+class ModelMemory:
+    """Remembers what models turned out to be, under `folder/models`, or in itself without one.
+
+    `digest` hashes a file's content; give one that remembers where weights are large.
+    """
+
+    def __init__(self, folder: Path | None = None, digest: Digest | None = None) -> None:
+        self.digest = digest or file_digest
+        self._folder = folder / "models" if folder else None
+        self._records: dict[str, list[_Record]] = {}
+        self._families: dict[tuple[str, str, str], _Family] = {}
+
+    def identify(
+        self,
+        name: str,
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        loaded: Backbone | None = None,
+    ) -> Identity:
+        """Who a model is; `loaded` is the model itself where it is at hand. Nothing is loaded."""
+        parsed = parse_name(name)
+        if isinstance(loaded, UserBackbone):
+            return _of_user(parsed, _record_of(loaded, self.digest))
+        if parsed.is_file or parsed.base in REGISTRY.added:
+            return self._user(parsed, _code(parsed), (device, precision))
+        family = self._family(name, device, precision)
+        if family.code is not None:
+            return self._user(parsed, family.code, (device, precision))
+        version = family.version(self.digest)
+        if family.is_chat:
+            return Identity(version)
+        if loaded is not None:
+            return Identity(version, loaded.fingerprint, loaded.dim)
+        record = next(iter(self._recall(version)), None)
+        return Identity(version, record.fingerprint, record.dim) if record else Identity(version)
+
+    def remember(self, name: str, model: Backbone, device: str, precision: str) -> Identity:
+        """Keeps what a loaded model turned out to be."""
+        found = self.identify(name, device=device, precision=precision, loaded=model)
+        if not isinstance(model, UserBackbone):
+            self._keep(found.version, _Record(found.fingerprint, found.dim))
+        elif model.basis and model.basis.is_known:
+            before = self.identify(name, device=device, precision=precision)
+            if before.fingerprint not in ("", found.fingerprint):
+                LOG.warning(
+                    "model %r is not what it was when it was loaded before, though its code and "
+                    "files are (random weights?): its results stand apart.", name,
+                )  # fmt: skip
+            self._keep(model.basis.key, _record_of(model, self.digest))
+        return found
+
+    def _user(self, name: ModelName, code: Closure | None, wish: tuple[str, str]) -> Identity:
+        if code is None:
+            return UNKNOWN
+        folder, key = code.root.parent, known_key(name, code, self.digest)
+        if self._folder:
+            self._records.pop(key, None)  # another process may have loaded it since
+        for record in self._recall(key):
+            is_same = record.precision in ("", resolve_precision(*wish))
+            if is_same and self._holds(record, folder):
+                return _of_user(name, record)
+        return UNKNOWN
+
+    def _holds(self, record: _Record, folder: Path) -> bool:
+        try:
+            return all(
+                self.digest(folder / place).hex() == content for place, content in record.files
+            )
+        except OSError:
+            return False
+
+    def _family(self, name: str, device: str, precision: str) -> _Family:
+        asked = (name, device, precision)
+        if asked not in self._families:
+            self._families[asked] = _family(*asked)
+        return self._families[asked]
+
+    def _recall(self, key: str) -> list[_Record]:
+        """The newest first; what other processes wrote is read while nothing is there."""
+        if not self._records.get(key) and self._folder:
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+                rows = json.loads(self._file(key).read_text(encoding="utf-8"))["records"]
+                self._records[key] = [_read_record(row) for row in rows]
+        return self._records.get(key, [])
+
+    def _keep(self, key: str, record: _Record) -> None:
+        mine = (record.precision, record.files)
+        others = [each for each in self._recall(key) if (each.precision, each.files) != mine]
+        self._records[key] = [record, *others][:MOST]
+        if self._folder:
+            rows = [asdict(each) for each in self._records[key]]
+            _write(self._file(key), json.dumps({"model": key, "records": rows}))
+
+    def _file(self, key: str) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{draws.digest(key).hex()}.json"
+
+
+def identify(
+    name: str,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    memory: ModelMemory | None = None,
+    loaded: Backbone | None = None,
+) -> Identity:
+    """Who a model is, without loading it; of models of the user's only what the memory knows."""
+    memory = memory or ModelMemory()
+    return memory.identify(name, device=device, precision=precision, loaded=loaded)
+
+
+def check_model_name(name: str) -> None:
+    """Refuses a name that cannot be loaded, as far as that shows without reading any weights."""
+    parsed = parse_name(name)
+    if parsed.is_file:
+        resolve_reference(parsed.base)
+    elif parsed.base not in REGISTRY.added:
+        _ = _family(name, "cpu", "float32").files
+
+
+def model_identity(name: str) -> str:
+    """The version, or what is known of it where that takes loading the model."""
+    parsed = parse_name(name)
+    if not parsed.is_file and parsed.base not in REGISTRY.added:
+        return identify(name).version
+    return f"{parsed.canonical}#{known_key(parsed, _code(parsed), file_digest)[:16]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Family:
+    """What a name of a family says; the content of its files is looked at each time."""
+
+    canonical: str
+    parts: tuple[object, ...] = ()
+    precision: str = ""
+    files: tuple[Path, ...] = ()
+    is_chat: bool = False
+    code: Closure | None = None
+    """of a single class that an entry point gave"""
+
+    def version(self, digest: Digest) -> str:
+        contents = [path_digest(path, digest) for path in self.files]
+        if self.is_chat:
+            return "#".join([self.canonical, *(each[:16] for each in contents)])
+        mark = draws.digest("family 1", self.canonical, *self.parts, self.precision, contents)
+        return _version(self.canonical, self.precision, mark.hex())
+
+
+def _family(name: str, device: str, precision: str) -> _Family:
+    parsed = parse_name(name)
+    entry = family_of(parsed)
+    if not hasattr(entry, "load"):
+        return _Family(parsed.canonical, code=code_of(entry))
+    is_chat = getattr(entry, "PROTOCOL", "probe") == "ask"
+    library = getattr(entry, "LIBRARY", "")
+    is_torch = bool(library) or not entry.__name__.startswith("fieldmark.models.")
+    weights = None if is_chat else Request(parsed).path("weights")
+    own_files = getattr(entry, "local_files", None)
+    local = own_files(parsed.checkpoint) if own_files else []
+    return _Family(
+        parsed.canonical,
+        (getattr(entry, "VERSION", 0), library_version(library) if library else ""),
+        resolve_precision(device, precision) if is_torch and not is_chat else "",
+        (*local, *([weights] if weights else [])),
+        is_chat,
+    )
+
+
+def _code(name: ModelName) -> Closure | None:
+    if name.is_file:
+        return closure_of(resolve_reference(name.base)[0])
+    return code_of(REGISTRY.added[name.base])
+
+
+def _of_user(name: ModelName, record: _Record) -> Identity:
+    mark = draws.digest("user version", record.fingerprint).hex()
+    version = _version(name.canonical, record.precision, mark)
+    return Identity(version, record.fingerprint, record.dim)
+
+
+def _version(canonical: str, precision: str, mark: str) -> str:
+    prefix = "" if precision in ("", "float32") else f"{precision}-"
+    return f"{canonical}#{prefix}{mark[:16]}"
+
+
+def _record_of(model: UserBackbone, digest: Digest) -> _Record:
+    basis: Basis | None = model.basis
+    if basis is None:
+        return _Record(model.fingerprint, model.dim)
+    files = tuple((_place(path, basis.folder), digest(path).hex()) for path in basis.files)
+    return _Record(model.fingerprint, model.dim, basis.precision, files)
+
+
+def _place(path: Path, folder: Path) -> str:
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+
+
+def _read_record(row: dict[str, Any]) -> _Record:
+    files: Iterable[list[str]] = row["files"]
+    pairs = tuple((str(place), str(content)) for place, content in files)
+    return _Record(str(row["fingerprint"]), int(row["dim"]), str(row["precision"]), pairs)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all; a memory that cannot be written is only slower."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
