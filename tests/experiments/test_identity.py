@@ -85,6 +85,15 @@ def gone(w: Path) -> dict[str, Any]:
     return {"changes": {"bad_images": "skip"}}
 
 
+def other_label(w: Path) -> None:
+    change_row(w, first_of(w, "test", False)[0], label="ant", common="an ant")
+
+
+def other_name(w: Path) -> None:
+    rows = read_items(w)
+    write_items(w, [row | {"common": row["common"].replace("a bee", "a honeybee")} for row in rows])
+
+
 def crop(w: Path) -> None:
     n, _ = first_of(w, "test", False)
     change_row(w, n, crop="1 1 9 9")
@@ -119,7 +128,7 @@ DATA: list[Case] = [
     ("training image", photo("train")),
     ("a clip's second frame", last_frame),
     ("an image is gone", gone),
-    ("a label", lambda w: change_row(w, first_of(w, "test", False)[0], label="ant")),
+    ("a label", other_label),
     ("a unit", lambda w: change_row(w, first_of(w, "test", False)[0], unit="burst-99")),
     ("a crop", crop),
     ("another folder", other_folder),
@@ -143,7 +152,7 @@ PROBE: list[Case] = [
 ]
 ASK: list[Case] = [
     ("prompt", edited("zoo.yaml", "Which animal is this?", "What animal is it?")),
-    ("the name a label is shown by", lambda w: change_row(w, 0, common="a small ant")),
+    ("the name a label is shown by", other_name),
     ("system text", with_axes(ask=(("system", "Be brief."),))),
     ("temperature", with_axes(ask=(("temp", 0.5),))),
     ("reasons first", with_axes(ask=(("cot_enabled", True),))),

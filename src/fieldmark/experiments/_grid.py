@@ -17,7 +17,7 @@ from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_probl
 from fieldmark.experiments._documents import document_cells
 from fieldmark.experiments._schema import NO_EFFECT, Experiment, ModelTable, NewtFilters
 from fieldmark.locate import Located, read_toml, validate
-from fieldmark.models import protocol_of
+from fieldmark.models import check_model_name, protocol_of
 from fieldmark.probes import load_probe
 from fieldmark.protocols import Draw, Selection, document_problems, task_problems
 from fieldmark.registry import is_file_reference, resolve_reference
@@ -195,11 +195,9 @@ def _problems_of(task: AnyTask, axes: Axes) -> list[str]:
 
 def _check_model(name: str) -> None:
     """Refuses a name that nothing answers to; loads no weights."""
-    from fieldmark.models import model_identity
-
     if name.endswith(".py"):
         raise UsageError(f"model {name!r} names a file only: expected {name}:CLASS.")
-    model_identity(name)
+    check_model_name(name)
 
 
 def check_dataset_name(name: str, jobs: Iterable[Job], where: str) -> None:

@@ -1,24 +1,17 @@
 """Which models does a command use, and what is each of them?
 
-What a model is, is known by its name and files where that is enough; a user's own model is loaded
-to tell, since it may read what no one can see beforehand. At most one is held in memory.
+What a family's model is, its name and files tell. A model of the user's is loaded to tell where
+that is allowed, since it may rest on what no one can see beforehand; else what it turned out to be
+the last time counts, as long as its files are unchanged. At most one is held in memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from fieldmark.data import MEMORY, Contents
-from fieldmark.models import load_chat_model, load_model, model_identity
+from fieldmark.models import Identity, ModelMemory, is_own_model, load_chat_model, load_model
 from fieldmark.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    version: str
-    fingerprint: str = ""
-    dim: int = 0
 
 
 class Models:
@@ -28,19 +21,34 @@ class Models:
         self.settings, self.may_load = settings, may_load
         has_cache = may_load or settings.cache.is_dir()
         self.contents = Contents(settings.cache / MEMORY if has_cache else None, settings.threads)
+        self._memory = ModelMemory(settings.cache if has_cache else None, self.contents.digest)
         self._identities: dict[str, Identity] = {}
         self._loaded: tuple[str, Any] | None = None
 
     def identity(self, name: str, protocol: str) -> Identity:
+        """What the model is now; its version is "" where only loading it would tell."""
         if name not in self._identities:
-            self._identities[name] = Identity(model_identity(name))
+            if self.may_load and is_own_model(name):
+                self.load(name, protocol)
+            else:
+                own = self.settings
+                self._identities[name] = self._memory.identify(
+                    name, device=own.device, precision=own.precision
+                )
         return self._identities[name]
 
     def load(self, name: str, protocol: str) -> Any:
+        """The model itself, and from now on its identity as it turned out to be."""
         if self._loaded is None or self._loaded[0] != name:
-            self._loaded = None
-            load = load_chat_model if protocol == "ask" else load_model
-            s = self.settings
-            model = load(name, device=s.device, precision=s.precision, offline=s.offline)
+            self._loaded = None  # two at once may not fit the device
+            own = self.settings
+            is_chat = protocol == "ask"
+            model = (load_chat_model if is_chat else load_model)(
+                name, device=own.device, precision=own.precision, offline=own.offline
+            )
             self._loaded = (name, model)
+            if not is_chat:
+                self._identities[name] = self._memory.remember(
+                    name, model, own.device, own.precision
+                )
         return self._loaded[1]

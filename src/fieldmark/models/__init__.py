@@ -21,7 +21,7 @@ from fieldmark.models._identity import (
     ModelMemory,
     check_model_name,
     identify,
-    model_identity,
+    is_own_model,
 )
 from fieldmark.models._load import (
     families,
@@ -48,10 +48,10 @@ __all__ = [
     "check_model_name",
     "families",
     "identify",
+    "is_own_model",
     "known_models",
     "load_chat_model",
     "load_model",
-    "model_identity",
     "protocol_of",
     "register_model",
 ]

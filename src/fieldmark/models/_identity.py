@@ -87,7 +87,7 @@ class ModelMemory:
         parsed = parse_name(name)
         if isinstance(loaded, UserBackbone):
             return _of_user(parsed, _record_of(loaded, self.digest))
-        if parsed.is_file or parsed.base in REGISTRY.added:
+        if is_own_model(name):
             return self._user(parsed, _code(parsed), (device, precision))
         family = self._family(name, device, precision)
         if family.code is not None:
@@ -175,6 +175,12 @@ def identify(
     return memory.identify(name, device=device, precision=precision, loaded=loaded)
 
 
+def is_own_model(name: str) -> bool:
+    """Is this a model of the user's, a file or a registered one?"""
+    parsed = parse_name(name)
+    return parsed.is_file or parsed.base in REGISTRY.added
+
+
 def check_model_name(name: str) -> None:
     """Refuses a name that cannot be loaded, as far as that shows without reading any weights."""
     parsed = parse_name(name)
@@ -196,7 +202,8 @@ def model_identity(name: str) -> str:
 class _Family:
     """What a name of a family says; the content of its files is looked at each time."""
 
-    canonical: str
+    name: str
+    """without the folders of files"""
     parts: tuple[object, ...] = ()
     precision: str = ""
     files: tuple[Path, ...] = ()
@@ -207,16 +214,16 @@ class _Family:
     def version(self, digest: Digest) -> str:
         contents = [path_digest(path, digest) for path in self.files]
         if self.is_chat:
-            return "#".join([self.canonical, *(each[:16] for each in contents)])
-        mark = draws.digest("family 1", self.canonical, *self.parts, self.precision, contents)
-        return _version(self.canonical, self.precision, mark.hex())
+            return "#".join([self.name, *(each[:16] for each in contents)])
+        mark = draws.digest("family 1", self.name, *self.parts, self.precision, contents)
+        return _version(self.name, self.precision, mark.hex())
 
 
 def _family(name: str, device: str, precision: str) -> _Family:
     parsed = parse_name(name)
     entry = family_of(parsed)
     if not hasattr(entry, "load"):
-        return _Family(parsed.canonical, code=code_of(entry))
+        return _Family(parsed.portable, code=code_of(entry))
     is_chat = getattr(entry, "PROTOCOL", "probe") == "ask"
     library = getattr(entry, "LIBRARY", "")
     is_torch = bool(library) or not entry.__name__.startswith("fieldmark.models.")
@@ -224,7 +231,7 @@ def _family(name: str, device: str, precision: str) -> _Family:
     own_files = getattr(entry, "local_files", None)
     local = own_files(parsed.checkpoint) if own_files else []
     return _Family(
-        parsed.canonical,
+        parsed.portable,
         (getattr(entry, "VERSION", 0), library_version(library) if library else ""),
         resolve_precision(device, precision) if is_torch and not is_chat else "",
         (*local, *([weights] if weights else [])),
@@ -240,13 +247,13 @@ def _code(name: ModelName) -> Closure | None:
 
 def _of_user(name: ModelName, record: _Record) -> Identity:
     mark = draws.digest("user version", record.fingerprint).hex()
-    version = _version(name.canonical, record.precision, mark)
+    version = _version(name.portable, record.precision, mark)
     return Identity(version, record.fingerprint, record.dim)
 
 
-def _version(canonical: str, precision: str, mark: str) -> str:
+def _version(name: str, precision: str, mark: str) -> str:
     prefix = "" if precision in ("", "float32") else f"{precision}-"
-    return f"{canonical}#{prefix}{mark[:16]}"
+    return f"{name}#{prefix}{mark[:16]}"
 
 
 def _record_of(model: UserBackbone, digest: Digest) -> _Record:

@@ -49,6 +49,19 @@ class ModelName:
         options = "&".join(f"{key}={self.options[key]}" for key in sorted(self.options))
         return f"{self.base}?{options}" if options else self.base
 
+    @property
+    def portable(self) -> str:
+        """The canonical name without the folders of files: where these lie does not count."""
+        base = Path(self.base).name if self.is_file else self.base
+        values = {key: _file_name(value) for key, value in sorted(self.options.items())}
+        options = "&".join(f"{key}={value}" for key, value in values.items())
+        return f"{base}?{options}" if options else base
+
+
+def _file_name(value: str) -> str:
+    path = Path(value).expanduser()
+    return path.name if path.exists() else value
+
 
 def parse_name(text: str) -> ModelName:
     """Takes a name apart; says which part of it cannot be read."""
