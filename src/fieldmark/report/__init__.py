@@ -13,6 +13,7 @@ from fieldmark.lazy import exports
 if TYPE_CHECKING:
     from fieldmark.report.compare import Question, compare_models, not_compared
     from fieldmark.report.compare_text import comparison_text, plain_comparison
+    from fieldmark.report.fits import fit_lines, plain_fits
     from fieldmark.report.groups import with_groups
     from fieldmark.report.places import plain_places
     from fieldmark.report.published import match_published, plain_published, published_text
@@ -28,11 +29,13 @@ __all__ = [
     "Table",
     "compare_models",
     "comparison_text",
+    "fit_lines",
     "long_table",
     "match_published",
     "not_compared",
     "part_table",
     "plain_comparison",
+    "plain_fits",
     "plain_places",
     "plain_published",
     "plain_rows",
@@ -49,6 +52,7 @@ __getattr__ = exports(
     {
         "compare": ("Question", "compare_models", "not_compared"),
         "compare_text": ("comparison_text", "plain_comparison"),
+        "fits": ("fit_lines", "plain_fits"),
         "groups": ("with_groups",),
         "places": ("plain_places",),
         "published": ("match_published", "plain_published", "published_text"),
