@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from fieldmark.chat import (
     ChatModel,
     Estimator,
     FewShot,
     Item,
+    Limits,
     LocalModel,
     Picture,
     Prompts,
@@ -114,7 +116,6 @@ class Sheet:
         took = (time.monotonic() - self.began) / max(1, len(self.parts))
         n_train = min((each.built.k_used for each in said), default=0)
         is_traits = self.job.block.kind == "traits"
-        contents = self.job.images.contents_of([*self.asked.items, *self.asked.examples])
         for part in self.parts:
             trait = part.name if is_traits else ""
             asked = replace(self.asked, rows=targets_of(part.test)) if is_traits else self.asked
@@ -123,9 +124,7 @@ class Sheet:
             if self.broken:
                 notes |= {"n_bad_images": len(self.broken), "bad_images": dict(self.broken)}
             frame = rows_of_part(asked, said, trait)
-            yield PartPredictions(
-                part.name, frame, n_train, notes, took, part.groups, dict(contents)
-            )
+            yield PartPredictions(part.name, frame, n_train, notes, took, part.groups)
 
 
 def make_sheets(
@@ -168,6 +167,39 @@ def _drafts(
         return
     for part in own:
         yield ask_part(job.task, job.block, part, job.images, job.draw), (part,)
+
+
+def drawn_examples(
+    task: Task,
+    parts: Sequence[PartItems],
+    draw: Draw,
+    settings: AskSettings,
+    broken: Collection[str],
+) -> set[str]:
+    """The ids of all examples that prompts may show, were there room for as many as are asked for;
+    those with a broken image are passed over, as they are in the prompts. Reads nothing.
+    """
+    block, images = task.ask, Images(Path())
+    if block is None or not draw.n_train:
+        return set()
+    if block.kind == "traits":
+        asked = [ask_traits(task, block, parts, images, draw)]
+    else:
+        asked = [ask_part(task, block, part, images, draw) for part in parts]
+    found: set[str] = set()
+    for each in asked:
+        whole = [
+            example
+            for example in each.examples
+            if not any(p.name in broken for p in spread(example.pictures, settings.frames))
+        ]
+        few = FewShot(whole, draw.n_train, draw.sampling, settings.shared_prefix)
+        prompts = plan_prompts(
+            each.question, settings.asking(draw.seed), few, Limits(), list(each.items)
+        )
+        for item in each.items:
+            found.update(example.id for example in prompts.shots(item).examples)
+    return found
 
 
 def _sheet(

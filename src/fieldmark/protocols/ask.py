@@ -34,7 +34,7 @@ from fieldmark.protocols._ask_answers import read_answer
 from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
 from fieldmark.protocols._ask_pictures import Images
-from fieldmark.protocols._ask_sheets import Job, Sheet, make_sheets
+from fieldmark.protocols._ask_sheets import Job, Sheet, drawn_examples, make_sheets
 from fieldmark.protocols._items import Draw, PartItems, draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols._sending import open_sending
@@ -70,11 +70,16 @@ def columns(task: Task) -> tuple[str, ...]:
 
 
 def needed(
-    task: Task, parts: Sequence[PartItems], draw: Draw, settings: Mapping[str, Any]
+    task: Task,
+    parts: Sequence[PartItems],
+    draw: Draw,
+    settings: Mapping[str, Any],
+    broken: Collection[str],
 ) -> pl.DataFrame:
     """Every row whose pictures may be sent: id, image, crop."""
+    shown = drawn_examples(task, parts, draw, AskSettings.of(settings), broken)
     frames = [draw_test(task, part, draw, 0) for part in parts]
-    frames += [part.train for part in parts if draw.n_train]
+    frames += [part.train.filter(pl.col("id").is_in(shown)) for part in parts if shown]
     rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
     return rows.unique("id", maintain_order=True)
 
@@ -93,7 +98,7 @@ def run(
 
     `parts` are all of the run: what is asked of one does not depend on which others are wanted.
     """
-    job = _job(task, model, root, draw, options.settings)
+    job = _job(task, model, Images(root, options.contents), draw, options.settings)
     sheets = make_sheets(job, parts, wanted, options, progress)
     seen = _what_a_mock_sees(sheets) if model.is_mock else None
     n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
@@ -132,14 +137,14 @@ def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
 def _job(
     task: Task,
     model: ChatModel | LocalModel,
-    root: Path,
+    images: Images,
     draw: Draw,
     settings: AskSettings,
 ) -> Job:
     if task.ask is None:
         raise UsageError(f"task {task.task!r} has no `ask` block.")
     shelf = Shelf(model.picture_limits)
-    return Job(task, task.ask, model, Images(root), draw, settings, shelf)
+    return Job(task, task.ask, model, images, draw, settings, shelf)
 
 
 def estimate_cost(
@@ -153,7 +158,7 @@ def estimate_cost(
     """What the requests will take, from a few prompts of a few parts; sends nothing."""
     if task.ask is None or not parts:
         return Estimate(0, 0, 0, 0.0)
-    job = _job(task, model, root, draw, settings)
+    job = _job(task, model, Images(root), draw, settings)
     is_traits = task.ask.kind == "traits"
     looked = [ask_traits(task, task.ask, parts, job.images, draw)] if is_traits else [
         ask_part(task, task.ask, part, job.images, draw)
