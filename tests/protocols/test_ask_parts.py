@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,7 @@ def test_a_killed_traits_run_asks_the_same_question_again(
 def run_protocol(root: Path, **draw: int) -> tuple[list[PartPredictions], Any]:
     task = load_own_task("world-stage")
     parts = split_parts(task, load_dataset("world").table(root), Selection())
-    options = AskOptions(Path("journal"))
+    options = AskOptions(Path("journal"), bad_images="skip")
     model = load_chat_model("chat/mock/wren?skill=1")
     names = [part.name for part in parts]
     found = protocol.run(task, parts, names, model, root, Draw(**draw), options, Silent())
@@ -186,3 +187,19 @@ def test_an_image_that_changes_between_two_reads_fails(tmp_path: Path) -> None:
     assert images.contents == {"a.jpg": content_key(b"one")}
     assert picture.spot == images.picture(ImageRef("a.jpg")).spot
     assert picture.spot != Images(tmp_path).picture(ImageRef("a.jpg")).spot, "another run"
+
+
+def test_the_bytes_of_broken_images_are_told_too(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a run can be done again once they are mended."""
+    monkeypatch.chdir(tmp_path)
+    photos = tmp_path / "photos"
+    shutil.copytree(world, photos)
+    (before,), _ = run_protocol(photos, n_test=4)
+    victim = next(iter(before.contents))
+    (photos / victim.image).write_bytes(b"no image")
+    shutil.rmtree("journal")
+    (after,), _ = run_protocol(photos, n_test=4)
+    assert len(after.frame) == 3 and list(after.notes["bad_images"]) == [victim.image]
+    assert after.contents == before.contents | {victim: content_key(b"no image")}
