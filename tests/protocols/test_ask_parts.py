@@ -154,7 +154,7 @@ def test_a_killed_traits_run_asks_the_same_question_again(
 def run_protocol(root: Path, **draw: int) -> tuple[list[PartPredictions], Any]:
     task = load_own_task("world-stage")
     parts = split_parts(task, load_dataset("world").table(root), Selection())
-    options = AskOptions(Path("journal"))
+    options = AskOptions(Path("journal"), bad_images="skip")
     model = load_chat_model("chat/mock/wren?skill=1")
     names = [part.name for part in parts]
     found = protocol.run(task, parts, names, model, root, Draw(**draw), options, Silent())
