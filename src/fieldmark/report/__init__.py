@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
-    from fieldmark.report.compare import Question, compare_models, not_compared
+    from fieldmark.report.compare import (
+        Question,
+        compare_models,
+        comparison_notes,
+        not_compared,
+    )
     from fieldmark.report.compare_text import comparison_text, plain_comparison
     from fieldmark.report.groups import with_groups
     from fieldmark.report.places import plain_places
@@ -27,6 +32,7 @@ __all__ = [
     "Row",
     "Table",
     "compare_models",
+    "comparison_notes",
     "comparison_text",
     "long_table",
     "match_published",
@@ -47,7 +53,7 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "compare": ("Question", "compare_models", "not_compared"),
+        "compare": ("Question", "compare_models", "comparison_notes", "not_compared"),
         "compare_text": ("comparison_text", "plain_comparison"),
         "groups": ("with_groups",),
         "places": ("plain_places",),
