@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -64,20 +65,30 @@ class Registry:
         return iter(self.names())
 
     def _files(self) -> dict[str, str]:
-        spec = importlib.util.find_spec(self.package)
-        assert spec is not None and spec.submodule_search_locations is not None
-        found: dict[str, str] = {}
-        for folder in spec.submodule_search_locations:
-            for path in Path(folder).iterdir():
-                is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
-                if is_module and not path.name.startswith(("_", ".")):
-                    found[path.stem.replace("_", "-")] = path.stem
-        return found
+        return _files_of(self.package)
 
     def _entry_points(self) -> dict[str, Any]:
-        from importlib.metadata import entry_points
+        return _entry_points_of(self.package)
 
-        return {point.name: point for point in entry_points(group=self.package)}
+
+@cache  # what is installed does not change while we run, and ten thousand jobs ask
+def _files_of(package: str) -> dict[str, str]:
+    spec = importlib.util.find_spec(package)
+    assert spec is not None and spec.submodule_search_locations is not None
+    found: dict[str, str] = {}
+    for folder in spec.submodule_search_locations:
+        for path in Path(folder).iterdir():
+            is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
+            if is_module and not path.name.startswith(("_", ".")):
+                found[path.stem.replace("_", "-")] = path.stem
+    return found
+
+
+@cache
+def _entry_points_of(group: str) -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=group)}
 
 
 def is_file_reference(name: str) -> bool:

@@ -35,7 +35,11 @@ class Slow:
     dim, batch_size = 3, 1
     def transform(self, image):
         return np.asarray(image.resize((4, 4)), np.float32)
+    is_loaded = False
     def embed_images(self, batch):
+        if not self.is_loaded:  # the test pictures
+            self.is_loaded = True
+            return batch.mean(axis=(1, 2))
         with Path("seen.txt").open("a") as file:
             file.write("x")
         time.sleep(0.3 if Path("slowly").exists() else 0)

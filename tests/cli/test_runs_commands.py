@@ -26,7 +26,8 @@ with Store.open(sys.argv[1]) as store:
 
 
 def begin(store: Store, model: str, task: str, data: str = "", root: str = "") -> int:
-    spec = RunSpec(model, task, "probe/x", {}, 10, data=data, model_version=f"{model}#4ae7da83ff00")
+    version = model if model == "m/two" else f"{model}#4ae7da83ff00"
+    spec = RunSpec(model, task, "probe/x", {}, 10, data=data, model_version=version)
     run = store.begin_run(spec, root=root)
     store.write_part(run, PartResult(Predictions(["a"], ["fox"], ["fox"])))
     return run
@@ -80,6 +81,7 @@ def test_every_state_is_listed_with_who_is_on_it(child, capsys) -> None:
     states = [line.split()[2] for line in lines[1:]]
     assert states == ["superseded", "done", "killed", "failed", "running"]
     assert "m/one#4ae7da83  t " in lines[1] and "01234567-aaaaaaaa  /data/t" in lines[1]
+    assert lines[4].split()[3] == "m/two", "a model without versions"
     assert lines[5].endswith(f"process {child.pid} on {host()}")
     assert listed(capsys, "--task", "b*") == {4: "failed", 5: "running"}
     assert listed(capsys, "--state", "failed", "--state", "killed") == {3: "killed", 4: "failed"}

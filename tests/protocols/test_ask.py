@@ -26,6 +26,7 @@ from ask_kit import (
 from chat_kit import running
 from fieldmark.chat import Budget, Options
 from fieldmark.cli import main
+from fieldmark.cli._ask_flags import Ask
 from fieldmark.data import load_dataset
 from fieldmark.data.world import World
 from fieldmark.errors import FieldmarkError
@@ -291,6 +292,11 @@ def test_a_setting_that_is_the_default_makes_no_other_run(settings: Settings) ->
         ask(settings, n_test=3, cot=True)
     with pytest.raises(FieldmarkError, match="temp = 9: expected a number, 0 to 2"):
         ask(settings, n_test=3, temp=9)
+
+
+def test_a_flag_of_zero_is_given() -> None:
+    assert Ask(temp=0.0).settings() == (("temp", 0.0),)
+    assert Ask().settings() == () and Ask(cot=True).settings() == (("cot_enabled", True),)
 
 
 @pytest.mark.parametrize("how", ["cot_enabled", "json_answers", "shared_prefix", "circular"])

@@ -76,7 +76,8 @@ def who(claim: Claim) -> str:
 
 def _version(version: str) -> str:
     """`m.py:Mine#4ae7da83…` → `#4ae7da83`; nothing where there is none."""
-    return f"#{version.rpartition('#')[2][:SHORT]}" if version else ""
+    _, sign, digest = version.rpartition("#")
+    return f"#{digest[:SHORT]}" if sign else ""
 
 
 def standings(

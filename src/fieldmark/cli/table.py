@@ -44,6 +44,8 @@ class Args:
 
 def run(args: Args) -> int:
     from fieldmark.report import (
+        fit_lines,
+        plain_fits,
         plain_places,
         plain_rows,
         read_table,
@@ -59,17 +61,20 @@ def run(args: Args) -> int:
         table = read_table(
             store, where, args.metric, args.by_part, compare=not args.by, memory=settings.cache
         )
-        notes = training_notes(store, table.rows) if args.long and not args.json else []
+        is_told = args.long and not args.json
+        notes = training_notes(store, table.rows) if is_told else []
+        notes += fit_lines(store, table.rows, _width()) if is_told else []
         if not (args.by or args.by_part or args.task):
             table = with_groups(store, table, args.metric)
         if args.by:
             table = sliced(store, table, args.by, _values(args.by, table, settings))
+        fits = plain_fits(store, table.rows) if args.json else []
     if args.json:
         placed = plain_places(table)
         print_json(
             [
-                {**plain, **placed[row.model]}
-                for plain, row in zip(plain_rows(table), table.rows, strict=True)
+                {**plain, **placed[row.model], **fit}
+                for plain, row, fit in zip(plain_rows(table), table.rows, fits, strict=True)
             ]
         )
         return 0
@@ -82,10 +87,14 @@ def run(args: Args) -> int:
 def _draw(args: Args, table: Table) -> str:
     from fieldmark.report import long_table, part_table, wide_table
 
-    width = shutil.get_terminal_size().columns
+    width = _width()
     if args.by or args.by_part:
         return part_table(table, width, heading=args.by or "part")
     return long_table(table, width) if args.long else wide_table(table, width)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns
 
 
 def _values(column: str, table: Table, settings: Settings) -> dict[str, dict[str, str]] | None:

@@ -2,7 +2,7 @@
 
 from fieldmark.embed._engine import Embedded, EmbedOptions, embed
 from fieldmark.embed._patches import PatchFeatures, patch_fingerprint, patch_name
-from fieldmark.embed._rows import read_keys
+from fieldmark.embed._rows import read_keys, trusted_fingerprint
 from fieldmark.embed._usage import (
     ModelCache,
     cached_models,
@@ -22,4 +22,5 @@ __all__ = [
     "patch_name",
     "read_keys",
     "speed_of",
+    "trusted_fingerprint",
 ]

@@ -31,7 +31,7 @@ from fieldmark.data import (
     open_image,
     read_bytes,
 )
-from fieldmark.embed._rows import Rows, number, read_about, write_about
+from fieldmark.embed._rows import Rows, number, read_about, write_about, write_behaviour
 from fieldmark.errors import DataError, FieldmarkError, ModelError, OutOfMemory
 from fieldmark.progress import Progress, Silent
 
@@ -135,6 +135,8 @@ def _keep_about(model: Backbone, folder: Path, n_computed: int = 0, seconds: flo
     if n and took:
         about |= {"n_computed": int(n), "seconds": took, "images_per_s": n / took}
     write_about(folder, about)
+    behaviour = getattr(model, "behaviour", None)
+    write_behaviour(folder, behaviour() if callable(behaviour) else None)
 
 
 def _find_keys(

@@ -23,9 +23,14 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
+from fieldmark import draws
 from fieldmark.errors import DataError
 
 N = TypeVar("N", int, float)
+BEHAVIOUR = "behaviour.npy"
+ALIKE = 0.03
+"""how far features may be apart that two devices computed, as a share of their length: bf16 kernels
+differ by up to 0.8 % (`fieldmark.devices`)"""
 KEY_DTYPE = np.dtype([("key", "V16"), ("crc", "<u4"), ("zero", "<u4")])
 
 
@@ -174,6 +179,46 @@ def read_about(folder: Path) -> dict[str, Any] | None:
     return about if isinstance(about, dict) else None
 
 
+def trusted_fingerprint(cache: Path, fingerprint: str, behaviour: np.ndarray | None) -> str:
+    """Where the features of a model may be kept that has this fingerprint and does this now.
+
+    `behaviour` are its features of fixed test pictures. A fingerprint may miss what a model reads
+    by itself: where the features that are kept under it come from a model that did otherwise, this
+    one is another model, with a fingerprint of its own.
+    """
+    for version in range(1, 1000):
+        name = fingerprint if version == 1 else draws.digest(fingerprint, version).hex()
+        kept = _read_behaviour(cache / "features" / name)
+        if behaviour is None or kept is None or _is_like(kept, behaviour):
+            return name
+    raise DataError(f"{cache}  {fingerprint} has too many versions: `fieldmark cache clean`.")
+
+
+def write_behaviour(folder: Path, behaviour: np.ndarray | None) -> None:
+    """Keeps what the model did when its first features were computed."""
+    path = folder / BEHAVIOUR
+    if behaviour is not None and not path.exists():
+        temporary = folder / f"{BEHAVIOUR}.{uuid.uuid4().hex}"
+        with temporary.open("wb") as file:
+            np.save(file, np.asarray(behaviour, np.float32))
+        temporary.replace(path)
+
+
+def _read_behaviour(folder: Path) -> np.ndarray | None:
+    try:
+        kept: np.ndarray = np.load(folder / BEHAVIOUR, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return kept
+
+
+def _is_like(kept: np.ndarray, now: np.ndarray) -> bool:
+    """Equal up to what another device, or half precision, makes of the last digits."""
+    if kept.shape != now.shape or not np.isfinite(now).all():
+        return kept.shape == now.shape and bool(np.array_equal(kept, now, equal_nan=True))
+    return float(np.linalg.norm(kept - now)) <= ALIKE * float(np.linalg.norm(kept)) + 1e-12
+
+
 def number(value: object, kind: Callable[[Any], N]) -> N | None:
     """A number of `model.json`; it is a cache file like others: what it says may be nonsense."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -187,7 +232,7 @@ def is_features(folder: Path) -> bool:
 
 def delete_features(folder: Path) -> None:
     """Deletes what was written here, and the folder if nothing else is in it."""
-    for pattern in ("rows-*.keys", "rows-*.values", "model.json*"):
+    for pattern in ("rows-*.keys", "rows-*.values", "model.json*", f"{BEHAVIOUR}*"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
     if not any(folder.iterdir()):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from fieldmark.data import MEMORY, Contents
+from fieldmark.embed import trusted_fingerprint
 from fieldmark.models import Identity, ModelMemory, is_own_model, load_chat_model, load_model
 from fieldmark.settings import Settings
 
@@ -43,10 +44,14 @@ class Models:
             self._loaded = None  # two at once may not fit the device
             own = self.settings
             is_chat = protocol == "ask"
-            model = (load_chat_model if is_chat else load_model)(
+            model: Any = (load_chat_model if is_chat else load_model)(
                 name, device=own.device, precision=own.precision, offline=own.offline
             )
             self._loaded = (name, model)
+            if is_own_model(name):
+                kept = trusted_fingerprint(own.cache, model.fingerprint, model.behaviour())
+                if kept != model.fingerprint:
+                    model.stand_apart(kept)
             if not is_chat:
                 self._identities[name] = self._memory.remember(
                     name, model, own.device, own.precision

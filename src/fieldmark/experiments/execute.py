@@ -105,6 +105,7 @@ def execute(
     failures: list[Failure] = []
     n_claimed = 0
     with Store.open(settings.store) as store:
+        store.confirm([planned.key for planned in plan.jobs if planned.status == "done"])
         for planned in plan.jobs:
             if planned.status == "done" and planned.job.groups:
                 _join_groups(planned, store)

@@ -61,8 +61,7 @@ class State:
         if len(text) < 1024 and "\0" not in text and (path := Path(text)).is_absolute():
             if path.is_file():
                 self.files.add(path)
-            if not path.is_relative_to(self._folder) and path.exists():
-                text = "a place"
+            text = "a place" if path.exists() else text
         self._note("str", text.replace(self._folder, "."))
 
     def _compound(self, value: Any, depth: int) -> None:

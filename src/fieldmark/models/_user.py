@@ -267,6 +267,10 @@ class UserBackbone:
         """
         return self._behaviour
 
+    def stand_apart(self, fingerprint: str) -> None:
+        """Takes another fingerprint: one that did otherwise has had this one."""
+        self._fingerprint = fingerprint
+
     def look(self) -> None:
         """Embeds the test pictures: what cannot see is refused, what is loaded late is loaded."""
         import numpy as np

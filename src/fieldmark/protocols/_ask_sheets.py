@@ -79,14 +79,15 @@ class Sheet:
     broken: dict[str, str] = field(default_factory=dict)
     """image → why it is left out"""
     said: list[Said] = field(default_factory=list)
-    n_open: int = 0
-    """requests without an answer"""
+    n_asked: int = 0
+    n_answered: int = 0
+    """of them; another thread may count these than those"""
     is_all_asked: bool = False
     began: float = 0.0
 
     @property
     def is_complete(self) -> bool:
-        return self.is_all_asked and not self.n_open
+        return self.is_all_asked and self.n_answered == self.n_asked
 
     def requests(self) -> Iterator[Request]:
         """One at a time, so that only pictures in flight are in memory."""
@@ -103,7 +104,7 @@ class Sheet:
                     # With one seed for all repeats an endpoint would say the same every time.
                     settings = job.settings.sending(job.draw.seed + repeat, built.schema)
                     info = (self, item, built, repeat)
-                    self.n_open += 1
+                    self.n_asked += 1
                     yield Request(name, built.messages, job.model.settings(settings), repeat, info)
         self.is_all_asked = True
 

@@ -40,6 +40,9 @@ class Fitted:
         """What it says of each row, and how sure it is (NaN for a probe that does not say)."""
         with _fitting_threads(self.n_values), told_by_name(self.classifier):
             placed = on_device(self.normaliser.transform(x), self.probe, self.device)
+            if hasattr(self.probe, "predict_with_score"):
+                answer, sure = map(as_array, self.probe.predict_with_score(placed))
+                return answer, np.asarray(sure, np.float64)
             answer = as_array(self.probe.predict(placed))
             if not hasattr(self.probe, "predict_score"):
                 return answer, np.full(answer.shape, np.nan)

@@ -8,7 +8,6 @@ which others are still missing. It predicts 0 or 1 and a certainty for each row 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,6 +17,7 @@ from fieldmark.protocols._answers import NO, YES
 from fieldmark.protocols._features import RowFeatures
 from fieldmark.protocols._fit import Fitted, fit_probe
 from fieldmark.protocols._items import Draw, PartItems, draw_test, draw_train
+from fieldmark.protocols._part_notes import FitNotes, left_out
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.registry import short_name
 from fieldmark.tasks import ProbeBlock, Task
@@ -33,7 +33,7 @@ def ask_jointly(
 ) -> Iterator[PartPredictions]:
     """The predictions of each part; all parts of a repeat come from one fit."""
     frames: dict[str, list[pl.DataFrame]] = {part.name: [] for part in parts}
-    n_train = []
+    n_train, fits = [], FitNotes(block.classifier, is_joint=True)
     for repeat in range(draw.repeats):
         train = draw_train(task, parts[0], draw, repeat)
         train = features.readable(train, f"task {task.task!r}: none of the {{}} training")
@@ -41,6 +41,7 @@ def ask_jointly(
         _refuse_unanswered(task, answer_nt)
         probe = fit_probe(task, block, features.matrix(train), answer_nt, device)
         n_train.append(len(train))
+        fits.add(probe.probe, {})
         for part in parts:
             test = draw_test(task, part, draw, repeat)
             test = features.readable(
@@ -48,9 +49,7 @@ def ask_jointly(
             )
             frames[part.name].append(_answers(task, part, probe, test, features, repeat))
     for part in parts:
-        notes: dict[str, Any] = {}
-        if features.bad:
-            notes["n_bad_images"] = len(features.bad)
+        notes = fits.noted() | left_out(task, part, draw, features.bad)
         frame = pl.concat(frames[part.name])
         yield PartPredictions(part.name, frame, min(n_train), notes, groups=part.groups)
 

@@ -13,7 +13,7 @@ cheating. https://www.imageclef.org/FungiCLEF2023 is what it was made for.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -38,6 +38,12 @@ class Threshold:
     value: float
     score: float
     """of the task's metric on the training images, held out; NaN when nothing could be held out"""
+    notes: tuple[str, ...] = ()
+    """what a reader should know of the choice"""
+
+    @property
+    def chosen(self) -> dict[str, float]:
+        return {"reject_below": self.value, "reject_score": self.score}
 
     def apply(self, answer: np.ndarray, sure: np.ndarray, label: str) -> np.ndarray:
         return np.where(sure < self.value, label, answer)
@@ -55,8 +61,11 @@ def choose_threshold(
     )
     held_out = [each for each in asked if each is not None]
     if not held_out:
-        return Threshold(-np.inf, np.nan)
-    return _best(task, pl.concat(held_out), kinds)
+        return Threshold(-np.inf, np.nan, ("too few images to try a threshold: nothing rejected",))
+    found = _best(task, pl.concat(held_out), kinds)
+    n_lost = block.reject_folds - len(held_out)
+    lost = f"{n_lost} of {block.reject_folds} folds of the threshold had one class or no image"
+    return replace(found, notes=(lost,) if n_lost else ())
 
 
 def _folds(task: Task, train: pl.DataFrame, n: int) -> list[pl.DataFrame]:

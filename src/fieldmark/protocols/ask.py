@@ -109,7 +109,7 @@ def run(
     def keep(request: Request, answer: Answer) -> bool:
         sheet, item, built, repeat = request.info
         sheet.said.append(read_answer(item, built, repeat, answer))
-        sheet.n_open -= 1
+        sheet.n_answered += 1
         if built.rotation == 0:
             progress.advance()
         return any(each.is_complete for each in list(under_way))

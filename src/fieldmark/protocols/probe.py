@@ -30,6 +30,7 @@ from fieldmark.protocols._items import (
     rows_of,
 )
 from fieldmark.protocols._joint import ask_jointly
+from fieldmark.protocols._part_notes import FitNotes, left_out
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols._reject import choose_threshold
 from fieldmark.protocols._repeats import ask_together
@@ -128,6 +129,7 @@ class _Asking:
         self.name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
         self.n_train: list[int] = []
         self.notes: dict[str, Any] = {}
+        self.fits = FitNotes(block.classifier)
 
     def ask(self) -> PartPredictions:
         frames = [
@@ -141,8 +143,8 @@ class _Asking:
         kinds = kinds_of(self.part)
         if kinds:
             self.notes["kinds"] = kinds
-        if self.features.bad:
-            self.notes["n_bad_images"] = len(self.features.bad)
+        self.notes |= self.fits.noted()
+        self.notes |= left_out(self.task, self.part, self.draw, self.features.bad)
         return PartPredictions(
             self.part.name,
             pl.concat(frames),
@@ -196,13 +198,16 @@ class _Asking:
         label = self.block.reject
         if label:
             train = train.filter(pl.col("target") != label)
-        answer, sure = self._fit(train).ask_labels(self.features.matrix(test))
-        if label:
-            kinds = kinds_of(self.part)
-            threshold = choose_threshold(self.task, train, self.features, self._fit, kinds)
-            answer = threshold.apply(answer, sure, label)
-            self.notes["reject_below"] = threshold.value
-            self.notes["n_rejected"] = int((answer == label).sum())
+        fitted = self._fit(train)
+        answer, sure = fitted.ask_labels(self.features.matrix(test))
+        if not label:
+            self.fits.add(fitted.probe, {})
+            return answer, sure
+        kinds = kinds_of(self.part)
+        threshold = choose_threshold(self.task, train, self.features, self._fit, kinds)
+        answer = threshold.apply(answer, sure, label)
+        self.notes["n_rejected"] = int((answer == label).sum())
+        self.fits.add(fitted.probe, threshold.chosen, threshold.notes)
         return answer, sure
 
     def _leave_one_out(self, rows: pl.DataFrame) -> Answer:
@@ -215,6 +220,7 @@ class _Asking:
             )
         probe.fit(Normaliser(self.block.normalise).fit(x).transform(x), rows["target"].to_numpy())
         answer, sure = probe.predict_leave_one_out()
+        self.fits.add(probe, {})
         has_mate = rows.get_column("target").is_duplicated()
         if not has_mate.any():
             raise DataError(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         not_compared,
     )
     from fieldmark.report.compare_text import comparison_text, plain_comparison
+    from fieldmark.report.fits import fit_lines, plain_fits
     from fieldmark.report.groups import with_groups
     from fieldmark.report.places import plain_places
     from fieldmark.report.published import match_published, plain_published, published_text
@@ -34,11 +35,13 @@ __all__ = [
     "compare_models",
     "comparison_notes",
     "comparison_text",
+    "fit_lines",
     "long_table",
     "match_published",
     "not_compared",
     "part_table",
     "plain_comparison",
+    "plain_fits",
     "plain_places",
     "plain_published",
     "plain_rows",
@@ -55,6 +58,7 @@ __getattr__ = exports(
     {
         "compare": ("Question", "compare_models", "comparison_notes", "not_compared"),
         "compare_text": ("comparison_text", "plain_comparison"),
+        "fits": ("fit_lines", "plain_fits"),
         "groups": ("with_groups",),
         "places": ("plain_places",),
         "published": ("match_published", "plain_published", "published_text"),

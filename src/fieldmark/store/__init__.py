@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fieldmark.lazy import exports
+from fieldmark.store.part_notes import FitSummary, bad_images, fit_summary
 from fieldmark.store.problems import nothing_stored
 from fieldmark.store.records import (
     OK,
@@ -26,6 +27,7 @@ __all__ = [
     "OK",
     "Answers",
     "Claim",
+    "FitSummary",
     "PartRecord",
     "PartResult",
     "Predictions",
@@ -34,7 +36,9 @@ __all__ = [
     "RunSpec",
     "Score",
     "Store",
+    "bad_images",
     "canonical_json",
+    "fit_summary",
     "nothing_stored",
     "reproduction_record",
 ]

@@ -69,7 +69,7 @@ class Run:
     n_ok: int | None
     fingerprint: str
     app: str
-    root: str
+    root: str = ""
     """folder the data lay in when it ran; "": not known"""
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from fieldmark.report.export._chosen import Chosen, File, plain_scores, predictions
+from fieldmark.report.fits import plain_fits
 
 HAS_PREDICTIONS = True
 
@@ -15,5 +16,7 @@ def export(chosen: Chosen) -> Iterator[File]:
         lines = (frame.write_ndjson().encode() for frame in predictions(chosen))
         yield File("predictions.jsonl", lines)
     else:
-        text = json.dumps(plain_scores(chosen), indent=1, ensure_ascii=False)
+        fits = plain_fits(chosen.store, chosen.rows)
+        rows = [{**row, **fit} for row, fit in zip(plain_scores(chosen), fits, strict=True)]
+        text = json.dumps(rows, indent=1, ensure_ascii=False)
         yield File("scores.json", [f"{text}\n".encode()])

@@ -14,6 +14,7 @@ from typing import Any
 
 from fieldmark import draws
 from fieldmark.report.documents import has_documents
+from fieldmark.report.fits import run_lines
 from fieldmark.report.labels import model_name, task_name
 from fieldmark.report.plots._results import Results
 from fieldmark.report.rows import Row, Table, read_table
@@ -24,8 +25,9 @@ from fieldmark.store import RunFilter, Store
 
 CELL = (
     "model", "column", "value", "low", "high", "n", "units", "tier", "unanswered", "seconds",
+    "fit", "left_out",
 )  # fmt: skip
-"""what stands at which place of a cell"""
+"""what stands at which place of a cell; fit: lines on what was chosen, left_out: on lost images"""
 
 
 def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any]:
@@ -57,7 +59,7 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
             for name, rows in columns.items()
         ],
         "cell": CELL,
-        "cells": _cells(columns, list(models)),
+        "cells": _cells(store, columns, list(models)),
     }
 
 
@@ -110,10 +112,12 @@ def _column(name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:
     }
 
 
-def _cells(columns: Mapping[str, Sequence[Row]], models: Sequence[str]) -> list[list[Any]]:
+def _cells(
+    store: Store, columns: Mapping[str, Sequence[Row]], models: Sequence[str]
+) -> list[list[Any]]:
     place = {name: number for number, name in enumerate(models)}
     return [
-        _cell(row, place[row.model], number)
+        [*_cell(row, place[row.model], number), *run_lines(store.finished_parts(row.run.id))]
         for number, rows in enumerate(columns.values())
         for row in rows
     ]

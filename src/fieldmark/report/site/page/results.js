@@ -12,7 +12,7 @@
  *   data: string, is_counted: boolean, warning: string, number: number }} Column
  * @typedef {{ model: number, column: number, value: number | null, low: number | null,
  *   high: number | null, n: number, units: number | null, tier: string | null, isTied: boolean | null,
- *   unanswered: number, seconds: number | null }} Cell
+ *   unanswered: number, seconds: number | null, fit: string[], leftOut: string }} Cell
  */
 
 /** @type {Model[]} */ let models = [];
@@ -37,9 +37,9 @@ function readSummary(given) {
 
 /** @param {any[]} c @returns {Cell} */
 function readCell(c) {
-  const [model, column, value, low, high, n, units, tier, unanswered, seconds] = c;
+  const [model, column, value, low, high, n, units, tier, unanswered, seconds, fit, leftOut] = c;
   const isTied = tier === null ? null : tier === "A";
-  return { model, column, value, low, high, n, units, tier, isTied, unanswered, seconds };
+  return { model, column, value, low, high, n, units, tier, isTied, unanswered, seconds, fit, leftOut };
 }
 
 /** @param {number} model @param {number} column */

@@ -81,8 +81,19 @@ function taskColumn(column) {
     h("p", { class: "links" },
       h("a", { class: "button", href: address("predictions", column.name) }, "Browse predictions"),
       !column.is_documents && h("a", { class: "button", href: address("confusions", column.name) }, "What is mixed up")),
-    parts,
+    parts, fitDetails(column),
     h("p", { class: "signature" }, h("code", {}, column.signature)));
+}
+
+/** What the searches chose and which images were left out, model by model. @param {Column} column */
+function fitDetails(column) {
+  const told = ranked(column).filter((cell) => cell.fit.length || cell.leftOut);
+  if (!told.length) return null;
+  const rows = told.map((cell) => h("tr", {}, h("th", { scope: "row" }, models[cell.model].name),
+    h("td", {}, cell.fit.map((line) => h("div", {}, line)), cell.leftOut && h("div", {}, `Left out, cannot be read: ${cell.leftOut}`))));
+  const heads = h("tr", {}, h("th", { scope: "col" }, "model"), h("th", { scope: "col" }, "chosen on the training images"));
+  const table = h("table", { class: "plain-table" }, h("thead", {}, heads), h("tbody", {}, rows));
+  return h("details", { class: "parts" }, h("summary", {}, "What the fits chose, and images left out"), scrolling("Choices of the fits", table));
 }
 
 /**

@@ -1,0 +1,64 @@
+"""What did the fits of a run choose, and which images did it leave out?
+
+Read from what the parts noted; a run of another kind noted neither, and nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fieldmark.report.rows import Row
+from fieldmark.store import PartRecord, Store, bad_images, fit_summary
+
+MOST_NAMED = 3
+"""images named in a line; programs get them all"""
+
+
+def fit_lines(store: Store, rows: Sequence[Row], width: int = 80) -> list[str]:
+    """For a table: what each run chose, a line each, and which images were left out."""
+    fits, lost = [], dict[str, None]()
+    for run, row in {row.run.id: row for row in rows}.items():
+        column, (lines, images) = (
+            row.column.replace("\n", " "),
+            run_lines(store.finished_parts(run)),
+        )
+        if lines:
+            fits.append(f"{row.model}, {column}: {'; '.join(lines)}")
+        if images:  # the same for every model, as a rule
+            lost[f"{column}: {images}"] = None
+    return [
+        *_block("chosen on the training images:", fits, width),
+        *_block("left out, because they cannot be read (--json names them all):", lost, width),
+    ]
+
+
+def run_lines(parts: Sequence[PartRecord]) -> tuple[list[str], str]:
+    """What the fits chose and what is to know of it, a line each; and what was left out, or ""."""
+    fit, bad = fit_summary(parts), bad_images(parts)
+    named = "; ".join(f"{image} ({why})" for image, why in list(bad.items())[:MOST_NAMED])
+    more = "; ..." if len(bad) > MOST_NAMED else ""
+    images = "image" if len(bad) == 1 else "images"
+    lost = f"{len(bad):,} {images}: {named}{more}" if bad else ""
+    return [line for line in (fit.line, *fit.note_lines) if line], lost
+
+
+def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """For programs, of each row: `fit` (of its part, if it has one) and all of `bad_images`."""
+    parts = {row.run.id: store.finished_parts(row.run.id) for row in rows}
+    return [_plain(parts[row.run.id], row.score.part) for row in rows]
+
+
+def _plain(parts: Sequence[PartRecord], part: str) -> dict[str, Any]:
+    mine = [each for each in parts if part in ("", each.part)]
+    return {"fit": fit_summary(mine).plain(), "bad_images": bad_images(mine)}
+
+
+def _block(heading: str, lines: Iterable[str], width: int) -> list[str]:
+    wrapped = [
+        each
+        for line in lines
+        for each in textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
+    ]
+    return [heading, *wrapped] if wrapped else []

@@ -1,0 +1,95 @@
+"""What did the parts of a run note: what their fits chose, and which images were left out?
+
+Parts note it as `fit` and `bad_images` of their `info`; every repeat of a part carries what all of
+them chose, and where one probe learns all parts, every part does.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fieldmark.store.records import PartRecord
+
+Value = str | float | bool
+
+
+@dataclass(frozen=True, slots=True)
+class FitSummary:
+    """What the searches of some fits chose; `n_fits` is 0 where nothing was told."""
+
+    probe: str = ""
+    n_fits: int = 0
+    chosen: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    """by name, one value of each fit that told one"""
+    notes: Mapping[str, int] = field(default_factory=dict)
+    """what a reader should know, and of how many fits"""
+
+    @property
+    def line(self) -> str:
+        """The choices in one line; medians and ranges of several fits; "" if nothing was chosen."""
+        names = sorted(self.chosen, key=lambda name: (name.endswith("score"), name))
+        told = [f"{name.replace('_', ' ')} {_spread(self.chosen[name])}" for name in names]
+        several = f" ({self.n_fits} fits)" if self.n_fits > 1 else ""
+        return f"{self.probe}: {', '.join(told)}{several}" if told else ""
+
+    @property
+    def note_lines(self) -> list[str]:
+        """A sentence each, the most frequent first, with how many fits it is told of."""
+        ordered = sorted(self.notes.items(), key=lambda pair: (-pair[1], pair[0]))
+        if self.n_fits == 1:
+            return [note for note, _ in ordered]
+        return [f"{note} (in {n} of {self.n_fits} fits)" for note, n in ordered]
+
+    def plain(self) -> dict[str, Any] | None:
+        """For programs; None if nothing was told."""
+        if not self.n_fits:
+            return None
+        chosen = {name: list(values) for name, values in self.chosen.items()}
+        return {
+            "probe": self.probe,
+            "n_fits": self.n_fits,
+            "chosen": chosen,
+            "notes": dict(self.notes),
+        }
+
+
+def fit_summary(parts: Sequence[PartRecord]) -> FitSummary:
+    """Of all fits of these parts, each counted once."""
+    told: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        fit = (part.info or {}).get("fit")
+        if fit:
+            told.setdefault("" if fit.get("is_joint") else part.part, fit)
+    chosen: dict[str, list[Value]] = {}
+    notes: Counter[str] = Counter()
+    for fit in told.values():
+        notes.update(fit["notes"])
+        for name, values in fit["chosen"].items():
+            chosen.setdefault(name, []).extend(each for each in values if each is not None)
+    return FitSummary(
+        next((fit["probe"] for fit in told.values()), ""),
+        sum(fit["n_fits"] for fit in told.values()),
+        {name: tuple(values) for name, values in chosen.items() if values},
+        notes,
+    )
+
+
+def bad_images(parts: Sequence[PartRecord]) -> dict[str, str]:
+    """Every image that some part left out, and why it could not be read."""
+    found: dict[str, str] = {}
+    for part in parts:
+        found |= (part.info or {}).get("bad_images") or {}
+    return found
+
+
+def _spread(values: Sequence[Value]) -> str:
+    """The value, or the median and range of several; words by how often they were chosen."""
+    if any(isinstance(each, (str, bool)) for each in values):
+        counts = Counter(map(str, values)).most_common()
+        return counts[0][0] if len(counts) == 1 else ", ".join(f"{n} × {v}" for v, n in counts)
+    low, middle, high = min(values), statistics.median_low(values), max(values)
+    return f"{middle:.4g}" if low == high else f"{middle:.4g} ({low:.4g} to {high:.4g})"
