@@ -39,7 +39,8 @@ def edited(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / "zoo.yaml").read_text().replace("zoo\n", "other\n", 1)
     )
     mine = f"{place}/m.py:Mine"
-    with chdir(place):
+    (place / "empty").mkdir()
+    with chdir(place / "empty"):  # the model reads every .npy of the folder it is started in
         for model in (mine, COLOUR):
             run_it(place, model, "zoo.yaml")
             run_it(place, model, "other.yaml")
@@ -117,7 +118,7 @@ def test_compare_takes_versions_by_name_and_else_the_newest(edited: Path) -> Non
     with open_at(edited) as store:
         (question,) = compare_models(store, first, second)
         assert (question.a.model, question.b.model) == (first, second)
-        assert question.found.score_a > question.found.score_b
+        assert question.a.score.value > question.b.score.value
         (question,) = compare_models(store, "m.py:Mine", COLOUR)
         assert question.a.model == second
         (note,) = comparison_notes(store, "m.py:Mine", COLOUR)
