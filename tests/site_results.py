@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.data import content_key
 from fieldmark.metrics import load_metric
 from fieldmark.stats import Items, code_labels, estimate, interval
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
@@ -61,7 +63,7 @@ def run_whole(
     store: Store, spec: RunSpec, skill: float, n_items: int, metric: str = "accuracy"
 ) -> int:
     """A run without parts; units are pairs of photos."""
-    answers = answered(spec, skill, n_items)
+    answers = seen(store, answered(spec, skill, n_items))
     run = store.begin_run(spec, {"config": {"task": SPECIES | {"task": spec.task}}})
     store.write_part(run, PartResult(answers))
     store.finish_run(run, [scored(answers, metric)])
@@ -75,7 +77,7 @@ def run_parts(store: Store, spec: RunSpec, skill: float, n_items: int) -> int:
     run = store.begin_run(spec, {"config": {"task": SPECIES | {"task": spec.task}}})
     scores = []
     for part in parts:
-        answers = answered(spec, skill, n_items, part)
+        answers = seen(store, answered(spec, skill, n_items, part))
         store.write_part(run, PartResult(answers, part=part))
         scores.append(scored(answers, "accuracy", part))
     value = float(np.mean([each.value for each in scores]))
@@ -102,6 +104,15 @@ def answered(spec: RunSpec, skill: float, n_items: int, part: str = "") -> Predi
         units=[f"burst {number // 2}" for number in range(n_items)],
         outcomes=["failed" if lost else "ok" for lost in is_lost],
     )
+
+
+def seen(store: Store, answers: Predictions) -> Predictions:
+    """With the content of the photos, as a run notes it; they lie beside the results."""
+    root = store.path.parent.parent / "data" / "folder"
+    if not root.exists():
+        return answers
+    contents = [content_key((root / each).read_bytes()) for each in answers.ids]
+    return replace(answers, contents=contents)
 
 
 def scored(answers: Predictions, metric: str, part: str = "") -> Score:

@@ -41,6 +41,7 @@ def run(args: Args) -> int:
 def _pair(args: Args) -> int:
     from fieldmark.report import (
         compare_models,
+        comparison_notes,
         comparison_text,
         not_compared,
         plain_comparison,
@@ -53,10 +54,13 @@ def _pair(args: Args) -> int:
     with Store.open(args.common.settings().store, read_only=True) as store:
         questions = compare_models(store, *args.models, tasks=args.task, metric=args.metric)
         left_out = not_compared(store, *args.models, tasks=args.task, metric=args.metric)
+        notes = comparison_notes(store, *args.models, tasks=args.task)
     if args.json:
         print_json([plain_comparison(each) for each in questions])
     else:
         print(comparison_text(questions, shutil.get_terminal_size().columns))
+    for note in notes:
+        talk(note)
     for each in left_out:
         talk(f"not compared: {each}.")
     return 0

@@ -71,7 +71,11 @@ def _spec(args: Args) -> dict[str, Any]:
 
     where = RunFilter(models=args.model, tasks=args.task)
     with Store.open(args.common.settings().store, read_only=True) as store:
-        return draw(args.kind, read_results(store, where, args.metric, args.by))
+        results = read_results(store, where, args.metric, args.by)
+        spec = draw(args.kind, results)
+    for note in results.notes:
+        talk(note)
+    return spec
 
 
 def _write(out: Path, spec: dict[str, Any], suffix: str) -> None:

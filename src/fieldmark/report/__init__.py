@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
-    from fieldmark.report.compare import Question, compare_models, not_compared
+    from fieldmark.report.compare import (
+        Question,
+        compare_models,
+        comparison_notes,
+        not_compared,
+    )
     from fieldmark.report.compare_text import comparison_text, plain_comparison
     from fieldmark.report.fits import fit_lines, plain_fits
     from fieldmark.report.groups import with_groups
@@ -28,6 +33,7 @@ __all__ = [
     "Row",
     "Table",
     "compare_models",
+    "comparison_notes",
     "comparison_text",
     "fit_lines",
     "long_table",
@@ -50,7 +56,7 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "compare": ("Question", "compare_models", "not_compared"),
+        "compare": ("Question", "compare_models", "comparison_notes", "not_compared"),
         "compare_text": ("comparison_text", "plain_comparison"),
         "fits": ("fit_lines", "plain_fits"),
         "groups": ("with_groups",),

@@ -14,11 +14,12 @@ import numpy as np
 
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.report.documents import has_documents, metric_of, why_not_paired
+from fieldmark.report.labels import model_labels, model_name, newest_first, task_name
 from fieldmark.report.paired import Paired, read_paired
-from fieldmark.report.rows import Row, model_labels, read_table, task_name
+from fieldmark.report.rows import Row, current_runs, read_table, superseded_note
 from fieldmark.report.training import METRIC, spread
 from fieldmark.stats import Comparison, VarianceParts, compare, holm
-from fieldmark.store import RunFilter, Store, nothing_stored
+from fieldmark.store import Run, RunFilter, RunSpec, Store, nothing_stored
 
 N_CLASSES = 3
 """classes named for each side"""
@@ -69,13 +70,9 @@ def compare_models(
 
     Those that cannot be compared item by item are left out; `not_compared` tells of them.
     """
-    known = _known(store)
-    if not known:
-        raise nothing_stored(store.path)
-    first, second = pick_model(a, set(known)), pick_model(b, set(known))
-    if first == second:
-        raise UsageError(f"{a!r} and {b!r} both name {first!r}: expected two models.")
-    pairs = _pairs(store, (known[first], known[second]), tasks, metric)
+    both = _pick_both(store, a, b, tasks)
+    first, second = (each.label for each in both)
+    pairs = _pairs(store, both, tasks, metric)
     if not pairs:
         raise DataError(
             f"{first!r} and {second!r} have no finished run of the same task, asked the same way: "
@@ -103,9 +100,7 @@ def not_compared(
     store: Store, a: str, b: str, tasks: Sequence[str] = (), metric: str = ""
 ) -> list[str]:
     """The questions of both models that cannot be compared item by item, a line each."""
-    known = _known(store)
-    both = known[pick_model(a, set(known))], known[pick_model(b, set(known))]
-    pairs = _pairs(store, both, tasks, metric)
+    pairs = _pairs(store, _pick_both(store, a, b, tasks), tasks, metric)
     return [
         f"{task_name(row.run.spec)}: {why_not_paired(row.score.metric)}"
         for row, _ in pairs
@@ -113,41 +108,84 @@ def not_compared(
     ]
 
 
-_Model = tuple[str, str]
-"""name and version"""
+def comparison_notes(store: Store, a: str, b: str, tasks: Sequence[str] = ()) -> list[str]:
+    """Which versions of the models were taken, and what is not shown, a line each."""
+    notes = []
+    for each in _pick_both(store, a, b, tasks):
+        if each.others:
+            n = len(each.others) + 1
+            notes.append(
+                f"{each.label} is the newest of {n} versions (others: {', '.join(each.others)})."
+            )
+    return [*notes, *superseded_note(current_runs(store, RunFilter(tasks=tuple(tasks)))[1])]
 
 
-def _known(store: Store) -> dict[str, _Model]:
-    """The models by what tables call them: two versions of one are two models."""
-    runs = [run for run in store.runs() if run.state == "done"] or store.runs()
+@dataclass(frozen=True, slots=True)
+class _Picked:
+    """A model, in one version."""
+
+    label: str
+    """as tables call it"""
+    spec: RunSpec
+    others: tuple[str, ...] = ()
+    """older versions that the given name fits as well"""
+
+    def is_of(self, run: Run) -> bool:
+        mine, its = self.spec, run.spec
+        return (model_name(mine), mine.model_version) == (model_name(its), its.model_version)
+
+
+def _pick_both(store: Store, a: str, b: str, tasks: Sequence[str]) -> tuple[_Picked, _Picked]:
+    runs = [run for run in current_runs(store)[0] if run.state == "done"] or store.runs()
+    if not runs:
+        raise nothing_stored(store.path)
     labels = model_labels(runs)
-    return {labels[run.id]: (run.spec.model, run.spec.model_version) for run in runs}
+    asked = {run.id for run in store.runs(RunFilter(tasks=tuple(tasks)))}
+    order = newest_first([run for run in runs if run.id in asked]) or newest_first(runs)
+    first, second = (_pick(store, name, order, labels) for name in (a, b))
+    if first.label == second.label:
+        versions = ", ".join((first.label, *first.others))
+        wanted = f"name two of its versions ({versions})" if first.others else "expected two models"
+        raise UsageError(f"{a!r} and {b!r} both name {first.label!r}: {wanted}.")
+    return first, second
 
 
-def pick_model(name: str, known: set[str]) -> str:
-    """The model of that name, or the only one whose name contains it or matches * and ?."""
-    if name in known:
-        return name
-    found = sorted(each for each in known if name in each or fnmatchcase(each, name))
-    if len(found) > 1:
-        shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
-        raise UsageError(f"{name!r} fits {len(found)} models ({shown}): expected one.")
-    if not found:
+def _pick(store: Store, name: str, runs: Sequence[Run], labels: Mapping[int, str]) -> _Picked:
+    """The model of that name (`#` chooses a version, else the newest is taken), or the only one
+    whose name contains it or matches * and ?. `runs`: the newest first.
+    """
+    named = {run.id for run in store.runs(RunFilter(models=(name,)))}
+    for does_fit in (
+        lambda run: labels[run.id] == name,
+        lambda run: run.id in named,
+        lambda run: name in labels[run.id] or fnmatchcase(labels[run.id], name),
+    ):
+        fitting = list(filter(does_fit, runs))
+        if fitting:
+            break
+    models = sorted({model_name(run.spec) for run in fitting})
+    if len(models) > 1:
+        shown = ", ".join(models[:5]) + (", ..." if len(models) > 5 else "")
+        raise UsageError(f"{name!r} fits {len(models)} models ({shown}): expected one.")
+    if not models:
+        known = {*labels.values(), *(model_name(run.spec) for run in runs)}
         short = {each.partition("?")[0].rpartition("/")[2]: each for each in known}
         raise UnknownName("model in these results", name, {*known, *short}, "fieldmark table")
-    return found[0]
+    versions = list(dict.fromkeys(labels[run.id] for run in fitting))
+    return _Picked(versions[0], fitting[0].spec, tuple(versions[1:]))
 
 
 def _pairs(
-    store: Store, both: tuple[_Model, _Model], tasks: Sequence[str], metric: str
+    store: Store, both: tuple[_Picked, _Picked], tasks: Sequence[str], metric: str
 ) -> list[tuple[Row, Row]]:
-    a, b = both
-    where = RunFilter(models=(a[0], b[0]), tasks=tuple(tasks))
-    columns: dict[tuple[str, str], dict[_Model, Row]] = {}
+    where = RunFilter(models=tuple(model_name(each.spec) for each in both), tasks=tuple(tasks))
+    columns: dict[tuple[str, str], dict[int, Row]] = {}
     for row in read_table(store, where, metric, compare=False).rows:
-        model = row.run.spec.model, row.run.spec.model_version
-        columns.setdefault((row.column, row.score.metric), {})[model] = row
-    return [(mine[a], mine[b]) for mine in columns.values() if a in mine and b in mine]
+        for side, picked in enumerate(both):
+            if picked.is_of(row.run):
+                mine = columns.setdefault((row.column, row.score.metric), {})
+                mine[side] = replace(row, model=picked.label)
+    return [(mine[0], mine[1]) for mine in columns.values() if len(mine) == 2]
 
 
 def _ask(store: Store, a: Row, b: Row) -> Question | None:

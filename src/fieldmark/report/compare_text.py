@@ -15,7 +15,7 @@ from typing import Any
 from fieldmark.report.cells import MISSING, arrow, number
 from fieldmark.report.columns import align
 from fieldmark.report.compare import Disagreement, Question, counts
-from fieldmark.report.rows import task_name
+from fieldmark.report.labels import task_name
 from fieldmark.store import Score
 
 FEW = 5

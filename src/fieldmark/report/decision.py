@@ -17,7 +17,7 @@ N_NAMED = 3
 
 def decision(rows: Sequence[Row]) -> str:
     """The sentence for a table; "" where nothing was compared."""
-    compared = [row for row in rows if row.tier is not None]
+    compared = [row for row in rows if row.tier is not None and row.is_counted]
     columns = list(dict.fromkeys((row.column, row.score.metric) for row in compared))
     if len(columns) == 1:
         return _for_one(compared)

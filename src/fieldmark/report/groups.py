@@ -15,7 +15,8 @@ from typing import Any
 
 from fieldmark import draws
 from fieldmark.report.documents import NO_FILTER, facts_of, has_documents, named
-from fieldmark.report.rows import Row, Table, column_labels, task_name
+from fieldmark.report.labels import column_labels, task_name
+from fieldmark.report.rows import Row, Table
 from fieldmark.store import Run, RunSpec, Score, Store
 from fieldmark.store.records import canonical_json
 

@@ -52,7 +52,7 @@ def grid_of(table: Table) -> dict[tuple[str, str], Row]:
     return {
         (row.model, f"{row.column}\n{row.score.metric}"): row
         for row in table.rows
-        if not row.score.part and not is_group(row.run)
+        if row.is_counted and not row.score.part and not is_group(row.run)
     }
 
 

@@ -8,7 +8,7 @@ its place.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from fieldmark.report.cells import MISSING, arrow, number
@@ -25,8 +25,16 @@ class Ranking:
     summaries: list[str]
 
 
-def rank_models(grid: Mapping[tuple[str, str], Row]) -> Ranking:
-    """The models of a grid (model, column) → row, best first."""
+def rank_models(grid: Mapping[tuple[str, str], Row], models: Iterable[str] = ()) -> Ranking:
+    """The models of a grid (model, column) → row, best first; then those it does not hold."""
+    absent = sorted(set(models) - {model for model, _ in grid})
+    found = _rank(grid) if grid else Ranking([], "", [])
+    return Ranking(
+        [*found.models, *absent], found.heading, [*found.summaries, *([MISSING] * len(absent))]
+    )
+
+
+def _rank(grid: Mapping[tuple[str, str], Row]) -> Ranking:
     columns = {column: row.score for (_, column), row in grid.items()}
     values: dict[str, dict[str, float]] = {model: {} for model, _ in grid}
     for (model, column), row in grid.items():

@@ -1,27 +1,29 @@
-"""Which scores stand in a table, and under which heading?
+"""Which scores stand in a table?
 
-Runs of one task that differ in nothing but the model share a column. Where a task was asked in
-several ways, the heading says what differs, so that no two ways are ever mixed in one column.
+Those of finished runs. A run whose data were changed in place since, and run again, is superseded:
+it is left out, and counted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from fieldmark import draws
 from fieldmark.errors import UnknownName
 from fieldmark.report.documents import has_documents, metric_of, why_not_paired
+from fieldmark.report.labels import (
+    columns_of_runs,
+    data_notes,
+    model_labels,
+    model_name,
+    version_notes,
+)
 from fieldmark.report.memory import Memory
 from fieldmark.report.tiers import BEST, tier_runs
 from fieldmark.store import Run, RunFilter, RunSpec, Score, Store
-
-_ROW_FACTS = ("model", "model_version")
-"""what tells rows apart; all else of a spec tells columns apart"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,10 @@ class Row:
     """the model's name; with its version where several are shown"""
     column: str
     """the heading: the task and, on lines of their own, what differs between its columns"""
+    data: str = ""
+    """which version of the data, where the task stands in several"""
+    is_counted: bool = True
+    """in means and ranks over tasks; not where the task stands in several data versions"""
     tier: str | None = None
     """A for those not distinguishable from the best of the column, B for the best of the rest and
     those not distinguishable from it, ...; None: not compared"""
@@ -73,20 +79,39 @@ def read_table(
     """
     where = where or RunFilter()
     _check_names(store, where)
-    runs = store.runs(where)
+    runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
     rows = _rows(done, store.scores(where), metric, by_part)
     if metric and done and not rows:
         known = {score.metric for scores in store.scores(where).values() for score in scores}
         raise UnknownName("metric of these runs", metric, known)
     rows = _in_one_unit([_with_outcomes(store, row) for row in rows])
-    notes: list[str] = []
+    shown = [run for run in done if run.id in {row.run.id for row in rows}]
+    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(shown)]
     if compare and not by_part:
         rows = _with_tiers(store, rows, Memory(memory))
-        notes = _without_tiers(store, rows)
+        notes += _without_tiers(store, rows)
     states = [run.state for run in runs if run.state != "done"]
     left_out = {state: states.count(state) for state in sorted(set(states))}
     return Table(tuple(rows), left_out, tuple(notes))
+
+
+def current_runs(store: Store, where: RunFilter | None = None) -> tuple[list[Run], int]:
+    """The runs asked for that are not superseded, and how many are."""
+    runs, superseded = store.runs(where or RunFilter()), store.superseded()
+    current = [run for run in runs if run.id not in superseded]
+    return current, len(runs) - len(current)
+
+
+def superseded_note(n: int) -> list[str]:
+    """
+    >>> superseded_note(1)
+    ['1 superseded run is not shown (its data changed since): `fieldmark runs ls`.']
+    """
+    if n == 0:
+        return []
+    words = "run is not shown (its" if n == 1 else "runs are not shown (their"
+    return [f"{n:,} superseded {words} data changed since): `fieldmark runs ls`."]
 
 
 def plain_rows(table: Table) -> list[dict[str, Any]]:
@@ -104,6 +129,9 @@ def _plain(row: Row) -> dict[str, Any]:
     return {
         **asked,
         **found,
+        "model_label": row.model,
+        "column": row.column,
+        "is_counted": row.is_counted,
         "tier": row.tier,
         "is_tied_with_best": row.is_tied,
         "n_items": row.run.n_items,
@@ -116,87 +144,20 @@ def _plain(row: Row) -> dict[str, Any]:
     }
 
 
-def task_name(spec: RunSpec) -> str:
-    """As it is typed: `newt`, `newt@simpleshot`."""
-    return f"{spec.task}@{spec.task_variant}" if spec.task_variant else spec.task
-
-
-def column_facts(spec: RunSpec) -> dict[str, Any]:
-    """All that must be equal within a column, flat."""
-    named = {each.name: getattr(spec, each.name) for each in fields(RunSpec)}
-    facts = {name: value for name, value in named.items() if name not in (*_ROW_FACTS, "settings")}
-    return {**facts, **dict(_flat(spec.settings))}
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
 def _rows(
     runs: Sequence[Run], scores: Mapping[int, list[Score]], metric: str, by_part: bool
 ) -> list[Row]:
-    columns, models = column_labels(runs), model_labels(runs)
+    columns, models = columns_of_runs(runs), model_labels(runs)
     rows = []
     for run in runs:
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
+        column = columns[run.id]
         rows += [
-            Row(run, score, models[run.id], columns[run.id])
+            Row(run, score, models[run.id], column.label, column.data, column.is_counted)
             for score in scores.get(run.id, [])
             if score.metric == wanted and (by_part or not score.part)
         ]
     return rows
-
-
-def model_labels(runs: Sequence[Run]) -> dict[int, str]:
-    """What the model of each run is called, by the run's id; versions are told apart."""
-    versions: dict[str, set[str]] = {}
-    for run in runs:
-        versions.setdefault(run.spec.model, set()).add(run.spec.model_version)
-
-    def label(spec: RunSpec) -> str:
-        is_alone = len(versions[spec.model]) == 1
-        return (
-            spec.model if is_alone else f"{spec.model} ({spec.model_version[:8] or 'no version'})"
-        )
-
-    return {run.id: label(run.spec) for run in runs}
-
-
-def column_labels(runs: Sequence[Run]) -> dict[int, str]:
-    """The heading of each run, by its id."""
-    by_task: dict[str, list[Run]] = {}
-    for run in runs:
-        by_task.setdefault(task_name(run.spec), []).append(run)
-    labels: dict[int, str] = {}
-    for name, mine in by_task.items():
-        facts = {run.id: {k: _short(v) for k, v in column_facts(run.spec).items()} for run in mine}
-        known = list(dict.fromkeys(key for each in facts.values() for key in each))
-        telling = _telling(known, list(facts.values()))
-        for run in mine:
-            lines = [f"{k.rpartition('.')[2]}={facts[run.id].get(k, '-')}" for k in telling]
-            labels[run.id] = "\n".join([name, *lines])
-    return labels
-
-
-def _telling(known: Sequence[str], facts: Sequence[Mapping[str, str]]) -> list[str]:
-    """The first few facts that tell all columns apart; a probe's settings differ with the probe."""
-    chosen: list[str] = []
-    n_told = 1
-    for key in known:
-        n = len({tuple(each.get(k, "-") for k in (*chosen, key)) for each in facts})
-        if n > n_told:
-            chosen, n_told = [*chosen, key], n
-    return chosen
-
-
-def _short(value: Any) -> str:
-    """A value in a heading; what is long is told apart by a hash."""
-    text = "all" if value is None else str(value)
-    return text if len(text) <= 20 else f"#{draws.digest(text).hex()[:6]}"
 
 
 def _with_outcomes(store: Store, row: Row) -> Row:
@@ -254,10 +215,11 @@ def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
 def _check_names(store: Store, where: RunFilter) -> None:
     """A name that no run has is a slip, not an empty table."""
     runs = store.runs()
-    for kind, patterns, known in (
-        ("model", where.models, {run.spec.model for run in runs}),
-        ("task", where.tasks, {run.spec.task for run in runs}),
-    ):
-        for pattern in patterns:
-            if runs and pattern not in known and not any(fnmatchcase(n, pattern) for n in known):
-                raise UnknownName(f"{kind} in these results", pattern, known, "fieldmark table")
+    for pattern in where.models if runs else ():
+        if not store.runs(RunFilter(models=(pattern,))):
+            known = {*model_labels(runs).values(), *(model_name(run.spec) for run in runs)}
+            raise UnknownName("model in these results", pattern, known, "fieldmark table")
+    for pattern in where.tasks if runs else ():
+        if not store.runs(RunFilter(tasks=(pattern,))):
+            known = {run.spec.task for run in runs}
+            raise UnknownName("task in these results", pattern, known, "fieldmark table")

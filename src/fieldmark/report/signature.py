@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fieldmark import draws
-from fieldmark.report.rows import Row, task_name
+from fieldmark.report.labels import task_name
+from fieldmark.report.rows import Row
 from fieldmark.store import RunSpec
 from fieldmark.store.records import canonical_json
 

@@ -24,9 +24,10 @@ from fieldmark.report.columns import GAP, align, text_width
 from fieldmark.report.decision import decision
 from fieldmark.report.documents import has_documents
 from fieldmark.report.groups import is_group
+from fieldmark.report.labels import task_name
 from fieldmark.report.places import agreement, places
 from fieldmark.report.ranking import rank_models
-from fieldmark.report.rows import Row, Table, task_name
+from fieldmark.report.rows import Row, Table
 from fieldmark.report.signature import signatures
 
 WHOLE = "(the whole task)"
@@ -39,8 +40,8 @@ def wide_table(table: Table, width: int = 80) -> str:
     if not table.rows:
         return ""
     grid = {(row.model, _heading(row)): row for row in table.rows}
-    tasks = {place: row for place, row in grid.items() if not is_group(row.run)}
-    ranking = rank_models(tasks)
+    tasks = {place: row for place, row in grid.items() if row.is_counted and not is_group(row.run)}
+    ranking = rank_models(tasks, dict.fromkeys(row.model for row in table.rows))
     models = {"model": ranking.models}
     cells = {
         column: column_of_cells([grid.get((model, column)) for model in ranking.models])

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from fieldmark.registry import is_file_reference
 from fieldmark.store.database import Database
 from fieldmark.store.records import PartRecord, Run, RunFilter, RunSpec, Score
 
@@ -52,6 +53,17 @@ _NAMED = "(SELECT run.{0} = name OR run.{0} GLOB name FROM (SELECT ? AS name))"
 """by the very name too: a pattern with brackets does not fit itself"""
 
 
+_MODEL = (
+    "(SELECT (run.model = name OR run.model GLOB name OR run.model_version GLOB name || '#*' "
+    "OR substr(run.model_version, 1, length(name) + 1) = name || '#') "
+    "AND (mark = '' OR run.model_version GLOB '*#' || mark || '*') "
+    "FROM (SELECT ? AS name, ? AS mark))"
+)
+"""a version begins with the model's name without folders and ends in `#` and its mark"""
+_ELSEWHERE = f"({_MODEL} AND NOT EXISTS (SELECT 1 FROM run AS other WHERE other.model = ?))"
+"""a path that no run was given: the file of that name, wherever it was"""
+
+
 _SHOWN = (
     "(state = 'done' OR NOT EXISTS "
     "(SELECT 1 FROM run AS former WHERE former.key = run.key AND former.state = 'done'))"
@@ -61,8 +73,11 @@ _SHOWN = (
 
 def _condition(where: RunFilter) -> tuple[str, list[Any]]:
     clauses, values = [_SHOWN], list[Any]()
-    asked = [
-        (_NAMED.format("model"), where.models),
+    if where.models:
+        known = [_model_condition(each) for each in where.models]
+        clauses.append("(" + " OR ".join(clause for clause, _ in known) + ")")
+        values += [value for _, mine in known for value in mine]
+    asked: list[tuple[str, tuple[Any, ...]]] = [
         (_NAMED.format("task"), where.tasks),
         ("task_variant GLOB ?", where.variants),
         ("(protocol || '/') GLOB (? || '/*')", where.protocols),
@@ -75,6 +90,21 @@ def _condition(where: RunFilter) -> tuple[str, list[Any]]:
             clauses.append("(" + " OR ".join([clause] * len(wanted)) + ")")
             values += wanted
     return " AND ".join(clauses), values
+
+
+def _model_condition(text: str) -> tuple[str, list[str]]:
+    """A name, or `NAME#MARK` with the beginning of a version's mark; a path finds its file."""
+    clauses: list[str] = []
+    values: list[str] = []
+    before, _, after = text.rpartition("#")
+    for name, mark in [(text, ""), (before, after)][: 1 + bool(before)]:
+        base, question, options = name.partition("?")
+        clauses.append(_MODEL)
+        values += [name, mark]
+        if is_file_reference(base) and "/" in base:
+            clauses.append(_ELSEWHERE)
+            values += [f"{base.rpartition('/')[2]}{question}{options}", mark, name]
+    return f"({' OR '.join(clauses)})", values
 
 
 def select_superseded(database: Database) -> dict[int, int]:

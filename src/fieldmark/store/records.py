@@ -75,7 +75,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs; empty: all. Names may hold * and ?; "probe" takes "probe/ridge" too."""
+    """Which runs; empty: all. Names may hold * and ?; "probe" takes "probe/ridge" too, a model
+    `m.py:Mine#4ae7` only the version that begins so.
+    """
 
     models: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()

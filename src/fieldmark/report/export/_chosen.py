@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.report.rows import Row, Table, plain_rows, read_table, task_name
+from fieldmark.report.labels import task_name
+from fieldmark.report.rows import Row, Table, plain_rows, read_table
 from fieldmark.store import Run, RunFilter, Store, nothing_stored
 
 if TYPE_CHECKING:
@@ -44,10 +45,10 @@ class Chosen:
         return list({row.run.id: row.run for row in self.rows}.values())
 
     def models(self) -> dict[str, list[Row]]:
-        """The rows of each model, by name."""
+        """The rows of each model, by name; two versions are two models."""
         found: dict[str, list[Row]] = {}
-        for row in sorted(self.rows, key=lambda row: row.run.spec.model):
-            found.setdefault(row.run.spec.model, []).append(row)
+        for row in sorted(self.rows, key=lambda row: row.model):
+            found.setdefault(row.model, []).append(row)
         return found
 
 
@@ -62,7 +63,7 @@ def choose(
     scores = store.scores(where or RunFilter())
     names = {row.run.id: row for row in shown}
     rows = [
-        Row(row.run, score, row.run.spec.model, task_name(row.run.spec))
+        Row(row.run, score, row.model, task_name(row.run.spec), row.data, row.is_counted)
         for row in names.values()
         for score in scores[row.run.id]
     ]
@@ -88,10 +89,12 @@ def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
         asked = {
             "run": run.id,
             "model": spec.model,
+            "model_version": spec.model_version,
             "task": task_name(spec),
             "protocol": spec.protocol,
             "n_train": spec.n_train,
             "seed": spec.seed,
+            "data": spec.data,
         }
         types = {"n_train": pl.Int64}
         columns = [pl.lit(value, types.get(name)).alias(name) for name, value in asked.items()]

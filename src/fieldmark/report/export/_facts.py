@@ -15,7 +15,7 @@ from fieldmark.models import Checkpoint, known_models
 from fieldmark.registry import is_file_reference, short_name
 from fieldmark.report.documents import data_name, facts_of, hub_name
 from fieldmark.report.export._chosen import Chosen
-from fieldmark.report.rows import task_name
+from fieldmark.report.labels import task_name
 from fieldmark.store import Run
 
 UNKNOWN = "unknown"
@@ -106,8 +106,8 @@ def _checkpoints() -> dict[str, Checkpoint]:
 
 
 def checkpoint(model: str) -> Checkpoint:
-    """What the tables say of a model; options after the question mark do not matter here."""
-    base = model.partition("?")[0]
+    """What the tables say of a model; options and version do not matter here."""
+    base = model.partition("?")[0].partition("#")[0]
     return _checkpoints().get(base, Checkpoint(base))
 
 

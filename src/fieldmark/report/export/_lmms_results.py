@@ -23,7 +23,7 @@ from fieldmark.report.export._chosen import Chosen, file_name
 from fieldmark.report.export._lmms_samples import samples, task_hash
 from fieldmark.report.export._standard_error import NOT_KNOWN, error_of_mean, standard_error
 from fieldmark.report.groups import GroupResult, group_results
-from fieldmark.report.rows import task_name
+from fieldmark.report.labels import task_name
 from fieldmark.store import Run, Score, Store
 
 Scores = Mapping[int, Sequence[Score]]

@@ -73,7 +73,8 @@ def _table(rows: Sequence[Row], main: Sequence[Row]) -> str:
         share = f"{100 * (run.n_ok or 0) / run.n_items:.1f} %" if run.n_items else MISSING
         value = MISSING if math.isnan(score.value) else number(score.value, score)
         n_train = "" if run.spec.n_train is None else f", n_train={run.spec.n_train}"
-        cells = (row.column, f"{run.spec.protocol}{n_train}", f"{score.metric} {arrow(score)}",
+        task = f"{row.column} data={row.data}" if row.data else row.column
+        cells = (task, f"{run.spec.protocol}{n_train}", f"{score.metric} {arrow(score)}",
                  value, interval_cell(score), f"{score.n:,}", share, ", ".join(others))  # fmt: skip
         lines.append(f"| {' | '.join(_cell(each) for each in cells)} |")
     return "\n".join(lines)

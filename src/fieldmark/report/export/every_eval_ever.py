@@ -34,11 +34,11 @@ HAS_PREDICTIONS = True
 
 def export(chosen: Chosen) -> Iterator[File]:
     facts = task_facts(chosen)
-    groups: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in chosen.rows:
         if not row.score.part and not math.isnan(row.score.value):
-            groups.setdefault((row.run.spec.model, row.column), []).append(row)
-    for (model, task), rows in sorted(groups.items()):
+            groups.setdefault((row.model, row.column, row.data), []).append(row)
+    for (model, task, _), rows in sorted(groups.items()):
         developer, name = developer_and_name(model)
         identity = _uuid(sorted({row.run.key for row in rows}))
         base = f"data/fieldmark/{file_name(developer)}/{file_name(name)}/{identity}"

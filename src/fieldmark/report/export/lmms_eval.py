@@ -15,7 +15,7 @@ from fieldmark import draws
 from fieldmark.report.export._chosen import Chosen, File, file_name
 from fieldmark.report.export._lmms_results import Scores, results_of
 from fieldmark.report.export._lmms_samples import samples
-from fieldmark.report.rows import task_name
+from fieldmark.report.labels import task_name
 from fieldmark.store import Run, Score, Store
 
 HAS_PREDICTIONS = True

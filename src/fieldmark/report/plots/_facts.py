@@ -9,25 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fieldmark.report.labels import model_name
 from fieldmark.report.plots._results import Results
 from fieldmark.store import Run
 
 
 def parameters(results: Results) -> dict[str, float]:
-    """Parameters by model name, as far as known: of the image tower where a table has the model."""
+    """Parameters by model as the rows name it, as far as known: of the image tower where a table
+    has the model.
+    """
     from fieldmark.models import known_models
 
     table = {row.name: float(row.params) for row in known_models() if row.params}
-    models = {row.run.spec.model for row in results.rows}
-    known = {model: table.get(model.partition("?")[0]) for model in models}
+    models = {row.model: model_name(row.run.spec) for row in results.rows}
+    known = {label: table.get(name.partition("?")[0]) for label, name in models.items()}
     others = {model for model, size in known.items() if size is None}
     found = {model: size for model, size in known.items() if size is not None}
     return found | _noted(results, "n_parameters", others)
 
 
 def images_per_s(results: Results) -> dict[str, float]:
-    """By model name, from its newest run that knows its speed."""
-    return _noted(results, "images_per_s", {row.run.spec.model for row in results.rows})
+    """By model as the rows name it, from its newest run that knows its speed."""
+    return _noted(results, "images_per_s", {row.model for row in results.rows})
 
 
 def _noted(results: Results, fact: str, models: set[str]) -> dict[str, float]:
@@ -47,7 +50,7 @@ def _noted(results: Results, fact: str, models: set[str]) -> dict[str, float]:
 def _runs(results: Results) -> dict[str, list[Run]]:
     found: dict[str, list[Run]] = {}
     for row in results.rows:
-        found.setdefault(row.run.spec.model, []).append(row.run)
+        found.setdefault(row.model, []).append(row.run)
     return found
 
 

@@ -10,8 +10,9 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fieldmark.report.labels import task_name
 from fieldmark.report.plots._results import MOST_PANELS
-from fieldmark.report.rows import Row, task_name
+from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
 Spec = dict[str, Any]

@@ -29,6 +29,8 @@ class Results:
     rows: tuple[Row, ...]
     by: str = ""
     """the setting that a sweep is drawn over; "" = the one with most values"""
+    notes: tuple[str, ...] = ()
+    """what a reader must know besides, a line each"""
 
     def columns(self) -> dict[str, list[Row]]:
         """The rows by column, best first; the columns with most models first."""
@@ -46,7 +48,7 @@ def read_results(
     table = read_table(store, where, metric, compare=False)
     if not table.rows:
         raise nothing_stored(store.path)
-    return Results(store, table.rows, by)
+    return Results(store, table.rows, by, table.notes)
 
 
 def defined_columns(results: Results) -> dict[str, list[Row]]:

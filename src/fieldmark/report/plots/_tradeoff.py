@@ -49,15 +49,14 @@ class Cost:
     """how models without it are spoken of"""
     is_better_small: bool
     values: Mapping[str, float]
-    """by model name"""
+    """by model, as the rows name it"""
 
 
 def tradeoff(results: Results, cost: Cost) -> Spec:
     """Score against cost, a panel per task."""
     columns = defined_columns(results)
     known = {
-        name: [row for row in rows if cost.values.get(row.run.spec.model)]
-        for name, rows in columns.items()
+        name: [row for row in rows if cost.values.get(row.model)] for name, rows in columns.items()
     }
     shown, more = first_panels([name for name, rows in known.items() if rows])
     have = {row.model for rows in known.values() for row in rows}
@@ -102,7 +101,7 @@ def _panel(rows: Sequence[Row], cost: Cost, title: str) -> tuple[Spec, list[str]
     """The panel, and the front's models that got no name."""
     sign_cost = 1 if cost.is_better_small else -1
     sign_score = -1 if rows[0].score.higher_is_better else 1
-    costs = [cost.values[row.run.spec.model] for row in rows]
+    costs = [cost.values[row.model] for row in rows]
     front = pareto(
         [(sign_cost * c, sign_score * row.score.value) for c, row in zip(costs, rows, strict=True)]
     )

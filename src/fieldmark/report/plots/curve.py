@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from fieldmark.errors import DataError
+from fieldmark.report.labels import column_facts, task_name
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.plots._series import (
@@ -20,7 +21,7 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.rows import Row, column_facts, task_name
+from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
 _DRAWS = ("n_train", "seed", "repeats", "shots", "sampling", "data")
@@ -84,6 +85,7 @@ def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]
         if place is not None:
             facts = column_facts(row.run.spec)
             rest = {k: v for k, v in facts.items() if k.rpartition(".")[2] not in _DRAWS}
+            rest["data"] = row.data
             key = (row.model, row.run.spec.protocol, repr(sorted(rest.items(), key=str)))
             ways.setdefault(key, {}).setdefault(place, []).append(row.score)
     names = _line_names(list(ways))

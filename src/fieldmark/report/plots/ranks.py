@@ -6,6 +6,7 @@ whose intervals meet can share a rank, and the cell says how far down they might
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -23,6 +24,8 @@ from fieldmark.report.plots._results import Results, defined_columns, limits
 from fieldmark.report.plots._theme import FAINT
 from fieldmark.report.rows import Row
 
+_Ranks = Mapping[str, Mapping[str, tuple[int, int]]]
+"""column → model → first and last rank"""
 _ROOMY = 12
 """columns up to which a cell has room for its ranks"""
 
@@ -32,7 +35,8 @@ def plot(results: Results) -> Spec:
     ranks = {name: _ranks(rows) for name, rows in columns.items() if len(rows) > 1}
     if not ranks:
         raise DataError("ranks need two models on one task: `fieldmark run` with another --model.")
-    models = _order(ranks)
+    counted = {name: rows for name, rows in columns.items() if rows[0].is_counted}
+    models = _order({name: mine for name, mine in ranks.items() if name in counted}, ranks)
     names = short_names(models)
     heads = _headings({name: columns[name][0] for name in ranks})
     values = [
@@ -57,7 +61,7 @@ def plot(results: Results) -> Spec:
         "the intervals allow; 1 = no model is surely better. Models that share a colour in a "
         f"column are in no order.{' Grey: not run.' * has_gaps}",
         "Rows by mean rank over the tasks that a model was run on.",
-        agreement({(row.model, name): row for name, rows in columns.items() for row in rows}),
+        agreement({(row.model, name): row for name, rows in counted.items() for row in rows}),
         f"One model only, so no rank: {', '.join(alone)}." if alone else "",
         undefined(results.rows),
     ]
@@ -87,12 +91,13 @@ def _below(ordered: Sequence[float], value: float) -> int:
     return bisect_left(ordered, value)
 
 
-def _order(ranks: Mapping[str, Mapping[str, tuple[int, int]]]) -> list[str]:
-    found: dict[str, list[float]] = {}
-    for mine in ranks.values():
+def _order(counted: _Ranks, every: _Ranks) -> list[str]:
+    """By the mean over the columns that count; models that stand in none of them come last."""
+    found: dict[str, list[float]] = {model: [] for mine in every.values() for model in mine}
+    for mine in counted.values():
         for model, (best, worst) in mine.items():
-            found.setdefault(model, []).append((best + worst) / 2 / len(mine))
-    return sorted(found, key=lambda model: (fmean(found[model]), model))
+            found[model].append((best + worst) / 2 / len(mine))
+    return sorted(found, key=lambda model: (fmean(found[model] or [math.inf]), model))
 
 
 def _headings(firsts: Mapping[str, Row]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fieldmark.errors import DataError, UnknownName
+from fieldmark.report.labels import column_facts, task_name
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.plots._series import (
@@ -19,7 +20,7 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.rows import Row, column_facts, task_name
+from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
 _NOT_SETTINGS = ("seed", "data", "task_version", "task", "task_variant", "parts", "metric")
@@ -101,7 +102,7 @@ def _lines(rows: Sequence[Row], setting: str) -> list[Series]:
     for row in rows:
         facts = _facts(row)
         value = facts.pop(setting, None)
-        rest = repr(sorted(facts.items(), key=str))
+        rest = repr((row.data, sorted(facts.items(), key=str)))
         ways.setdefault((row.model, rest), {}).setdefault(_plain(value), []).append(row.score)
     several = {key: found for key, found in ways.items() if len(found) > 1}
     models = [model for model, _ in several]

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fieldmark.report.documents import has_documents
+from fieldmark.report.labels import task_name
 from fieldmark.report.published._load import Published, published
-from fieldmark.report.rows import Row, task_name
+from fieldmark.report.rows import Row
 
 AGREES, DIFFERS, NOT_COMPARABLE = "agrees", "differs", "not comparable"
 _ODD_SIZE = 0.05

@@ -10,8 +10,8 @@ from typing import Any
 
 from fieldmark.report.cells import MISSING
 from fieldmark.report.columns import align
+from fieldmark.report.labels import task_name
 from fieldmark.report.published._match import AGREES, DIFFERS, NOT_COMPARABLE, Match
-from fieldmark.report.rows import task_name
 
 
 def plain_published(match: Match) -> dict[str, Any]:

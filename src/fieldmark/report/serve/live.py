@@ -6,19 +6,16 @@ Photos are found by the hash in their thumbnail's name: no path ever comes from 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from fieldmark.data import ImageRef
 from fieldmark.errors import FieldmarkError
 from fieldmark.report.rows import Table, read_table
 from fieldmark.report.site.build import samples_of
 from fieldmark.report.site.charts import chart_specs
 from fieldmark.report.site.facts import task_facts
-from fieldmark.report.site.images import TaskImages, find_images, thumbnail
+from fieldmark.report.site.images import CHANGED, Photo, Photos, photos_note, thumbnail
 from fieldmark.report.site.predictions import ColumnData, pack, read_column
 from fieldmark.report.site.scripts import data_script, script_json, summary_script
 from fieldmark.report.site.summary import columns_of, shown_models, summarise
@@ -38,8 +35,8 @@ class LiveResults:
         self._seen: str | None = None
         self._table = Table(())
         self._summary: dict[str, Any] = {}
-        self._images: dict[str, TaskImages | None] = {}
-        self._refs: dict[str, tuple[Path, ImageRef]] = {}
+        self._photos = Photos(settings)
+        self._known: dict[str, Photo] = {}
         self._thumbnail = lru_cache(maxsize=N_THUMBNAILS)(self._make_thumbnail)
 
     def version(self) -> str:
@@ -80,12 +77,12 @@ class LiveResults:
             return None
         with self._open() as store:
             data = read_column(store, rows, shown_models(table), store.scores(self.where))
-            thumbs = self._thumbs(store, rows[0].run, data)
+            thumbs, _ = self._thumbs(store, rows[0].run, data)
         return data_script(name, pack(data, thumbs))
 
     def thumbnail(self, name: str) -> bytes | None:
         """A photo by its hash; None where it is not one of a task's, or cannot be read."""
-        return self._thumbnail(name) if name in self._refs else None
+        return self._thumbnail(name) if name in self._known else None
 
     def progress(self) -> dict[str, Any]:
         """How far the runs are, for the line at the top of the page."""
@@ -109,28 +106,28 @@ class LiveResults:
         first = {rows[0].run.spec.task: rows for rows in reversed(columns.values())}
         for task, rows in zip(summary["tasks"], reversed(first.values()), strict=True):
             data = read_column(store, rows, shown_models(self._table), {})
-            thumbs = self._thumbs(store, rows[0].run, data)
-            task |= {"samples": samples_of(data, thumbs), "n_images": len(thumbs)}
+            thumbs, n_changed = self._thumbs(store, rows[0].run, data)
+            task |= {
+                "samples": samples_of(data, thumbs),
+                "n_images": len(thumbs),
+                "photos_note": photos_note({CHANGED: n_changed} if n_changed else {}),
+            }
         summary["charts"] = sorted(chart_specs(store, self._table)) if self._table.rows else []
         return summary
 
-    def _thumbs(self, store: Store, run: Run, data: ColumnData) -> Mapping[str, str]:
-        """Item id → thumbnail's name, for the photos that are here."""
+    def _thumbs(self, store: Store, run: Run, data: ColumnData) -> tuple[dict[str, str], int]:
+        """Item id → thumbnail's name, for the photos that are here, and how many are others now."""
         if not self.with_images:
-            return {}
-        if run.spec.task not in self._images:
-            facts = task_facts(store, run)
-            self._images[run.spec.task] = find_images(facts, self.settings)
-        images = self._images[run.spec.task]
-        if images is None:
-            return {}
-        names = {item: images.name(item) for item in data.ids if item in images.refs}
-        self._refs |= {name: (images.root, images.refs[item]) for item, name in names.items()}
-        return names
+            return {}, 0
+        found = self._photos.of_run(store, run, task_facts(store, run))
+        asked = {item: found[item] for item in data.ids if item in found}
+        same = self._photos.without_changed(asked)
+        self._known |= {photo.name: photo for photo in same.values()}
+        return {item: photo.name for item, photo in same.items()}, len(asked) - len(same)
 
     def _make_thumbnail(self, name: str) -> bytes | None:
         try:
-            return thumbnail(*self._refs[name])
+            return thumbnail(self._known[name])
         except FieldmarkError:  # a photo that cannot be read has no thumbnail
             return None
 

@@ -12,7 +12,7 @@ from fieldmark.lazy import exports
 if TYPE_CHECKING:
     from fieldmark.report.site.build import SiteOptions, build_site
     from fieldmark.report.site.charts import chart_specs, vega_script
-    from fieldmark.report.site.images import TaskImages, find_images, thumbnail
+    from fieldmark.report.site.images import Photo, Photos, thumbnail
     from fieldmark.report.site.pages import index_page, page_files
     from fieldmark.report.site.predictions import ColumnData, pack, read_column, task_predictions
     from fieldmark.report.site.scripts import data_script, summary_script
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColumnData",
+    "Photo",
+    "Photos",
     "SiteOptions",
-    "TaskImages",
     "build_site",
     "build_summary",
     "chart_specs",
     "data_script",
-    "find_images",
     "index_page",
     "pack",
     "page_files",
@@ -42,7 +42,7 @@ __getattr__ = exports(
     {
         "build": ("SiteOptions", "build_site"),
         "charts": ("chart_specs", "vega_script"),
-        "images": ("TaskImages", "find_images", "thumbnail"),
+        "images": ("Photo", "Photos", "thumbnail"),
         "pages": ("index_page", "page_files"),
         "predictions": ("ColumnData", "pack", "read_column", "task_predictions"),
         "scripts": ("data_script", "summary_script"),

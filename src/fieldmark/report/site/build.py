@@ -20,8 +20,11 @@ from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.charts import chart_specs, vega_script
 from fieldmark.report.site.facts import TaskFacts, task_facts
 from fieldmark.report.site.images import (
+    UNKNOWN,
+    Photo,
+    Photos,
     choose_images,
-    find_images,
+    photos_note,
     sample_thumbs,
     write_thumbnails,
 )
@@ -30,7 +33,7 @@ from fieldmark.report.site.predictions import ColumnData, pack, read_column
 from fieldmark.report.site.scripts import data_script, script_json, summary_script
 from fieldmark.report.site.summary import columns_of, shown_models, summarise
 from fieldmark.settings import Settings
-from fieldmark.store import RunFilter, Score, Store, nothing_stored
+from fieldmark.store import Run, RunFilter, Score, Store, nothing_stored
 
 N_SAMPLES = 12
 """photos on a task's page"""
@@ -62,7 +65,8 @@ def build_site(
     try:
         _remove(making)
         (making / "data").mkdir(parents=True)
-        _write(_Job(store, making, settings, options, progress, shown_models(table)), table)
+        names, photos = shown_models(table), Photos(settings)
+        _write(_Job(store, making, settings, options, progress, names, photos), table)
         _put_in_place(making, out)
     except OSError as error:
         raise DataError(
@@ -94,6 +98,7 @@ class _Job:
     options: SiteOptions
     progress: Progress
     names: Mapping[str, str]
+    photos: Photos
 
 
 def _write(job: _Job, table: Table) -> None:
@@ -127,23 +132,47 @@ def _write_task(
     for name, rows in columns.items():
         data[name] = read_column(job.store, rows, job.names, scores)
         job.progress.advance()
-    thumbs = _write_images(job, facts, list(data.values()))
+    runs = {name: rows[0].run for name, rows in columns.items()}
+    thumbs, lost = _write_photos(job, facts, runs, data)
     for name, each in data.items():
-        _put(job.folder / "data" / f"{name}.js", data_script(name, pack(each, thumbs)))
-    return {"samples": samples_of(next(iter(data.values())), thumbs), "n_images": len(thumbs)}
+        _put(job.folder / "data" / f"{name}.js", data_script(name, pack(each, thumbs[name])))
+    if lost:
+        job.progress.say(f"{facts.name}: {lost}")
+    first = next(iter(data))
+    n_images = len({name for mine in thumbs.values() for name in mine.values()})
+    return {
+        "samples": samples_of(data[first], thumbs[first]),
+        "n_images": n_images,
+        "photos_note": lost,
+    }
 
 
-def _write_images(job: _Job, facts: TaskFacts, data: Sequence[ColumnData]) -> dict[str, str]:
-    images = find_images(facts, job.settings) if job.options.max_images else None
-    if images is None:
-        return {}
+def _write_photos(
+    job: _Job, facts: TaskFacts, runs: Mapping[str, Run], data: Mapping[str, ColumnData]
+) -> tuple[dict[str, dict[str, str]], str]:
+    """Item id → thumbnail's name for each column, and what to say of photos that are not shown."""
+    if not job.options.max_images or all(each.documents for each in data.values()):
+        return {name: {} for name in data}, ""
+    found = {name: job.photos.of_run(job.store, run, facts) for name, run in runs.items()}
+    photos: dict[str, Photo] = {}
     wrong: dict[str, int] = {}
-    for each in data:
+    for name, each in data.items():
         for item, n in each.times_wrong().items():
-            wrong[item] = wrong.get(item, 0) + n
-    chosen = choose_images(wrong, images.refs, job.options.max_images, facts.name)
+            if (photo := found[name].get(item)) is not None:
+                photos[photo.name] = photo
+                wrong[photo.name] = wrong.get(photo.name, 0) + n
+    chosen = choose_images(wrong, photos, job.options.max_images, facts.name)
     job.progress.start(f"{facts.name}: photos", len(chosen))
-    return write_thumbnails(images, chosen, job.folder, job.settings.threads, job.progress)
+    done, lost = write_thumbnails(
+        {name: photos[name] for name in chosen}, job.folder, job.settings.threads, job.progress
+    )
+    if not photos:
+        lost = {UNKNOWN: len({item for each in data.values() for item in each.ids})}
+    thumbs = {
+        name: {item: photo.name for item, photo in mine.items() if photo.name in done}
+        for name, mine in found.items()
+    }
+    return thumbs, photos_note(lost)
 
 
 def samples_of(data: ColumnData, thumbs: Mapping[str, str]) -> list[list[str]]:

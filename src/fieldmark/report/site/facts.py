@@ -18,6 +18,7 @@ from fieldmark.report.documents import data_name, facts_of
 from fieldmark.report.plots._facts import images_per_s, parameters
 from fieldmark.report.plots._results import Results
 from fieldmark.store import Run, Store
+from fieldmark.store.place import host
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,17 @@ class TaskFacts:
     dataset: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     """of the dataset's reader"""
+    is_from_here: bool = False
+    """the run was done on this machine"""
 
     @property
     def is_known_dataset(self) -> bool:
-        """Code that only a results file names is not run."""
         return self.dataset in DATASETS.names()
+
+    @property
+    def may_be_read(self) -> bool:
+        """Code that only a results file from elsewhere names is not run."""
+        return self.is_known_dataset or (self.is_from_here and is_file_reference(self.dataset))
 
 
 def task_facts(store: Store, run: Run) -> TaskFacts:
@@ -43,7 +50,8 @@ def task_facts(store: Store, run: Run) -> TaskFacts:
     if documents is not None:
         alias = documents.get("task_alias") or ""
         return TaskFacts(run.spec.task, str(alias), "", data_name(documents))
-    config = store.record(run.id).get("config") or {}
+    record = store.record(run.id)
+    config = record.get("config") or {}
     told = config.get("task") or _from_file(run.spec.task)
     return TaskFacts(
         run.spec.task,
@@ -51,6 +59,7 @@ def task_facts(store: Store, run: Run) -> TaskFacts:
         str(told.get("about", "")),
         str(told.get("dataset", "")),
         told.get("options") or {},
+        record.get("host") == host(),
     )
 
 
@@ -81,22 +90,22 @@ def describe_task(facts: TaskFacts) -> dict[str, Any]:
 
 
 def describe_models(names: Mapping[str, str], results: Results) -> list[dict[str, Any]]:
-    """Shown name → name in the store, as rows with what tables and runs know of each."""
+    """Label → name of each model, as rows with what tables and runs know of it."""
     sizes, speeds = parameters(results), images_per_s(results)
     tables = {row.name: row for row in known_models()}
     known = set(families())
     rows = []
-    for shown, name in names.items():
+    for label, name in names.items():
         base = name.partition("?")[0]
         family = base.partition("/")[0]
         row = tables.get(base)
         rows.append(
             {
-                "name": shown,
+                "name": label,
                 "family": family if family in known else "own",
                 "title": row.title if row else "",
-                "params": round(sizes[name]) if name in sizes else None,
-                "images_per_s": _figures(speeds.get(name)),
+                "params": round(sizes[label]) if label in sizes else None,
+                "images_per_s": _figures(speeds.get(label)),
                 "licence": row.licence if row else "",
                 "released": row.released if row else "",
                 "source": row.source if row else "",

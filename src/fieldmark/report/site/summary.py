@@ -15,8 +15,9 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.report.documents import has_documents
 from fieldmark.report.fits import run_lines
+from fieldmark.report.labels import model_name, task_name
 from fieldmark.report.plots._results import Results
-from fieldmark.report.rows import Row, Table, read_table, task_name
+from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.signature import signature
 from fieldmark.report.site.facts import describe_models, describe_task, task_facts
 from fieldmark.report.site.scripts import public_names, without_folders
@@ -37,7 +38,7 @@ def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any
 def summarise(store: Store, table: Table) -> dict[str, Any]:
     columns = columns_of(table)
     tasks = list(dict.fromkeys(rows[0].run.spec.task for rows in columns.values()))
-    models = {row.model: row.run.spec.model for row in table.rows}
+    models = {row.model: model_name(row.run.spec) for row in table.rows}
     public = shown_models(table)
     facts = [
         task_facts(store, next(row.run for row in table.rows if row.run.spec.task == name))
@@ -47,9 +48,11 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
         "app": version("fieldmark"),
         "until": max((row.run.finished or "" for row in table.rows), default=""),
         "left_out": dict(table.left_out),
-        "models": describe_models(
-            {public[shown]: name for shown, name in models.items()}, Results(store, table.rows)
-        ),
+        "notes": [without_folders(note) for note in table.notes],
+        "models": [
+            {"name": public[row["name"]], **{k: v for k, v in row.items() if k != "name"}}
+            for row in describe_models(models, Results(store, table.rows))
+        ],
         "tasks": [describe_task(each) for each in facts],
         "columns": [
             _column(name, rows, tasks.index(rows[0].run.spec.task))
@@ -103,6 +106,8 @@ def _column(name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:
         "level": score.level,
         "signature": without_folders(signature(spec)),
         "is_documents": has_documents(first.run),
+        "data": without_folders(first.data),
+        "is_counted": first.is_counted,
         "warning": next((row.score.warning for row in rows if row.score.warning), ""),
     }
 

@@ -21,6 +21,7 @@ function leaderboard(place) {
   return [
     h("h1", {}, "Leaderboard"),
     h("p", { class: "facts" }, boardFacts()),
+    ...(summary.notes || []).map((/** @type {string} */ note) => h("p", { class: "facts" }, note)),
     boardFilters(place.options, change),
     body,
   ];
@@ -151,12 +152,14 @@ function isWanted(number, options, shown) {
 }
 
 /**
- * @typedef {{ heading: string, isRank: boolean, isUp: boolean, of: Map<number, { value: number, half: number | null }> }} Means
+ * @typedef {{ heading: string, isRank: boolean, isUp: boolean, counted: Column[], of: Map<number, { value: number, half: number | null }> }} Means
  */
 
-/** Over the shown tasks; a mean of ranks where units or directions differ. Models with gaps have none.
- * @param {number[]} rows @param {Column[]} shown @returns {Means} */
-function meansOf(rows, shown) {
+/** Over the shown tasks; a mean of ranks where units or directions differ. Models with gaps have none. Data
+ * versions of one task never share a mean.
+ * @param {number[]} rows @param {Column[]} every @returns {Means} */
+function meansOf(rows, every) {
+  const shown = countedOf(every);
   const kinds = new Set(shown.map((each) => `${each.is_up} ${each.is_fraction}`));
   const isRank = kinds.size > 1;
   const of = new Map();
@@ -173,7 +176,10 @@ function meansOf(rows, shown) {
     ) / shown.length;
     of.set(row, { value: values.reduce((sum, each) => sum + each, 0) / shown.length, half });
   }
-  return { heading: isRank ? "mean rank" : "mean", isRank, isUp: !isRank && shown[0].is_up, of };
+  const isUp = !isRank && shown.length > 0 && shown[0].is_up;
+  return {
+    heading: isRank ? "mean rank" : "mean", isRank, isUp, counted: shown, of: shown.length > 1 ? of : new Map()
+  };
 }
 
 /**
@@ -191,9 +197,20 @@ function ranksIn(column, rows) {
   }));
 }
 
-/** @param {Means} means @param {Column[]} shown */
-function boardVerdict(means, shown) {
-  if (shown.length === 1) return verdict(shown[0]);
+/** Those that count in a mean: a task that is shown in several data versions does not. @param {Column[]} shown */
+function countedOf(shown) {
+  const versions = (/** @type {Column} */ column) => (
+    new Set(shown.filter((each) => each.task === column.task).map((each) => each.data)).size
+  );
+  return shown.filter((each) => each.is_counted || versions(each) === 1);
+}
+
+/** @param {Means} means @param {Column[]} every */
+function boardVerdict(means, every) {
+  const shown = means.counted;
+  if (every.length === 1) return verdict(every[0]);
+  if (shown.length === 1) return `${columnTitle(shown[0])}: ${verdict(shown[0])}`;
+  if (!shown.length) return "Data versions of one task share no mean: choose one under Tasks.";
   const sign = means.isUp ? -1 : 1;
   const [best] = [...means.of].sort((a, b) => sign * (a[1].value - b[1].value));
   if (!best) return "No model has a score in every task shown, so there is no mean.";

@@ -5,11 +5,11 @@
  *   released: string, source: string }} Model
  * @typedef {{ name: string, title: string, about: string, dataset: string, dataset_title?: string,
  *   licence?: string, citation?: string, homepage?: string, samples: [string, string][],
- *   n_images: number }} Task
+ *   n_images: number, photos_note?: string }} Task
  * @typedef {{ name: string, task: number, heading: string, lines: string[], protocol: string,
  *   n_train: number | null, shots: number | null, seed: number, repeats: number, metric: string,
  *   is_up: boolean, is_fraction: boolean, level: number, signature: string, is_documents: boolean,
- *   warning: string, number: number }} Column
+ *   data: string, is_counted: boolean, warning: string, number: number }} Column
  * @typedef {{ model: number, column: number, value: number | null, low: number | null,
  *   high: number | null, n: number, units: number | null, tier: string | null, isTied: boolean | null,
  *   unanswered: number, seconds: number | null, fit: string[], leftOut: string }} Cell

@@ -13,8 +13,8 @@ function boardTable(rows, shown, means, options) {
   const body = h("tbody", { onpointerover: explainCell, onfocusin: explainCell });
   const heads = h("tr", {},
     head("model", "model", "", options),
-    shown.length > 1 && head(
-      "mean", means.heading, `${shown.length} tasks ${means.isUp ? "↑" : "↓"}`, options
+    means.counted.length > 1 && head(
+      "mean", means.heading, `${means.counted.length} tasks ${means.isUp ? "↑" : "↓"}`, options
     ),
     shown.map((column) => head(column.name, column.heading, column.is_up ? "↑" : "↓", options, column)));
   const sort = (/** @type {string} */ key, /** @type {boolean} */ down) => {
@@ -31,13 +31,13 @@ function boardTable(rows, shown, means, options) {
     const button = /** @type {Element} */ (event.target).closest("button");
     if (button) nextSort(/** @type {Element} */ (button.closest("th")), shown, means, sort);
   });
-  const key = options.get("sort") || (shown.length > 1 ? "mean" : shown[0].name);
+  const key = options.get("sort") || (means.counted.length > 1 ? "mean" : shown[0].name);
   sort(key, options.has("dir") ? options.get("dir") === "down" : isDownFirst(key, shown, means));
   const caption = h(
     "caption", { class: "unseen" },
     "Scores of models (rows) on tasks (columns); buttons in the heading sort."
   );
-  const frame = boardFrame(shown.length + Number(shown.length > 1), caption, heads, body);
+  const frame = boardFrame(shown.length + Number(means.counted.length > 1), caption, heads, body);
   frame.style.setProperty("--wide", columnWidth(shown.map((column) => column.heading)));
   return scrolling("Scores of models on tasks", frame);
 }
@@ -104,7 +104,7 @@ function boardRow(row, shown, means, scales, isCompact) {
       h("a", { href: address("model", model.name) }, breakable(model.name)),
       note && h("small", { title: note }, note)
     ),
-    shown.length > 1 && h("td", { class: "mean" }, mean ? meanText(mean, means, shown[0]) : MISSING),
+    means.counted.length > 1 && h("td", { class: "mean" }, mean ? meanText(mean, means, means.counted[0]) : MISSING),
     shown.map((column, at) => boardCell(cellOf(row, column.number), column, scales[at], isCompact)));
 }
 

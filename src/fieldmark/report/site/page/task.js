@@ -31,6 +31,7 @@ function taskPage(place) {
     h("h1", {}, task.title || task.name),
     task.about && h("p", { class: "lead" }, task.about),
     samples(task),
+    task.photos_note && h("p", { class: "facts" }, task.photos_note),
     ...columns.filter((each) => each.task === number).map(taskColumn),
     h("h2", {}, "The photos"), taskFacts(task),
   ];

@@ -1,0 +1,264 @@
+"""Labels: what is a model called, and a column headed, where several are shown side by side?
+
+Versions of one model (its code, weights or precision changed) are told apart by the beginning of
+their hash, `m.py:Mine#4ae7`. Runs of one task that differ in nothing but the model share a column;
+where a task was asked in several ways, or of several versions of its data, the heading says what
+differs. Data versions are told apart by the folders they lay in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import PurePath
+from typing import Any
+
+from fieldmark import draws
+from fieldmark.store import Run, RunSpec
+
+LEAST = 4
+"""hex digits of a version that are shown"""
+_ROW_FACTS = ("model", "model_version")
+"""what tells rows apart; all else of a spec tells columns apart"""
+_DATA = "data"
+
+
+def task_name(spec: RunSpec) -> str:
+    """As it is typed: `newt`, `newt@simpleshot`."""
+    return f"{spec.task}@{spec.task_variant}" if spec.task_variant else spec.task
+
+
+# --- models ---
+
+
+def model_name(spec: RunSpec) -> str:
+    """What all versions of the model are called: its name without the folders of its file."""
+    return spec.model_version.rpartition("#")[0] or spec.model
+
+
+def version_mark(spec: RunSpec) -> str:
+    """What tells the version from others of that name; "" where nothing does."""
+    name, _, mark = spec.model_version.rpartition("#")
+    return mark if name or mark != spec.model else ""
+
+
+def model_labels(runs: Sequence[Run]) -> dict[int, str]:
+    """What the model of each run is called, by the run's id; versions are told apart."""
+    versions: dict[str, set[str]] = {}
+    for run in runs:
+        versions.setdefault(model_name(run.spec), set()).add(version_mark(run.spec))
+    short = {name: _shortened(marks) for name, marks in versions.items()}
+
+    def label(spec: RunSpec) -> str:
+        name, mark = model_name(spec), version_mark(spec)
+        if len(versions[name]) == 1:
+            return name
+        return f"{name}#{short[name][mark]}" if mark else f"{name} (no version)"
+
+    return {run.id: label(run.spec) for run in runs}
+
+
+def _shortened(marks: Iterable[str]) -> dict[str, str]:
+    """
+    >>> _shortened(["4ae7da83", "4ae79b1c", "bf16-4ae7da83"])["4ae79b1c"]
+    '4ae79'
+    """
+    parts = {mark: mark.rpartition("-") for mark in marks}
+    longest = max((len(digits) for _, _, digits in parts.values()), default=0)
+    short: dict[str, str] = {}
+    for n in range(LEAST, max(longest, LEAST) + 1):
+        short = {mark: f"{a}{dash}{digits[:n]}" for mark, (a, dash, digits) in parts.items()}
+        if len(set(short.values())) == len(short):
+            break
+    return short
+
+
+def newest_first(runs: Iterable[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: (run.finished or "", run.id), reverse=True)
+
+
+def version_notes(runs: Sequence[Run]) -> list[str]:
+    """Which version of a model is the newest, a line for each model that has several."""
+    labels = model_labels(runs)
+    found: dict[str, list[str]] = {}
+    for run in newest_first(runs):
+        found.setdefault(model_name(run.spec), []).append(labels[run.id])
+    several = {name: list(dict.fromkeys(mine)) for name, mine in found.items()}
+    return [
+        f"{name} has {len(mine)} versions here; {mine[0]} was run last."
+        for name, mine in sorted(several.items())
+        if len(mine) > 1
+    ]
+
+
+# --- columns ---
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The column that a run stands in."""
+
+    label: str
+    """the task and, on lines of their own, what differs between its columns"""
+    data: str = ""
+    """which version of the data, in words; "" where the task has one only"""
+    is_counted: bool = True
+    """False: it counts in no mean and no rank, as the task stands in several data versions"""
+
+
+def column_labels(runs: Sequence[Run]) -> dict[int, str]:
+    """The heading of each run, by its id."""
+    return {run: column.label for run, column in columns_of_runs(runs).items()}
+
+
+def columns_of_runs(runs: Sequence[Run]) -> dict[int, Column]:
+    """The column of each run, by its id."""
+    by_task: dict[str, list[Run]] = {}
+    for run in runs:
+        by_task.setdefault(task_name(run.spec), []).append(run)
+    found: dict[int, Column] = {}
+    for name, mine in by_task.items():
+        found |= _columns_of_task(name, mine)
+    return found
+
+
+def data_notes(runs: Sequence[Run]) -> list[str]:
+    """Which tasks stand in several data versions, and what that means, a line each."""
+    found: dict[str, dict[str, bool]] = {}
+    columns = columns_of_runs(runs)
+    for run in runs:
+        if (column := columns[run.id]).data:
+            found.setdefault(task_name(run.spec), {})[column.data] = column.is_counted
+    return [_data_note(task, mine) for task, mine in found.items()]
+
+
+def _data_note(task: str, versions: Mapping[str, bool]) -> str:
+    counted = [data for data, is_counted in versions.items() if is_counted]
+    what = f"only {counted[0]} counts" if counted else "none counts"
+    names = ", ".join(versions)
+    return f"{task} has {len(versions)} data versions ({names}): {what} in means and ranks."
+
+
+def column_facts(spec: RunSpec) -> dict[str, Any]:
+    """All that must be equal within a column, flat; the data last: another draw of the same
+    images has other data too, and is to be told by the draw.
+    """
+    named = {each.name: getattr(spec, each.name) for each in fields(RunSpec)}
+    apart = (*_ROW_FACTS, "settings", _DATA)
+    facts = {name: value for name, value in named.items() if name not in apart}
+    return {**facts, **dict(_flat(spec.settings)), _DATA: spec.data}
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _columns_of_task(name: str, runs: Sequence[Run]) -> dict[int, Column]:
+    facts = {run.id: _facts(run.spec) for run in runs}
+    telling = _telling(list(facts.values()))
+    versions = _DataVersions(runs, facts) if _DATA in telling else None
+    found = {}
+    for run in runs:
+        own = facts[run.id] | ({} if versions is None else {_DATA: versions.words[run.spec.data]})
+        lines = [f"{key.rpartition('.')[2]}={own.get(key, '-')}" for key in telling]
+        data = own[_DATA] if versions else ""
+        is_counted = versions is None or versions.is_counted(run)
+        found[run.id] = Column("\n".join([name, *lines]), data, is_counted)
+    return found
+
+
+def _facts(spec: RunSpec) -> dict[str, str]:
+    facts = column_facts(spec)
+    return {key: value if key == _DATA else _short(value) for key, value in facts.items()}
+
+
+def _telling(facts: Sequence[Mapping[str, str]]) -> list[str]:
+    """The first few facts that tell all columns apart; a probe's settings differ with the probe."""
+    known = dict.fromkeys(key for each in facts for key in each if key != _DATA)
+    chosen: list[str] = []
+    n_told = 1
+    for key in (*known, _DATA):
+        n = len({tuple(each.get(k, "-") for k in (*chosen, key)) for each in facts})
+        if n > n_told:
+            chosen, n_told = [*chosen, key], n
+    return chosen
+
+
+def _short(value: Any) -> str:
+    """A value in a heading; what is long is told apart by a hash."""
+    text = "all" if value is None else str(value)
+    return text if len(text) <= 20 else f"#{draws.digest(text).hex()[:6]}"
+
+
+# --- data versions ---
+
+
+class _DataVersions:
+    """The data versions of one task: in which folder each lay, and which came first."""
+
+    def __init__(self, runs: Sequence[Run], facts: Mapping[int, Mapping[str, str]]) -> None:
+        self.roots: dict[str, str] = {}
+        """data → the folder, by its newest run; "": not known"""
+        for run in newest_first(runs):
+            self.roots.setdefault(run.spec.data, run.root)
+        rivals = _rivals(runs, facts)
+        tails = _tails(set(self.roots.values()) - {""})
+        self.older = {
+            data
+            for mine in rivals
+            for data in mine
+            if any(self._is_before(data, other) for other in mine)
+        }
+        self.words = {data: self._words(data, tails) for data in self.roots}
+        for mine in rivals:
+            taken = [self.words[data] for data in mine]
+            for data in mine:
+                if taken.count(self.words[data]) > 1:
+                    self.words[data] += f" {_short(data)}"
+        self.n_folders = len({self.roots[data] for mine in rivals for data in mine})
+
+    def is_counted(self, run: Run) -> bool:
+        """Versions of one known folder: the newest counts. Of several folders none does."""
+        is_known = bool(self.roots[run.spec.data])
+        return self.n_folders == 1 and is_known and run.spec.data not in self.older
+
+    def _is_before(self, data: str, other: str) -> bool:
+        order = list(self.roots)  # the newest first
+        is_one_folder = bool(self.roots[data]) and self.roots[data] == self.roots[other]
+        return is_one_folder and order.index(other) < order.index(data)
+
+    def _words(self, data: str, tails: Mapping[str, str]) -> str:
+        folder = tails.get(self.roots[data])
+        if folder is None:
+            return _short(data)
+        return f"{folder} (before it changed)" if data in self.older else folder
+
+
+def _rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, str]]) -> list[list[str]]:
+    """Data that differ although all else is the same, the question and the draw."""
+    asked: dict[tuple[tuple[str, str], ...], dict[str, None]] = {}
+    for run in runs:
+        rest = tuple((k, v) for k, v in facts[run.id].items() if k != _DATA)
+        asked.setdefault(rest, {})[run.spec.data] = None
+    return [list(mine) for mine in asked.values() if len(mine) > 1]
+
+
+def _tails(roots: Iterable[str]) -> dict[str, str]:
+    """The last folder of each path; as many more as tell it from the others.
+
+    >>> _tails(["/data/a/photos", "/data/b/photos", "/data/cropped"])["/data/a/photos"]
+    'a/photos'
+    """
+    parts = {root: PurePath(root).parts for root in roots}
+    found: dict[str, str] = {}
+    for root, mine in parts.items():
+        others = [each for other, each in parts.items() if other != root]
+        n = 1
+        while n < len(mine) and any(each[-n:] == mine[-n:] for each in others):
+            n += 1
+        found[root] = "/".join(mine[-n:])
+    return found
