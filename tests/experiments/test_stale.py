@@ -6,6 +6,7 @@ results. None of them needs --force.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -406,3 +407,98 @@ def test_force_keeps_the_finished_run_until_its_successor_is_done(here: Path) ->
         (kept,) = (run for run in store.runs() if run.state == "done")
         assert store.scores()[kept.id][0].value == 1.0
     assert run(*words, "--force") == 1.0
+
+
+def test_a_class_folder_that_is_a_link_takes_nothing_from_another(here: Path) -> None:
+    """Defect: the first name won, and the linked class vanished."""
+    (here / "photos" / "all").symlink_to("train")
+    (here / "photos" / "test" / "zebra").symlink_to("cat")
+    assert run() == right() == pytest.approx(24 / 32), "the zebra is a cat to every model"
+
+
+def test_a_corrected_label_makes_no_second_column(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "u.yaml").write_text(TASK.replace("mine", "other"))
+    run()
+    run("--task", "u.yaml")
+    wrong = here / "photos" / "test" / "bee" / "bee1.png"
+    wrong.rename(here / "photos" / "test" / "cat" / "bee1.png")
+    assert run() == pytest.approx(23 / 24)
+    capsys.readouterr()
+    assert main(["table"]) == 0
+    told = capsys.readouterr()
+    assert "superseded" in told.out + told.err
+    assert "data=" not in told.out.partition("signature")[0].partition("task=")[0]
+
+
+def test_data_make_killed_half_way_leaves_no_dataset(here: Path) -> None:
+    words = [sys.executable, "-m", "fieldmark", "data", "make", "folder", "--size", "3000"]
+    victim = subprocess.Popen([*words, "--out", "made"], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not any(Path(".made.making").rglob("*.jpg")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    victim.kill()
+    victim.wait()
+    assert any(Path(".made.making").rglob("*.jpg")) and not Path("made").exists()
+    assert main(["data", "make", "folder", "--size", "30", "--out", "made"]) == 0
+    assert not Path(".made.making").exists()
+
+
+def test_data_make_touches_nothing_of_the_user_s(here: Path) -> None:
+    words = ["data", "make", "folder", "--size", "30", "--out", "made"]
+    assert main(words) == 0
+    mine = next(Path("made").rglob("*.jpg"))
+    paint(mine.with_suffix(".png"), COLOURS["ant"], 1)
+    mine.write_bytes(mine.with_suffix(".png").read_bytes())
+    mine.with_suffix(".png").unlink()
+    before = mine.read_bytes()
+    assert main(words) == 3 and mine.read_bytes() == before
+
+
+def test_plan_of_an_edited_model_says_that_all_is_to_be_embedded(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Defect: the cache was looked up by the model's name."""
+
+    def to_embed() -> tuple[str, int]:
+        capsys.readouterr()
+        words = ["--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
+        assert main(["plan", *words, "--json"]) == 0
+        (job,) = json.loads(capsys.readouterr().out)["jobs"]
+        return job["status"], job["to embed"]
+
+    assert to_embed() == ("run", 48)
+    run("--model", "m.py:Mine")
+    assert to_embed() == ("done", 0)
+    edit(here / "m.py", *CONSTANT)
+    assert to_embed() == ("run", 48)
+    run("--model", "m.py:Mine")
+    edit(here / "m.py", CONSTANT[1], CONSTANT[0])
+    (here / "t.yaml").write_text(TASK + "version: 2\n")
+    assert to_embed() == ("run", 0), "the first version's features are there still"
+
+
+def test_a_run_that_another_process_holds_is_not_a_success(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Defect: "skipped (claimed)", and exit 0."""
+    slow = MODEL.replace("return Features", "import time; time.sleep(1); return Features")
+    (here / "m.py").write_text(slow + "    batch_size = 4\n")
+    words = ["run", "--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
+    other = subprocess.Popen(
+        [sys.executable, "-m", "fieldmark", *words], cwd=here, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            with suppress(Exception), Store.open("results/fieldmark.db", read_only=True) as store:
+                if store.claims():
+                    break
+            time.sleep(0.05)
+        assert main(words) == 5
+        assert "fieldmark runs free" in capsys.readouterr().err
+    finally:
+        other.kill()
+        other.wait()
+    assert run("--model", "m.py:Mine") == 1.0, "a dead process holds nothing"
