@@ -5,8 +5,8 @@
 Two figures, in CPU seconds (user + system) of whole commands in processes of their own, with one
 thread where numpy has a choice:
 
-- a second `fieldmark run` over a folder of photos that are all unchanged, less the same command over
-  a folder of twenty: what deciding takes. Bar: 1.5 s for 100,000 photos. Agreement: one photo is
+- a second `fieldmark run` over a folder of photos that are all unchanged, less the same command
+  over a folder of twenty: what deciding takes. Bar: 1.5 s for 100,000 photos. Agreement: one photo is
   changed in place, with its size and modification time kept, and a third run must do the run again.
 - `make_plan` of 85 models × 30 tasks × 4 seeds: in a store where nothing was done, and in one where
   all of it was. Bar: 10 s each.
@@ -48,7 +48,9 @@ n_train: 8
 n_test: 64
 probe: {{classifier: simpleshot}}
 """
-WHOLE = "task: all\ntitle: all\ndataset: folder\nmetric: accuracy\nprobe: {classifier: simpleshot}\n"
+WHOLE = (
+    "task: all\ntitle: all\ndataset: folder\nmetric: accuracy\nprobe: {classifier: simpleshot}\n"
+)
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"}
 BAR_UNCHANGED_S, BAR_PLAN_S = 1.5, 10.0
 
@@ -89,7 +91,16 @@ def unchanged(place: Path, n: int) -> float:
         write_photos(here / "photos", size)
         (here / "all.yaml").write_text(WHOLE)
         words = [sys.executable, "-m", "fieldmark", "run", "--model", "classical/colour"]
-        words += ["--task", "all.yaml", "--data", "folder=photos", "--cache", "cache", "--jobs", "1"]
+        words += [
+            "--task",
+            "all.yaml",
+            "--data",
+            "folder=photos",
+            "--cache",
+            "cache",
+            "--jobs",
+            "1",
+        ]
         first, _ = cpu_s(words, here)
         time.sleep(2.5)
         cpu_s(words, here)  # photos that were younger than two seconds are remembered only now
@@ -133,7 +144,9 @@ def planning(place: Path) -> float:
         plan = make_plan(jobs, settings)
         took = time.process_time() - began
         worst = max(worst, took)
-        statuses = {status: sum(p.status == status for p in plan.jobs) for status in ("run", "done")}
+        statuses = {
+            status: sum(p.status == status for p in plan.jobs) for status in ("run", "done")
+        }
         print(f"plan of {len(jobs):,} jobs, {state}: {took:.1f} s CPU {statuses}")
         expected = "run" if state == "nothing done" else "done"
         assert statuses[expected] == len(jobs), {p.why for p in plan.jobs}

@@ -30,6 +30,7 @@ PARTS = {
     "exemplar": "probes_exemplar",
     "neighbours": "probes_neighbours",
     "gradient": "probes_gradient",
+    "asking": "probes_asking",
     "bootstrap": "probes_bootstrap",
 }
 

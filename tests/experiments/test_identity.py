@@ -73,7 +73,14 @@ def first_of(place: Path, split: str, is_clip: bool) -> tuple[int, list[str]]:
 
 
 def photo(split: str) -> Callable[[Path], None]:
-    return lambda w: write_image(w / "photos" / first_of(w, split, False)[1][0], 999) and None
+    """All of that split: which of them a prompt shows as examples is drawn."""
+
+    def change(w: Path) -> None:
+        for n, row in enumerate(read_items(w)):
+            if row["split"] == split:
+                write_image(w / "photos" / row["image"].split(";")[0], 900 + n)
+
+    return change
 
 
 def last_frame(w: Path) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from aiohttp import web
 
 from ask_kit import Parrot, ask, wholes
 from chat_kit import running
 from fieldmark.chat import MockScript, MockServer, Options
-from fieldmark.data import ImageRef, content_key, load_dataset, read_bytes
+from fieldmark.data import ImageRef, load_dataset
 from fieldmark.data.world import World
 from fieldmark.errors import DataError
 from fieldmark.experiments import Axes, How, execute, make_jobs, make_plan
@@ -153,35 +154,37 @@ def test_a_killed_traits_run_asks_the_same_question_again(
 def run_protocol(root: Path, **draw: int) -> tuple[list[PartPredictions], Any]:
     task = load_own_task("world-stage")
     parts = split_parts(task, load_dataset("world").table(root), Selection())
-    options = AskOptions(Path("journal"))
+    options = AskOptions(Path("journal"), bad_images="skip")
     model = load_chat_model("chat/mock/wren?skill=1")
     names = [part.name for part in parts]
     found = protocol.run(task, parts, names, model, root, Draw(**draw), options, Silent())
     return list(found), parts
 
 
-def test_each_part_tells_the_bytes_of_the_images_it_saw(
+def test_what_may_be_shown_is_known_before_anything_is_read(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (answers,), (part,) = run_protocol(world, n_train=2, n_test=4)
-    every = {row["id"]: row["image"] for rows in (part.train, part.test) for row in rows.to_dicts()}
     infos = [json.loads(text) for text in answers.frame["info"]]
     shown = {*answers.frame["id"], *(each for info in infos for each in info["examples"])}
-    images = {every[each] for each in shown}
-    contents = {ref.image: key for ref, key in answers.contents.items()}
-    assert images <= contents.keys() and len(images) > 4
-    assert contents == {image: content_key(read_bytes(world, image)) for image in contents}
+    draw = Draw(n_train=2, n_test=4)
+    rows = protocol.needed(load_own_task("world-stage"), [part], draw, {}, ())
+    assert set(rows["id"]) == shown
+    broken = part.train.filter(pl.col("id").is_in(infos[0]["examples"][:1]))["image"][0]
+    others = protocol.needed(load_own_task("world-stage"), [part], draw, {}, (broken,))
+    assert broken not in others["image"].to_list(), "the next one drawn takes its place"
+    assert len(others) >= len(rows) - 1
 
 
-def test_an_image_that_changes_between_two_reads_fails(tmp_path: Path) -> None:
+def test_an_image_that_is_not_what_it_was_when_the_run_began_is_not_sent(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"one")
     images = Images(tmp_path)
+    images.contents.learn(tmp_path, ["a.jpg"])
     picture = images.picture(ImageRef("a.jpg"))
     assert picture.read() == b"one" == images.picture(ImageRef("a.jpg")).read()
     (tmp_path / "a.jpg").write_bytes(b"two")
-    with pytest.raises(DataError, match=r"a\.jpg  changed while the run went on"):
+    with pytest.raises(DataError, match=r"a\.jpg  was changed while the run went on"):
         picture.read()
-    assert images.contents == {"a.jpg": content_key(b"one")}
     assert picture.spot == images.picture(ImageRef("a.jpg")).spot
     assert picture.spot != Images(tmp_path).picture(ImageRef("a.jpg")).spot, "another run"

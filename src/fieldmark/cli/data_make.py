@@ -15,6 +15,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from fieldmark import draws
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import talk
 from fieldmark.errors import DataError, UsageError
@@ -51,14 +52,16 @@ def run(args: Args) -> int:
         raise UsageError(f"--difficulty {args.difficulty:g}: expected a number from 0 to 1.")
     world = World(seed=args.seed, difficulty=args.difficulty)
     root = args.out or args.common.settings().root_of(args.name)
+    making = root.with_name(f".{root.name}.making")
     try:
-        _clear(root)
-        (root / MARK).write_text(ABOUT.format(seed=args.seed, difficulty=args.difficulty))
-        dataset.make(root, world, args.size)
-        n_files = _n_files(root)
-        (root / MARK).write_text(
-            ABOUT.format(seed=args.seed, difficulty=args.difficulty) + f"files: {n_files}\n"
-        )
+        _refuse_foreign(root)
+        shutil.rmtree(making, ignore_errors=True)  # left behind by one that was killed
+        making.mkdir(parents=True)
+        dataset.make(making, world, args.size)
+        about = ABOUT.format(seed=args.seed, difficulty=args.difficulty)
+        (making / MARK).write_text(f"{about}files: {_files(making)}\n")
+        shutil.rmtree(root, ignore_errors=True)
+        making.rename(root)
     except OSError as error:
         raise DataError(
             f"{root}  cannot be written ({error.strerror or error}): choose another folder "
@@ -72,27 +75,28 @@ def run(args: Args) -> int:
     return 0
 
 
-def _clear(root: Path) -> None:
-    """An empty folder: what was made here before goes, anything else is never touched."""
+def _refuse_foreign(root: Path) -> None:
+    """What was made here may be made anew; anything else is never touched."""
     if root.exists() and not root.is_dir():
         raise DataError(f"{root}  is a file: choose a folder with --out.")
     if root.exists() and any(root.iterdir()) and not _is_ours(root):
         raise DataError(
             f"{root}  holds files that were not made here: choose an empty folder with --out."
         )
-    if root.exists():
-        shutil.rmtree(root)
-    root.mkdir(parents=True)
 
 
 def _is_ours(root: Path) -> bool:
-    """Is everything in it ours? Files added since it was made are somebody's."""
+    """Is everything in it as it was made? Files added or replaced since are somebody's."""
     mark = root / MARK
     if not mark.is_file():
         return False
-    _, found, count = mark.read_text(encoding="utf-8", errors="replace").partition("files: ")
-    return not found or count.strip() == str(_n_files(root))
+    text = mark.read_text(encoding="utf-8", errors="replace")
+    return text.partition("files: ")[2].strip() == _files(root)
 
 
-def _n_files(root: Path) -> int:
-    return sum(path.is_file() for path in root.rglob("*"))
+def _files(root: Path) -> str:
+    """How many there are, and a hash of their names, sizes and times."""
+    found = sorted(path for path in root.rglob("*") if path.is_file() and path.name != MARK)
+    facts = [(path.relative_to(root).as_posix(), path.stat()) for path in found]
+    told = draws.digest(*((name, stat.st_size, stat.st_mtime_ns) for name, stat in facts))
+    return f"{len(found)} {told.hex()}"

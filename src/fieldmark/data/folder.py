@@ -138,19 +138,25 @@ def is_image(path: str) -> bool:
 
 
 def list_files(root: Path) -> list[str]:
-    """Paths of all files below root that are not hidden, sorted; links are followed, once."""
+    """Paths of all files below root that are not hidden, sorted; links are followed, unless they
+    lead back to a folder that they lie in.
+    """
     found: list[str] = []
-    seen: set[tuple[int, int]] = set()
-    for folder, folders, files in os.walk(root, followlinks=True):
-        state = Path(folder).stat()
-        if (state.st_dev, state.st_ino) in seen:
-            folders.clear()
+    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [("", frozenset())]
+    while waiting:
+        inner, above = waiting.pop()
+        state = (root / inner).stat()
+        if (state.st_dev, state.st_ino) in above:
             continue
-        seen.add((state.st_dev, state.st_ino))
-        folders[:] = sorted(each for each in folders if not each.startswith("."))
-        inner = Path(folder).relative_to(root).as_posix()
-        prefix = "" if inner == "." else f"{inner}/"
-        found += [f"{prefix}{each}" for each in files if not each.startswith(".")]
+        inside = above | {(state.st_dev, state.st_ino)}
+        with os.scandir(root / inner) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir():
+                    waiting.append((f"{inner}{entry.name}/", inside))
+                else:
+                    found.append(f"{inner}{entry.name}")
     return sorted(readable_name(root, each) for each in found)
 
 

@@ -246,7 +246,8 @@ def _options(plan: Plan, job: Job, settings: Settings, how: How) -> EmbedOptions
     if job.protocol == "ask":
         own = AskSettings.of(dict(job.ask))
         journal = settings.results / "journal"
-        return AskOptions(journal, own, how.sending, how.budget, settings.bad_images)
+        known = plan.needs.contents
+        return AskOptions(journal, own, how.sending, how.budget, settings.bad_images, known)
     return EmbedOptions(
         settings.cache,
         settings.threads,

@@ -180,12 +180,14 @@ class Needs:
     _rows: dict[tuple[object, ...], pl.DataFrame] = field(default_factory=dict)
     _seen: dict[tuple[object, ...], Seen] = field(default_factory=dict)
 
-    def rows(self, job: Job, parts: Sequence[PartItems]) -> pl.DataFrame:
-        """id, image and crop of every row that the job needs."""
-        key = _asked_alike(job, parts)
+    def rows(
+        self, job: Job, parts: Sequence[PartItems], broken: frozenset[str] = frozenset()
+    ) -> pl.DataFrame:
+        """id, image and crop of every row that the job needs, where these images are broken."""
+        key = (*_asked_alike(job, parts), broken)
         if key not in self._rows:
             needed = PROTOCOLS.get(job.protocol).needed
-            self._rows[key] = needed(job.own, parts, job.draw, dict(job.ask))
+            self._rows[key] = needed(job.own, parts, job.draw, dict(job.ask), broken)
         return self._rows[key]
 
     def seen(
@@ -201,17 +203,35 @@ class Needs:
         """
         key = (*_asked_alike(job, parts), root)
         if key not in self._seen:
-            rows = self.rows(job, parts)
+            self._seen[key] = self._look(job, parts, root, on_unknown)
+        return self._seen[key]
+
+    def _look(
+        self,
+        job: Job,
+        parts: Sequence[PartItems],
+        root: Path,
+        on_unknown: Callable[[int], Callable[[], None]] | None,
+    ) -> Seen:
+        """Others may be needed in place of broken ones, which count all the same: mended, they
+        would be used.
+        """
+        by_id: dict[str, bytes] = {}
+        broken: frozenset[str] = frozenset()
+        while True:
+            rows = self.rows(job, parts, broken)
             refs = dict(zip(rows["id"].to_list(), refs_of(rows), strict=True))
             images = dict.fromkeys(ref.image for each in refs.values() for ref in each)
             n_unknown = len(images) - len(self.contents.known(root, images))
             tell = on_unknown(n_unknown) if n_unknown and on_unknown else None
             found = self.contents.learn(root, images, tell)
-            by_id = {
+            by_id |= {
                 each: _of_item([found[ref.image] for ref in mine]) for each, mine in refs.items()
             }
-            self._seen[key] = Seen(_digest(by_id), by_id)
-        return self._seen[key]
+            worse = broken | {image for image in images if found[image].problem}
+            if worse == broken:
+                return Seen(_digest(by_id), by_id)
+            broken = worse
 
 
 def _asked_alike(job: Job, parts: Sequence[PartItems]) -> tuple[object, ...]:

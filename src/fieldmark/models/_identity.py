@@ -66,7 +66,8 @@ class _Record:
 class ModelMemory:
     """Remembers what models turned out to be, under `folder/models`, or in itself without one.
 
-    `digest` hashes a file's content; give one that remembers where weights are large.
+    `digest` gives what `fieldmark.code.file_digest` gives (16 bytes of BLAKE2b), and may remember
+    it between processes: weights are large.
     """
 
     def __init__(self, folder: Path | None = None, digest: Digest | None = None) -> None:
@@ -86,7 +87,7 @@ class ModelMemory:
         """Who a model is; `loaded` is the model itself where it is at hand. Nothing is loaded."""
         parsed = parse_name(name)
         if isinstance(loaded, UserBackbone):
-            return _of_user(parsed, _record_of(loaded, self.digest))
+            return _of_user(parsed, _record_of(loaded))
         if is_own_model(name):
             return self._user(parsed, _code(parsed), (device, precision))
         family = self._family(name, device, precision)
@@ -112,7 +113,7 @@ class ModelMemory:
                     "model %r is not what it was when it was loaded before, though its code and "
                     "files are (random weights?): its results stand apart.", name,
                 )  # fmt: skip
-            self._keep(model.basis.key, _record_of(model, self.digest))
+            self._keep(model.basis.key, _record_of(model))
         return found
 
     def _user(self, name: ModelName, code: Closure | None, wish: tuple[str, str]) -> Identity:
@@ -256,11 +257,11 @@ def _version(name: str, precision: str, mark: str) -> str:
     return f"{name}#{prefix}{mark[:16]}"
 
 
-def _record_of(model: UserBackbone, digest: Digest) -> _Record:
+def _record_of(model: UserBackbone) -> _Record:
     basis: Basis | None = model.basis
     if basis is None:
         return _Record(model.fingerprint, model.dim)
-    files = tuple((_place(path, basis.folder), digest(path).hex()) for path in basis.files)
+    files = tuple((_place(path, basis.folder), content) for path, content in basis.files)
     return _Record(model.fingerprint, model.dim, basis.precision, files)
 
 

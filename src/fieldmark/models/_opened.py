@@ -97,7 +97,7 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _note(opened: Opened, path: str, mode: str | None, flags: int) -> None:
-    is_read = set(mode) <= set("rbtU") if mode else flags & os.O_ACCMODE == os.O_RDONLY
+    is_read = set(mode) <= set("rbtU") if mode else not flags & (os.O_WRONLY | os.O_RDWR)
     if not is_read:
         opened.written.add(path)
     elif path.endswith(".pyc"):

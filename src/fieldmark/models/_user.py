@@ -61,8 +61,8 @@ class Basis:
     """of what is known without loading it: code, options, versions of libraries"""
     folder: Path
     """of its own file"""
-    files: tuple[Path, ...]
-    """that it opened, or that its state names"""
+    files: tuple[tuple[Path, str], ...]
+    """that it opened, or that its state names, with their content"""
     is_known: bool
     """is it certain that no other file can change it?"""
     precision: str
@@ -312,10 +312,11 @@ class UserBackbone:
         key = known_key(request.name, closure, request.digest)
         asked = seen.wish.is_precision_asked
         precision = resolve_precision(request.device, request.precision) if asked else ""
-        contents = sorted((path.name, request.digest(path).hex()) for path in files)
+        held = tuple((path, request.digest(path).hex()) for path in files)
+        contents = sorted((path.name, content) for path, content in held)
         parts = ["own", own] if own else ["state", state.hexdigest(), contents]
         self._fingerprint = draws.digest(key, precision, *parts).hex()
-        self.basis = Basis(key, folder, tuple(files), _is_known(closure, files), precision)
+        self.basis = Basis(key, folder, held, _is_known(closure, files), precision)
 
     def transform(self, image: Image.Image) -> np.ndarray:
         import numpy as np

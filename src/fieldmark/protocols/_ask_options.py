@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fieldmark.chat import Asking, Budget, Options, Settings
+from fieldmark.data import Contents
 from fieldmark.errors import UsageError, closest
 
 Layout = Literal["single", "multi"]
@@ -105,3 +106,5 @@ class AskOptions:
     budget: Budget = field(default_factory=Budget)
     bad_images: str = "fail"
     """fail or skip"""
+    contents: Contents = field(default_factory=lambda: Contents(None))
+    """what the images hold: other bytes are not sent"""

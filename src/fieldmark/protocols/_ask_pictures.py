@@ -1,23 +1,19 @@
-"""Which images did a chat model really see, and which of them are broken?
+"""Which images does a chat model see, and which of them are broken?
 
-Every read of an image notes what stands for its bytes, and the bytes that were noted are those that
-are sent: an image that changes between two reads fails. Whether all can be read is looked at before
-the first request is paid for.
+The bytes that are sent are those whose content the run belongs to: an image that was changed since
+the run began fails. Whether all can be read is known before the first request is paid for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fieldmark.chat import Item, Picture
-from fieldmark.data import ImageRef, content_key, quick_check, read_bytes
+from fieldmark.chat import Picture
+from fieldmark.data import Contents, ImageRef, content_key, read_bytes
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
-
-THREADS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,8 +21,7 @@ class Images:
     """The images of a dataset as one run reads them."""
 
     root: Path
-    contents: dict[str, bytes] = field(default_factory=dict)
-    """image → what stands for the bytes that were read"""
+    contents: Contents = field(default_factory=lambda: Contents(None))
 
     def picture(self, ref: ImageRef) -> Picture:
         return Picture(_Reader(self, ref.image), ref.image, ref.crop)
@@ -36,36 +31,18 @@ class Images:
             data = read_bytes(self.root, image)
         except DataError as error:
             raise DataError(f"{image}  {reason_of(error)}.") from error
-        key = content_key(data)
-        if self.contents.setdefault(image, key) != key:
-            raise DataError(f"{image}  changed while the run went on.")
+        known = self.contents.known(self.root, [image]).get(image)
+        if known is not None and known.key != content_key(data):
+            raise DataError(f"{image}  was changed while the run went on.")
         return data
-
-    def contents_of(self, items: Collection[Item]) -> dict[ImageRef, bytes]:
-        """What stands for each image of the items that was read."""
-        every = (picture for item in items for picture in item.pictures)
-        return {
-            ImageRef(each.name, each.crop): self.contents[each.name]
-            for each in every
-            if each.name in self.contents
-        }
 
     def find_broken(self, images: Collection[str], progress: Progress) -> dict[str, str]:
         """Image → why it cannot be read."""
-        progress.start("checking images", len(images))
-        broken: dict[str, str] = {}
-        with ThreadPoolExecutor(THREADS) as pool:
-            for image, reason in zip(images, pool.map(self._reason, images), strict=True):
-                progress.advance()
-                if reason:
-                    broken[image] = reason
-        return broken
-
-    def _reason(self, image: str) -> str | None:
-        try:
-            return quick_check(self.read(image))
-        except DataError as error:
-            return reason_of(error)
+        n_unknown = len(images) - len(self.contents.known(self.root, images))
+        if n_unknown:
+            progress.start("checking images", n_unknown)
+        found = self.contents.learn(self.root, images, progress.advance)
+        return {image: content.problem for image, content in found.items() if content.problem}
 
 
 @dataclass(frozen=True, slots=True)

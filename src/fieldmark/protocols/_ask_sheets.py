@@ -10,12 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from fieldmark.chat import (
     ChatModel,
     Estimator,
     FewShot,
     Item,
+    Limits,
     LocalModel,
     Picture,
     Prompts,
@@ -38,7 +40,7 @@ from fieldmark.tasks import AskBlock, Task
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class Inquiry:
     """What the sheets of a run have in common."""
 
     task: Task
@@ -69,7 +71,7 @@ class Job:
 class Sheet:
     """One question, its items, and the answers so far."""
 
-    job: Job
+    inquiry: Inquiry
     asked: Asked
     parts: Sequence[PartItems]
     """whose predictions come from it, as far as they are wanted"""
@@ -91,21 +93,23 @@ class Sheet:
 
     def requests(self) -> Iterator[Request]:
         """One at a time, so that only pictures in flight are in memory."""
-        job, self.began = self.job, time.monotonic()
+        inquiry, self.began = self.inquiry, time.monotonic()
         for item in self.asked.items:
-            is_circular = job.settings.circular
+            is_circular = inquiry.settings.circular
             turns = self.prompts.turns(item) if is_circular else (self.prompts.build(item),)
-            for repeat in range(job.draw.repeats):
+            for repeat in range(inquiry.draw.repeats):
                 for built in turns:
                     if not built.fits:
                         self.said.append(Said.too_long(item, built, repeat))
                         continue
                     name = f"{item.id}#{built.rotation}" if is_circular else item.id
                     # With one seed for all repeats an endpoint would say the same every time.
-                    settings = job.settings.sending(job.draw.seed + repeat, built.schema)
+                    settings = inquiry.settings.sending(inquiry.draw.seed + repeat, built.schema)
                     info = (self, item, built, repeat)
                     self.n_asked += 1
-                    yield Request(name, built.messages, job.model.settings(settings), repeat, info)
+                    yield Request(
+                        name, built.messages, inquiry.model.settings(settings), repeat, info
+                    )
         self.is_all_asked = True
 
     def predictions(self) -> Iterator[PartPredictions]:
@@ -113,8 +117,7 @@ class Sheet:
         said = sorted(self.said, key=Said.place)
         took = (time.monotonic() - self.began) / max(1, len(self.parts))
         n_train = min((each.built.k_used for each in said), default=0)
-        is_traits = self.job.block.kind == "traits"
-        contents = self.job.images.contents_of([*self.asked.items, *self.asked.examples])
+        is_traits = self.inquiry.block.kind == "traits"
         for part in self.parts:
             trait = part.name if is_traits else ""
             asked = replace(self.asked, rows=targets_of(part.test)) if is_traits else self.asked
@@ -123,31 +126,29 @@ class Sheet:
             if self.broken:
                 notes |= {"n_bad_images": len(self.broken), "bad_images": dict(self.broken)}
             frame = rows_of_part(asked, said, trait)
-            yield PartPredictions(
-                part.name, frame, n_train, notes, took, part.groups, dict(contents)
-            )
+            yield PartPredictions(part.name, frame, n_train, notes, took, part.groups)
 
 
 def make_sheets(
-    job: Job,
+    inquiry: Inquiry,
     parts: Sequence[PartItems],
     wanted: Collection[str],
     options: AskOptions,
     progress: Progress,
 ) -> list[Sheet]:
     """The sheets of the wanted parts. Broken images are refused here, or left out of them."""
-    drafts = list(_drafts(job, parts, wanted))
+    drafts = list(_drafts(inquiry, parts, wanted))
     shown = {
         picture.name: None
         for asked, _ in drafts
         for item in asked.items
-        for picture in job.shown(item)
+        for picture in inquiry.shown(item)
     }
-    broken = job.images.find_broken(list(shown), progress)
-    sheets = [_sheet(job, asked, own, parts[0].name, broken) for asked, own in drafts]
+    broken = inquiry.images.find_broken(list(shown), progress)
+    sheets = [_sheet(inquiry, asked, own, parts[0].name, broken) for asked, own in drafts]
     every = {image: why for sheet in sheets for image, why in sheet.broken.items()}
     n = len(shown.keys() | every.keys())
-    judge_broken(job.images.root, every, n, options.bad_images, progress)
+    judge_broken(inquiry.images.root, every, n, options.bad_images, progress)
     for sheet in sheets:
         if not sheet.asked.items:
             image, why = next(iter(sheet.broken.items()))
@@ -159,43 +160,76 @@ def make_sheets(
 
 
 def _drafts(
-    job: Job, parts: Sequence[PartItems], wanted: Collection[str]
+    inquiry: Inquiry, parts: Sequence[PartItems], wanted: Collection[str]
 ) -> Iterator[tuple[Asked, Sequence[PartItems]]]:
     """What is asked, and for which parts. All traits are one question, whichever are wanted."""
     own = [part for part in parts if part.name in wanted]
-    if job.block.kind == "traits":
-        yield ask_traits(job.task, job.block, parts, job.images, job.draw), own
+    if inquiry.block.kind == "traits":
+        yield ask_traits(inquiry.task, inquiry.block, parts, inquiry.images, inquiry.draw), own
         return
     for part in own:
-        yield ask_part(job.task, job.block, part, job.images, job.draw), (part,)
+        yield ask_part(inquiry.task, inquiry.block, part, inquiry.images, inquiry.draw), (part,)
+
+
+def drawn_examples(
+    task: Task,
+    parts: Sequence[PartItems],
+    draw: Draw,
+    settings: AskSettings,
+    broken: Collection[str],
+) -> set[str]:
+    """The ids of all examples that prompts may show, were there room for as many as are asked for;
+    those with a broken image are passed over, as they are in the prompts. Reads nothing.
+    """
+    block, images = task.ask, Images(Path())
+    if block is None or not draw.n_train:
+        return set()
+    if block.kind == "traits":
+        asked = [ask_traits(task, block, parts, images, draw)]
+    else:
+        asked = [ask_part(task, block, part, images, draw) for part in parts]
+    found: set[str] = set()
+    for each in asked:
+        whole = [
+            example
+            for example in each.examples
+            if not any(p.name in broken for p in spread(example.pictures, settings.frames))
+        ]
+        few = FewShot(whole, draw.n_train, draw.sampling, settings.shared_prefix)
+        prompts = plan_prompts(
+            each.question, settings.asking(draw.seed), few, Limits(), list(each.items)
+        )
+        for item in each.items:
+            found.update(example.id for example in prompts.shots(item).examples)
+    return found
 
 
 def _sheet(
-    job: Job, asked: Asked, own: Sequence[PartItems], first: str, broken: Mapping[str, str]
+    inquiry: Inquiry, asked: Asked, own: Sequence[PartItems], first: str, broken: Mapping[str, str]
 ) -> Sheet:
     mine = {
         picture.name: broken[picture.name]
         for item in asked.items
-        for picture in job.shown(item)
+        for picture in inquiry.shown(item)
         if picture.name in broken
     }
-    asked = replace(asked, items=tuple(_readable(job, asked.items, mine)))
-    prompts = job.prompts(asked)
-    late = _unmeasured(prompts, asked.items) if job.draw.n_train else {}
+    asked = replace(asked, items=tuple(_readable(inquiry, asked.items, mine)))
+    prompts = inquiry.prompts(asked)
+    late = _unmeasured(prompts, asked.items) if inquiry.draw.n_train else {}
     asked = replace(asked, items=tuple(each for each in asked.items if each.id not in late))
     mine |= dict(map(_told, (late | prompts.pool.broken).values()))
-    payer = first if job.block.kind == "traits" else own[0].name
-    return Sheet(job, asked, own, payer, prompts, mine)
+    payer = first if inquiry.block.kind == "traits" else own[0].name
+    return Sheet(inquiry, asked, own, payer, prompts, mine)
 
 
-def _readable(job: Job, items: Sequence[Item], broken: Mapping[str, str]) -> Iterator[Item]:
+def _readable(inquiry: Inquiry, items: Sequence[Item], broken: Mapping[str, str]) -> Iterator[Item]:
     """Clips without their broken frames; of pairs, those whose two pictures can be read."""
     for item in items:
-        shown = job.shown(item)
+        shown = inquiry.shown(item)
         kept = tuple(each for each in shown if each.name not in broken)
         if len(kept) == len(shown):
             yield item
-        elif kept and job.block.kind != SAME:
+        elif kept and inquiry.block.kind != SAME:
             yield replace(item, pictures=kept)
 
 

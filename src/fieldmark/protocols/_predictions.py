@@ -8,8 +8,6 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.data import ImageRef
-
 
 @dataclass(frozen=True, slots=True)
 class PartPredictions:
@@ -23,8 +21,6 @@ class PartPredictions:
     notes: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     groups: tuple[tuple[str, str], ...] = ()
-    contents: dict[ImageRef, bytes] = field(default_factory=dict)
-    """image → `content_key` of the bytes that were read of it, as far as the protocol reads any"""
 
     def by_repeat(self) -> Iterator[tuple[int, pl.DataFrame]]:
         for repeat in self.frame.get_column("repeat").unique().sort():

@@ -34,7 +34,7 @@ from fieldmark.protocols._ask_answers import read_answer
 from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
 from fieldmark.protocols._ask_pictures import Images
-from fieldmark.protocols._ask_sheets import Job, Sheet, make_sheets
+from fieldmark.protocols._ask_sheets import Inquiry, Sheet, drawn_examples, make_sheets
 from fieldmark.protocols._items import Draw, PartItems, draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols._sending import open_sending
@@ -70,11 +70,16 @@ def columns(task: Task) -> tuple[str, ...]:
 
 
 def needed(
-    task: Task, parts: Sequence[PartItems], draw: Draw, settings: Mapping[str, Any]
+    task: Task,
+    parts: Sequence[PartItems],
+    draw: Draw,
+    settings: Mapping[str, Any],
+    broken: Collection[str],
 ) -> pl.DataFrame:
     """Every row whose pictures may be sent: id, image, crop."""
+    shown = drawn_examples(task, parts, draw, AskSettings.of(settings), broken)
     frames = [draw_test(task, part, draw, 0) for part in parts]
-    frames += [part.train for part in parts if draw.n_train]
+    frames += [part.train.filter(pl.col("id").is_in(shown)) for part in parts if shown]
     rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
     return rows.unique("id", maintain_order=True)
 
@@ -93,8 +98,8 @@ def run(
 
     `parts` are all of the run: what is asked of one does not depend on which others are wanted.
     """
-    job = _job(task, model, root, draw, options.settings)
-    sheets = make_sheets(job, parts, wanted, options, progress)
+    inquiry = _inquiry(task, model, Images(root, options.contents), draw, options.settings)
+    sheets = make_sheets(inquiry, parts, wanted, options, progress)
     seen = _what_a_mock_sees(sheets) if model.is_mock else None
     n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
     progress.start(f"{task.task} with {model.name}", n)
@@ -129,17 +134,17 @@ def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
         yield from sheet.predictions()
 
 
-def _job(
+def _inquiry(
     task: Task,
     model: ChatModel | LocalModel,
-    root: Path,
+    images: Images,
     draw: Draw,
     settings: AskSettings,
-) -> Job:
+) -> Inquiry:
     if task.ask is None:
         raise UsageError(f"task {task.task!r} has no `ask` block.")
     shelf = Shelf(model.picture_limits)
-    return Job(task, task.ask, model, Images(root), draw, settings, shelf)
+    return Inquiry(task, task.ask, model, images, draw, settings, shelf)
 
 
 def estimate_cost(
@@ -153,16 +158,19 @@ def estimate_cost(
     """What the requests will take, from a few prompts of a few parts; sends nothing."""
     if task.ask is None or not parts:
         return Estimate(0, 0, 0, 0.0)
-    job = _job(task, model, root, draw, settings)
+    inquiry = _inquiry(task, model, Images(root), draw, settings)
     is_traits = task.ask.kind == "traits"
-    looked = [ask_traits(task, task.ask, parts, job.images, draw)] if is_traits else [
-        ask_part(task, task.ask, part, job.images, draw)
+    looked = [ask_traits(task, task.ask, parts, inquiry.images, draw)] if is_traits else [
+        ask_part(task, task.ask, part, inquiry.images, draw)
         for part in parts[:: -(-len(parts) // N_LOOKED)]
     ]  # fmt: skip
     asked = [
-        (request, [(each.width, each.height) for each in map(job.shelf.prepare, request.pictures)])
+        (
+            request,
+            [(each.width, each.height) for each in map(inquiry.shelf.prepare, request.pictures)],
+        )
         for each in looked
-        for request in _some_requests(job, each)
+        for request in _some_requests(inquiry, each)
     ]
     found = estimate(asked, Estimator(model.card))
     n_items = sum(len(each.items) for each in looked) * (1 if is_traits else len(parts))
@@ -172,19 +180,19 @@ def estimate_cost(
     return Estimate(n_all, round(found.tokens_in * scale), round(found.tokens_out * scale), usd)
 
 
-def _some_requests(job: Job, asked: Asked) -> list[Request]:
+def _some_requests(inquiry: Inquiry, asked: Asked) -> list[Request]:
     """Of a few items that can be read: running, not planning, tells which cannot."""
     few = asked.items[:: max(1, len(asked.items) // N_LOOKED)][:N_LOOKED]
-    some = replace(asked, items=tuple(item for item in few if _can_show(job, item)))
-    once = replace(job.draw, repeats=1)
-    plain = replace(job, draw=once, settings=replace(job.settings, circular=False))
+    some = replace(asked, items=tuple(item for item in few if _can_show(inquiry, item)))
+    once = replace(inquiry.draw, repeats=1)
+    plain = replace(inquiry, draw=once, settings=replace(inquiry.settings, circular=False))
     return list(Sheet(plain, some, (), "", plain.prompts(some)).requests())
 
 
-def _can_show(job: Job, item: Item) -> bool:
+def _can_show(inquiry: Inquiry, item: Item) -> bool:
     try:
-        for picture in job.shown(item):
-            job.shelf.prepare(picture)
+        for picture in inquiry.shown(item):
+            inquiry.shelf.prepare(picture)
     except DataError:
         return False
     return True
@@ -200,9 +208,9 @@ def _what_a_mock_sees(sheets: Sequence[Sheet]) -> dict[str, tuple[str, ...]]:
     """SHA-256 of the pictures as they are sent → what is true of them, as it is shown."""
     found: dict[str, tuple[str, ...]] = {}
     for sheet in sheets:
-        limits = sheet.job.model.picture_limits
+        limits = sheet.inquiry.model.picture_limits
         for item in sheet.asked.items:
-            key = "+".join(prepare(each, limits).sha256 for each in sheet.job.shown(item))
+            key = "+".join(prepare(each, limits).sha256 for each in sheet.inquiry.shown(item))
             found[key] = (*found.get(key, ()), *_truths(sheet.asked, item))
     return found
 

@@ -63,7 +63,11 @@ def columns(task: Task) -> tuple[str, ...]:
 
 
 def needed(
-    task: Task, parts: Sequence[PartItems], draw: Draw, _settings: Mapping[str, Any]
+    task: Task,
+    parts: Sequence[PartItems],
+    draw: Draw,
+    _settings: Mapping[str, Any],
+    _broken: Collection[str],
 ) -> pl.DataFrame:
     """Every row whose images are looked at: id, image, crop."""
     return rows_of(task, parts, draw)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -608,3 +609,32 @@ class TestMistakes:
         text = "dataset_path: json\ndataset_kwargs: {data_files: data/rows.jsonl, colour: red}\n"
         with pytest.raises(DataError, match="dataset_kwargs has 'colour', no option of 'json'"):
             open_documents(write_task(folder, text + "test_split: train"), cache)
+
+
+CARD = """---
+configs:
+- config_name: default
+  data_files:
+  - split: test
+    path: t.jsonl
+---
+"""
+
+
+def test_folders_of_one_name_with_a_card_never_share_a_table(tmp_path: Path, cache: Path) -> None:
+    """Defect: the library keeps a prepared table by the base name of such a folder."""
+
+    def answers(place: str) -> list[str]:
+        task = write_task(tmp_path / place, "dataset_path: ./birds\ntest_split: test\n")
+        every = open_documents(task, cache).test
+        return [every.document(row)["answer"] for row in range(len(every))]
+
+    for place in ("one", "two"):
+        write_jsonl(tmp_path / place / "birds" / "t.jsonl", [{"answer": place}])
+        (tmp_path / place / "birds" / "README.md").write_text(CARD)
+    assert answers("one") == ["one"] and answers("two") == ["two"]
+    path = tmp_path / "one" / "birds" / "t.jsonl"
+    before = path.stat()
+    write_jsonl(path, [{"answer": "new"}])
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert answers("one") == ["new"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark import draws
+from fieldmark.errors import DataError
 from fieldmark.protocols._items import Draw
 from fieldmark.tasks.lmms import Documents, DocumentTask, open_documents
 
@@ -30,9 +31,20 @@ class DocumentPart:
     @property
     def digest(self) -> str:
         """Changes when a document that is asked about, or one that may be shown, changes."""
-        own = self.documents.test.digest(self.rows)
+        return self._digest()
+
+    def refuse_changed(self) -> None:
+        """Raises where a document, or a picture it names, is not what it was when this began."""
+        if self._digest(anew=True) != self.digest:
+            raise DataError(
+                f"{self.task.place_of('task')}  documents were changed while they were asked "
+                "about: run the same command again (answers are kept)."
+            )
+
+    def _digest(self, anew: bool = False) -> str:
+        own = self.documents.test.digest(self.rows, anew)
         shown = self.documents.fewshot if self.k else None
-        return own if shown is None else f"{own}+{shown.digest(range(len(shown)))}"
+        return own if shown is None else f"{own}+{shown.digest(range(len(shown)), anew)}"
 
 
 def open_part(task: DocumentTask, draw: Draw, cache: Path, fetch: bool) -> DocumentPart:

@@ -50,6 +50,7 @@ def ask_documents(
     progress.start(f"{part.task.task} with {model.name}", len(part.rows))
     with open_sending(model, options, progress, seen_by_mock(setup, model)) as sending:
         replies = _ask(setup, sending)
+    part.refuse_changed()
     judged = judge(setup, replies, draw.seed)
     found = PartPredictions("", rows_of(setup, judged), part.k, summed_up(setup, judged))
     return found.timed(time.monotonic() - began)

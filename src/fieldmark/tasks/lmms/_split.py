@@ -63,11 +63,13 @@ class Split:
         raw = self._row(self._all, index)
         return {name: self._decoded(index, name, raw[name]) for name in self.columns}
 
-    def digest(self, indices: Iterable[int]) -> str:
+    def digest(self, indices: Iterable[int], anew: bool = False) -> str:
         """Stands for the content of these rows, in this order, with the bytes of their media and of
-        the image files they name; read once, whoever asks.
+        the image files they name; read once, whoever asks, unless `anew`.
         """
         rows = tuple(indices)
+        if anew:
+            return self._digest(rows)
         if rows not in self._digests:
             self._digests[rows] = self._digest(rows)
         return self._digests[rows]
