@@ -110,10 +110,10 @@ def test_two_versions_of_a_model_are_two_models(empty, filled):
     for version, n_right in (("v1", 320), ("v2", 260)):
         spec = RunSpec("a/mine", "foxes", "probe/x", model_version=version)
         filled(empty, spec, {"": right(400, n_right)})
-    (question,) = compare_models(empty, "a/mine (v1)", "a/mine (v2)")
+    (question,) = compare_models(empty, "a/mine#v1", "a/mine#v2")
     assert question.verdict == "a" and question.a.run.spec.model_version == "v1"
-    with pytest.raises(UsageError, match=r"fits 2 models \(a/mine \(v1\), a/mine \(v2\)\)"):
-        compare_models(empty, "a/mine", "a/mine (v2)")
+    with pytest.raises(UsageError, match=r"both name 'a/mine#v2': name two of its versions"):
+        compare_models(empty, "a/mine", "a/mine#v2")
 
 
 def test_a_short_name_with_a_slip_is_told(empty, filled):

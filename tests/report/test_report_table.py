@@ -220,8 +220,8 @@ def test_ways_of_asking_are_never_mixed_in_one_column(tmp_path, filled):
         text = wide_table(read_table(store), 200)
     assert len({row.column for row in rows}) == 5
     heading = {row.score.value: row.column.split("\n") for row in rows}
-    assert heading[0.1] == ["newt", "protocol=probe/svm", "n_train=10", "data=", "C=1.0"]
-    assert heading[0.3][-1] == "C=2.0" and heading[0.4][-2] == "data=changed"
+    assert heading[0.1] == ["newt", "protocol=probe/svm", "n_train=10", "C=1.0", "data="]
+    assert heading[0.3][-2] == "C=2.0" and heading[0.4][-1] == "data=changed"
     assert text.count("task=newt ") == 5, "each column has its own signature"
 
 
@@ -231,7 +231,7 @@ def test_two_versions_of_a_model_have_two_rows(tmp_path, filled):
         filled(store, spec, {"": right(100, 50)})
         filled(store, replace(spec, model_version="cccccccc"), {"": right(100, 60)})
         models = [row.model for row in read_table(store).rows]
-    assert sorted(models) == ["my.py:Net (aaaaaaaa)", "my.py:Net (cccccccc)"]
+    assert sorted(models) == ["my.py:Net#aaaa", "my.py:Net#cccc"]
 
 
 def test_mixed_directions_are_ordered_by_rank(tmp_path):

@@ -223,11 +223,15 @@ def test_a_superseded_run_is_hidden_and_counted(
         colour = [row for row in table.rows if row.model == COLOUR]
         assert [(row.column, row.is_counted) for row in colour] == [("zoo\ndata=photos", True)]
         (texture,) = (row for row in table.rows if row.model != COLOUR)
-        assert texture.column == "zoo\ndata=photos (before it changed)" and not texture.is_counted
+        assert texture.column == "zoo\ndata=photos (older)" and not texture.is_counted
         assert note in read_results(store).notes
         assert note in build_summary(store)["notes"]
+    results = ["--results", str(place / "results")]
+    for command in (["table", "--json"], ["export", "csv"], ["plot", "forest", "--json"]):
+        assert main([*command, *results]) == 0
+        assert "1 superseded run is not shown" in capsys.readouterr().err
     run_it(place, "classical/texture", "zoo.yaml")
-    assert main(["compare", "colour", "texture", "--results", str(place / "results")]) == 0
+    assert main(["compare", "colour", "texture", *results]) == 0
     printed = capsys.readouterr()
     assert "2 superseded runs are not shown" in printed.err
     with open_at(place) as store:

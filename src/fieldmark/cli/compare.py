@@ -22,7 +22,7 @@ from fieldmark.errors import UsageError
 @dataclass(frozen=True, slots=True)
 class Args:
     models: Annotated[Positional[tuple[str, ...]], arg(metavar="A B")] = ()
-    """two models, or parts of their names that fit only one"""
+    """two models, or parts of their names that fit only one; NAME#4ae7 is one version"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """only these (* and ? work)"""
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""

@@ -29,7 +29,7 @@ class Args:
     form: Annotated[Positional[str], arg(name="format", metavar="FORMAT")] = ""
     """which format; without it, the ending of --out tells, or all are listed"""
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
-    """only these (* and ? work)"""
+    """only these (* and ? work; NAME#4ae7 is one version)"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """only these (* and ? work)"""
     out: Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")] = None

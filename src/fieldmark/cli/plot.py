@@ -24,7 +24,7 @@ class Args:
     kind: Annotated[Positional[str], arg(metavar="KIND", help_behavior_hint="")] = ""
     """which plot; without it, all are listed"""
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
-    """only these (* and ? work)"""
+    """only these (* and ? work; NAME#4ae7 is one version)"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """only these (* and ? work)"""
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""

@@ -21,7 +21,7 @@ from fieldmark.errors import UsageError
 @dataclass(frozen=True, slots=True)
 class Args:
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
-    """only these (* and ? work)"""
+    """only these (* and ? work; NAME#4ae7 is one version)"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """only these (* and ? work)"""
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"

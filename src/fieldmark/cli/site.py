@@ -24,7 +24,7 @@ class Args:
     out: Annotated[Positional[Path], arg(metavar="OUT")]
     """folder of the site; one that was written before is replaced"""
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
-    """only these (* and ? work)"""
+    """only these (* and ? work; NAME#4ae7 is one version)"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """only these (* and ? work)"""
     no_images: bool = False

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json
+from fieldmark.cli._show import print_json, talk
 
 if TYPE_CHECKING:
     from fieldmark.report import Table
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Args:
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
-    """only these (* and ? work)"""
+    """only these (* and ? work; NAME#4ae7 is one version)"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """only these (* and ? work)"""
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
@@ -77,6 +77,8 @@ def run(args: Args) -> int:
                 for plain, row, fit in zip(plain_rows(table), table.rows, fits, strict=True)
             ]
         )
+        for note in table.notes:
+            talk(note)
         return 0
     if not table.rows:
         raise nothing_stored(settings.store)

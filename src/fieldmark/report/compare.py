@@ -111,13 +111,15 @@ def not_compared(
 def comparison_notes(store: Store, a: str, b: str, tasks: Sequence[str] = ()) -> list[str]:
     """Which versions of the models were taken, and what is not shown, a line each."""
     notes = []
-    for each in _pick_both(store, a, b, tasks):
+    both = _pick_both(store, a, b, tasks)
+    for each in both:
         if each.others:
             n = len(each.others) + 1
             notes.append(
                 f"{each.label} is the newest of {n} versions (others: {', '.join(each.others)})."
             )
-    return [*notes, *superseded_note(current_runs(store, RunFilter(tasks=tuple(tasks)))[1])]
+    where = RunFilter(models=tuple(model_name(each.spec) for each in both), tasks=tuple(tasks))
+    return [*notes, *superseded_note(current_runs(store, where)[1])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,12 @@ N_NAMED = 3
 
 def decision(rows: Sequence[Row]) -> str:
     """The sentence for a table; "" where nothing was compared."""
-    compared = [row for row in rows if row.tier is not None and row.is_counted]
+    every = [row for row in rows if row.tier is not None]
+    compared = [row for row in every if row.is_counted]
     columns = list(dict.fromkeys((row.column, row.score.metric) for row in compared))
     if len(columns) == 1:
-        return _for_one(compared)
+        is_alone = len(compared) == len(every)
+        return ("" if is_alone else f"{columns[0][0].replace(chr(10), ' ')}: ") + _for_one(compared)
     return _for_many(compared, len(columns)) if columns else ""
 
 

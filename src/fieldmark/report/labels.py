@@ -122,13 +122,15 @@ def columns_of_runs(runs: Sequence[Run]) -> dict[int, Column]:
     return found
 
 
-def data_notes(runs: Sequence[Run]) -> list[str]:
-    """Which tasks stand in several data versions, and what that means, a line each."""
+def data_notes(columns: Iterable[tuple[str, str, bool]]) -> list[str]:
+    """Which tasks stand in several data versions, and what that means, a line each.
+
+    `columns`: task, data version and whether it counts.
+    """
     found: dict[str, dict[str, bool]] = {}
-    columns = columns_of_runs(runs)
-    for run in runs:
-        if (column := columns[run.id]).data:
-            found.setdefault(task_name(run.spec), {})[column.data] = column.is_counted
+    for task, data, is_counted in columns:
+        if data:
+            found.setdefault(task, {})[data] = is_counted
     return [_data_note(task, mine) for task, mine in found.items()]
 
 
@@ -235,7 +237,7 @@ class _DataVersions:
         folder = tails.get(self.roots[data])
         if folder is None:
             return _short(data)
-        return f"{folder} (before it changed)" if data in self.older else folder
+        return f"{folder} (older)" if data in self.older else folder
 
 
 def _rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, str]]) -> list[list[str]]:

@@ -19,6 +19,7 @@ from fieldmark.report.labels import (
     data_notes,
     model_labels,
     model_name,
+    task_name,
     version_notes,
 )
 from fieldmark.report.memory import Memory
@@ -86,8 +87,9 @@ def read_table(
         known = {score.metric for scores in store.scores(where).values() for score in scores}
         raise UnknownName("metric of these runs", metric, known)
     rows = _in_one_unit([_with_outcomes(store, row) for row in rows])
-    shown = [run for run in done if run.id in {row.run.id for row in rows}]
-    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(shown)]
+    shown = list({row.run.id: row.run for row in rows}.values())
+    columns = [(task_name(row.run.spec), row.data, row.is_counted) for row in rows]
+    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns)]
     if compare and not by_part:
         rows = _with_tiers(store, rows, Memory(memory))
         notes += _without_tiers(store, rows)

@@ -89,7 +89,9 @@ def long_table(table: Table, width: int = 80) -> str:
     return "\n".join([*above, *lines, "", *_footer(table, width)])
 
 
-_CONDENSED = ("part", "protocol", "n_train", "n_test", "seed", "repeats", "metric", "answered")
+_CONDENSED = (
+    "data", "part", "protocol", "n_train", "n_test", "seed", "repeats", "metric", "answered",
+)  # fmt: skip
 _NUMBERS = ("n_train", "n_test", "seed", "repeats", "score", "n", "units", "answered")
 
 
@@ -99,6 +101,7 @@ def _facts(row: Row) -> dict[str, str]:
     return {
         "model": row.model,
         "task": task_name(spec),
+        "data": row.data,
         "part": score.part,
         "protocol": spec.protocol,
         "n_train": "all" if spec.n_train is None else f"{spec.n_train}",

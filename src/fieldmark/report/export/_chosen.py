@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
 from fieldmark.report.labels import task_name
-from fieldmark.report.rows import Row, Table, plain_rows, read_table
+from fieldmark.report.rows import Row, Table, current_runs, plain_rows, read_table, superseded_note
 from fieldmark.store import Run, RunFilter, Store, nothing_stored
 
 if TYPE_CHECKING:
     import polars as pl
 
 
+OF_TABLES = ("model_label", "column", "is_counted", "tier", "is_tied_with_best")
 LONGEST = 120
 """bytes of a file's name, which leaves room for endings on every file system"""
 
@@ -69,15 +70,15 @@ def choose(
     ]
     if not rows:
         raise nothing_stored(store.path)
-    return Chosen(store, tuple(rows), has_predictions, source)
+    n_superseded = current_runs(store, where)[1]
+    left_out = [note.removesuffix(".") for note in superseded_note(n_superseded)]
+    return Chosen(store, tuple(rows), has_predictions, source, left_out)
 
 
 def plain_scores(chosen: Chosen) -> list[dict[str, Any]]:
-    """One flat mapping of JSON values per score; tiers are a table's matter, not the runs'."""
+    """One flat mapping of JSON values per score, without what depends on the others shown."""
     rows = plain_rows(Table(chosen.rows))
-    return [
-        {k: v for k, v in row.items() if k not in ("tier", "is_tied_with_best")} for row in rows
-    ]
+    return [{k: v for k, v in row.items() if k not in OF_TABLES} for row in rows]
 
 
 def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:

@@ -21,7 +21,7 @@ function leaderboard(place) {
   return [
     h("h1", {}, "Leaderboard"),
     h("p", { class: "facts" }, boardFacts()),
-    ...(summary.notes || []).map((/** @type {string} */ note) => h("p", { class: "facts" }, note)),
+    h("p", { class: "facts" }, boardNotes()),
     boardFilters(place.options, change),
     body,
   ];
@@ -33,6 +33,11 @@ function boardFacts() {
     ([state, n]) => ` · ${n} runs ${state === "running" ? "not finished" : state}`
   );
   return `${counted(models.length, "model")} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
+}
+
+/** What a reader must know besides, as sentences. */
+function boardNotes() {
+  return (summary.notes || []).map((/** @type {string} */ note) => note.replace(/\.?$/, ".")).join(" ");
 }
 
 /** @param {URLSearchParams} options @param {(changes: Record<string, string | null>) => void} change */
