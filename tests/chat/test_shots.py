@@ -53,6 +53,7 @@ rooms = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.builds(Load, st.integers(0, 99), st.integers(0, 2), st.integers(0, 90)), loads, rooms)
 def test_fit_against_trying_every_k(base: Load, costs: list[Load], room: Room) -> None:
     def fits(k: int) -> bool:

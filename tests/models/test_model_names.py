@@ -15,9 +15,9 @@ from fieldmark.models import (
     Checkpoint,
     __all__,
     families,
+    identify,
     known_models,
     load_model,
-    model_identity,
     register_model,
 )
 from fieldmark.models._load import REGISTRY
@@ -100,7 +100,7 @@ def test_import_and_listing_load_nothing_heavy() -> None:
     script = (
         "import sys, fieldmark.models as m\n"
         "rows = m.known_models(); m.known_models('clip'); m.families()\n"
-        "m.model_identity('timm/resnet18?pretrained=false')\n"
+        "m.check_model_name('timm/resnet18?pretrained=false')\n"
         "assert len(rows) > 100, len(rows)\n"
         "heavy = ['torch', 'numpy', 'PIL', 'timm', 'open_clip', 'transformers', 'torchvision',\n"
         "         'huggingface_hub', 'sklearn', 'polars']\n"
@@ -192,29 +192,22 @@ def test_entry_points_may_be_a_class_or_a_family(monkeypatch: pytest.MonkeyPatch
 
 
 def test_identity_follows_the_users_files(tmp_path: Path) -> None:
-    code = tmp_path / "mine.py"
-    code.write_text("class Mine: pass\n")
-    before = model_identity(f"{code}:Mine?a=1")
-    assert before == model_identity(f"{code}:Mine?a=1")
-    code.write_text("class Mine: pass  # edited\n")
-    assert model_identity(f"{code}:Mine?a=1") != before
-
     weights = tmp_path / "net.pt"
     weights.write_bytes(b"one")
     name = f"timm/resnet18?weights={weights}&size=64"
-    before = model_identity(name)
-    assert before.startswith("timm/resnet18?size=64&weights=")
+    before = identify(name).version
+    assert before.startswith("timm/resnet18?size=64&weights=net.pt#")
     weights.write_bytes(b"two")
-    assert model_identity(name) != before
-    assert model_identity(f"open-clip/ViT-B-16/{weights}").count("#") == 1
-    assert model_identity(f"hf/{tmp_path}").count("#") == 1
-    assert model_identity("timm/resnet18").startswith("timm/resnet18#")
+    assert identify(name).version != before
+    assert identify(f"open-clip/ViT-B-16/{weights}").version.count("#") == 1
+    assert identify(f"hf/{tmp_path}").version.count("#") == 1
+    assert identify("timm/resnet18").version.startswith("timm/resnet18#")
 
 
 def test_identity_refuses_what_cannot_load(tmp_path: Path) -> None:
     with pytest.raises(UnknownName):
-        model_identity("tim/resnet18")
+        identify("tim/resnet18")
     with pytest.raises(UsageError, match=r"weights=/no/where.pt does not exist"):
-        model_identity("timm/resnet18?weights=/no/where.pt")
+        identify("timm/resnet18?weights=/no/where.pt")
     with pytest.raises(UsageError, match=r"no.py  does not exist"):
-        model_identity(f"{tmp_path}/no.py:Mine")
+        identify(f"{tmp_path}/no.py:Mine")

@@ -7,10 +7,12 @@ the last time counts, as long as its files are unchanged. At most one is held in
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from fieldmark.data import MEMORY, Contents
 from fieldmark.embed import trusted_fingerprint
+from fieldmark.errors import FieldmarkError
 from fieldmark.models import Identity, ModelMemory, is_own_model, load_chat_model, load_model
 from fieldmark.settings import Settings
 
@@ -27,10 +29,14 @@ class Models:
         self._loaded: tuple[str, Any] | None = None
 
     def identity(self, name: str, protocol: str) -> Identity:
-        """What the model is now; its version is "" where only loading it would tell."""
+        """What the model is now; its version is "" where only loading it would tell, or where it
+        cannot be loaded: that is told by the job that needs it.
+        """
         if name not in self._identities:
             if self.may_load and is_own_model(name):
-                self.load(name, protocol)
+                self._identities[name] = Identity("")
+                with suppress(FieldmarkError):
+                    self.load(name, protocol)
             else:
                 own = self.settings
                 self._identities[name] = self._memory.identify(
@@ -43,17 +49,27 @@ class Models:
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = None  # two at once may not fit the device
             own = self.settings
-            is_chat = protocol == "ask"
-            model: Any = (load_chat_model if is_chat else load_model)(
-                name, device=own.device, precision=own.precision, offline=own.offline
-            )
-            self._loaded = (name, model)
-            if is_own_model(name):
-                kept = trusted_fingerprint(own.cache, model.fingerprint, model.behaviour())
-                if kept != model.fingerprint:
-                    model.stand_apart(kept)
-            if not is_chat:
+            how: dict[str, Any] = {
+                "device": own.device,
+                "precision": own.precision,
+                "offline": own.offline,
+            }
+            if protocol == "ask":
+                self._loaded = (name, load_chat_model(name, **how))
+            else:
+                model = load_model(name, memory=self._memory, **how)
+                self._loaded = (name, self._apart(model))
                 self._identities[name] = self._memory.remember(
                     name, model, own.device, own.precision
                 )
         return self._loaded[1]
+
+    def _apart(self, model: Any) -> Any:
+        """The model, told apart from one with its fingerprint that did otherwise."""
+        behaviour = getattr(model, "behaviour", None)
+        if callable(behaviour):
+            cache, fingerprint = self.settings.cache, model.fingerprint
+            kept = trusted_fingerprint(cache, fingerprint, behaviour())
+            if kept != fingerprint:
+                model.stand_apart(kept)
+        return model

@@ -158,10 +158,7 @@ class _Planner:
         if first.prepared is None:
             return first
         prepared = first.prepared
-        try:
-            version = self.models.identity(job.model, job.protocol).version
-        except FieldmarkError as error:
-            return _refused(job, "refused", error)
+        version = self.models.identity(job.model, job.protocol).version
         outline = complete(prepared.outline, version)
         name = f"{outline.key} {prepared.root}"
         if name in self._outlines:

@@ -191,14 +191,6 @@ def check_model_name(name: str) -> None:
         _ = _family(name, "cpu", "float32").files
 
 
-def model_identity(name: str) -> str:
-    """The version, or what is known of it where that takes loading the model."""
-    parsed = parse_name(name)
-    if not parsed.is_file and parsed.base not in REGISTRY.added:
-        return identify(name).version
-    return f"{parsed.canonical}#{known_key(parsed, _code(parsed), file_digest)[:16]}"
-
-
 @dataclass(frozen=True, slots=True)
 class _Family:
     """What a name of a family says; the content of its files is looked at each time."""

@@ -7,7 +7,7 @@ hold the lists to them.
 from __future__ import annotations
 
 _OWN = """
-about also ask dataset kinds label metric n_test n_train options parts primary probe retrieve
+about also ask data dataset kinds label metric n_test n_train options parts primary probe retrieve
 sampling score shots test title train traits unit variants version where groups zero_shot
 """
 _THEIRS = """
