@@ -6,10 +6,10 @@ Two figures, in CPU seconds (user + system) of whole commands in processes of th
 thread where numpy has a choice:
 
 - a second `fieldmark run` over a folder of photos that are all unchanged, less the same command
-  over a folder of twenty: what deciding takes. Bar: 1.5 s for 100,000 photos. Agreement: one photo is
-  changed in place, with its size and modification time kept, and a third run must do the run again.
-- `make_plan` of 85 models × 30 tasks × 4 seeds: in a store where nothing was done, and in one where
-  all of it was. Bar: 10 s each.
+  over a folder of twenty: what deciding takes. Bar: 1.5 s for 100,000 photos. Agreement: one photo
+  is changed in place, with its size and modification time kept, and a third run must do it again.
+- `make_plan` of 85 models × 30 tasks × 4 seeds: in a store where nothing was done, and in one
+  where all of it was. Bar: 10 s each.
 
 Times are of this machine; ratios to hashing every byte again (what never trusting would cost
 without a memory) are printed beside them.

@@ -37,10 +37,20 @@ from fieldmark.protocols import (
     score_run,
 )
 from fieldmark.settings import Settings
-from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store, reproduction_record
+from fieldmark.store import (
+    PartResult,
+    Predictions,
+    RunSpec,
+    Score,
+    Store,
+    fit_summary,
+    reproduction_record,
+)
 from fieldmark.tasks.lmms import DocumentTask, plain_task
 
 HEARTBEAT_S = 20.0
+ONCE = ("fit", "bad_images")
+"""notes of a part that hold for all its repeats"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +193,8 @@ def run_one(
         for score in scores:
             if score.is_primary and math.isnan(score.value):
                 progress.say(f"    no score: {score.metric}: {score.warning}")
+        for line in fit_summary(store.finished_parts(run)).note_lines:
+            progress.say(f"    {line}")
     return True
 
 
@@ -280,9 +292,17 @@ def _write(
                 repeat=repeat,
                 n_train=answers.n_train,
                 seconds=answers.seconds,
-                info=answers.notes | {"groups": dict(answers.groups)},
+                info=_facts_of_repeat(answers, repeat),
             ),
         )
+
+
+def _facts_of_repeat(answers: PartPredictions, repeat: int) -> dict[str, Any]:
+    """The first repeat of a part tells what all of them chose and left out."""
+    notes = answers.notes
+    if repeat:
+        notes = {name: value for name, value in notes.items() if name not in ONCE}
+    return notes | {"groups": dict(answers.groups)}
 
 
 def _facts(model: Backbone | ChatModel | LocalModel, settings: Settings) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """What did the parts of a run note: what their fits chose, and which images were left out?
 
-Parts note it as `fit` and `bad_images` of their `info`; every repeat of a part carries what all of
-them chose, and where one probe learns all parts, every part does.
+Parts note it as `fit` and `bad_images` of their `info`; the first repeat of a part carries what all
+of them chose, and where one probe learns all parts, every part does.
 """
 
 from __future__ import annotations
