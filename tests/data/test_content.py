@@ -174,7 +174,8 @@ def tell():
     n += 1
     print(n, flush=True)
     time.sleep(0.05)
-Contents(Path(sys.argv[2]), threads=1).learn(photos, sorted(p.name for p in photos.iterdir()), tell)
+names = sorted(p.name for p in photos.iterdir())
+Contents(Path(sys.argv[2]), threads=1).learn(photos, names, lambda n_unknown: tell)
 """
 
 

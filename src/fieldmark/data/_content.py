@@ -18,16 +18,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fieldmark.data._bytes import base_folder, leads_out, read_bytes, split_reference
 from fieldmark.data._image import ImageRef, quick_check
 from fieldmark.errors import DataError
 
 T = TypeVar("T")
+OnUnknown = Callable[[int], Callable[[], None]]
 
 MEMORY = "contents.db"
 """what the memory of contents is called in a cache folder"""
@@ -56,14 +56,12 @@ def item_key(content: bytes, crop: tuple[float, ...] | None) -> bytes:
 def stamp(path: str | Path) -> tuple[bytes, bool]:
     """What changes when the file changes, and whether it is old enough to be relied on later."""
     stat = os.stat(path)  # noqa: PTH116 - a hundred thousand of them: Path.stat takes twice as long
-    mark = _STAMP.pack(stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-    now = time.time_ns()
-    is_young = now - stat.st_ctime_ns < RACY_NS or 0 <= now - stat.st_mtime_ns < RACY_NS
-    return mark, not is_young
+    changed, modified, now = stat.st_ctime_ns, stat.st_mtime_ns, time.time_ns()
+    is_young = now - changed < RACY_NS or 0 <= now - modified < RACY_NS
+    return _STAMP.pack(stat.st_ino, stat.st_size, modified, changed), not is_young
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(NamedTuple):
     """What a file holds."""
 
     key: bytes
@@ -91,35 +89,33 @@ class Contents:
     def known(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
         """The images whose content is known without reading them."""
         seen = self._seen.setdefault(root, {})
-        unseen = {image: None for image in images if image not in seen}
+        asked = list(images)
+        unseen = [image for image in asked if image not in seen and not leads_out(image)]
         if unseen and self._memory is not None and self._memory.is_file():
-            inside = [image for image in unseen if not leads_out(image)]
             with _Memory(self._memory) as memory:
-                seen.update(memory.recall(root, inside))
-        return {image: seen[image] for image in images if image in seen}
+                seen.update(memory.recall(root, unseen))
+        return {image: seen[image] for image in asked if image in seen}
 
     def learn(
-        self,
-        root: Path,
-        images: Iterable[str],
-        on_file: Callable[[], None] | None = None,
+        self, root: Path, images: Iterable[str], on_unknown: OnUnknown | None = None
     ) -> dict[str, Content]:
         """The content of all images; those that are not known are read, and remembered as they
-        come. `on_file` is called after each that was read.
+        come. `on_unknown` is told how many these are and gives what is called after each.
         """
         every = list(dict.fromkeys(images))
         found = self.known(root, every)
-        unknown = [image for image in every if image not in found]
-        if not unknown:
+        if len(found) == len(every):
             return found
+        unknown = [image for image in every if image not in found]
+        tell = on_unknown(len(unknown)) if on_unknown else None
         seen = self._seen[root]
         with _Memory(self._memory) as memory, ThreadPoolExecutor(self._threads) as pool:
             for image, (content, mark) in _in_turn(pool, lambda each: _look(root, each), unknown):
                 seen[image] = content
                 if mark is not None:
                     memory.remember(_name(root, image), mark, content)
-                if on_file is not None:
-                    on_file()
+                if tell is not None:
+                    tell()
         return {image: seen[image] for image in every}
 
     def digest(self, path: Path) -> bytes:
@@ -205,26 +201,27 @@ class _Memory:
         if self._db is not None:
             self._db.close()
 
-    def recall(self, root: Path, images: Sequence[str]) -> dict[str, Content]:
+    def recall(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
         """The images whose files have not changed since they were hashed."""
-        if self._db is None:
-            return {}
-        prefix = _name(root, "")
-        try:
-            rows = self._rows(prefix, images)
-        except sqlite3.DatabaseError:
-            return {}
+        prefix, wanted = _name(root, ""), set(images)
         found: dict[str, Content] = {}
         stamps: dict[str, bytes | None] = {}
-        for image in images:
-            row = rows.get(prefix + image)
-            if row is None:
-                continue
-            file = prefix + split_reference(image)[0]
-            if file not in stamps:
-                stamps[file] = _settled(file)
-            if row[0] == stamps[file]:
-                found[image] = Content(row[1], row[2])
+        try:
+            for name, mark, key, problem in self._rows(prefix, wanted):
+                image = name[len(prefix) :]
+                if image not in wanted:
+                    continue
+                if "::" not in image:
+                    is_same = mark == _settled(name)
+                else:
+                    file = prefix + split_reference(image)[0]
+                    if file not in stamps:
+                        stamps[file] = _settled(file)
+                    is_same = mark == stamps[file]
+                if is_same:
+                    found[image] = Content(key, problem)
+        except sqlite3.DatabaseError:
+            return found
         return found
 
     def remember(self, name: str, mark: bytes, content: Content) -> None:
@@ -232,22 +229,16 @@ class _Memory:
         if time.monotonic() - self._written > COMMIT_EVERY_S:
             self._write()
 
-    def _rows(self, prefix: str, images: Sequence[str]) -> dict[str, tuple[bytes, bytes, str]]:
-        assert self._db is not None
+    def _rows(self, prefix: str, images: set[str]) -> Iterator[tuple[str, bytes, bytes, str]]:
+        if self._db is None:
+            return
+        columns = "SELECT name, stamp, key, problem FROM content WHERE"
         if len(images) > _FEW:
-            rows = self._db.execute(
-                "SELECT name, stamp, key, problem FROM content WHERE name >= ? AND name < ?",
-                [prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)],
-            )
-            return {name: (mark, key, problem) for name, mark, key, problem in rows}
-        found = {}
+            end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+            yield from self._db.execute(f"{columns} name >= ? AND name < ?", [prefix, end])
+            return
         for image in images:
-            row = self._db.execute(
-                "SELECT stamp, key, problem FROM content WHERE name = ?", [prefix + image]
-            ).fetchone()
-            if row is not None:
-                found[prefix + image] = row
-        return found
+            yield from self._db.execute(f"{columns} name = ?", [prefix + image])
 
     def _write(self) -> None:
         if self._db is None or not self._waiting:

@@ -95,20 +95,27 @@ def _no_items(root: Path) -> str:
 def _scan(root: Path) -> _Scan:
     if not root.is_dir():
         raise DataError(f"{root}  is not a folder: expected one with a folder per class in it.")
-    paths = list_files(root)
-    images = [each for each in paths if is_image(each)]
-    strays = [each for each in paths if not is_image(each)]
-    depth = 2 if any(_is_split_path(each) for each in images) else 1
+    images: list[str] = []
+    strays: list[str] = []
+    for each in list_files(root):
+        (images if is_image(each) else strays).append(each)
+    has_splits = any(_is_split_path(each) for each in images)
     items: list[tuple[str, str, str | None, str]] = []
     outside: list[str] = []
+    splits: dict[str, str | None] = {}
+    """of the folders below root; None for one that is no split"""
     for each in images:
-        parts = each.split("/")
-        if len(parts) <= depth or (depth == 2 and parts[0].lower() not in SPLITS):
-            outside.append(each)
+        first, _, rest = each.partition("/")
+        if not has_splits:
+            (items.append((each, each, None, first)) if rest else outside.append(each))
+            continue
+        if first not in splits:
+            splits[first] = split_name(first) if first.lower() in SPLITS else None
+        label, _, name = rest.partition("/")
+        if name and splits[first] is not None:
+            items.append((each, each, splits[first], label))
         else:
-            items.append(
-                (each, each, split_name(parts[0]) if depth == 2 else None, parts[depth - 1])
-            )
+            outside.append(each)
     return _Scan(items, outside, strays)
 
 

@@ -1,6 +1,6 @@
 """Images to features: once, cached by content, resumable."""
 
-from fieldmark.embed._engine import Embedded, EmbedOptions, embed
+from fieldmark.embed._engine import Embedded, EmbedOptions, checking, embed
 from fieldmark.embed._patches import PatchFeatures, patch_fingerprint, patch_name
 from fieldmark.embed._rows import read_keys, trusted_fingerprint
 from fieldmark.embed._usage import (
@@ -16,6 +16,7 @@ __all__ = [
     "ModelCache",
     "PatchFeatures",
     "cached_models",
+    "checking",
     "clean_cache",
     "embed",
     "patch_fingerprint",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -143,14 +143,20 @@ def _find_keys(
     contents: Contents, root: Path, items: Sequence[ImageRef], progress: Progress
 ) -> tuple[dict[ImageRef, bytes], dict[str, str]]:
     """The cache key of every readable item, and the reason for every unreadable image."""
-    images = dict.fromkeys(ref.image for ref in items)
-    n_unknown = len(images) - len(contents.known(root, images))
-    if n_unknown:
-        progress.start("checking images", n_unknown)
-    found = contents.learn(root, images, progress.advance)
+    found = contents.learn(root, (ref.image for ref in items), checking(progress))
     bad = {image: content.problem for image, content in found.items() if content.problem}
     keys = {ref: item_key(found[ref.image].key, ref.crop) for ref in items if ref.image not in bad}
     return keys, bad
+
+
+def checking(progress: Progress) -> Callable[[int], Callable[[], None]]:
+    """Shows how far images whose content is not known have been read."""
+
+    def start(n_unknown: int) -> Callable[[], None]:
+        progress.start("checking images", n_unknown)
+        return progress.advance
+
+    return start
 
 
 def _reason(error: DataError) -> str:

@@ -11,13 +11,13 @@ import math
 import os
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fieldmark.chat import Budget, ChatModel, LocalModel, Options
-from fieldmark.embed import EmbedOptions, speed_of
+from fieldmark.embed import EmbedOptions, checking, speed_of
 from fieldmark.errors import ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import Prepared
@@ -202,12 +202,7 @@ def _look(prepared: Prepared, plan: Plan, progress: Progress) -> Seen:
     """What the images hold that the run is about to look at."""
     if prepared.documents is not None:
         return Seen("", {})
-
-    def tell(n_unknown: int) -> Callable[[], None]:
-        progress.start("checking images", n_unknown)
-        return progress.advance
-
-    return plan.needs.seen(prepared.job, prepared.parts, prepared.root, tell)
+    return plan.needs.seen(prepared.job, prepared.parts, prepared.root, checking(progress))
 
 
 def _score(ready: Ready, store: Store, run: int, settings: Settings) -> list[Score]:

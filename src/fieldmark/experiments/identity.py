@@ -19,7 +19,7 @@ command that has the same key, and so would have given the parts that are there.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,6 @@ from fieldmark.protocols import (
     PartItems,
     mean_of,
     metric_names,
-    refs_of,
 )
 from fieldmark.registry import code_hash, short_name
 from fieldmark.store import Run, RunSpec, canonical_json
@@ -220,15 +219,11 @@ class Needs:
         broken: frozenset[str] = frozenset()
         while True:
             rows = self.rows(job, parts, broken)
-            refs = dict(zip(rows["id"].to_list(), refs_of(rows), strict=True))
-            images = dict.fromkeys(ref.image for each in refs.values() for ref in each)
-            n_unknown = len(images) - len(self.contents.known(root, images))
-            tell = on_unknown(n_unknown) if n_unknown and on_unknown else None
-            found = self.contents.learn(root, images, tell)
-            by_id |= {
-                each: _of_item([found[ref.image] for ref in mine]) for each, mine in refs.items()
-            }
-            worse = broken | {image for image in images if found[image].problem}
+            named = dict(zip(rows["id"].to_list(), rows["image"].to_list(), strict=True))
+            images = dict.fromkeys(_images_of(named.values()))
+            found = self.contents.learn(root, images, on_unknown)
+            by_id |= {each: _of_item(mine, found) for each, mine in named.items()}
+            worse = broken | {image for image, content in found.items() if content.problem}
             if worse == broken:
                 return Seen(_digest(by_id), by_id)
             broken = worse
@@ -249,10 +244,21 @@ def _needed_draw(job: Job) -> Draw:
     return draw
 
 
-def _of_item(contents: Sequence[Content]) -> bytes:
-    if len(contents) == 1:
-        return contents[0].key
-    return hashlib.blake2b(b"".join(each.key for each in contents), digest_size=16).digest()
+def _images_of(named: Iterable[str | Sequence[str]]) -> Iterator[str]:
+    for image in named:
+        if isinstance(image, str):
+            yield image
+        else:
+            yield from image
+
+
+def _of_item(images: str | Sequence[str], found: Mapping[str, Content]) -> bytes:
+    if isinstance(images, str):
+        return found[images].key
+    if len(images) == 1:
+        return found[images[0]].key
+    keys = b"".join(found[image].key for image in images)
+    return hashlib.blake2b(keys, digest_size=16).digest()
 
 
 def _digest(by_id: Mapping[str, bytes]) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fieldmark.chat import Picture
 from fieldmark.data import Contents, ImageRef, content_key, read_bytes
+from fieldmark.embed import checking
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 
@@ -38,10 +39,7 @@ class Images:
 
     def find_broken(self, images: Collection[str], progress: Progress) -> dict[str, str]:
         """Image → why it cannot be read."""
-        n_unknown = len(images) - len(self.contents.known(self.root, images))
-        if n_unknown:
-            progress.start("checking images", n_unknown)
-        found = self.contents.learn(self.root, images, progress.advance)
+        found = self.contents.learn(self.root, images, checking(progress))
         return {image: content.problem for image, content in found.items() if content.problem}
 
 
