@@ -188,6 +188,29 @@ def test_a_file_name_that_looks_like_a_member_of_another_file(here: Path) -> Non
     assert run() == right() == pytest.approx(24 / 25)
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (photos_changed, "its images have changed since it was done"),
+        (
+            lambda h: (h / "photos/test/bee/bee1.png").rename(h / "photos/test/cat/bee1.png"),
+            "its items or labels have changed since it was done",
+        ),
+    ],
+    ids=["images", "labels"],
+)
+def test_plan_says_what_changed(
+    here: Path, capsys: pytest.CaptureFixture[str], change: Callable[[Path], object], why: str
+) -> None:
+    run()
+    change(here)
+    capsys.readouterr()
+    words = ["--model", "classical/colour", "--task", "t.yaml", "--data", "folder=photos"]
+    assert main(["plan", *words, "--json"]) == 0
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert (job["status"], job["why"]) == ("run", why)
+
+
 def test_chat_models_notice_changed_photos(here: Path) -> None:
     (here / "t.yaml").write_text(TASK + "ask: {prompt: Which?}\n")
     words = ("--model", "chat/mock/wren?skill=0.7")

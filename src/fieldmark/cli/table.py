@@ -108,5 +108,11 @@ def _values(column: str, table: Table, settings: Settings) -> dict[str, dict[str
     from fieldmark.experiments import item_column
     from fieldmark.report.documents import has_documents
 
-    tasks = sorted({row.run.spec.task for row in table.rows if not has_documents(row.run)})
-    return {task: item_column(task, column, settings) for task in tasks}
+    roots: dict[str, set[str]] = {}
+    for row in table.rows:
+        if not has_documents(row.run):
+            roots.setdefault(row.run.spec.task, set()).add(row.run.root)
+    return {
+        task: item_column(task, column, settings, mine.pop() if len(mine) == 1 else "")
+        for task, mine in sorted(roots.items())
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 
 from fieldmark.data import load_dataset
@@ -11,10 +13,15 @@ from fieldmark.settings import Settings
 from fieldmark.tasks import load_own_task
 
 
-def item_column(task_name: str, column: str, settings: Settings) -> dict[str, str]:
-    """The values of a column of the task's dataset, by item id; items without one are left out."""
+def item_column(
+    task_name: str, column: str, settings: Settings, ran_in: str = ""
+) -> dict[str, str]:
+    """The values of a column of the task's dataset, by item id; items without one are left out.
+
+    `ran_in` is the folder that its runs saw, where there is one.
+    """
     task = load_own_task(task_name)
-    root = root_of(task, settings)
+    root = Path(ran_in) if ran_in and Path(ran_in).exists() else root_of(task, settings)
     if not root.exists():
         raise DataError(
             f"{root}  does not exist: the column {column!r} of task {task.task!r} stands in its "

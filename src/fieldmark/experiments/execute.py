@@ -8,7 +8,6 @@ to the table of failures.
 from __future__ import annotations
 
 import math
-import os
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,7 @@ from fieldmark.embed import EmbedOptions, checking, speed_of
 from fieldmark.errors import ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import Prepared
-from fieldmark.experiments.identity import Seen, complete
+from fieldmark.experiments.identity import Seen, complete, place_of
 from fieldmark.experiments.plan import Plan, Planned
 from fieldmark.models import Backbone
 from fieldmark.progress import Progress
@@ -173,7 +172,7 @@ def run_one(
         if not is_mine:
             progress.say("    another process is on it: left to that one")
             return False
-        root = os.path.abspath(prepared.root) if prepared.parts else ""  # noqa: PTH100
+        root = place_of(prepared.root) if prepared.parts else ""
         record = _record(job, how.command)
         run = store.begin_run(spec, record, model.fingerprint, root, again=how.force)
         have = {(each.part, each.repeat) for each in store.finished_parts(run)}

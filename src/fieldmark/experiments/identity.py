@@ -19,6 +19,7 @@ command that has the same key, and so would have given the parts that are there.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -134,12 +135,17 @@ def question_key(spec: RunSpec) -> str:
 def why_again(wanted: RunSpec, former: Iterable[Run], root: Path) -> str:
     """Why a run is done although one that asks the same is there already; "" = none is."""
     rows = wanted.data.partition("-")[0]
-    mine = [run for run in former if run.root == str(root)]
+    mine = [run for run in former if run.root == place_of(root)]
     if not mine:
         return ""
     if any(run.spec.data.partition("-")[0] == rows for run in mine):
         return "its images have changed since it was done"
     return "its items or labels have changed since it was done"
+
+
+def place_of(root: Path) -> str:
+    """The folder as it is recorded with a run; links in it are not followed."""
+    return os.path.abspath(root)  # noqa: PTH100 - resolve() would follow links
 
 
 def rows_digest(job: Job, parts: Sequence[PartItems]) -> str:
