@@ -2,7 +2,7 @@
 
 `my_model.py:Mine` is its file and every module of the user's that it imports, directly or not,
 inside functions too. The closure is read from the source (`ast`), so it depends neither on what
-was imported before nor on where the files lie. It also holds the weights files that the source
+was imported before nor on where the files lie. It also holds the files of data that the source
 names by text. `load_bundle` runs exactly the bytes that were read, never bytecode from a cache, as
 a package of its own: two files that each have a `helper.py` beside them get one each. Names are
 looked up as Python does for scripts: beside the file, then on `sys.path`.
@@ -36,8 +36,14 @@ DATA = (
     *(".pkl", ".pt", ".pth", ".safetensors", ".tflite", ".ts"),
 )
 """files that code reads and seldom writes: named in the source, they belong to it"""
+SETTINGS = (
+    *(".cfg", ".csv", ".dat", ".ini", ".json", ".jsonl", ".md", ".pickle", ".toml", ".tsv", ".txt"),
+    *(".xml", ".yaml", ".yml"),
+)
+"""files that a program may write as well: they count for code that has no business writing"""
 LIBRARIES = ("fieldmark", "numpy", "open_clip", "timm", "torch", "torchvision", "transformers")
 """never the user's own, even where they are built from source"""
+IMPORTERS = ("import_module", "__import__")
 UNSETTLED_NS = 2_000_000_000
 """a file this young may change again without a change of its dates"""
 
@@ -96,8 +102,10 @@ def _hash(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
-def closure_of(path: Path) -> Closure:
-    """Reads a file and, by their names, the modules of the user's that it imports."""
+def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
+    """Reads a file and, by their names, the modules of the user's that it imports and the files
+    with these endings that it names.
+    """
     search = _Search(path, [path.parent])
     found: dict[str, tuple[Path, bytes]] = {}
     libraries: set[str] = set()
@@ -113,7 +121,8 @@ def closure_of(path: Path) -> Closure:
             continue
         facts = _facts_of(source)
         search.add(place.parent, facts.path_texts)
-        data |= _named_data(place.parent, facts.data_texts)
+        named = [text for text in facts.data_texts if text.endswith(endings)]
+        data |= _named_data(place.parent, named)
         package = name if place.name == "__init__.py" else name.rpartition(".")[0]
         for asked in _absolute(facts.imports, package):
             modules = list(search.modules(asked))
@@ -149,16 +158,18 @@ def _facts_of(source: bytes) -> _Facts:
         elif isinstance(node, ast.ImportFrom):
             names = tuple(each.name for each in node.names)
             imports[(node.level, node.module or "", names)] = None
-        elif isinstance(node, ast.Call) and _called(node).startswith("sys.path."):
-            paths = [*(paths or []), *_texts(node)]
-        elif isinstance(node, ast.Call) and _called(node).endswith(("import_module", "__import__")):
-            imports |= {(0, text, ()): None for text in _texts(node)[:1] if text[:1] != "."}
+        elif isinstance(node, ast.Call) and called_name(node).startswith("sys.path."):
+            paths = [*(paths or []), *texts_in(node)]
+        elif isinstance(node, ast.Call) and called_name(node).endswith(
+            ("import_module", "__import__")
+        ):
+            imports |= {(0, text, ()): None for text in texts_in(node)[:1] if text[:1] != "."}
         if isinstance(node, ast.Call | ast.BinOp | ast.Constant):
             data |= dict.fromkeys(_data_texts(node))
     return _Facts(tuple(imports), None if paths is None else tuple(paths), tuple(data))
 
 
-def _called(node: ast.Call) -> str:
+def called_name(node: ast.Call) -> str:
     """The dotted name of what is called."""
     parts, what = [], node.func
     while isinstance(what, ast.Attribute):
@@ -167,20 +178,25 @@ def _called(node: ast.Call) -> str:
     return ".".join([what.id if isinstance(what, ast.Name) else "", *reversed(parts)])
 
 
-def _texts(node: ast.AST) -> list[str]:
+def texts_in(node: ast.AST) -> list[str]:
+    """The texts in an expression, in the order they stand."""
     parts = [each for each in ast.walk(node) if isinstance(each, ast.Constant)]
     parts.sort(key=lambda each: (each.lineno, each.col_offset))
     return [each.value for each in parts if isinstance(each.value, str)]
 
 
 def _data_texts(node: ast.AST) -> list[str]:
-    """Texts that end like a weights file, also put together by `/` or `os.path.join`."""
-    texts = [text for text in _texts(node) if len(text) < 256 and "\n" not in text]
-    joined = ["/".join(texts[start:]) for start in range(len(texts))][:4]
-    return [text for text in joined if text.endswith(DATA)]
+    """Texts that end like a file of data, also put together by `/` or `os.path.join`."""
+    return [text for text in joined_texts(node) if text.endswith((*DATA, *SETTINGS))]
 
 
-def _named_data(folder: Path, texts: tuple[str, ...]) -> dict[str, Path]:
+def joined_texts(node: ast.AST) -> list[str]:
+    """The texts in an expression as one path, and what is left of it without the first ones."""
+    texts = [text for text in texts_in(node) if len(text) < 256 and "\n" not in text]
+    return ["/".join(texts[start:]) for start in range(len(texts))][:4]
+
+
+def _named_data(folder: Path, texts: Sequence[str]) -> dict[str, Path]:
     found = {text: folder / Path(text).expanduser() for text in texts}
     return {
         Path(text).name if Path(text).is_absolute() else text: path

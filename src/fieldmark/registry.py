@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fieldmark.code import PREFIX, Bundle, closure_of, load_bundle
+from fieldmark.code import DATA, PREFIX, SETTINGS, Bundle, closure_of, load_bundle
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, closest
 
 
@@ -114,12 +114,12 @@ def short_name(name: str) -> str:
 
 
 def code_hash(name: str) -> str:
-    """Stands for the file a reference names and all of the user's own that it imports; "" for
-    other names. Nothing is run.
+    """Stands for the file a reference names, all of the user's own that it imports, and the files
+    that these name; "" for other names. Nothing is run.
     """
     if not is_file_reference(name):
         return ""
-    return closure_of(resolve_reference(name)[0]).digest()[:16]
+    return closure_of(resolve_reference(name)[0], (*DATA, *SETTINGS)).digest()[:16]
 
 
 def load_reference(name: str, base: Path | None = None) -> Any:

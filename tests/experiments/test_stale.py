@@ -526,3 +526,96 @@ def test_a_run_that_another_process_holds_is_not_a_success(
         other.kill()
         other.wait()
     assert run("--model", "m.py:Mine") == 1.0, "a dead process holds nothing"
+
+
+def test_a_file_that_a_probe_reads(here: Path) -> None:
+    (here / "pr.py").write_text(
+        PROBE.replace("from fixed import answer", "import json, pathlib\n"
+                      "HERE = pathlib.Path(__file__).parent\n"
+                      "def answer(y):\n"
+                      "    flat = json.loads((HERE / 'p.json').read_text())\n"
+                      "    return y[:1].repeat(len(y)) if flat else y\n")
+    )  # fmt: skip
+    (here / "p.json").write_text("false")
+    (here / "t.yaml").write_text(TASK.replace("simpleshot", '"pr.py:P"'))
+    assert run() == 1.0
+    (here / "p.json").write_text("true")
+    assert run() == right() == pytest.approx(1 / 3)
+
+
+HIDDEN = MODEL.replace("import numpy as np", "import os\nimport numpy as np").replace(
+    CONSTANT[0], f"({CONSTANT[0]} if os.environ.get('MODE') != 'b' else {CONSTANT[1]})"
+)
+
+
+def test_a_model_told_apart_by_what_it_does_stays_so_without_its_cache(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "m.py").write_text(HIDDEN)
+    words = ("--model", "m.py:Mine")
+    assert run(*words) == 1.0
+    assert main(["cache", "clean", "--all"]) == 0
+    monkeypatch.setenv("MODE", "b")
+    assert run(*words) == right(*words) == pytest.approx(1 / 3)
+    assert run(*words, "--cache", "another") == pytest.approx(1 / 3)
+
+
+def test_weights_replaced_while_the_command_runs(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first load says what the model is, the second one computes: each file as it is then."""
+    write_weights(here, "")
+    weights = here / "w" / "deep" / "w.npy"
+    other = MODEL.replace(
+        "    dim = 3\n",
+        "    dim = 3\n    def __init__(self):\n        import os, numpy\n"
+        "        if os.environ.get('SWAP'):\n"
+        f"            numpy.save({str(weights)!r}, numpy.zeros(3, 'float32'))\n",
+    )
+    (here / "other.py").write_text(other)
+    monkeypatch.setattr("fieldmark.data._content.RACY_NS", 0)
+    monkeypatch.setenv("SWAP", "1")
+    words = ["--task", "t.yaml", "--data", "folder=photos", "--quiet"]
+    assert main(["run", "--model", "m.py:Mine", "--model", "other.py:Mine", *words]) == 0
+    monkeypatch.delenv("SWAP")
+    np.save(weights, np.ones(3, np.float32))
+    assert main(["cache", "clean", "--all"]) == 0
+    assert run("--model", "m.py:Mine") == right("--model", "m.py:Mine") == 1.0
+
+
+def test_a_run_that_left_images_out_is_not_taken_for_a_whole_one(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "photos" / "test" / "cat" / "cat1.png").write_bytes(b"junk")
+    assert run("--bad-images", "skip") == 1.0
+    words = ["run", "--model", "classical/colour", "--task", "t.yaml", "--data", "folder=photos"]
+    assert main(words) == 3
+    assert "cat1.png" in capsys.readouterr().err
+    assert run("--bad-images", "skip") == 1.0, "and is there still"
+
+
+def test_equal_folders_share_a_run_until_one_changes(here: Path) -> None:
+    shutil.copytree(here / "photos", here / "second")
+    assert run() == 1.0
+    assert run("--data", "folder=second") == 1.0
+    spoil(here / "photos")
+    assert run() == pytest.approx(2 / 3)
+    assert run("--data", "folder=second") == 1.0
+    with Store.open("results/fieldmark.db", read_only=True) as store:
+        assert len(store.runs()) == 2 and not store.superseded()
+
+
+def test_plan_does_not_call_a_random_model_done(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "m.py").write_text(
+        MODEL.replace("    dim = 3\n", "    dim = 3\n    def __init__(self):\n"
+                      "        self.w = np.random.default_rng().normal(size=3)\n")
+    )  # fmt: skip
+    run("--model", "m.py:Mine")
+    run("--model", "m.py:Mine")
+    capsys.readouterr()
+    words = ["--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
+    assert main(["plan", *words, "--json"]) == 0
+    (job,) = json.loads(capsys.readouterr().out)["jobs"]
+    assert job["status"] == "run" and "must be loaded" in job["why"]

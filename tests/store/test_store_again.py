@@ -152,7 +152,7 @@ def test_photos_put_back_make_the_older_run_the_right_one(store, spec):
     original, changed = replace(spec, data="1"), replace(spec, data="2")
     first, second = finish(store, original), finish(store, changed)
     assert store.superseded() == {first: second}
-    store.confirm([original.key])
+    store.confirm({original.key: ""})
     assert store.superseded() == {second: first}
     third = finish(store, replace(spec, data="3"))
     assert store.superseded() == {first: third, second: third}

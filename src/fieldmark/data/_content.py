@@ -85,6 +85,8 @@ class Contents:
         self._memory = memory
         self._threads = threads
         self._seen: dict[Path, dict[str, Content]] = {}
+        self._files: dict[str, tuple[bytes, bytes]] = {}
+        """stamp and content of single files"""
 
     def known(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
         """The images whose content is known without reading them."""
@@ -119,18 +121,29 @@ class Contents:
         return {image: seen[image] for image in every}
 
     def digest(self, path: Path) -> bytes:
-        """The content of any one file, such as a model's weights; raises OSError."""
+        """The content of any one file, such as a model's weights, as it is at this moment; raises
+        OSError.
+        """
         path = path.absolute()
-        found = self.known(path.parent, [path.name]).get(path.name)
-        if found is None:
-            mark, is_settled = stamp(path)
+        mark, is_settled = stamp(path)
+        if str(path) in self._files and self._files[str(path)][0] == mark and is_settled:
+            return self._files[str(path)][1]
+        key = self._recalled(path)
+        if key is None:
             with path.open("rb") as stream:
                 key = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
-            found = self._seen[path.parent][path.name] = Content(key)
             if is_settled:
                 with _Memory(self._memory) as memory:
-                    memory.remember(str(path), mark, found)
-        return found.key
+                    memory.remember(str(path), mark, Content(key))
+        self._files[str(path)] = (mark, key)
+        return key
+
+    def _recalled(self, path: Path) -> bytes | None:
+        if self._memory is None or not self._memory.is_file():
+            return None
+        with _Memory(self._memory) as memory:
+            found = memory.recall(path.parent, [path.name]).get(path.name)
+        return found.key if found else None
 
     def item_keys(self, root: Path, items: Sequence[ImageRef]) -> dict[ImageRef, bytes]:
         """What features of the items are kept under, where the content is known."""

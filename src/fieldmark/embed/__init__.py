@@ -2,7 +2,7 @@
 
 from fieldmark.embed._engine import Embedded, EmbedOptions, checking, embed
 from fieldmark.embed._patches import PatchFeatures, patch_fingerprint, patch_name
-from fieldmark.embed._rows import read_keys, trusted_fingerprint
+from fieldmark.embed._rows import read_keys, trusted_fingerprint, write_behaviour
 from fieldmark.embed._usage import (
     ModelCache,
     cached_models,
@@ -24,4 +24,5 @@ __all__ = [
     "read_keys",
     "speed_of",
     "trusted_fingerprint",
+    "write_behaviour",
 ]

@@ -179,25 +179,28 @@ def read_about(folder: Path) -> dict[str, Any] | None:
     return about if isinstance(about, dict) else None
 
 
-def trusted_fingerprint(cache: Path, fingerprint: str, behaviour: np.ndarray | None) -> str:
+def trusted_fingerprint(
+    places: Sequence[Path], fingerprint: str, behaviour: np.ndarray | None
+) -> str:
     """Where the features of a model may be kept that has this fingerprint and does this now.
 
     `behaviour` are its features of fixed test pictures. A fingerprint may miss what a model reads
-    by itself: where the features that are kept under it come from a model that did otherwise, this
-    one is another model, with a fingerprint of its own.
+    by itself: where what is kept under it, in any of the places, comes from a model that did
+    otherwise, this one is another model, with a fingerprint of its own.
     """
     for version in range(1, 1000):
         name = fingerprint if version == 1 else draws.digest(fingerprint, version).hex()
-        kept = _read_behaviour(cache / "features" / name)
-        if behaviour is None or kept is None or _is_like(kept, behaviour):
+        every = [_read_behaviour(place / name) for place in places]
+        if behaviour is None or all(kept is None or _is_like(kept, behaviour) for kept in every):
             return name
-    raise DataError(f"{cache}  {fingerprint} has too many versions: `fieldmark cache clean`.")
+    raise DataError(f"{places[0]}  {fingerprint} has too many versions: `fieldmark cache clean`.")
 
 
 def write_behaviour(folder: Path, behaviour: np.ndarray | None) -> None:
     """Keeps what the model did when its first features were computed."""
     path = folder / BEHAVIOUR
     if behaviour is not None and not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
         temporary = folder / f"{BEHAVIOUR}.{uuid.uuid4().hex}"
         with temporary.open("wb") as file:
             np.save(file, np.asarray(behaviour, np.float32))

@@ -8,10 +8,11 @@ the last time counts, as long as its files are unchanged. At most one is held in
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from fieldmark.data import MEMORY, Contents
-from fieldmark.embed import trusted_fingerprint
+from fieldmark.embed import trusted_fingerprint, write_behaviour
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import Identity, ModelMemory, is_own_model, load_chat_model, load_model
 from fieldmark.settings import Settings
@@ -57,19 +58,40 @@ class Models:
             if protocol == "ask":
                 self._loaded = (name, load_chat_model(name, **how))
             else:
-                model = load_model(name, memory=self._memory, **how)
+                model: Any = load_model(name, memory=self._memory, **how)
+                fingerprint = model.fingerprint
                 self._loaded = (name, self._apart(model))
-                self._identities[name] = self._memory.remember(
-                    name, model, own.device, own.precision
+                if model.fingerprint != fingerprint:
+                    self._memory.remember(name, model, own.device, own.precision)
+                self._identities[name] = self._memory.identify(
+                    name, device=own.device, precision=own.precision, loaded=model
                 )
         return self._loaded[1]
 
+    def note_behaviour(self, name: str) -> None:
+        """Keeps, beside the results, what a model of the user's does: its runs belong to that,
+        whatever becomes of the cache.
+        """
+        if self._loaded is not None and self._loaded[0] == name:
+            model = self._loaded[1]
+            write_behaviour(self._behaviours / model.fingerprint, _behaviour_of(model))
+
+    @property
+    def _behaviours(self) -> Path:
+        return self.settings.results / "models"
+
     def _apart(self, model: Any) -> Any:
         """The model, told apart from one with its fingerprint that did otherwise."""
-        behaviour = getattr(model, "behaviour", None)
-        if callable(behaviour):
-            cache, fingerprint = self.settings.cache, model.fingerprint
-            kept = trusted_fingerprint(cache, fingerprint, behaviour())
-            if kept != fingerprint:
+        behaviour = _behaviour_of(model)
+        if behaviour is not None:
+            places = (self.settings.cache / "features", self._behaviours)
+            kept = trusted_fingerprint(places, model.fingerprint, behaviour)
+            if kept != model.fingerprint:
                 model.stand_apart(kept)
         return model
+
+
+def _behaviour_of(model: Any) -> Any:
+    """Features of fixed pictures, of a model of the user's; None for all others."""
+    behaviour = getattr(model, "behaviour", None)
+    return behaviour() if callable(behaviour) else None

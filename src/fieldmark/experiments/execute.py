@@ -114,7 +114,7 @@ def execute(
     failures: list[Failure] = []
     n_claimed = 0
     with Store.open(settings.store) as store:
-        store.confirm([planned.key for planned in plan.jobs if planned.status == "done"])
+        store.confirm({p.key: _root(p.prepared) for p in plan.jobs if p.status == "done"})
         for planned in plan.jobs:
             if planned.status == "done" and planned.job.groups:
                 _join_groups(planned, store)
@@ -165,16 +165,18 @@ def run_one(
 ) -> bool:
     """One run from where it stands to its scores; False when another process is on it."""
     prepared, job, spec, model = ready.prepared, ready.prepared.job, ready.spec, ready.model
-    if store.is_done(spec.key) and not how.force:
+    is_fit = settings.bad_images == "skip" or not ready.seen.broken
+    if store.is_done(spec.key) and is_fit and not how.force:
         progress.say("    done before")  # by another process, or it shows only now
         return True
     with _claimed(store, spec.key) as is_mine:
         if not is_mine:
             progress.say("    another process is on it: left to that one")
             return False
-        root = place_of(prepared.root) if prepared.parts else ""
+        root = _root(prepared)
         record = _record(job, how.command)
-        run = store.begin_run(spec, record, model.fingerprint, root, again=how.force)
+        run = store.begin_run(spec, record, model.fingerprint, root, again=how.force or not is_fit)
+        plan.models.note_behaviour(job.model)
         have = {(each.part, each.repeat) for each in store.finished_parts(run)}
         missing = [
             name
@@ -197,10 +199,15 @@ def run_one(
     return True
 
 
+def _root(prepared: Prepared | None) -> str:
+    """The folder as it is recorded; "" for documents, which name their own."""
+    return place_of(prepared.root) if prepared is not None and prepared.parts else ""
+
+
 def _look(prepared: Prepared, plan: Plan, progress: Progress) -> Seen:
     """What the images hold that the run is about to look at."""
     if prepared.documents is not None:
-        return Seen("", {})
+        return Seen("", {}, frozenset())
     return plan.needs.seen(prepared.job, prepared.parts, prepared.root, checking(progress))
 
 

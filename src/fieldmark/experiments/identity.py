@@ -175,6 +175,8 @@ class Seen:
     by_id: Mapping[str, bytes]
     """item id → its image's content, or one digest over the frames of a clip; ABSENT where it
     cannot be read"""
+    broken: frozenset[str]
+    """images that cannot be used"""
 
 
 @dataclass(slots=True)
@@ -231,7 +233,7 @@ class Needs:
             by_id |= {each: _of_item(mine, found) for each, mine in named.items()}
             worse = broken | {image for image, content in found.items() if content.problem}
             if worse == broken:
-                return Seen(_digest(by_id), by_id)
+                return Seen(_digest(by_id), by_id, broken)
             broken = worse
 
 

@@ -175,10 +175,13 @@ class _Planner:
         former = self.past.alike.get(question_key(outline), [])
         if not former:
             return ""
-        spec = outline
+        spec, n_broken = outline, 0
         if prepared.documents is None:
             seen = self.needs.seen(job, prepared.parts, prepared.root)
             spec = complete(prepared.outline, outline.model_version, seen.digest)
+            n_broken = len(seen.broken) if self.settings.bad_images != "skip" else 0
+        if spec.key in self.past.done and n_broken and not self.force:
+            return f"{n_broken} of its images cannot be read, and were left out when it was done"
         if spec.key in self.past.done and not self.force:
             return Planned(job, "done", "in the store already", prepared, spec.key)
         if spec.key in self.past.claims:

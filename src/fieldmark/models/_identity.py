@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +56,16 @@ class _Record:
     """
 
     fingerprint: str
+    """"" of one that only loading tells"""
     dim: int
     precision: str = ""
     """"" when it is the same in any"""
     files: tuple[tuple[str, str], ...] = ()
     """place (from the model's folder where it lies below) and content"""
+
+    @property
+    def told_by(self) -> tuple[object, ...]:
+        return self.precision, self.files
 
 
 class ModelMemory:
@@ -107,14 +112,24 @@ class ModelMemory:
         if not isinstance(model, UserBackbone):
             self._keep(found.version, _Record(found.fingerprint, found.dim))
         elif model.basis and model.basis.is_known:
-            before = self.identify(name, device=device, precision=precision)
-            if before.fingerprint not in ("", found.fingerprint):
-                LOG.warning(
-                    "model %r is not what it was when it was loaded before, though its code and "
-                    "files are (random weights?): its results stand apart.", name,
-                )  # fmt: skip
-            self._keep(model.basis.key, _record_of(model))
+            self._keep(model.basis.key, self._settled(name, model))
         return found
+
+    def _settled(self, name: str, model: UserBackbone) -> _Record:
+        """What to remember: of a model that was something else before, though its code and files
+        were the same, only that it must be loaded to be known.
+        """
+        assert model.basis is not None
+        mine, others = _record_of(model), self._recall(model.basis.key)
+        former = [each for each in others if each.told_by == mine.told_by]
+        if all(each.fingerprint == mine.fingerprint for each in former):
+            return mine
+        if any(each.fingerprint for each in former):
+            LOG.warning(
+                "model %r is not what it was when it was loaded before, though its code and files "
+                "are (random weights?): its results stand apart.", name,
+            )  # fmt: skip
+        return replace(mine, fingerprint="")
 
     def _user(self, name: ModelName, code: Closure | None, wish: tuple[str, str]) -> Identity:
         if code is None:
@@ -125,7 +140,7 @@ class ModelMemory:
         for record in self._recall(key):
             is_same = record.precision in ("", resolve_precision(*wish))
             if is_same and self._holds(record, folder):
-                return _of_user(name, record)
+                return _of_user(name, record) if record.fingerprint else UNKNOWN
         return UNKNOWN
 
     def _holds(self, record: _Record, folder: Path) -> bool:
@@ -151,8 +166,7 @@ class ModelMemory:
         return self._records.get(key, [])
 
     def _keep(self, key: str, record: _Record) -> None:
-        mine = (record.precision, record.files)
-        others = [each for each in self._recall(key) if (each.precision, each.files) != mine]
+        others = [each for each in self._recall(key) if each.told_by != record.told_by]
         self._records[key] = [record, *others][:MOST]
         if self._folder:
             rows = [asdict(each) for each in self._records[key]]

@@ -176,10 +176,13 @@ class Store:
             writing.drop_unused_items(connection)
             return dropped
 
-    def confirm(self, keys: Collection[str]) -> None:
-        """Says that these done runs are right today, whatever was finished after them."""
+    def confirm(self, roots: Mapping[str, str]) -> None:
+        """Says that these done runs are right today, by key, and in which folder ("": as before),
+        whatever was finished after them.
+        """
         with self._database.writing() as connection:
-            writing.take_turn(connection, keys)
+            writing.take_turn(connection, roots)
+            writing.move_runs(connection, roots)
 
     def _key(self, run: int) -> str:
         rows = self._database.rows("SELECT key FROM run WHERE id = ?", [run])

@@ -197,6 +197,14 @@ def take_turn(connection: sqlite3.Connection, keys: Collection[str]) -> None:
     )
 
 
+def move_runs(connection: sqlite3.Connection, roots: Mapping[str, str]) -> None:
+    """Notes the folders in which done runs were found to be right."""
+    connection.executemany(
+        "UPDATE run SET root = ? WHERE key = ? AND state = 'done'",
+        [(root, key) for key, root in roots.items() if root],
+    )
+
+
 def close_run(connection: sqlite3.Connection, run: int, state: str, error: str | None) -> None:
     connection.execute(
         "UPDATE run SET state = ?, error = ?, finished = ?, (seconds, n_items, n_ok) = "

@@ -11,8 +11,13 @@ from fieldmark.tasks.lmms._digest import code_digest, code_files
 from fieldmark.tasks.lmms._marks import Function, Trust
 
 FILES = {
-    "mine/utils.py": "from . import a\ndef f():\n    import lmms_eval.tasks.other.b\n"
-    "    return open('words.txt')\n",
+    "mine/utils.py": "import importlib, os, pathlib\nfrom . import a\n"
+    "D = pathlib.Path(__file__).parent\ndef f():\n    import lmms_eval.tasks.other.b\n"
+    "    importlib.import_module('late')\n    (D / 'deep' / 'names.json').read_text()\n"
+    "    open(os.path.join('deep', 'more.csv'))\n    return open('words.txt')\n",
+    "mine/late.py": "x = 1\n",
+    "mine/deep/names.json": "{}",
+    "mine/deep/more.csv": "a,b",
     "mine/a.py": "import c\n",
     "mine/c.py": "x = 1\n",
     "mine/words.txt": "one two",
@@ -72,4 +77,17 @@ def test_files_outside_the_named_folder_are_not_read(folder: Path) -> None:
 def test_code_that_cannot_be_parsed_counts_as_it_is(folder: Path) -> None:
     before = digest(folder)
     (folder / "mine" / "c.py").write_text("def (:\n")
+    assert digest(folder) != before
+
+
+def test_files_that_change_places_change_it(folder: Path) -> None:
+    """Two helpers of one name in two folders, swapped, are another program."""
+    (folder / "mine" / "utils.py").write_text("from .p import h\nfrom .q import h as k\n")
+    for name, text in (("p", "x = 1"), ("q", "x = 2")):
+        (folder / "mine" / name).mkdir()
+        (folder / "mine" / name / "__init__.py").write_text("")
+        (folder / "mine" / name / "h.py").write_text(text)
+    before = digest(folder)
+    (folder / "mine" / "p" / "h.py").write_text("x = 2")
+    (folder / "mine" / "q" / "h.py").write_text("x = 1")
     assert digest(folder) != before

@@ -7,11 +7,13 @@ Read, not run: the file of each function, the files of the named folders that it
 from __future__ import annotations
 
 import ast
+import os
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from fieldmark import draws
+from fieldmark.code import called_name, joined_texts, texts_in
 from fieldmark.tasks.lmms._disk import is_file
 from fieldmark.tasks.lmms._marks import Function, Trust
 from fieldmark.tasks.lmms._places import TASKS, Places, find_file, module_path
@@ -24,7 +26,11 @@ def code_digest(functions: Iterable[Function], trust: Trust) -> str:
     """Changes when a file behind the functions does; the same wherever the folders lie."""
     wanted = sorted({each.text for each in functions})
     files = code_files(functions, trust)
-    parts = sorted(f"{each.name} {draws.digest(each.read_bytes()).hex()}" for each in files)
+    top = os.path.commonpath([each.parent for each in files]) if files else ""
+    parts = sorted(
+        f"{each.relative_to(top).as_posix()} {draws.digest(each.read_bytes()).hex()}"
+        for each in files
+    )
     return draws.digest(*wanted, "", *parts).hex()
 
 
@@ -63,8 +69,12 @@ def _of_node(node: ast.AST, path: Path, places: Places) -> Iterator[Path]:
             yield from _absolute(each.name, path, places)
     elif isinstance(node, ast.ImportFrom):
         yield from _imported_from(node, path, places)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield from _beside(node.value, path)
+    elif isinstance(node, ast.Constant | ast.BinOp | ast.Call):
+        if isinstance(node, ast.Call) and called_name(node).endswith("import_module"):
+            for name in texts_in(node)[:1]:
+                yield from _absolute(name, path, places)
+        for text in joined_texts(node):
+            yield from _beside(text, path)
 
 
 def _imported_from(node: ast.ImportFrom, path: Path, places: Places) -> Iterator[Path]:
