@@ -24,6 +24,10 @@ from fieldmark.code import DATA, PREFIX, SETTINGS, Bundle, closure_of, load_bund
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, closest
 
 
+BUILT_IN: dict[str, dict[str, str]] = {}
+"""entries that live in another package of ours: registry → name → module:object"""
+
+
 @dataclass(frozen=True, slots=True)
 class Registry:
     """The entries of one package, by name."""
@@ -34,18 +38,24 @@ class Registry:
     """the package whose files are entries, and the entry-point group"""
     listing: str
     """the command that lists all"""
+    joint: str = "-"
+    """what stands in a name for the `_` of its file"""
     added: dict[str, Any] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        return sorted({*self._files(), *self._entry_points(), *self.added})
+        return sorted({*self._files(), *self._built_in(), *self._entry_points(), *self.added})
 
     def get(self, name: str, where: str = "") -> Any:
         """The entry: a module for files, whatever was registered otherwise."""
         if name in self.added:
-            return self.added[name]
+            entry = self.added[name]
+            return entry.module() if isinstance(entry, _File) else entry
         files = self._files()
         if name in files:
             return importlib.import_module(f"{self.package}.{files[name]}")
+        if name in self._built_in():
+            module, _, attribute = self._built_in()[name].partition(":")
+            return getattr(importlib.import_module(module), attribute)
         points = self._entry_points()
         if name in points:
             try:
@@ -64,24 +74,44 @@ class Registry:
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
+    def add_folder(self, folder: Path) -> None:
+        """Every Python file of a user's folder is an entry, run when it is first asked for."""
+        for path in sorted(folder.glob("[!_]*.py")):
+            name = path.stem.replace("_", self.joint)
+            if self.added.get(name) != _File(path):
+                self.register(name, _File(path))
+
     def _files(self) -> dict[str, str]:
-        return _files_of(self.package)
+        return {file.replace("_", self.joint): file for file in _files_of(self.package)}
+
+    def _built_in(self) -> dict[str, str]:
+        return BUILT_IN.get(self.package, {})
 
     def _entry_points(self) -> dict[str, Any]:
         return _entry_points_of(self.package)
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A module of the user's."""
+
+    path: Path
+
+    def module(self) -> ModuleType:
+        return sys.modules[_run(self.path).root_name]
+
+
 @cache  # what is installed does not change while we run, and ten thousand jobs ask
-def _files_of(package: str) -> dict[str, str]:
+def _files_of(package: str) -> list[str]:
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.submodule_search_locations is not None
-    found: dict[str, str] = {}
-    for folder in spec.submodule_search_locations:
-        for path in Path(folder).iterdir():
-            is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
-            if is_module and not path.name.startswith(("_", ".")):
-                found[path.stem.replace("_", "-")] = path.stem
-    return found
+    return [
+        path.stem
+        for folder in spec.submodule_search_locations
+        for path in Path(folder).iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+        if not path.name.startswith(("_", "."))
+    ]
 
 
 @cache
@@ -89,6 +119,10 @@ def _entry_points_of(group: str) -> dict[str, Any]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=group)}
+
+
+PROTOCOLS = Registry("protocol", "fieldmark.protocols", "fieldmark run --help", joint="_")
+"""here, not in its package: task files are read by whoever knows which blocks they may have"""
 
 
 def is_file_reference(name: str) -> bool:
@@ -122,6 +156,12 @@ def code_hash(name: str) -> str:
     return closure_of(resolve_reference(name)[0], (*DATA, *SETTINGS)).digest()[:16]
 
 
+def portable_name(name: str) -> str:
+    """The same on every machine; an edited file of the user's is another probe or metric."""
+    code = code_hash(name)
+    return f"{short_name(name)}#{code}" if code else name
+
+
 def load_reference(name: str, base: Path | None = None) -> Any:
     """The object that `path/to/file.py:Name` names. Runs the file, once per content."""
     path, attribute = resolve_reference(name, base)
@@ -130,17 +170,21 @@ def load_reference(name: str, base: Path | None = None) -> Any:
 
 def run_file(path: Path, attribute: str, *, is_fresh: bool = False) -> tuple[Any, Bundle]:
     """An object of a user's file, and the code it came from; its faults in one line."""
+    bundle = _run(path, is_fresh)
+    module = sys.modules[bundle.root_name]
+    if not hasattr(module, attribute):
+        raise UsageError(f"{path}  has no {attribute!r}.{_known_objects(module, attribute)}")
+    return getattr(module, attribute), bundle
+
+
+def _run(path: Path, is_fresh: bool = False) -> Bundle:
     try:
-        bundle = load_bundle(path, is_fresh=is_fresh)
+        return load_bundle(path, is_fresh=is_fresh)
     except FieldmarkError:
         raise
     except Exception as error:
         place, line = _place_of(error, path)
         raise UsageError(f"{place}:{line}  cannot be run: {_one_line(error)}.") from error
-    module = sys.modules[bundle.root_name]
-    if not hasattr(module, attribute):
-        raise UsageError(f"{path}  has no {attribute!r}.{_known_objects(module, attribute)}")
-    return getattr(module, attribute), bundle
 
 
 def _known_objects(module: ModuleType, asked: str) -> str:

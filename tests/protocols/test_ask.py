@@ -31,7 +31,7 @@ from fieldmark.data import load_dataset
 from fieldmark.data.world import World
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How
-from fieldmark.protocols._ask_answers import decide
+from fieldmark.protocols.ask.answers import decide
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 

@@ -22,7 +22,7 @@ from fieldmark.models import load_chat_model
 from fieldmark.progress import Silent
 from fieldmark.protocols import AskOptions, Draw, PartPredictions, Selection, split_parts
 from fieldmark.protocols import ask as protocol
-from fieldmark.protocols._ask_pictures import Images
+from fieldmark.protocols.ask.pictures import Images
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
         parse_name,
         task_files,
     )
-    from fieldmark.tasks._schema import AskBlock, Filter, Part, ProbeBlock, Task, is_match
+    from fieldmark.tasks._schema import Filter, Names, Part, Strict, Task, is_match, task_schema
 
 __all__ = [
     "AnyTask",
-    "AskBlock",
     "Filter",
     "Finder",
     "Found",
+    "Names",
     "Part",
-    "ProbeBlock",
+    "Strict",
     "Task",
     "TaskName",
     "find_file",
@@ -47,6 +47,7 @@ __all__ = [
     "parse_name",
     "register_task",
     "task_files",
+    "task_schema",
 ]
 
 __getattr__ = exports(
@@ -68,6 +69,8 @@ __getattr__ = exports(
             "parse_name",
             "task_files",
         ),
-        "_schema": ("AskBlock", "Filter", "Part", "ProbeBlock", "Task", "is_match"),
+        "_schema": (
+            "Filter", "Names", "Part", "Strict", "Task", "is_match", "task_schema",
+        ),
     },
 )

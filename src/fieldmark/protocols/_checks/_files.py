@@ -170,14 +170,7 @@ def _own_problems(path: Path, trust: Trust, with_code: bool) -> list[Problem]:
 
 def _code_of(task: Task) -> Iterator[tuple[str, Path]]:
     """The files of Python that the task names, and where it does."""
-    named: dict[tuple[str | int, ...], str] = {
-        ("dataset",): task.dataset,
-        ("metric",): task.metric,
-        **{("also", index): each for index, each in enumerate(task.also)},
-    }
-    if task.probe is not None:
-        named["probe", "classifier"] = task.probe.classifier
-    for key, name in named.items():
+    for key, name in task.references().items():
         if is_file_reference(name):
             yield task.place_of(*key), resolve_reference(name)[0]
 

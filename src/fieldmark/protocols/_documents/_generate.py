@@ -10,7 +10,7 @@ from fieldmark.chat import Answer, ChatModel, LocalModel, Request, Settings, pre
 from fieldmark.protocols._documents._prompts import Setup, build_prompt
 from fieldmark.protocols._documents._shots import answer_of
 from fieldmark.protocols._documents._wanted import repeats_of
-from fieldmark.protocols._sending import Sending
+from fieldmark.protocols.ask.sending import Sending
 from fieldmark.store import OK
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from fieldmark.chat import Message, Part, Role, Text, assistant, system, user
 from fieldmark.errors import UsageError
-from fieldmark.protocols._ask_options import Layout
+from fieldmark.protocols.ask.settings import Layout
 from fieldmark.protocols._documents._generation import Generation
 from fieldmark.protocols._documents._part import DocumentPart
 from fieldmark.protocols._documents._shots import Examples, Shot, question_of

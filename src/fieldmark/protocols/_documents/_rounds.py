@@ -15,7 +15,7 @@ from fieldmark.chat import Answer, Message, Request
 from fieldmark.errors import UsageError
 from fieldmark.protocols._documents._generate import Reply, settings_of
 from fieldmark.protocols._documents._prompts import Setup, build_prompt, read_messages, said
-from fieldmark.protocols._sending import Sending
+from fieldmark.protocols.ask.sending import Sending
 
 MOST_ROUNDS = 32
 """a task that never ends is broken"""

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from fieldmark.errors import UsageError
-from fieldmark.protocols._ask_answers import FRAME, spent
+from fieldmark.protocols.ask.answers import FRAME, spent
 from fieldmark.protocols._documents._prompts import Setup, choices_of
 from fieldmark.protocols._documents._results import Judged
 from fieldmark.protocols._documents._shots import answer_of

@@ -10,7 +10,8 @@ from typing import Any
 from fieldmark.chat import ChatModel, Estimate, LocalModel
 from fieldmark.errors import UsageError
 from fieldmark.progress import Progress
-from fieldmark.protocols._ask_options import AskOptions, AskSettings
+from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending
+from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.protocols._documents._choices import weigh
 from fieldmark.protocols._documents._cost import estimate_prompts
 from fieldmark.protocols._documents._generate import Reply, generate, seen_by_mock
@@ -23,7 +24,6 @@ from fieldmark.protocols._documents._rows import rows_of, summed_up
 from fieldmark.protocols._documents._shots import make_examples
 from fieldmark.protocols._items import Draw
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols._sending import Sending, open_sending
 from fieldmark.tasks.lmms import (
     NOT_RUN,
     DocumentTask,
@@ -83,7 +83,7 @@ def make_setup(
     generation = replace(generation, settings=replace(generation.settings, **told))
     examples = make_examples(part, fields, draw.seed)
     return Setup(
-        part, fields, examples, generation, settings.prompting, settings.system,
+        part, fields, examples, generation, settings.value("prompting"), settings.value("system"),
         prompt_key(task, keys),
     )  # fmt: skip
 

@@ -18,7 +18,8 @@ from threadpoolctl import ThreadpoolController
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.probes import Normaliser, load_probe
 from fieldmark.registry import is_file_reference, short_name
-from fieldmark.tasks import ProbeBlock, Task
+from fieldmark.protocols.probe.block import ProbeBlock
+from fieldmark.tasks import Task
 
 SMALL_FIT = 20_000_000
 """values in the training matrix, above which several BLAS threads pay"""

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from fieldmark.chat import Answer, Built, Item, Parsed, parse_answer
-from fieldmark.protocols._ask_items import Asked, read_trait
+from fieldmark.protocols.ask.items import Asked, read_trait
 from fieldmark.store import OK
 
 FRAME = {

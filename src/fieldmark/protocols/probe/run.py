@@ -8,8 +8,7 @@ Nothing of a test image ever reaches a fit.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +18,9 @@ from fieldmark.embed import EmbedOptions, PatchFeatures
 from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser
 from fieldmark.progress import Progress
-from fieldmark.protocols._features import RowFeatures, embed_rows
-from fieldmark.protocols._fit import Fitted, device_of, fit_probe, new_probe
+from fieldmark.protocols._contract import Assignment
+from fieldmark.protocols.probe.features import RowFeatures, embed_rows
+from fieldmark.protocols.probe.fit import Fitted, device_of, fit_probe, new_probe
 from fieldmark.protocols._items import (
     Draw,
     PartItems,
@@ -29,68 +29,35 @@ from fieldmark.protocols._items import (
     kinds_of,
     rows_of,
 )
-from fieldmark.protocols._joint import ask_jointly
-from fieldmark.protocols._part_notes import FitNotes, left_out
+from fieldmark.protocols.probe.joint import ask_jointly
+from fieldmark.protocols._predictions import FitNotes, left_out
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols._reject import choose_threshold
-from fieldmark.protocols._repeats import ask_together
-from fieldmark.tasks import ProbeBlock, Task
+from fieldmark.protocols.probe.reject import choose_threshold
+from fieldmark.protocols.probe.repeats import ask_together
+from fieldmark.protocols.probe.block import ProbeBlock
+from fieldmark.tasks import Task
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
 
-SUMMARY = "a frozen backbone's features, a light classifier on top"
-VERSION = 1
-"""raised whenever the same features give other predictions"""
 Answer = tuple[pl.DataFrame, np.ndarray, np.ndarray]
 """rows asked about, labels, certainties"""
 
 
-def why_not(task: Task, draw: Draw) -> str | None:
-    """Why this task cannot be asked like this, or None."""
-    if task.probe is None:
-        return f"task {task.task!r} has no `probe` block"
-    if draw.n_train == 0:
-        return "n_train = 0: a probe cannot learn from 0 training images"
-    if draw.n_test == 0:
-        return "n_test = 0: without a test image there is no score"
-    return None
-
-
-def columns(task: Task) -> tuple[str, ...]:
-    """Columns of the data that change predictions, besides labels, units and crops."""
-    return task.traits
-
-
-def needed(
-    task: Task,
-    parts: Sequence[PartItems],
-    draw: Draw,
-    _settings: Mapping[str, Any],
-    _broken: Collection[str],
-) -> pl.DataFrame:
-    """Every row whose images are looked at: id, image, crop."""
-    return rows_of(task, parts, draw)
-
-
 def run(
-    task: Task,
-    parts: Sequence[PartItems],
+    assignment: Assignment,
     wanted: Collection[str],
     model: Backbone,
-    root: Path,
-    draw: Draw,
     options: EmbedOptions,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
     """The predictions of each wanted part, as they come; none depends on which are wanted."""
-    block = task.probe
-    if block is None:
-        raise UsageError(f"task {task.task!r} has no `probe` block.")
-    parts = [part for part in parts if part.name in wanted]
+    task, draw = assignment.task, assignment.draw
+    block: ProbeBlock = task.block("probe")
+    parts = [part for part in assignment.parts if part.name in wanted]
     seen = PatchFeatures(model) if block.features == "patches" else model
     rows = rows_of(task, parts, draw)
-    features = embed_rows(seen, root, rows, options, progress, block.pool)
+    features = embed_rows(seen, assignment.root, rows, options, progress, block.pool)
     progress.start(f"{task.task} with {model.name}", len(parts))
     began = time.monotonic()
     for predictions in _ask(task, block, parts, draw, features, device_of(model)):
@@ -112,11 +79,10 @@ def _ask(
         yield from ask_jointly(task, block, parts, draw, features, device)
         return
     for part in parts:
-        asking = _Asking(task, block, part, draw, features, device)
-        yield asking.ask()
+        yield _PartRun(task, block, part, draw, features, device).ask()
 
 
-class _Asking:
+class _PartRun:
     """One part on its way from rows to predictions."""
 
     def __init__(

@@ -8,10 +8,9 @@ outcome of its own, never a wrong answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -30,54 +29,25 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
-from fieldmark.protocols._ask_answers import read_answer
-from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits
-from fieldmark.protocols._ask_options import AskOptions, AskSettings
-from fieldmark.protocols._ask_pictures import Images
-from fieldmark.protocols._ask_sheets import Inquiry, Sheet, drawn_examples, make_sheets
-from fieldmark.protocols._items import Draw, PartItems, draw_test
+from fieldmark.protocols.ask.answers import read_answer
+from fieldmark.protocols.ask.items import SAME, Asked, ask_part, ask_traits
+from fieldmark.protocols.ask.sending import AskOptions
+from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.protocols.ask.pictures import Images
+from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
+from fieldmark.protocols._contract import Assignment
+from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols._sending import open_sending
-from fieldmark.tasks import Task
+from fieldmark.protocols.ask.sending import open_sending
 
 N_LOOKED = 4
 """parts, and items of each, whose prompts are built for an estimate"""
-SUMMARY = "a multimodal language model, asked in words, with n examples"
-VERSION = 1
-"""raised whenever the same answers to the same pictures give other predictions"""
 
 
-def why_not(task: Task, draw: Draw) -> str | None:
-    """Why this task cannot be asked like this, or None."""
-    if task.ask is None:
-        return (
-            f"task {task.task!r} has no `ask` block: add one to its file, for example "
-            "`ask: {prompt: Which species is this?}`"
-        )
-    if draw.n_test == 0:
-        return "n_test = 0: without a test image there is no score"
-    if task.ask.kind == "same" and draw.n_train:
-        return "n_train: pairs of pictures are asked without examples, expected 0"
-    return None
-
-
-def columns(task: Task) -> tuple[str, ...]:
-    """Columns of the data that change prompts, besides labels."""
-    if task.ask is None:
-        return task.traits
-    named = task.ask.names if isinstance(task.ask.names, str) else ""
-    return (*task.traits, named, task.ask.scientific, task.ask.common, *task.ask.lineage)
-
-
-def needed(
-    task: Task,
-    parts: Sequence[PartItems],
-    draw: Draw,
-    settings: Mapping[str, Any],
-    broken: Collection[str],
-) -> pl.DataFrame:
+def needed(assignment: Assignment, broken: Collection[str]) -> pl.DataFrame:
     """Every row whose pictures may be sent: id, image, crop."""
-    shown = drawn_examples(task, parts, draw, AskSettings.of(settings), broken)
+    task, parts, draw = assignment.task, assignment.parts, assignment.draw
+    shown = drawn_examples(task, parts, draw, assignment.settings, broken)
     frames = [draw_test(task, part, draw, 0) for part in parts]
     frames += [part.train.filter(pl.col("id").is_in(shown)) for part in parts if shown]
     rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
@@ -85,21 +55,19 @@ def needed(
 
 
 def run(
-    task: Task,
-    parts: Sequence[PartItems],
+    assignment: Assignment,
     wanted: Collection[str],
     model: ChatModel | LocalModel,
-    root: Path,
-    draw: Draw,
     options: AskOptions,
     progress: Progress,
 ) -> Iterator[PartPredictions]:
     """The answers of each wanted part, as it is complete, in no order.
 
-    `parts` are all of the run: what is asked of one does not depend on which others are wanted.
+    What is asked of one part does not depend on which others are wanted.
     """
-    inquiry = _inquiry(task, model, Images(root, options.contents), draw, options.settings)
-    sheets = make_sheets(inquiry, parts, wanted, options, progress)
+    task, draw = assignment.task, assignment.draw
+    inquiry = _inquiry(assignment, model, Images(assignment.root, options.contents))
+    sheets = make_sheets(inquiry, assignment.parts, wanted, options, progress)
     seen = _what_a_mock_sees(sheets) if model.is_mock else None
     n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
     progress.start(f"{task.task} with {model.name}", n)
@@ -134,34 +102,25 @@ def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
         yield from sheet.predictions()
 
 
-def _inquiry(
-    task: Task,
-    model: ChatModel | LocalModel,
-    images: Images,
-    draw: Draw,
-    settings: AskSettings,
-) -> Inquiry:
-    if task.ask is None:
+def _inquiry(assignment: Assignment, model: ChatModel | LocalModel, images: Images) -> Inquiry:
+    task = assignment.task
+    block = task.block("ask")
+    if block is None:
         raise UsageError(f"task {task.task!r} has no `ask` block.")
     shelf = Shelf(model.picture_limits)
-    return Inquiry(task, task.ask, model, images, draw, settings, shelf)
+    return Inquiry(task, block, model, images, assignment.draw, assignment.settings, shelf)
 
 
-def estimate_cost(
-    task: Task,
-    parts: Sequence[PartItems],
-    model: ChatModel | LocalModel,
-    root: Path,
-    draw: Draw,
-    settings: AskSettings,
-) -> Estimate:
+def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Estimate:
     """What the requests will take, from a few prompts of a few parts; sends nothing."""
-    if task.ask is None or not parts:
+    task, parts, draw = assignment.task, assignment.parts, assignment.draw
+    if task.block("ask") is None or not parts:
         return Estimate(0, 0, 0, 0.0)
-    inquiry = _inquiry(task, model, Images(root), draw, settings)
-    is_traits = task.ask.kind == "traits"
-    looked = [ask_traits(task, task.ask, parts, inquiry.images, draw)] if is_traits else [
-        ask_part(task, task.ask, part, inquiry.images, draw)
+    inquiry = _inquiry(assignment, model, Images(assignment.root))
+    block = inquiry.block
+    is_traits = block.kind == "traits"
+    looked = [ask_traits(task, block, parts, inquiry.images, draw)] if is_traits else [
+        ask_part(task, block, part, inquiry.images, draw)
         for part in parts[:: -(-len(parts) // N_LOOKED)]
     ]  # fmt: skip
     asked = [
@@ -174,7 +133,7 @@ def estimate_cost(
     ]
     found = estimate(asked, Estimator(model.card))
     n_items = sum(len(each.items) for each in looked) * (1 if is_traits else len(parts))
-    n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, settings)
+    n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, assignment.settings)
     scale = n_all / max(found.n, 1)
     usd = None if found.usd is None else found.usd * scale
     return Estimate(n_all, round(found.tokens_in * scale), round(found.tokens_out * scale), usd)

@@ -29,14 +29,16 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
-from fieldmark.protocols._ask_again import reading_of
-from fieldmark.protocols._ask_answers import Said, rows_of_part, summed_up
-from fieldmark.protocols._ask_items import SAME, Asked, ask_part, ask_traits, targets_of
-from fieldmark.protocols._ask_options import AskOptions, AskSettings
-from fieldmark.protocols._ask_pictures import Images, judge_broken, reason_of
+from fieldmark.protocols.ask.reread import reading_of
+from fieldmark.protocols.ask.answers import Said, rows_of_part, summed_up
+from fieldmark.protocols.ask.items import SAME, Asked, ask_part, ask_traits, targets_of
+from fieldmark.protocols.ask.sending import AskOptions
+from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.protocols.ask.pictures import Images, judge_broken, reason_of
 from fieldmark.protocols._items import Draw, PartItems
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.tasks import AskBlock, Task
+from fieldmark.protocols.ask.block import AskBlock
+from fieldmark.tasks import Task
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +56,7 @@ class Inquiry:
 
     def prompts(self, asked: Asked) -> Prompts:
         settings, draw = self.settings, self.draw
-        few = FewShot(asked.examples, draw.n_train, draw.sampling, settings.shared_prefix)
+        few = FewShot(asked.examples, draw.n_train, draw.sampling, bool(settings.shared_prefix))
         sending, estimator = settings.sending(draw.seed, None), Estimator(self.model.card)
         limits = limits_of(self.model, sending, estimator, self.shelf.prepare)
         asking = settings.asking(draw.seed)
@@ -64,7 +66,7 @@ class Inquiry:
         """The pictures of an item that are sent: some of the frames of a clip."""
         if self.block.kind == SAME:
             return item.pictures
-        return spread(item.pictures, self.settings.frames)
+        return spread(item.pictures, self.settings.value("frames"))
 
 
 @dataclass(slots=True, eq=False)
@@ -181,7 +183,7 @@ def drawn_examples(
     """The ids of all examples that prompts may show, were there room for as many as are asked for;
     those with a broken image are passed over, as they are in the prompts. Reads nothing.
     """
-    block, images = task.ask, Images(Path())
+    block, images = task.block("ask"), Images(Path())
     if block is None or not draw.n_train:
         return set()
     if block.kind == "traits":
@@ -193,9 +195,9 @@ def drawn_examples(
         whole = [
             example
             for example in each.examples
-            if not any(p.name in broken for p in spread(example.pictures, settings.frames))
+            if not any(p.name in broken for p in spread(example.pictures, settings.value("frames")))
         ]
-        few = FewShot(whole, draw.n_train, draw.sampling, settings.shared_prefix)
+        few = FewShot(whole, draw.n_train, draw.sampling, bool(settings.shared_prefix))
         prompts = plan_prompts(
             each.question, settings.asking(draw.seed), few, Limits(), list(each.items)
         )

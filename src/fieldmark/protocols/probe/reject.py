@@ -21,9 +21,9 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
-from fieldmark.protocols._answers import arrange
-from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._fit import Fitted
+from fieldmark.protocols._arrange import arrange
+from fieldmark.protocols.probe.features import RowFeatures
+from fieldmark.protocols.probe.fit import Fitted
 from fieldmark.tasks import Task
 
 N_CANDIDATES = 100
@@ -53,8 +53,7 @@ def choose_threshold(
     task: Task, train: pl.DataFrame, features: RowFeatures, fit: Fit, kinds: dict[str, str]
 ) -> Threshold:
     """The threshold for a probe fitted on the rows; without a fold to try, nothing is rejected."""
-    assert task.probe is not None
-    block = task.probe
+    block = task.block("probe")
     asked = (
         _ask_fold(train, fold, features, fit, block.reject)
         for fold in _folds(task, train, block.reject_folds)
@@ -109,18 +108,17 @@ def _ask_fold(
 
 
 def _best(task: Task, answers: pl.DataFrame, kinds: dict[str, str]) -> Threshold:
-    assert task.probe is not None
     sure = answers["score"].to_numpy()
     if not np.isfinite(sure).all():
         raise DataError(
-            f"task {task.task!r}: probe {task.probe.classifier!r} does not say how sure it is "
+            f"task {task.task!r}: probe {task.block("probe").classifier!r} does not say how sure it is "
             "(predict_score), so it cannot reject."
         )
     metric = load_metric(task.metric)
     sign = 1 if metric.direction == "up" else -1
     quantiles = np.quantile(sure, np.linspace(0, 1, N_CANDIDATES), method="higher")
     candidates = [-np.inf, *np.unique(quantiles), np.inf]
-    label, given = task.probe.reject, answers["prediction"].to_numpy()
+    label, given = task.block("probe").reject, answers["prediction"].to_numpy()
     scores = []
     for each in candidates:
         changed = Threshold(each, np.nan).apply(given, sure, label)

@@ -8,22 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fieldmark.chat import (
     Answer,
+    Budget,
     ChatModel,
     Journal,
     Labels,
     Line,
     LocalLine,
     LocalModel,
+    Options,
     Request,
     open_line,
 )
+from fieldmark.data import Contents
 from fieldmark.errors import ModelError
 from fieldmark.progress import Progress
-from fieldmark.protocols._ask_options import AskOptions
+from fieldmark.protocols.ask.settings import AskSettings
+
+if TYPE_CHECKING:
+    from fieldmark.protocols._workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class AskOptions:
+    """How requests are sent, what they may cost, and where answers are kept."""
+
+    journal: Path
+    settings: AskSettings = AskSettings()
+    sending: Options = Options()
+    budget: Budget = field(default_factory=Budget)
+    bad_images: str = "fail"
+    """fail or skip"""
+    contents: Contents = field(default_factory=lambda: Contents(None))
+    """what the images hold: other bytes are not sent"""
+
+
+def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
+    """Those of a command; all its runs spend one budget."""
+    journal, bad_images = at.settings.results / "journal", at.settings.bad_images
+    sending = at.once("sending", lambda: Options(concurrency=own.concurrency, rpm=own.rpm, tpm=own.tpm))
+    budget = at.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
+    return AskOptions(journal, own, sending, budget, bad_images, at.contents)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from typing import Any
 import polars as pl
 
 from fieldmark.chat import Option, Parsed, parse
-from fieldmark.protocols._ask_answers import Said, decide, outcome_of
-from fieldmark.protocols._ask_items import read_trait
-from fieldmark.store import OK
+from fieldmark.protocols._predictions import Reread
+from fieldmark.protocols.ask.answers import Said, decide, outcome_of
+from fieldmark.protocols.ask.items import read_trait
+from fieldmark.store import OK, PartRecord
 
 FREE = "count"
 """the form of answer that has no options and yet needs no names to be read"""
@@ -37,6 +38,22 @@ def reading_of(said: Iterable[Said], trait: str = "") -> dict[str, Any]:
         return {}
     found = {"form": form, "options": dict(sorted(options.items())), "trait": trait}
     return {"reading": {**found, "letters": has_letters}}
+
+
+def reread(answers: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Reread]:
+    """The parts that keep what their options were called, where an answer changes."""
+    changed = []
+    for part in parts:
+        reading = (part.info or {}).get("reading")
+        if reading is None:
+            continue
+        is_mine = (pl.col("part") == part.part) & (pl.col("repeat") == part.repeat)
+        old = answers.filter(is_mine)
+        new = read_again(old, reading)
+        is_other = [old[name].ne_missing(new[name]) for name in ("prediction", "outcome")]
+        if n_changed := int((is_other[0] | is_other[1]).sum()):
+            changed.append(Reread(part, new, n_changed))
+    return changed
 
 
 def read_again(rows: pl.DataFrame, reading: Mapping[str, Any]) -> pl.DataFrame:

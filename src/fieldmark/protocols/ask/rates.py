@@ -9,10 +9,8 @@ import polars as pl
 from fieldmark.stats import wilson
 from fieldmark.store import OK, PartRecord, Score
 
-ASKING = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
 
-
-def asking_scores(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
+def answer_rates(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
     """usd_per_answer (where every price is known) and the rates of answers that were not scored."""
     outcomes = predictions["outcome"]
     n, n_failed = len(outcomes), int((outcomes == "failed").sum())
