@@ -23,6 +23,12 @@ from typing import Any
 from fieldmark.code import DATA, PREFIX, SETTINGS, Bundle, closure_of, load_bundle
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, closest
 
+BUILT_IN: dict[str, dict[str, str]] = {
+    "fieldmark.metric_registrars": {"documents": "fieldmark.lmms.metrics:register_document_metric"},
+    "fieldmark.task_readers": {"lmms-eval": "fieldmark.lmms.reader:READER"},
+}
+"""the package's own plug-ins by group and name: `module:object`, imported when asked for"""
+
 
 @dataclass(frozen=True, slots=True)
 class Registry:
@@ -37,7 +43,7 @@ class Registry:
     added: dict[str, Any] = field(default_factory=dict)
 
     def names(self) -> list[str]:
-        return sorted({*self._files(), *self._entry_points(), *self.added})
+        return sorted({*self._files(), *self._built_in(), *self._entry_points(), *self.added})
 
     def get(self, name: str, where: str = "") -> Any:
         """The entry: a module for files, whatever was registered otherwise."""
@@ -46,6 +52,9 @@ class Registry:
         files = self._files()
         if name in files:
             return importlib.import_module(f"{self.package}.{files[name]}")
+        if name in self._built_in():
+            module, _, attribute = self._built_in()[name].partition(":")
+            return getattr(importlib.import_module(module), attribute)
         points = self._entry_points()
         if name in points:
             try:
@@ -67,6 +76,9 @@ class Registry:
     def _files(self) -> dict[str, str]:
         return _files_of(self.package)
 
+    def _built_in(self) -> dict[str, str]:
+        return BUILT_IN.get(self.package, {})
+
     def _entry_points(self) -> dict[str, Any]:
         return _entry_points_of(self.package)
 
@@ -74,7 +86,8 @@ class Registry:
 @cache  # what is installed does not change while we run, and ten thousand jobs ask
 def _files_of(package: str) -> dict[str, str]:
     spec = importlib.util.find_spec(package)
-    assert spec is not None and spec.submodule_search_locations is not None
+    if spec is None or spec.submodule_search_locations is None:
+        return {}  # a group without a folder of its own
     found: dict[str, str] = {}
     for folder in spec.submodule_search_locations:
         for path in Path(folder).iterdir():

@@ -8,11 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.protocols import AskSettings, DocumentPart, Draw, draw_part
+from fieldmark.lmms import (
+    DocumentPart,
+    Documents,
+    DocumentTask,
+    draw_part,
+    open_documents,
+    plain_task,
+)
+from fieldmark.protocols import AskSettings, Draw
 from fieldmark.settings import Settings
 from fieldmark.store import canonical_json
-from fieldmark.tasks import Found
-from fieldmark.tasks.lmms import Documents, DocumentTask, open_documents, plain_task
+from fieldmark.tasks import NamedTask
 
 if TYPE_CHECKING:
     from fieldmark.experiments._grid import Axes, Job
@@ -22,7 +29,7 @@ APPLIES = ("temp", "prompting", "system", "max_output_tokens", "prompts_for")
 
 
 def document_cells(
-    model: str, protocol: str, found: Found, task: DocumentTask, axes: Axes
+    model: str, protocol: str, found: NamedTask, task: DocumentTask, axes: Axes
 ) -> Iterator[Job]:
     """`num_fewshot` of the file holds unless another number is asked for; an exact 0 holds always,
     as its authors mean it: the task takes no examples. Nor does one that writes its own messages.

@@ -16,14 +16,14 @@ from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems
 from fieldmark.experiments._documents import document_cells
 from fieldmark.experiments._schema import NO_EFFECT, Experiment, ModelTable, NewtFilters
+from fieldmark.lmms import DocumentTask, document_problems
 from fieldmark.locate import Located, read_toml, validate
 from fieldmark.models import check_model_name, protocol_of
 from fieldmark.probes import load_probe
-from fieldmark.protocols import Draw, Selection, document_problems, task_problems
+from fieldmark.protocols import Draw, Selection, task_problems
 from fieldmark.registry import is_file_reference, resolve_reference
 from fieldmark.settings import dataset_key
-from fieldmark.tasks import AnyTask, Finder, Found, ProbeBlock, Task, parse_name
-from fieldmark.tasks.lmms import DocumentTask
+from fieldmark.tasks import AnyTask, Finder, NamedTask, ProbeBlock, Task, parse_name
 
 NATURAL_LISTS = ("normalise", "alphas", "kernels")
 """probe parameters that are lists themselves: only a list of lists is an axis"""
@@ -147,7 +147,7 @@ def make_jobs(
         (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {words}."
         for name, value, words in axes.problems()
     ]
-    loaded: list[Found] = []
+    loaded: list[NamedTask] = []
     finder = Finder(include_path)
     for name, where in tasks:
         try:
@@ -233,7 +233,7 @@ def select(
 
 
 def _cells(
-    model: str, protocol: str, found: Found, axes: Axes, filters: dict[str, NewtFilters | None]
+    model: str, protocol: str, found: NamedTask, axes: Axes, filters: dict[str, NewtFilters | None]
 ) -> Iterable[Job]:
     protocol, task = protocol or protocol_of(model), found.task
     if isinstance(task, DocumentTask):

@@ -19,12 +19,12 @@ from fieldmark.errors import DataError, FieldmarkError, UsageError
 from fieldmark.experiments._documents import Opened
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.identity import document_outline, rows_digest, task_outline
-from fieldmark.protocols import DocumentPart, Draw, PartItems, check_part, is_joint, split_parts
+from fieldmark.lmms import DocumentPart, DocumentTask
+from fieldmark.protocols import Draw, PartItems, check_part, is_joint, split_parts
 from fieldmark.registry import is_file_reference, short_name
 from fieldmark.settings import Settings, dataset_key
 from fieldmark.store import RunSpec
 from fieldmark.tasks import Task
-from fieldmark.tasks.lmms import DocumentTask
 
 _ASKING_ONLY = {"title", "about", "metric", "also", "probe", "ask", "variants", "repeats"}
 """keys of a task that do not say which rows it has"""

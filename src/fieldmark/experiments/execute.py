@@ -22,6 +22,7 @@ from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import Prepared
 from fieldmark.experiments.identity import Seen, complete, place_of
 from fieldmark.experiments.plan import Plan, Planned
+from fieldmark.lmms import DocumentTask, ask_documents, plain_task, score_document_run
 from fieldmark.models import Backbone
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
@@ -29,10 +30,8 @@ from fieldmark.protocols import (
     AskOptions,
     AskSettings,
     PartPredictions,
-    ask_documents,
     asking_scores,
     recorded_kinds,
-    score_document_run,
     score_run,
 )
 from fieldmark.settings import Settings
@@ -45,7 +44,6 @@ from fieldmark.store import (
     fit_summary,
     reproduction_record,
 )
-from fieldmark.tasks.lmms import DocumentTask, plain_task
 
 HEARTBEAT_S = 20.0
 ONCE = ("fit", "bad_images")

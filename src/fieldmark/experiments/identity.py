@@ -29,19 +29,19 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import Content, Contents
-from fieldmark.protocols import (
-    PROTOCOLS,
-    AskSettings,
+from fieldmark.lmms import (
     DocumentPart,
-    Draw,
-    PartItems,
+    DocumentTask,
+    code_digest,
+    functions_of,
     mean_of,
     metric_names,
+    plain_task,
 )
+from fieldmark.protocols import PROTOCOLS, AskSettings, Draw, PartItems
 from fieldmark.registry import code_hash, short_name
 from fieldmark.store import Run, RunSpec, canonical_json
 from fieldmark.tasks import parse_name
-from fieldmark.tasks.lmms import DocumentTask, code_digest, functions_of, plain_task
 
 if TYPE_CHECKING:
     from fieldmark.experiments._grid import Job

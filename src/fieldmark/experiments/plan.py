@@ -22,11 +22,11 @@ from fieldmark.experiments._grid import Job
 from fieldmark.experiments._models import Models
 from fieldmark.experiments._prepare import MissingData, Prepared, Tables
 from fieldmark.experiments.identity import Needs, complete, question_key, why_again
+from fieldmark.lmms import DocumentTask, estimate_documents
 from fieldmark.models import load_chat_model
-from fieldmark.protocols import PROTOCOLS, AskSettings, estimate_documents, refs_of
+from fieldmark.protocols import PROTOCOLS, AskSettings, refs_of
 from fieldmark.settings import Settings
 from fieldmark.store import Claim, Run, RunFilter, RunSpec, Store
-from fieldmark.tasks.lmms import DocumentTask
 
 Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
 

@@ -16,8 +16,9 @@ from typing import Any
 import polars as pl
 
 from fieldmark.errors import FieldmarkError
+from fieldmark.lmms import DocumentTask, score_document_run
+from fieldmark.lmms.metrics import known_document_metrics
 from fieldmark.metrics import load_metric
-from fieldmark.metrics.documents import known_document_metrics
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
     ASKING,
@@ -26,11 +27,9 @@ from fieldmark.protocols import (
     read_again,
     recorded_kinds,
     score_answers,
-    score_document_run,
 )
 from fieldmark.registry import short_name
 from fieldmark.store import PartRecord, PartResult, Predictions, Run, RunFilter, Score, Store
-from fieldmark.tasks.lmms import DocumentTask
 
 _ROW = ("part", "repeat", "id")
 CODE = "!function"

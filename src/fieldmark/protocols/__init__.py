@@ -5,19 +5,6 @@ from fieldmark.protocols._ask_again import read_again
 from fieldmark.protocols._ask_options import AskOptions, AskSettings
 from fieldmark.protocols._ask_scores import ASKING, asking_scores
 from fieldmark.protocols._check import task_problems
-from fieldmark.protocols._checks import (
-    Checked,
-    Rendered,
-    RenderedDocument,
-    check_files,
-    render_documents,
-)
-from fieldmark.protocols._documents._part import DocumentPart, draw_part, open_part
-from fieldmark.protocols._documents._problems import document_problems
-from fieldmark.protocols._documents._run import ask_documents, estimate_documents
-from fieldmark.protocols._documents._scored import score_document_run
-from fieldmark.protocols._documents._values import decode
-from fieldmark.protocols._documents._wanted import mean_of, metric_names
 from fieldmark.protocols._items import (
     Draw,
     PartItems,
@@ -38,34 +25,19 @@ __all__ = [
     "PROTOCOLS",
     "AskOptions",
     "AskSettings",
-    "Checked",
-    "DocumentPart",
     "Draw",
     "PartItems",
     "PartPredictions",
-    "Rendered",
-    "RenderedDocument",
     "Scoring",
     "Selection",
     "arrange",
-    "ask_documents",
     "asking_scores",
-    "check_files",
     "check_part",
-    "decode",
-    "document_problems",
-    "draw_part",
-    "estimate_documents",
     "is_joint",
-    "mean_of",
-    "metric_names",
-    "open_part",
     "read_again",
     "recorded_kinds",
     "refs_of",
-    "render_documents",
     "score_answers",
-    "score_document_run",
     "score_run",
     "split_parts",
     "task_problems",

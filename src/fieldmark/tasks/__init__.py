@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from fieldmark.tasks._find import (
         AnyTask,
         Finder,
-        Found,
-        list_documents,
         load_task,
         register_task,
     )
     from fieldmark.tasks._loader import (
         TaskName,
         find_file,
+        is_pattern,
         list_tasks,
         load_own_task,
         parse_name,
         task_files,
     )
+    from fieldmark.tasks._readers import Library, NamedTask, TaskReader
     from fieldmark.tasks._schema import AskBlock, Filter, Part, ProbeBlock, Task, is_match
 
 __all__ = [
@@ -33,14 +33,16 @@ __all__ = [
     "AskBlock",
     "Filter",
     "Finder",
-    "Found",
+    "Library",
+    "NamedTask",
     "Part",
     "ProbeBlock",
     "Task",
     "TaskName",
+    "TaskReader",
     "find_file",
     "is_match",
-    "list_documents",
+    "is_pattern",
     "list_tasks",
     "load_own_task",
     "load_task",
@@ -55,19 +57,22 @@ __getattr__ = exports(
         "_find": (
             "AnyTask",
             "Finder",
-            "Found",
-            "list_documents",
+            "Library",
+            "NamedTask",
             "load_task",
             "register_task",
         ),
         "_loader": (
             "TaskName",
+            "TaskReader",
             "find_file",
+            "is_pattern",
             "list_tasks",
             "load_own_task",
             "parse_name",
             "task_files",
         ),
+        "_readers": ("Library", "NamedTask", "TaskReader"),
         "_schema": ("AskBlock", "Filter", "Part", "ProbeBlock", "Task", "is_match"),
     },
 )
