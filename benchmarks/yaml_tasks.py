@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.tasks.lmms import (
+from fieldmark.lmms import (
     Entry,
     Function,
     Trust,
@@ -30,7 +30,7 @@ from fieldmark.tasks.lmms import (
     load_document_task,
     load_group,
 )
-from fieldmark.tasks.lmms._sandbox import try_imports
+from fieldmark.lmms.code.sandbox import try_imports
 
 BAR = 1057
 MOST_REASONS = 25

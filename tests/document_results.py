@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.lmms.score.values import encode
 from fieldmark.metrics import document_value
-from fieldmark.protocols._documents._values import encode
 from fieldmark.stats import Items, estimate, interval
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
 

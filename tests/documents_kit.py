@@ -10,8 +10,8 @@ from typing import Any
 
 from PIL import Image
 
-from fieldmark.tasks.lmms import DocumentTask, Trust
-from fieldmark.tasks.lmms._loader import load_document_task
+from fieldmark.lmms import DocumentTask, Trust
+from fieldmark.lmms.read.loader import load_document_task
 
 
 def write_task(folder: Path, text: str, code: str = "", name: str = "task.yaml") -> DocumentTask:

@@ -16,7 +16,8 @@ from fieldmark.lazy import exports
 if TYPE_CHECKING:
     from fieldmark.data import load_dataset, register_dataset
     from fieldmark.experiments import Evaluation, evaluate
-    from fieldmark.metrics import load_metric, register_aggregation, register_metric
+    from fieldmark.lmms.metrics import register_aggregation
+    from fieldmark.metrics import load_metric, register_metric
     from fieldmark.models import load_model, register_model
     from fieldmark.probes import load_probe, register_probe
     from fieldmark.tasks import load_task, register_task
@@ -42,7 +43,8 @@ __getattr__ = exports(
     {
         "data": ("load_dataset", "register_dataset"),
         "experiments": ("Evaluation", "evaluate"),
-        "metrics": ("load_metric", "register_aggregation", "register_metric"),
+        "lmms.metrics": ("register_aggregation",),
+        "metrics": ("load_metric", "register_metric"),
         "models": ("load_model", "register_model"),
         "probes": ("load_probe", "register_probe"),
         "tasks": ("load_task", "register_task"),

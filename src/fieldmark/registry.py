@@ -23,9 +23,12 @@ from typing import Any
 from fieldmark.code import DATA, PREFIX, SETTINGS, Bundle, closure_of, load_bundle
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, closest
 
-
-BUILT_IN: dict[str, dict[str, str]] = {}
-"""entries that live in another package of ours: registry → name → module:object"""
+BUILT_IN: dict[str, dict[str, str]] = {
+    "fieldmark.metric_registrars": {"documents": "fieldmark.lmms.metrics:register_document_metric"},
+    "fieldmark.protocols": {"documents": "fieldmark.lmms.documents:PROTOCOL"},
+    "fieldmark.task_readers": {"lmms-eval": "fieldmark.lmms.reader:READER"},
+}
+"""the package's own plug-ins by group and name: `module:object`, imported when asked for"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,8 @@ class _File:
 @cache  # what is installed does not change while we run, and ten thousand jobs ask
 def _files_of(package: str) -> list[str]:
     spec = importlib.util.find_spec(package)
-    assert spec is not None and spec.submodule_search_locations is not None
+    if spec is None or spec.submodule_search_locations is None:
+        return []  # a group without a folder of its own
     return [
         path.stem
         for folder in spec.submodule_search_locations

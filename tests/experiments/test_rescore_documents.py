@@ -10,8 +10,8 @@ from chat_kit import running
 from documents_kit import write_jsonl
 from fieldmark.chat import MockServer
 from fieldmark.experiments import evaluate, rescore
+from fieldmark.lmms.metrics import registry
 from fieldmark.metrics import register_aggregation, register_metric
-from fieldmark.metrics.documents import _registry
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Score, Store
@@ -55,7 +55,7 @@ def test_what_is_not_known_here_any_more_is_left_as_it_is(tmp_path: Path, given:
     try:
         settings, before = run(tmp_path, f"metric_list: [{{metric: is_it, {given}}}]\n")
     finally:
-        del _registry._ADDED_METRICS["is_it"], _registry._ADDED_AGGREGATIONS["last_of_all"]
+        del registry._ADDED_METRICS["is_it"], registry._ADDED_AGGREGATIONS["last_of_all"]
     assert before.value == 1.0
     with Store.open(settings.store) as store:
         (found,) = rescore(store, RunFilter(), (), Silent())

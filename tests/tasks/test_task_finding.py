@@ -9,8 +9,8 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.tasks import Finder, list_documents, load_task
-from fieldmark.tasks.lmms import DocumentTask
+from fieldmark.lmms import DocumentTask
+from fieldmark.tasks import Finder, load_task
 
 TASK = """\
 task: {name}
@@ -111,7 +111,7 @@ def test_load_task_wants_one(folder: Path) -> None:
 
 
 def test_the_list_has_both_forms(folder: Path) -> None:
-    rows = {row["task"]: row for row in list_documents([folder])}
+    rows = {row["task"]: row for row in Finder([folder]).rows()}
     assert list(rows) == ["birds", "finches", "owls", "small_birds", "wrens"]
     assert rows["finches"] == {
         "task": "finches",

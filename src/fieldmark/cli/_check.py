@@ -11,10 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
+from fieldmark.lmms import (
+    LEVELS,
+    Checked,
+    Problem,
+    Rendered,
+    Trust,
+    check_files,
+    problems_of,
+    render_documents,
+    told_once,
+    yaml_files,
+)
 from fieldmark.locate import read_text
 from fieldmark.progress import for_people
-from fieldmark.protocols import Checked, Rendered, check_files, render_documents
-from fieldmark.tasks.lmms import LEVELS, Problem, Trust, problems_of, told_once, yaml_files
 
 if TYPE_CHECKING:
     from fieldmark.cli.check import Args

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fieldmark.cli.check import Args
-    from fieldmark.protocols import Checked, Rendered, RenderedDocument
-    from fieldmark.tasks.lmms import Problem
+    from fieldmark.lmms import Checked, Problem, Rendered, RenderedDocument
 
 _FORMS = {
     "task": "task",

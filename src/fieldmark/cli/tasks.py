@@ -18,8 +18,8 @@ from tyro.conf import Positional, UseAppendAction, arg
 from fieldmark.cli._show import print_json, show_rows, talk
 
 if TYPE_CHECKING:
+    from fieldmark.lmms import DocumentTask
     from fieldmark.tasks import AnyTask
-    from fieldmark.tasks.lmms import DocumentTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,16 @@ def run(args: Args) -> int:
 
 def _document_rows(query: str, folders: Sequence[Path]) -> list[dict[str, str]]:
     """Tasks, groups and tags in lmms-eval's form that match."""
-    from fieldmark.tasks import list_documents
+    from fieldmark.tasks import Finder
 
-    found = list_documents(folders)
-    return [row for row in found if query.lower() in " ".join(row.values()).lower()]
+    rows = Finder(folders).rows()
+    return [row for row in rows if query.lower() in " ".join(row.values()).lower()]
 
 
 def _show_one(args: Args, folders: Sequence[Path]) -> int:
     """A group or tag shows all its tasks; as JSON they are a list then."""
+    from fieldmark.lmms import DocumentTask
     from fieldmark.tasks import Finder
-    from fieldmark.tasks.lmms import DocumentTask
 
     every = Finder(folders).find(args.query)
     if args.json:
@@ -78,7 +78,7 @@ def _show_one(args: Args, folders: Sequence[Path]) -> int:
 
 
 def _plain(task: AnyTask) -> dict[str, Any]:
-    from fieldmark.tasks.lmms import DocumentTask, plain_task
+    from fieldmark.lmms import DocumentTask, plain_task
 
     return plain_task(task) if isinstance(task, DocumentTask) else task.model_dump(mode="json")
 
@@ -93,7 +93,7 @@ def _print_document(task: DocumentTask) -> None:
     """The file as it is read: what it includes is in place."""
     import yaml
 
-    from fieldmark.tasks.lmms import plain_task
+    from fieldmark.lmms import plain_task
 
     print(f"{task.task}  {task.place_of('task')}\n")
     print(yaml.safe_dump(plain_task(task), sort_keys=False, allow_unicode=True).rstrip())

@@ -36,7 +36,7 @@ from fieldmark.protocols import (
     task_problems,
 )
 from fieldmark.settings import dataset_key
-from fieldmark.tasks import AnyTask, Finder, Found, Task, parse_name
+from fieldmark.tasks import AnyTask, Finder, NamedTask, Task, parse_name
 
 RANGES = {"n_train": (-1, 10**9), "n_test": (-1, 10**9), "repeats": (1, 10**4)}
 LARGEST_SEED = 2**62
@@ -154,7 +154,7 @@ def make_jobs(
         (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {words}."
         for name, value, words in axes.problems()
     ]
-    loaded: list[Found] = []
+    loaded: list[NamedTask] = []
     finder = Finder(include_path)
     for name, where in tasks:
         try:
@@ -243,10 +243,10 @@ def select(
 
 
 def _cells(
-    model: str, found: Found, axes: Axes, filters: dict[str, NewtFilters | None]
+    model: str, named: NamedTask, axes: Axes, filters: dict[str, NewtFilters | None]
 ) -> Iterator[Job]:
-    task = found.task
-    selection = select(found.name, filters.get(task.task), axes.origin)
+    task = named.task
+    selection = select(named.name, filters.get(task.task), axes.origin)
     for name in fitting_protocols(task, abilities(model), axes.protocol):
         protocol = load_protocol(name)
         own = [setting.name for setting in settings_of(protocol.settings)]
@@ -260,7 +260,7 @@ def _cells(
             asked = with_block(task, protocol, changes, axes.origin)
             asked, draw = protocol.cell(asked, wish) if protocol.reads(task) else (asked, Draw())
             chosen = make_settings(protocol.settings, settings, name)
-            yield Job(model, found.name, asked, name, draw, selection, chosen, found.groups)
+            yield Job(model, named.name, asked, name, draw, selection, chosen, named.groups)
 
 
 def _distinct(settings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

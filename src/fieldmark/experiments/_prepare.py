@@ -54,14 +54,14 @@ class Tables:
         def make() -> tuple[Assignment, RunSpec]:
             parts = protocol.parts(task, job.draw, job.selection, at)
             root = protocol.root(task, at)
-            assignment = Assignment(task, parts, root, job.draw, job.settings)
+            assignment = Assignment(task, parts, root, job.draw, job.settings, job.groups)
             rows = at.once(
                 ("rows", id(parts), job.protocol, id(task)),
                 lambda: protocol.data_digest(task, parts),
             )
             return assignment, outline_of(job, assignment, rows)
 
-        assignment, outline = at.once((*key, job.task_name), make)
+        assignment, outline = at.once((*key, job.task_name, repr(job.groups)), make)
         if outline.model != job.model:
             outline = replace(outline, model=job.model)
         return Prepared(job, assignment, outline)

@@ -9,12 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fieldmark.lazy import exports
+from fieldmark.locate._paths import is_file, is_folder, is_there, with_home
 from fieldmark.locate._read import Located, read_text, read_toml
 from fieldmark.locate._validate import validate
 
 if TYPE_CHECKING:
     from fieldmark.locate._yaml import read_yaml
 
-__all__ = ["Located", "read_text", "read_toml", "read_yaml", "validate"]
+__all__ = [
+    "Located",
+    "is_file",
+    "is_folder",
+    "is_there",
+    "read_text",
+    "read_toml",
+    "read_yaml",
+    "validate",
+    "with_home",
+]
 
 __getattr__ = exports(__name__, {"_yaml": ("read_yaml",)})

@@ -18,8 +18,6 @@ Each metric carries `title`, `direction` ("up": more is better, or "down"), `bou
 the most it can be) and `kind`: "mean" when it is the weighted mean of one value per item, which has
 exact shortcuts, else "other". Users add theirs by `my_metrics.py:my_metric`, an entry point in the
 group `fieldmark.metrics`, or `register_metric`.
-
-Task files in lmms-eval's form have metrics of single documents and aggregations: `documents`.
 """
 
 from __future__ import annotations
@@ -37,17 +35,13 @@ from fieldmark.metrics._registry import (
 
 if TYPE_CHECKING:
     from fieldmark.metrics._value import document_value
-    from fieldmark.metrics.documents import aggregation, document_metric, register_aggregation
 
 __all__ = [
     "Metric",
-    "aggregation",
-    "document_metric",
     "document_value",
     "known_metrics",
     "load_metric",
     "metric",
-    "register_aggregation",
     "register_metric",
 ]
 
@@ -55,6 +49,5 @@ __getattr__ = exports(
     __name__,
     {
         "_value": ("document_value",),
-        "documents": ("aggregation", "document_metric", "register_aggregation"),
     },
 )

@@ -23,6 +23,7 @@ ClosedForm = Literal["", "right", "recall", "f1"]
 
 _TOLD = ("direction", "kind", "bounds", "takes_many", "closed_form")
 _ADDED = Registry(kind="metric", package="fieldmark.metrics", listing="fieldmark tasks --help")
+_REGISTRARS = Registry("kind of metric", "fieldmark.metric_registrars", "fieldmark tasks --help")
 
 
 class Metric(Protocol):
@@ -77,7 +78,7 @@ def metric(
 
 def known_metrics() -> list[str]:
     """All names, sorted."""
-    return sorted({*_built_in(), *_further()})
+    return sorted({*_built_in(), *_ADDED.names()})
 
 
 def load_metric(name: str, base: Path | None = None) -> Metric:
@@ -87,7 +88,7 @@ def load_metric(name: str, base: Path | None = None) -> Metric:
     built_in = _built_in()
     if name in built_in:
         return built_in[name]
-    if name not in _further():
+    if name not in _ADDED.names():
         raise UnknownName("metric", name, known_metrics(), _ADDED.listing)
     return _described(name, _ADDED.get(name))
 
@@ -105,18 +106,12 @@ def register_metric(
     **options), for task files in lmms-eval's form; `higher_is_better` is for these.
     """
     if aggregation is not None:
-        from fieldmark.metrics.documents import register_document_metric
-
-        register_document_metric(name, function, aggregation, higher_is_better)
+        register = _REGISTRARS.get("documents")
+        register(name, function, aggregation, higher_is_better)
         return
     if name in _built_in():
         raise UsageError(f"metric {name!r} exists already: choose another name.")
     _ADDED.register(name, _described(name, function))
-
-
-def _further() -> list[str]:
-    """What users added. The folder of document metrics is no metric."""
-    return [name for name in _ADDED.names() if name != "documents"]
 
 
 def _built_in() -> dict[str, Metric]:

@@ -45,6 +45,8 @@ class Assignment:
     draw: Draw
     settings: Any
     """an object of the protocol's settings class"""
+    groups: tuple[dict[str, Any], ...] = ()
+    """the groups of tasks it was asked for with"""
 
     @property
     def part_names(self) -> list[str]:

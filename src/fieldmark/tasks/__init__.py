@@ -13,34 +13,36 @@ if TYPE_CHECKING:
     from fieldmark.tasks._find import (
         AnyTask,
         Finder,
-        Found,
-        list_documents,
         load_task,
         register_task,
     )
     from fieldmark.tasks._loader import (
         TaskName,
         find_file,
+        is_pattern,
         list_tasks,
         load_own_task,
         parse_name,
         task_files,
     )
+    from fieldmark.tasks._readers import Library, NamedTask, TaskReader
     from fieldmark.tasks._schema import Filter, Names, Part, Strict, Task, is_match, task_schema
 
 __all__ = [
     "AnyTask",
     "Filter",
     "Finder",
-    "Found",
+    "Library",
+    "NamedTask",
     "Names",
     "Part",
     "Strict",
     "Task",
     "TaskName",
+    "TaskReader",
     "find_file",
     "is_match",
-    "list_documents",
+    "is_pattern",
     "list_tasks",
     "load_own_task",
     "load_task",
@@ -56,19 +58,22 @@ __getattr__ = exports(
         "_find": (
             "AnyTask",
             "Finder",
-            "Found",
-            "list_documents",
+            "Library",
+            "NamedTask",
             "load_task",
             "register_task",
         ),
         "_loader": (
             "TaskName",
+            "TaskReader",
             "find_file",
+            "is_pattern",
             "list_tasks",
             "load_own_task",
             "parse_name",
             "task_files",
         ),
+        "_readers": ("Library", "NamedTask", "TaskReader"),
         "_schema": (
             "Filter", "Names", "Part", "Strict", "Task", "is_match", "task_schema",
         ),

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UnknownName, UsageError
+from fieldmark.locate import with_home
 from fieldmark.registry import is_file_reference, resolve_reference
-from fieldmark.tasks.lmms._disk import with_home
 
 if TYPE_CHECKING:
     from fieldmark.locate import Located

@@ -1,0 +1,1 @@
+"""Asking a model: fields, prompts, examples, calls and choices of documents."""

@@ -1,0 +1,159 @@
+"""How likely does a model find given answers?
+
+A model on this machine tells the summed log-probability of each. One behind an address does not: it
+is asked to choose by letter, and the letters' log-probabilities, or else what it wrote, stand for
+likelihoods. A result says which of the two it rests on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from fieldmark.chat import (
+    Answer,
+    LocalModel,
+    Option,
+    Request,
+    letter_choice,
+    letter_question,
+    letter_scores,
+    letter_settings,
+)
+from fieldmark.errors import UsageError
+from fieldmark.lmms.ask.generate import Reply, settings_of
+from fieldmark.lmms.ask.prompts import Prompt, Setup, build_prompt, choices_of
+from fieldmark.protocols import Sending
+
+BY_LETTER = "chosen by letter: log-probabilities of the letters"
+BY_TEXT = "chosen by letter: read from the text"
+_ALONE = "#alone"
+"""a request for choices without any context"""
+
+
+def weigh(setup: Setup, sending: Sending) -> list[Reply]:
+    """Likelihoods of the choices, of the target, or of a text by itself."""
+    if isinstance(sending.model, LocalModel):
+        return _likelihoods(setup, sending)
+    return _letters(setup, sending)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    """One reading of the model: a context and what may follow it."""
+
+    prompt: Prompt | None
+    continuations: tuple[str, ...]
+    is_alone: bool = False
+
+    @property
+    def words(self) -> str:
+        return self.prompt.text if self.prompt else self.continuations[0]
+
+
+class _Asked(NamedTuple):
+    """What is kept of a question until all are answered."""
+
+    words: str
+    continuations: tuple[str, ...]
+
+
+def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
+    came: dict[tuple[int, int], Answer] = {}
+    asked: dict[int, list[_Asked]] = {}
+
+    def keep(request: Request, answer: Answer) -> None:
+        row, number = request.info
+        came[row, number] = answer
+        sending.progress.advance(int(number == 0))
+
+    def requests() -> Iterator[Request]:
+        for row in setup.part.rows:
+            questions = _questions(setup, row)
+            # Without their prompts: these hold pictures.
+            asked[row] = [_Asked(each.words, each.continuations) for each in questions]
+            for number, each in enumerate(questions):
+                name = f"{row}{_ALONE}" if each.is_alone else f"{row}#{number}"
+                messages = each.prompt.messages if each.prompt else ()
+                info, likely = (row, number), each.continuations
+                yield Request(name, messages, info=info, continuations=likely)
+
+    sending.send(setup.task.task, requests(), keep)
+    return [_reply(row, asked[row], came) for row in setup.part.rows]
+
+
+def _reply(row: int, asked: Sequence[_Asked], came: Mapping[tuple[int, int], Answer]) -> Reply:
+    """Conditional likelihoods first, then those without context."""
+    answers = tuple(came[row, number] for number in range(len(asked)))
+    pairs = [((each.logprob, each.is_greedy),) for answer in answers for each in answer.likelihoods]
+    return Reply(row, asked[0].words, tuple(pairs), answers, asked[0].continuations)
+
+
+def _questions(setup: Setup, row: int) -> list[_Question]:
+    fields, doc = setup.fields, setup.part.document(row)
+    if setup.task.output_type == "loglikelihood_rolling":
+        return [_Question(None, (str(fields.target(doc, row)),))]
+    if setup.task.output_type == "loglikelihood":
+        return [_Question(build_prompt(setup, row), (str(fields.target(doc, row)),))]
+    choices = choices_of(setup, row)
+    between = setup.task.target_delimiter
+    if has_many_inputs(setup, row):
+        answer = (f"{between}{fields.target(doc, row)}",)
+        return [_Question(build_prompt(setup, row, each), answer) for each in choices]
+    asked = [_Question(build_prompt(setup, row), tuple(f"{between}{each}" for each in choices))]
+    if any(each.name == "acc_mutual_info" for each in setup.task.metric_list or ()):
+        asked.append(_Question(None, tuple(choices), is_alone=True))
+    return asked
+
+
+def has_many_inputs(setup: Setup, row: int) -> bool:
+    """Is the text a number, so that the choices are contexts and the target follows each?"""
+    return isinstance(setup.fields.text(setup.part.document(row), row), int)
+
+
+def _letters(setup: Setup, sending: Sending) -> list[Reply]:
+    came: dict[int, Answer] = {}
+    asked: dict[int, tuple[str, tuple[Option, ...]]] = {}
+
+    def keep(request: Request, answer: Answer) -> None:
+        came[request.info] = answer
+        sending.progress.advance()
+
+    def requests() -> Iterator[Request]:
+        for row in setup.part.rows:
+            settings = letter_settings(settings_of(setup, sending))
+            prompt = _without_many_inputs(setup, row)
+            choices = choices_of(setup, row)
+            question, options = letter_question(prompt.messages[-1].parts, choices)
+            asked[row] = (question[-1].text, options)
+            yield Request(str(row), (*prompt.messages[:-1], *question), settings, info=row)
+
+    sending.send(setup.task.task, requests(), keep)
+    return [_lettered(row, *asked[row], came[row]) for row in setup.part.rows]
+
+
+def _without_many_inputs(setup: Setup, row: int) -> Prompt:
+    if has_many_inputs(setup, row):
+        raise UsageError(
+            f"{setup.task.place_of('doc_to_text')}  the choices of this task are questions: that "
+            "needs a model that tells likelihoods (hf-chat/…)."
+        )
+    return build_prompt(setup, row)
+
+
+def _lettered(row: int, words: str, options: Sequence[Option], answer: Answer) -> Reply:
+    scores: Sequence[float] | None = letter_scores(answer, options)
+    how = BY_LETTER if scores is not None else BY_TEXT
+    chosen = letter_choice(answer, options)
+    if scores is None and chosen is not None:
+        scores = [0.0 if number == chosen else -math.inf for number in range(len(options))]
+    shown = tuple(each.name for each in options)
+    reply = Reply(row, words, (), (answer,), shown, how)
+    if scores is None:
+        return replace(reply, is_read=False)
+    pairs: list[tuple[Any, ...]] = [
+        ((score, number == chosen),) for number, score in enumerate(scores)
+    ]
+    return replace(reply, responses=tuple(pairs))

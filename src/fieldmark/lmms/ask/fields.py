@@ -1,0 +1,287 @@
+"""What does a task make of a document: text, target, choices, pictures, messages?
+
+A field is a column, a value, a Jinja template or a function; which, and what that means, follows
+lmms-eval. The functions are the task's own code: their errors are told with the document.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.lmms.ask.template import render
+from fieldmark.lmms.code.call import call, load_function, seeded
+from fieldmark.lmms.data.decode import find_picture, holds_picture, without_pictures
+from fieldmark.lmms.data.sources import folders_of
+from fieldmark.lmms.read.marks import Function
+from fieldmark.lmms.read.schema import DocumentTask
+
+Doc = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The doc_to_* fields of a task for one model; `index` names the document in messages."""
+
+    task: DocumentTask
+    kwargs: Any
+    """of `prompt_kwargs`: given to functions for text, pictures and messages unless None"""
+    target_kwargs: Any
+    """of `target_kwargs`"""
+    columns: Sequence[str]
+    """all columns of the documents, media too"""
+    _loaded: dict[Function, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def has_choices(self) -> bool:
+        return self.task.doc_to_choice is not None
+
+    @property
+    def has_visuals(self) -> bool:
+        return self.task.doc_to_visual is not None
+
+    @property
+    def odd_target(self) -> str:
+        """Why the target looks like a slip, whatever the document; "" where it does not."""
+        given = self.task.doc_to_target
+        if not isinstance(given, str) or not given or "{" in given or given in self.columns:
+            return ""
+        return f"doc_to_target {given!r} is no column, so the word itself is right"
+
+    def text(self, doc: Doc, index: int | None = None) -> Any:
+        """The question: text as a rule; a whole number means one of the choices."""
+        value = self.task.doc_to_text
+        if isinstance(value, Function):
+            made = self._call("doc_to_text", doc, index, *self._given(self.kwargs))
+            if made is None:
+                raise self._wrong("doc_to_text", index, "gave None: expected text")
+            return made
+        if type(value) is int:
+            return value
+        if value is None and self.task.doc_to_messages is not None:
+            return ""
+        if value in self.columns:
+            return self._column("doc_to_text", doc, index)
+        return self._maybe_number(self._rendered("doc_to_text", doc, index))
+
+    def target(self, doc: Doc, index: int | None = None) -> Any:
+        """The answer: text, the number of a choice, or a list of several."""
+        value = self.task.doc_to_target
+        if isinstance(value, Function):
+            return self._call("doc_to_target", doc, index, *self._given(self.target_kwargs))
+        if value is None:
+            return ""
+        if type(value) is int or isinstance(value, list):
+            return copy.deepcopy(value)
+        if value in self.columns:
+            return self._column("doc_to_target", doc, index)
+        said = self._maybe_number(self._rendered("doc_to_target", doc, index))
+        return _maybe_list(said) if isinstance(said, str) else said
+
+    def choices(self, doc: Doc, index: int | None = None) -> list[Any]:
+        """What can be answered, in order."""
+        value = self.task.doc_to_choice
+        if isinstance(value, Function):
+            made = self._call("doc_to_choice", doc, index)
+        elif isinstance(value, Mapping):
+            made = list(value.values())
+        elif isinstance(value, list):
+            made = value
+        elif value in self.columns:
+            made = self._column("doc_to_choice", doc, index)
+        else:
+            made = _literal(self._rendered("doc_to_choice", doc, index))
+        if isinstance(made, (list, tuple)) and made:
+            return list(made)
+        raise self._wrong("doc_to_choice", index, f"gave {_shown(made)}: a list is expected")
+
+    def visuals(self, doc: Doc, index: int | None = None) -> list[Any]:
+        """Pictures as the task gives them, in order; empty where it shows none.
+
+        The document needs its media. Names of files count from the task's folder where they are
+        found there.
+        """
+        value = self.task.doc_to_visual
+        if value is None:
+            return []
+        if isinstance(value, Function):
+            takes = self._parameters("doc_to_visual")
+            more = self._given(self.kwargs) if len(takes) == 2 else ()
+            made = self._call("doc_to_visual", doc, index, *more)
+        elif value in self.columns:
+            made = self._column("doc_to_visual", doc, index)
+        else:
+            raise self._wrong("doc_to_visual", index, f"= {value!r}: expected a column")
+        return self._shown(made)
+
+    def messages(self, doc: Doc, index: int | None = None) -> Any:
+        """Turns as `{role, content: [{type, text | url}]}`: the task's own, or one of the user."""
+        if self.task.doc_to_messages is None:
+            return user_turn(self.visuals(doc, index), self.text(doc, index))
+        options = self._named_kwargs("doc_to_messages")
+        return self._placed_in(self._call("doc_to_messages", doc, index, **options))
+
+    def description(self, doc: Doc, index: int | None = None) -> str:
+        """What stands before the question and the shots; "" where the task says nothing."""
+        value = self.task.description
+        if isinstance(value, Function):
+            return str(self._call("description", doc, index))
+        return self._rendered("description", doc, index) if value else ""
+
+    def next_round(
+        self, doc: Doc, number: int, outputs: Sequence[str], info: Any, index: int | None = None
+    ) -> Any:
+        """What the task says after these answers: (pictures, text, is it over, answers, info) or
+        the next text from `doc_to_text`, (messages, is it over, answers, info) from
+        `doc_to_messages`; None where nothing more is to be said.
+        """
+        key = "doc_to_text" if self.task.doc_to_messages is None else "doc_to_messages"
+        if not isinstance(getattr(self.task, key), Function):
+            return None  # a text has nothing to say to an answer
+        rounds = {
+            "round_idx": number,
+            "previous_output": list(outputs),
+            "previous_round_info": info,
+        }
+        takes = self._parameters(key)
+        options = {k: v for k, v in rounds.items() if k in takes or _takes_any(takes)}
+        made = self._call(key, doc, index, **self._named_kwargs(key), **options)
+        if isinstance(made, tuple) and made:
+            shown = self._placed_in(made[0]) if key == "doc_to_messages" else self._shown(made[0])
+            return (shown, *made[1:])
+        return made
+
+    def function(self, key: str) -> Any:
+        """The object behind a field that is a `!function`, loaded once."""
+        return self._load(getattr(self.task, key))
+
+    def _load(self, mark: Function) -> Any:
+        if mark not in self._loaded:
+            self._loaded[mark] = load_function(mark, self.task.trust)
+        return self._loaded[mark]
+
+    def _given(self, kwargs: Any) -> tuple[Any, ...]:
+        return () if kwargs is None else (self._copied(kwargs),)
+
+    def _copied(self, value: Any) -> Any:
+        """Made for each call: code that changes its arguments changes no other document's."""
+        if isinstance(value, Function):
+            return self._load(value)
+        if isinstance(value, Mapping):
+            return {key: self._copied(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self._copied(each) for each in value]
+        return value
+
+    def _parameters(self, key: str) -> Mapping[str, inspect.Parameter]:
+        try:
+            return inspect.signature(self.function(key)).parameters
+        except (TypeError, ValueError):  # not a function, or one written in C
+            return {"doc": inspect.Parameter("doc", inspect.Parameter.POSITIONAL_ONLY)}
+
+    def _call(self, key: str, doc: Doc, index: int | None, *more: Any, **options: Any) -> Any:
+        """Code may draw: the same document is asked the same, in any order and after a restart."""
+        function, where = self.function(key), self.task.place_of(key)
+        with seeded(0, self.task.task, index):
+            return call(function, doc, *more, where=where, document=index, **options)
+
+    def _column(self, key: str, doc: Doc, index: int | None) -> Any:
+        name = getattr(self.task, key)
+        if name in doc and (key == "doc_to_visual" or not holds_picture(doc[name])):
+            return doc[name]
+        raise self._wrong(key, index, f"= {name!r}, a column of media, which only pictures may use")
+
+    def _rendered(self, key: str, doc: Doc, index: int | None) -> str:
+        value = getattr(self.task, key)
+        if not isinstance(value, str):
+            expected = "expected text, a column, a template or a !function"
+            raise self._wrong(key, index, f"= {_shown(value)}: {expected}")
+        try:
+            return render(value, without_pictures(doc))
+        except FieldmarkError as error:
+            raise UsageError(f"{self._start(key, index)}: {error}") from error
+
+    def _maybe_number(self, text: str) -> Any:
+        """Digits are the number of a choice, where there are choices."""
+        is_number = self.task.doc_to_choice is not None and text.isdigit()
+        return int(text) if is_number and text.isascii() else text
+
+    def _named_kwargs(self, key: str) -> dict[str, Any]:
+        """The kwargs under the name the function gives them, if it takes them."""
+        takes, name = self._parameters(key), "lmms_eval_specific_kwargs"
+        if self.kwargs is None:
+            is_needed = name in takes and takes[name].default is inspect.Parameter.empty
+            return {name: None} if is_needed else {}
+        if name not in takes and not _takes_any(takes):
+            name = list(takes)[1] if len(takes) == 2 else ""
+        return {name: self._copied(self.kwargs)} if name else {}
+
+    def _shown(self, visuals: Any) -> list[Any]:
+        return [self._placed(each) for each in _flat(visuals)]
+
+    def _placed_in(self, messages: Any) -> Any:
+        """The messages with their pictures' files in place."""
+        for message in messages if isinstance(messages, list) else ():
+            content = message.get("content") if isinstance(message, dict) else None
+            for piece in content if isinstance(content, list) else ():
+                for key in ("url", "image") if isinstance(piece, dict) else ():
+                    if piece.get("type") != "text" and key in piece:
+                        piece[key] = self._placed(piece[key])
+        return messages
+
+    def _placed(self, visual: Any) -> Any:
+        if not isinstance(visual, str):
+            return visual
+        found = find_picture(visual, folders_of(self.task, "dataset_kwargs"))
+        return visual if found is None else str(found)
+
+    def _wrong(self, key: str, index: int | None, text: str) -> UsageError:
+        return UsageError(f"{self._start(key, index)} {text}.")
+
+    def _start(self, key: str, index: int | None) -> str:
+        about = "" if index is None else f"document {index}: "
+        return f"{self.task.place_of(key)}  {about}{key}"
+
+
+def user_turn(visuals: Sequence[Any], text: Any) -> list[dict[str, Any]]:
+    """One message of the user: pictures first, then the text."""
+    shown = [{"type": "image", "url": each} for each in visuals]
+    return [{"role": "user", "content": [*shown, {"type": "text", "text": text}]}]
+
+
+def _takes_any(takes: Mapping[str, inspect.Parameter]) -> bool:
+    return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in takes.values())
+
+
+def _maybe_list(text: str) -> Any:
+    if len(text) < 2 or text[0] != "[" or text[-1] != "]":
+        return text
+    made = _literal(text)
+    return text if made is None else made
+
+
+def _literal(text: str) -> Any:
+    """The value that a Python literal stands for; None where it is none."""
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """Lists of lists of pictures one by one; a document may lack its picture."""
+    if isinstance(value, (list, tuple)):
+        for each in value:
+            yield from _flat(each)
+    elif value is not None:
+        yield value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,0 +1,131 @@
+"""How are all documents of a task asked, scored and written down?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from fieldmark.chat import ChatModel, Estimate, LocalModel
+from fieldmark.errors import UsageError
+from fieldmark.lmms import (
+    NOT_RUN,
+    DocumentTask,
+    Fields,
+    prompt_key,
+    prompt_kwargs,
+    target_kwargs,
+)
+from fieldmark.lmms.ask.choices import weigh
+from fieldmark.lmms.ask.cost import estimate_prompts
+from fieldmark.lmms.ask.generate import Reply, generate, seen_by_mock
+from fieldmark.lmms.ask.generation import read_generation
+from fieldmark.lmms.ask.part import DocumentPart
+from fieldmark.lmms.ask.prompts import Setup
+from fieldmark.lmms.ask.rounds import converse
+from fieldmark.lmms.ask.shots import make_examples
+from fieldmark.lmms.score.results import judge
+from fieldmark.lmms.score.rows import rows_of, summed_up
+from fieldmark.progress import Progress
+from fieldmark.protocols import (
+    AskOptions,
+    AskSettings,
+    Draw,
+    PartPredictions,
+    Sending,
+    open_sending,
+)
+
+HTTP_KEYS = ("openai", "openai_compatible", "async_openai")
+"""what lmms-eval calls a model behind an address"""
+
+
+def ask_documents(
+    part: DocumentPart,
+    model: ChatModel | LocalModel,
+    draw: Draw,
+    options: AskOptions,
+    progress: Progress,
+) -> PartPredictions:
+    """The answers to all documents, with their values."""
+    began = time.monotonic()
+    setup = make_setup(part, model, draw, options.settings)
+    progress.start(f"{part.task.task} with {model.name}", len(part.rows))
+    with open_sending(model, options, progress, seen_by_mock(setup, model)) as sending:
+        replies = _ask(setup, sending)
+    part.refuse_changed()
+    judged = judge(setup, replies, draw.seed)
+    found = PartPredictions("", rows_of(setup, judged), part.k, summed_up(setup, judged))
+    return found.timed(time.monotonic() - began)
+
+
+def _ask(setup: Setup, sending: Sending) -> list[Reply]:
+    output = setup.task.output_type
+    if output == "generate_until":
+        return generate(setup, sending)
+    if output == "generate_until_multi_round":
+        return converse(setup, sending)
+    return weigh(setup, sending)
+
+
+def make_setup(
+    part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
+) -> Setup:
+    """What the prompts of a run have in common; refuses what cannot be asked."""
+    task = part.task
+    for line in why_not_run(task):
+        raise UsageError(line)
+    if not isinstance(model, LocalModel):
+        _refuse_likelihoods(task, model)
+    keys = backend_keys(model, settings)
+    kwargs, targets = prompt_kwargs(task, keys), target_kwargs(task, keys)
+    fields = Fields(task, kwargs, targets, part.documents.test.columns)
+    generation = read_generation(task, keys, draw.seed)
+    own = {"temperature": settings.temp, "max_output_tokens": settings.max_output_tokens}
+    told: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
+    generation = replace(generation, settings=replace(generation.settings, **told))
+    examples = make_examples(part, fields, draw.seed)
+    return Setup(
+        part, fields, examples, generation, settings.value("prompting"), settings.value("system"),
+        prompt_key(task, keys),
+    )  # fmt: skip
+
+
+def _refuse_likelihoods(task: DocumentTask, model: ChatModel) -> None:
+    """What an endpoint that only writes cannot tell."""
+    is_choice = task.output_type == "multiple_choice"
+    metrics = [each.name for each in task.metric_list or ()]
+    if is_choice and "acc_mutual_info" in metrics:
+        key, what = "metric_list", "acc_mutual_info"
+    elif task.output_type.startswith("loglikelihood"):
+        key, what = "output_type", task.output_type
+    else:
+        return
+    raise UsageError(
+        f"{task.place_of(key)}  {what} needs a model that tells likelihoods (hf-chat/…): "
+        f"{model.name!r} only writes."
+    )
+
+
+def why_not_run(task: DocumentTask) -> list[str]:
+    """Why no model can be asked the task, with its place; nothing where one can."""
+    why = NOT_RUN.get(task.output_type)
+    where = task.place_of("output_type")
+    return [f"{where}  {task.output_type} {why}: fieldmark does not run such tasks."] if why else []
+
+
+def backend_keys(model: ChatModel | LocalModel, settings: AskSettings) -> Sequence[str]:
+    """What lmms-eval would call the model: its files have prompts and settings by that name."""
+    if settings.prompts_for:
+        return (settings.prompts_for,)
+    if isinstance(model, LocalModel):
+        return (str(model.engine.config.model_type),)
+    return HTTP_KEYS
+
+
+def estimate_documents(
+    part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
+) -> Estimate:
+    """What the requests will take, from a few prompts; sends nothing."""
+    return estimate_prompts(make_setup(part, model, draw, settings), model)

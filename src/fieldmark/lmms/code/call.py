@@ -1,0 +1,153 @@
+"""What does the code behind `!function` give, and how are its mistakes told?
+
+Code comes only from folders the user named (`Trust`). Whatever goes wrong in it, at import or when
+it is called, is one line that names the place in the task file, the document, the error and the
+line of the code. How modules are found and what they can import is `_imports`' matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from fieldmark import draws
+from fieldmark.errors import FieldmarkError, UsageError, meant
+from fieldmark.lmms.code.digest import code_digest
+from fieldmark.lmms.code.imports import MARK, loader
+from fieldmark.lmms.code.judge import NoJudgement
+from fieldmark.lmms.code.places import find_file
+from fieldmark.lmms.code.words import missing_package
+from fieldmark.lmms.read.marks import Function, Trust
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_SPARE: list[np.random.MT19937] = []
+"""generators that stand in numpy's place while task code runs, kept since making one is slow"""
+__all__ = ["call", "code_digest", "load_function", "one_line", "seeded", "told"]
+
+
+def load_function(function: Function, trust: Trust) -> Any:
+    """The object that `!function module.name` stands for. Runs its file, once per content."""
+    path = find_file(function, trust)
+    try:
+        with _talking():
+            module = loader(trust).run_file(path)
+    except (Exception, NoJudgement, SystemExit) as error:
+        raise UsageError(f"{function.place}  {function}: {told(error, path)}.") from error
+    name = function.text.rpartition(".")[2]
+    if not hasattr(module, name):
+        raise UsageError(f"{function.place}  {path.name} has no {name!r}.{_meant(module, name)}")
+    return getattr(module, name)
+
+
+def _meant(module: ModuleType, asked: str) -> str:
+    own = [each for each in vars(module) if not each.startswith("__")]
+    defined = [
+        each for each in own if getattr(vars(module)[each], "__module__", "") == module.__name__
+    ]
+    return meant(asked, own) or f" It defines {', '.join(defined[:5]) or 'nothing'}."
+
+
+def call(
+    function: Callable[..., Any],
+    *args: Any,
+    where: str,
+    document: object = None,
+    **options: Any,
+) -> Any:
+    """What the function returns; its exceptions become one line about `where` and the document."""
+    try:
+        with _talking():
+            return function(*args, **options)
+    except (Exception, NoJudgement, SystemExit) as error:
+        if isinstance(error, FieldmarkError) and str(error).startswith(where):
+            raise
+        about = "" if document is None else f"document {document}: "
+        name = getattr(function, "__name__", type(function).__name__)
+        raise UsageError(f"{where}  {about}{name} failed: {told(error)}.") from error
+
+
+@contextlib.contextmanager
+def _talking() -> Iterator[None]:
+    """What code prints belongs to the talk: stdout is for data. And it moves nobody elsewhere:
+    tasks and results may be named from the folder the user stands in.
+    """
+    before = Path.cwd()
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.chdir(before)
+
+
+def told(error: BaseException, path: Path | None = None) -> str:
+    """`utils.py:12 KeyError: 'answer'`: the last line of task code that was on the way."""
+    if isinstance(error, FieldmarkError | NoJudgement):
+        return " ".join(str(error).split()).rstrip(".")
+    place = _place(error)
+    if place is None and path is not None:
+        place = path.name
+    start = f"{place} " if place else ""
+    if isinstance(error, ModuleNotFoundError):
+        missing = missing_package(error)
+        if missing:
+            return f"{start}{missing}"
+    return f"{start}{one_line(error)}"
+
+
+def one_line(error: BaseException) -> str:
+    """The kind and the text of an error, at most 300 characters of it."""
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    flat = " ".join(text.split()).rstrip(".")
+    flat = flat if len(flat) <= 300 else f"{flat[:297]}..."
+    if isinstance(error, SystemExit):
+        return f"the code ended the program (SystemExit: {flat})"
+    return f"{type(error).__name__}: {flat}" if flat else type(error).__name__
+
+
+def _place(error: BaseException) -> str | None:
+    """`folder/file.py:line` of the innermost frame that is task code."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return _short(Path(error.filename), error.lineno or 1)
+    frames = [
+        _short(Path(frame.f_code.co_filename), line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__", "")).startswith(MARK)
+    ]
+    return frames[-1] if frames else None
+
+
+def _short(path: Path, line: int) -> str:
+    return f"{path.parent.name}/{path.name}:{line}"
+
+
+@contextlib.contextmanager
+def seeded(seed: int, *keys: object) -> Iterator[None]:
+    """Python's and numpy's global random states, set for these keys and put back after.
+
+    Task code draws from them. They belong to the whole process: not for several threads at once.
+    """
+    import numpy as np
+    from numpy.random import mtrand
+
+    number = draws.number(seed, *keys, "task code")
+    # Another generator in numpy's place: reading and writing its state takes three times as long.
+    spare = _SPARE.pop() if _SPARE else np.random.MT19937()
+    python_state, numpy_own = random.getstate(), mtrand.get_bit_generator()
+    random.seed(number)
+    mtrand.set_bit_generator(spare)
+    np.random.seed(number % 2**32)
+    try:
+        yield
+    finally:
+        random.setstate(python_state)
+        mtrand.set_bit_generator(numpy_own)
+        _SPARE.append(spare)

@@ -1,0 +1,280 @@
+"""How is the code of a task loaded, and what can it import?
+
+A file runs once for its content and the folders the user named; its globals are shared by all
+functions taken from it. Modules of such files carry their own `__import__`: `lmms_eval.tasks.…`
+is looked for in the named folders, every other `lmms_eval.…` is fieldmark's compatibility package,
+`from .x import y` means a file beside, and the rest is imported as ever. Nobody else's imports
+change: `import lmms_eval` anywhere outside this code fails, or finds what is installed, as before.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from fieldmark import draws
+from fieldmark.lmms.code.places import ROOT, TASKS, Places, module_path
+from fieldmark.lmms.read.marks import Trust
+
+COMPAT = "fieldmark.lmms.compat"
+MARK = "fieldmark_task_"
+"""how the names of such modules begin in `sys.modules`, where dataclasses and pickle look"""
+_lock = threading.RLock()
+
+
+@lru_cache(maxsize=64)
+def loader(trust: Trust) -> Loader:
+    """The loader of these folders; what it loaded stays loaded."""
+    return Loader(Places(trust))
+
+
+class Namespace(ModuleType):
+    """A package without a file of its own: its parts are found when they are asked for."""
+
+    def __init__(self, name: str, find: Callable[[str], ModuleType]) -> None:
+        super().__init__(name)
+        vars(self)["__path__"] = []
+        vars(self)["_find"] = find
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__"):
+            try:
+                return vars(self)["_find"](name)
+            except ModuleNotFoundError as error:
+                if error.name is not None and error.name.rpartition(".")[2] != name:
+                    raise
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    places: Places
+    by_content: dict[tuple[Path, str], ModuleType] = field(default_factory=dict)
+    spaces: dict[str, ModuleType] = field(default_factory=dict)
+
+    def run_file(self, path: Path, search: Sequence[Path] = ()) -> ModuleType:
+        """The module of a file; runs it unless this content ran before."""
+        real = path.resolve()
+        if not self.places.allows(real):
+            named = self.places.trust.words()
+            raise ImportError(f"{path} lies outside the folders that were named ({named})")
+        content = real.read_bytes()
+        key = real, hashlib.blake2b(content, digest_size=8).hexdigest()
+        with _lock:
+            if key not in self.by_content:
+                self._run(content, key, list(search))
+            return self.by_content[key]
+
+    def absolute(self, name: str, wanted: Sequence[str]) -> ModuleType:
+        """`import lmms_eval.a.b` gives the first part, `from lmms_eval.a.b import c` the last."""
+        parts = name.split(".")
+        module = self._find(ROOT)
+        for i, part in enumerate(parts[1:], start=2):
+            inner = self._find(".".join(parts[:i]))
+            _set_part(module, part, inner)
+            module = inner
+        for each in wanted:
+            if each != "*" and not hasattr(module, each):
+                self._bring_part(module, f"{name}.{each}")
+        return module if wanted else self._find(ROOT)
+
+    def beside(self, stem: Path, wanted: Sequence[str], search: Sequence[Path]) -> ModuleType:
+        """What `from .stem import wanted` gives, whatever folder it is taken from."""
+        path = module_path(stem)
+        if path is None:
+            raise ModuleNotFoundError(
+                f"there is no {stem.name}.py in {stem.parent}", name=stem.name
+            )
+        module = self._of_path(path, str(path), search)
+        for each in wanted if path.is_dir() else ():
+            if each not in vars(module) and module_path(path / each) is not None:
+                vars(module)[each] = self.beside(path / each, (), search)
+        return module
+
+    def bare(
+        self, name: str, wanted: Sequence[str], folders: Sequence[Path], search: Sequence[Path]
+    ) -> ModuleType | None:
+        """`import a.b` where a folder holds the file a.py or the folder a; else None."""
+        first, *rest = name.split(".")
+        path = self.places.in_folders(first, folders)
+        if path is None:
+            return None
+        top = module = self.beside(path.with_suffix(""), wanted if not rest else (), search)
+        for i, part in enumerate(rest, start=1):
+            stem = path.joinpath(*rest[:i])
+            inner = self.beside(stem, wanted if i == len(rest) else (), search)
+            _set_part(module, part, inner)
+            module = inner
+        return module if wanted else top
+
+    def _find(self, name: str) -> ModuleType:
+        if name in (ROOT, TASKS):
+            return self._space(name, lambda part: self._find(f"{name}.{part}"))
+        path = self.places.of_task_module(name) if name.startswith(f"{TASKS}.") else None
+        if path is None:
+            return _compat(name)
+        try:
+            return self._of_path(path, name, ())
+        except ModuleNotFoundError as error:
+            return _stand_in(name, error)
+
+    def _bring_part(self, module: ModuleType, name: str) -> None:
+        try:
+            inner = self._find(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            return
+        _set_part(module, name.rpartition(".")[2], inner)
+
+    def _of_path(self, path: Path, name: str, search: Sequence[Path]) -> ModuleType:
+        if not path.is_dir():
+            return self.run_file(path, search)
+        start = path / "__init__.py"
+        if start.is_file():
+            return self.run_file(start, search)
+        if name.startswith(f"{TASKS}."):
+            return self._space(name, lambda part: self._find(f"{name}.{part}"))
+        return self._space(name, lambda part: self.beside(path / part, (), search))
+
+    def _space(self, name: str, find: Callable[[str], ModuleType]) -> ModuleType:
+        return self.spaces.setdefault(name, Namespace(name, find))
+
+    def _run(self, content: bytes, key: tuple[Path, str], search: list[Path]) -> None:
+        path = key[0]
+        short = draws.digest(*key, *self.places.trust.folders).hex()[:12]
+        name = f"{MARK}{path.stem}_{short}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None:
+            raise ImportError(f"{path} is no Python file")
+        module = importlib.util.module_from_spec(spec)
+        _offer_hub_home()
+        importer = Importer(self, path, search, tuple(sys.path))
+        vars(module)["__builtins__"] = vars(builtins) | {"__import__": importer}
+        sys.modules[name] = self.by_content[key] = module
+        try:
+            exec(_compiled(content, path), vars(module))
+        except BaseException:
+            del sys.modules[name], self.by_content[key]
+            raise
+        finally:
+            importer.learn()
+            sys.path[:] = importer.known
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """The `__import__` of one file of task code, also for imports inside its functions."""
+
+    loader: Loader
+    path: Path
+    search: list[Path]
+    """folders that the file, or the one that imported it, put on the search path"""
+    known: tuple[str, ...]
+    """the search path before the file ran"""
+
+    def __call__(
+        self,
+        name: str,
+        _globals: Mapping[str, object] | None = None,
+        _locals: Mapping[str, object] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        wanted = tuple(fromlist or ())
+        first = name.partition(".")[0]
+        if level:
+            folder = self.path.parents[level - 1]
+            stem = folder.joinpath(*name.split(".")) if name else folder
+            return self.loader.beside(stem, wanted, self.search)
+        if first == ROOT:
+            return self.loader.absolute(name, wanted)
+        self.learn()
+        if self.search and first not in sys.stdlib_module_names:
+            found = self.loader.bare(name, wanted, self.search, self.search)
+            if found is not None:
+                return found
+        return self._ordinary(name, wanted)
+
+    def learn(self) -> None:
+        """Remember the folders the code has put on the search path, as far as they are trusted."""
+        for entry in sys.path:
+            if entry not in self.known and self.loader.places.allows(Path(entry)):
+                self.search[:] = dict.fromkeys([*self.search, Path(entry).resolve()])
+
+    def by_name(self, name: str, package: str | None = None) -> ModuleType:
+        """`importlib.import_module` as task code sees it."""
+        if name.partition(".")[0] != ROOT:
+            return importlib.import_module(name, package)
+        module: ModuleType = self(name, fromlist=("*",))
+        return module
+
+    def _ordinary(self, name: str, wanted: Sequence[str]) -> Any:
+        first = name.partition(".")[0]
+        try:
+            module = builtins.__import__(name, None, None, wanted, 0)
+        except ModuleNotFoundError as error:
+            if error.name != first:
+                raise
+            found = self.loader.bare(name, wanted, [self.path.parent], self.search)
+            if found is None:
+                raise
+            return found
+        if module is importlib:
+            seen = Namespace("importlib", lambda part: getattr(importlib, part))
+            vars(seen).update({**vars(importlib), "import_module": self.by_name})
+            return seen
+        return module
+
+
+def _compiled(content: bytes, path: Path) -> CodeType:
+    with warnings.catch_warnings():  # about other people's escape sequences
+        warnings.simplefilter("ignore")
+        return compile(content, str(path), "exec", dont_inherit=True)
+
+
+def _offer_hub_home() -> None:
+    """Some task code reads HF_HOME: it gets the folder the hub's libraries take without it."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    os.environ.setdefault("HF_HOME", str(Path(cache).expanduser() / "huggingface"))
+
+
+def _set_part(module: ModuleType, part: str, inner: ModuleType) -> None:
+    """As Python does for packages, but never on modules that others share."""
+    if module.__name__.startswith(MARK):
+        setattr(module, part, inner)
+
+
+def _stand_in(name: str, error: ModuleNotFoundError) -> ModuleType:
+    """What is offered for a helper that needs a package which is not installed."""
+    try:
+        return _compat(name)
+    except ModuleNotFoundError:
+        raise error from None
+
+
+def _compat(name: str) -> ModuleType:
+    """The module of the compatibility package that stands for `lmms_eval.…`."""
+    home = COMPAT + name.removeprefix(ROOT)
+    try:
+        return importlib.import_module(home)
+    except ModuleNotFoundError as error:
+        if error.name is None or not home.startswith(error.name):
+            raise
+    if name.startswith(TASKS):
+        text = f"no folder that was named holds {name}: name lmms-eval's tasks folder too"
+    else:
+        text = f"fieldmark offers no {name} to the code of tasks"
+    raise ModuleNotFoundError(text, name=name)

@@ -1,0 +1,182 @@
+"""Do the functions that task files name exist, and do their files run?
+
+Asked without running anything in this process: workers import the files with the network closed,
+their talk swallowed, in an empty folder. A file that ends its process, or never ends, costs one
+worker and is told by name; the others go on in a fresh one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fieldmark.errors import UsageError
+from fieldmark.lmms.code.places import find_file
+from fieldmark.lmms.read.marks import Function, Trust
+
+START_S = 60.0
+PER_WORKER = 300
+"""files that are worth a worker of their own, which imports the large libraries again"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One file, and the functions that are looked for in it."""
+
+    path: Path
+    functions: list[Function] = field(default_factory=list)
+
+    def line(self, token: str) -> str:
+        names = [[each.text, str(each.file.absolute()), each.line] for each in self.functions]
+        return json.dumps({"token": token, "functions": names}) + "\n"
+
+    def placed(self, answers: Iterable[str]) -> dict[Function, str]:
+        """The answers by function; the worker, in its own folder, knows absolute places only."""
+        pairs = list(zip(self.functions, answers, strict=True))
+        whole = {each: replace(each, file=each.file.absolute()).place for each in self.functions}
+        return {each: text.replace(whole[each], each.place, 1) for each, text in pairs}
+
+
+def try_imports(
+    functions: Iterable[Function], trust: Trust, timeout_s: float = 60.0
+) -> dict[Function, str]:
+    """Each function and what is wrong with it, "" for nothing; a file may take `timeout_s`."""
+    told: dict[Function, str] = {}
+    jobs: dict[Path, _Job] = {}
+    for function in dict.fromkeys(functions):
+        try:
+            path = find_file(function, trust).resolve()
+        except UsageError as error:
+            told[function] = str(error)
+        else:
+            jobs.setdefault(path, _Job(path)).functions.append(function)
+    n_workers = max(1, min(os.cpu_count() or 1, 4, len(jobs) // PER_WORKER))
+    pending: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+    for job in jobs.values():
+        pending.put(job)
+    if jobs:
+        with ThreadPoolExecutor(n_workers) as pool:
+            lanes = [pool.submit(_lane, pending, trust, timeout_s) for _ in range(n_workers)]
+            try:
+                for lane in lanes:
+                    told |= lane.result()
+            finally:
+                _empty(pending)
+    return told
+
+
+def _empty(pending: queue.SimpleQueue[_Job]) -> None:
+    """So that lanes end after the job they are at, when this process is interrupted."""
+    with contextlib.suppress(queue.Empty):
+        while True:
+            pending.get_nowait()
+
+
+def _lane(pending: queue.SimpleQueue[_Job], trust: Trust, timeout_s: float) -> dict[Function, str]:
+    """Jobs one after another in one worker, a fresh one after each that was lost."""
+    told: dict[Function, str] = {}
+    worker: _Worker | None = None
+    try:
+        while True:
+            try:
+                job = pending.get_nowait()
+            except queue.Empty:
+                return told
+            worker = worker or _Worker(trust)
+            answers, lost = worker.ask(job, timeout_s)
+            if lost:
+                worker.close()
+                worker = None
+                answers = [f"{each.place}  {each}: {lost}." for each in job.functions]
+            told |= job.placed(answers)
+    finally:
+        if worker is not None:
+            worker.close()
+
+
+class _Worker:
+    """A process that imports files and says how it went, one line each."""
+
+    def __init__(self, trust: Trust) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="fieldmark-import-")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fieldmark.lmms.code.worker", *map(str, trust.folders)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self._folder.name,
+            env=_environment(),
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+        )
+        self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=self._read, daemon=True).start()
+        with contextlib.suppress(queue.Empty):  # a busy machine; the first file gets the blame
+            self._lines.get(timeout=START_S)
+
+    def ask(self, job: _Job, timeout_s: float) -> tuple[list[str], str]:
+        """The answers about each function; or why there are none."""
+        assert self._process.stdin is not None
+        token = secrets.token_hex(8)
+        try:
+            self._process.stdin.write(job.line(token))
+            self._process.stdin.flush()
+            told = self._answer(token, time.monotonic() + timeout_s)
+        except queue.Empty:
+            return [], f"importing {job.path.name} took longer than {timeout_s:g} s"
+        except BrokenPipeError:
+            told = None
+        if told is None:
+            code = self._process.wait()
+            return [], f"importing {job.path.name} ended its process (exit code {code})"
+        return told, ""
+
+    def _answer(self, token: str, until: float) -> list[str] | None:
+        """The line with the token; code may write others. None: the process ended."""
+        while line := self._lines.get(timeout=max(0.0, until - time.monotonic())):
+            if line.startswith(token):
+                told: list[str] = json.loads(line.removeprefix(token))
+                return told
+        return None
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+        self._folder.cleanup()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+
+def _environment() -> dict[str, str]:
+    """Offline, one thread, fieldmark importable."""
+    own = str(Path(__file__).resolve().parents[3])
+    paths = [own, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    fixed = {
+        "HF_DATASETS_OFFLINE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(each for each in paths if each),
+    }
+    return {**os.environ, **fixed}

@@ -1,0 +1,207 @@
+"""Where do a task's documents lie, and what is the `datasets` library told about them?
+
+Paths in a task file are meant from its folder. Nothing remote is read unless the user asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from fieldmark.errors import DataError, UsageError, closest
+from fieldmark.lmms.data.hub_cache import cached_file
+from fieldmark.lmms.read.marks import Function
+from fieldmark.lmms.read.schema import DocumentTask
+from fieldmark.locate import is_file, is_folder, is_there, with_home
+
+BUILDERS = {
+    "csv", "json", "parquet", "text", "pandas", "arrow", "imagefolder", "audiofolder",
+    "videofolder", "webdataset", "xml",
+}  # fmt: skip
+"""what reads local files; any other `dataset_path` is a folder or a name on the hub"""
+_ALIASES = {"jsonl": "json", "tsv": "csv"}
+_PICKLES = ("pandas",)
+_GLOB = set("*?[")
+UPSTREAM_ONLY = {
+    "From_YouTube": "videos are not fetched",
+    "builder_script": "scripts of datasets are not run",
+    "cache_dir": "fieldmark keeps its own",
+    "create_link": "nothing is unpacked",
+    "force_download": "what is on this machine is used",
+    "force_unzip": "nothing is unpacked",
+    "local_files_only": "that is the rule here",
+    "max_retries": "the library's own number holds",
+    "num_proc": "one process reads",
+    "streaming": "documents are read by number",
+    "trust_remote_code": "scripts of datasets are not run",
+    "video": "videos are not fetched",
+}
+"""keys of `dataset_kwargs` that are accepted and dropped → why"""
+_SILENT = {"cache_dir", "local_files_only", "max_retries", "num_proc", "trust_remote_code"}
+"""dropped without a note: nothing is lost"""
+
+Kind = Literal["files", "folder", "saved", "hub"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The arguments of `load_dataset`, with every path in place."""
+
+    kind: Kind
+    path: str
+    name: str | None
+    where: str
+    """`file:line` of what names it"""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    remote: tuple[str, ...] = ()
+    """addresses of files that are not on this machine"""
+
+
+def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Source:
+    """Where the task's documents are; `load` gives the object behind a `!function`."""
+    given = dict(task.dataset_kwargs or {})
+    where = task.place_of("dataset_path")
+    if not task.dataset_path:
+        raise UsageError(f"{task.place_of('task')}  dataset_path is missing: no documents to ask.")
+    is_saved = bool(given.pop("load_from_disk", False))
+    notes = tuple(_notes(task, given))
+    options = {
+        key: load(value) if isinstance(value, Function) else value
+        for key, value in given.items()
+        if key not in UPSTREAM_ONLY
+    }
+    if not isinstance(options.get("token"), str):  # `true` only says that a login may be needed
+        options.pop("token", None)
+    if not isinstance(options.get("revision", ""), str):
+        place, found = task.place_of("dataset_kwargs", "revision"), options["revision"]
+        raise UsageError(f"{place}  revision = {found!r}: expected text, put it in quotes.")
+    path, kind = _place(task, is_saved)
+    if kind == "files":
+        options = _local_files(task, path, options)
+    remote = tuple(each for each in _each_file(options.get("data_files")) if "://" in each)
+    if remote:
+        where = task.place_of("dataset_kwargs", "data_files")
+    return Source(kind, path, task.dataset_name, where, options, notes, remote)
+
+
+def folders_of(task: DocumentTask, key: str) -> list[Path]:
+    """The folders a relative path is meant from: of the file that says it, then of the task's."""
+    origin = task._origin
+    if origin is None:
+        return [Path.cwd()]
+    folders = [each.parent.absolute() for each in (origin.file((key,)), origin.path)]
+    return list(dict.fromkeys([*folders, Path.cwd()]))
+
+
+def _notes(task: DocumentTask, given: Mapping[str, Any]) -> Iterator[str]:
+    for key, why in UPSTREAM_ONLY.items():
+        if given.get(key) and key not in _SILENT:
+            yield f"{task.place_of('dataset_kwargs', key)}  {key} has no effect here: {why}."
+
+
+def _place(task: DocumentTask, is_saved: bool) -> tuple[str, Kind]:
+    path = str(task.dataset_path)
+    if not is_saved and _ALIASES.get(path, path) in BUILDERS:
+        return _ALIASES.get(path, path), "files"
+    if "://" in path:
+        return path, "hub"
+    plain = with_home(path)
+    for folder in folders_of(task, "dataset_path"):
+        if is_folder(folder / plain):
+            return str(folder / plain), "saved" if is_saved else "folder"
+    if is_saved or _is_local(path):
+        raise DataError(f"{task.place_of('dataset_path')}  folder {path!r} does not exist.")
+    return path, "hub"
+
+
+def _is_local(path: str) -> bool:
+    """Names on the hub are `name` or `owner/name`."""
+    return path.startswith((".", "/", "~")) or path.count("/") > 1 or "\\" in path
+
+
+def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> dict[str, Any]:
+    found = [key for key in ("data_files", "data_dir") if options.get(key)]
+    if not found:
+        raise UsageError(
+            f"{task.place_of('dataset_path')}  dataset_path {builder!r} reads files: name them "
+            "with dataset_kwargs.data_files or data_dir."
+        )
+    look = _Look(task)
+    made = {**options, **{key: look.all_of(options[key], key) for key in found}}
+    if builder in _PICKLES:
+        _refuse_pickles(task, made.get("data_files"))
+    if str(task.dataset_path) == "tsv":
+        made.setdefault("sep", "\t")
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    task: DocumentTask
+
+    def all_of(self, value: Any, key: str) -> Any:
+        """A path, a list of paths, or a mapping of splits to them."""
+        if isinstance(value, Mapping):
+            return {str(split): self.all_of(each, key) for split, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.all_of(each, key) for each in value]
+        return self.one(str(value), key)
+
+    def one(self, value: str, key: str) -> str:
+        where = self.task.place_of("dataset_kwargs", key)
+        if "://" in value and not value.startswith("file://"):
+            return str(cached_file(value) or value)
+        plain = with_home(value.removeprefix("file://"))
+        for folder in folders_of(self.task, "dataset_kwargs"):
+            if _is_there(folder, str(plain), key):
+                return str(folder / plain)
+        raise DataError(f"{where}  {key} {value!r} does not exist.{self._close(plain)}")
+
+    def _close(self, plain: Path) -> str:
+        folder = (folders_of(self.task, "dataset_kwargs")[0] / plain).parent
+        names = [each.name for each in folder.iterdir()] if is_folder(folder) else []
+        near = closest(plain.name, names, most=1)
+        return f" Did you mean {near[0]!r}?" if near else f" It was looked for in {folder}."
+
+
+def _is_there(folder: Path, value: str, key: str) -> bool:
+    path = folder / value
+    if key == "data_dir":
+        return is_folder(path)
+    if is_there(path) or not _GLOB & set(value):
+        return is_file(path)
+    base = Path(path.anchor)
+    try:
+        return next(base.glob(str(path.relative_to(base))), None) is not None
+    except ValueError:  # `a**b`
+        return False
+
+
+def files_in(options: Mapping[str, Any], key: str) -> Iterator[str]:
+    """The files, folders or patterns that an option names."""
+    return _each_file(options.get(key))
+
+
+def _each_file(value: Any) -> Iterator[str]:
+    """The names in a path, a list of paths, or a mapping of splits to them."""
+    if isinstance(value, (list, tuple, Mapping)):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _each_file(each)
+    elif value is not None:
+        yield str(value)
+
+
+def _refuse_pickles(task: DocumentTask, files: Any) -> None:
+    """A pickled table can run code when it is opened: it needs the same trust as code."""
+    where = task.place_of("dataset_kwargs")
+    if files is None:
+        raise UsageError(f"{where}  dataset_path 'pandas' needs dataset_kwargs.data_files.")
+    for file in _each_file(files):
+        if "://" in file or not task.trust.allows(Path(file)):
+            raise UsageError(
+                f"{where}  {file!r} is a pickle, which can run code, and lies outside the "
+                f"folders whose code may run ({task.trust.words()})."
+            )

@@ -1,0 +1,194 @@
+"""Which document metrics and aggregations have a name?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.lmms.metrics.weighted import Weighted
+
+CHOICE, LIKELIHOOD, ROLLING = "multiple_choice", "loglikelihood", "loglikelihood_rolling"
+TEXT = "generate_until"
+"""stands for all output types whose response is a text"""
+
+Limits = tuple[float, float]
+_ANY: Limits = (-math.inf, math.inf)
+_SHARE: Limits = (0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """A list of documents' values → one number."""
+
+    name: str
+    function: Callable[..., Any] | None = None
+    """of the list; None where `weighted` says it all"""
+    weighted: Callable[[Sequence[Any]], Weighted] | None = None
+    """the list → the number as a function of resampling weights: intervals are fast so"""
+    bounds: Limits = _ANY
+    higher_is_better: bool = True
+    units: Callable[[Sequence[Any]], Sequence[Hashable]] | None = None
+    """what is independent, where the values themselves say so"""
+
+    def __call__(self, items: Sequence[Any]) -> Any:
+        if self.weighted is None:
+            assert self.function is not None
+            return self.function(items)
+        import numpy as np
+
+        return float(self.weighted(items)(np.ones((1, len(items))))[0])
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentMetric:
+    """What is known of a metric by its name."""
+
+    name: str
+    aggregation: str | Callable[..., Any] = "mean"
+    higher_is_better: bool = True
+    bounds: Limits = _ANY
+    """of a document's value"""
+    outputs: tuple[str, ...] = ()
+    """the output types whose responses give it; () = `process_results` must"""
+    function: Callable[..., Any] | None = None
+    """f(references=[...], predictions=[...], **options), for texts"""
+
+
+_ADDED_METRICS: dict[str, DocumentMetric] = {}
+_ADDED_AGGREGATIONS: dict[str, Aggregation] = {}
+
+
+def document_metric(name: str, where: str = "") -> DocumentMetric:
+    """The metric of that name."""
+    every = _metrics() | _ADDED_METRICS
+    if name not in every:
+        raise UnknownName("metric", name, every, where=where)
+    return every[name]
+
+
+def find_document_metric(name: str) -> DocumentMetric | None:
+    """The metric of that name; None where a task's own code must give it."""
+    return (_metrics() | _ADDED_METRICS).get(name)
+
+
+def aggregation(name: str, where: str = "") -> Aggregation:
+    """The aggregation of that name."""
+    every = _aggregations() | _ADDED_AGGREGATIONS
+    if name not in every:
+        raise UnknownName("aggregation", name, every, where=where)
+    return every[name]
+
+
+def known_document_metrics() -> list[str]:
+    """All names, sorted."""
+    return sorted({*_metrics(), *_ADDED_METRICS})
+
+
+def known_aggregations() -> list[str]:
+    """All names, sorted."""
+    return sorted({*_aggregations(), *_ADDED_AGGREGATIONS})
+
+
+def metrics_for(output_type: str) -> list[str]:
+    """The names that responses of this output type can be scored by without `process_results`."""
+    wanted = output_type if output_type in (CHOICE, LIKELIHOOD, ROLLING) else TEXT
+    every = _metrics() | _ADDED_METRICS
+    return sorted(name for name, each in every.items() if wanted in each.outputs)
+
+
+def register_aggregation(
+    name: str, function: Callable[..., Any], higher_is_better: bool = True
+) -> None:
+    """Makes a function of a list of values known under a name, for this process."""
+    if name in known_aggregations():
+        raise UsageError(f"aggregation {name!r} exists already: choose another name.")
+    if not callable(function):
+        raise UsageError(f"aggregation {name!r} is not a function of a list of values.")
+    _ADDED_AGGREGATIONS[name] = Aggregation(name, function, higher_is_better=higher_is_better)
+
+
+def register_document_metric(
+    name: str,
+    function: Callable[..., Any],
+    aggregation: str | Callable[..., Any] = "mean",
+    higher_is_better: bool = True,
+) -> None:
+    """Makes f(references=[...], predictions=[...], **options) known, for this process."""
+    if name in known_document_metrics():
+        raise UsageError(f"metric {name!r} exists already: choose another name.")
+    if not callable(function):
+        raise UsageError(f"metric {name!r} is not a function of references and predictions.")
+    if isinstance(aggregation, str) and aggregation not in known_aggregations():
+        raise UnknownName("aggregation", aggregation, known_aggregations())
+    _ADDED_METRICS[name] = DocumentMetric(
+        name, aggregation, higher_is_better, outputs=(TEXT,), function=function
+    )
+
+
+@lru_cache(maxsize=1)
+def _metrics() -> dict[str, DocumentMetric]:
+    from fieldmark.lmms.metrics.text import anls, exact_match
+
+    likely = (CHOICE, LIKELIHOOD)
+    every = (
+        DocumentMetric("acc", bounds=_SHARE, outputs=likely),
+        DocumentMetric("acc_all", "acc_all", bounds=_SHARE),
+        DocumentMetric("acc_bytes", bounds=_SHARE, outputs=(CHOICE,)),
+        DocumentMetric("acc_mutual_info", bounds=_SHARE, outputs=(CHOICE,)),
+        DocumentMetric("acc_norm", bounds=_SHARE, outputs=(CHOICE,)),
+        DocumentMetric("anls", bounds=_SHARE, outputs=(TEXT,), function=anls),
+        DocumentMetric("bits_per_byte", "bits_per_byte", False, outputs=(ROLLING,)),
+        DocumentMetric("bleu", "bleu", outputs=(TEXT,)),
+        DocumentMetric("brier_score", "brier_score", False, outputs=(CHOICE,)),
+        DocumentMetric("by_pass", "bypass", outputs=(CHOICE, LIKELIHOOD, ROLLING, TEXT)),
+        DocumentMetric("bypass", "bypass", outputs=(CHOICE, LIKELIHOOD, ROLLING, TEXT)),
+        DocumentMetric("byte_perplexity", "weighted_perplexity", False, outputs=(ROLLING,)),
+        DocumentMetric("chance", bounds=_SHARE, outputs=(CHOICE,)),
+        DocumentMetric("chrf", "chrf", outputs=(TEXT,)),
+        DocumentMetric("exact_match", bounds=_SHARE, outputs=(CHOICE, TEXT), function=exact_match),
+        DocumentMetric("f1", "f1", outputs=(CHOICE,)),
+        DocumentMetric("matthews_corrcoef", "matthews_corrcoef", outputs=(CHOICE,)),
+        DocumentMetric("mcc", "matthews_corrcoef", outputs=(CHOICE,)),
+        DocumentMetric("perplexity", "perplexity", False, outputs=(LIKELIHOOD,)),
+        DocumentMetric("ter", "ter", False, outputs=(TEXT,)),
+        DocumentMetric("word_perplexity", "weighted_perplexity", False, outputs=(ROLLING,)),
+    )
+    return {each.name: each for each in every}
+
+
+@lru_cache(maxsize=1)
+def _aggregations() -> dict[str, Aggregation]:
+    # Imported here: numpy is not needed to check a name.
+    from fieldmark.lmms.metrics import translation, weighted
+
+    hundred, positive = (0.0, 100.0), (0.0, math.inf)
+    every = (
+        Aggregation("acc_all", weighted=weighted.acc_all, bounds=_SHARE, units=weighted.questions),
+        _lower("bits_per_byte", weighted.bits_per_byte, _ANY),
+        Aggregation("bleu", weighted=translation.bleu, bounds=hundred),
+        _lower("brier_score", weighted.brier_score, (0.0, 2.0)),
+        Aggregation("bypass", weighted=weighted.bypass),
+        Aggregation("chrf", weighted=translation.chrf, bounds=hundred),
+        Aggregation("f1", weighted=weighted.f1, bounds=_SHARE),
+        Aggregation("f1_macro", weighted=weighted.f1_macro, bounds=_SHARE),
+        Aggregation("f1_micro", weighted=weighted.f1_micro, bounds=_SHARE),
+        Aggregation("matthews_corrcoef", weighted=weighted.matthews_corrcoef, bounds=(-1.0, 1.0)),
+        Aggregation("mcc", weighted=weighted.matthews_corrcoef, bounds=(-1.0, 1.0)),
+        Aggregation("mean", weighted=weighted.mean),
+        Aggregation("median", weighted=weighted.median),
+        Aggregation("nanmean", weighted=weighted.nanmean),
+        _lower("perplexity", weighted.perplexity, positive),
+        _lower("ter", translation.ter, positive),
+        _lower("weighted_perplexity", weighted.weighted_perplexity, positive),
+    )
+    return {each.name: each for each in every}
+
+
+def _lower(name: str, weighted: Callable[[Sequence[Any]], Weighted], bounds: Limits) -> Aggregation:
+    return Aggregation(name, weighted=weighted, bounds=bounds, higher_is_better=False)

@@ -1,0 +1,187 @@
+"""What does a file in lmms-eval's form hold, with everything it includes?
+
+Nothing behind `!function` is run or looked for here: it becomes a mark. Files are parsed once for
+each state they are in, since hundreds of tasks include the same template.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from fieldmark.errors import UsageError, closest
+from fieldmark.lmms.read.keys import OWN_KEYS, THEIR_KEYS
+from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.locate import Located, is_there, read_yaml
+
+Kind = Literal["task", "group", "python", "abstract", "own"]
+
+_DEEPEST = 32
+"""files that include each other in a row"""
+
+
+def read_document_file(path: Path, trust: Trust) -> Located:
+    """The file with what it includes in place; each key knows the file and line it stands on.
+
+    A file's own keys win over included ones, and of several included files the first listed; keys
+    are replaced whole. Files outside `trust` are not opened.
+    """
+    if not trust.allows(path) and path.exists():
+        raise UsageError(f"{path}  lies outside the folders that were named ({trust.words()}).")
+    return with_includes(_parsed(path), trust)
+
+
+def kind_of(data: Mapping[str, Any] | Located) -> Kind:
+    """What sort of file this is; one with keys of both forms is an error."""
+    keys: Mapping[str, Any] = data.data if isinstance(data, Located) else data
+    own = [key for key in keys if key in OWN_KEYS]
+    their = [key for key in keys if key in THEIR_KEYS]
+    if own and their:
+        raise UsageError(_both_forms(data, own[0], their[0]))
+    if "class" in keys:
+        return "python"
+    if isinstance(keys.get("task"), list):
+        return "group"
+    if not their:
+        return "own"
+    return "task" if "task" in keys else "abstract"
+
+
+def _both_forms(data: Mapping[str, Any] | Located, own: str, their: str) -> str:
+    told = f"key {own!r} is fieldmark's and key {their!r}"
+    if not isinstance(data, Located):
+        return f"{told} is lmms-eval's: keep to the keys of one."
+    return f"{data.where([own])}  {told} ({data.where([their])}) lmms-eval's: keep to one form."
+
+
+def with_includes(
+    own: Located, trust: Trust, chain: tuple[Path, ...] = (), seen: set[Path] | None = None
+) -> Located:
+    """The keys with those of the files that their `include` names below them.
+
+    A file that is met again adds nothing, since the first to say a key wins: `seen` are those.
+    """
+    seen = set() if seen is None else seen
+    data = {key: _fresh(value) for key, value in own.data.items() if key != "include"}
+    merged = replace(own, data=data)
+    if "include" not in own.data:
+        return merged
+    includer = own.file(("include",))
+    for index, name in enumerate(_names(own)):
+        where = own.where(("include", index))
+        file = _included_file(name, includer, where, trust)
+        _check_chain([*chain, includer, file], where)
+        if file in seen:
+            continue
+        seen.add(file)
+        try:
+            below = with_includes(_parsed(file), trust, (*chain, includer), seen)
+        except UsageError as error:
+            raise _with_chain(error, where) from error
+        merged = add_below(merged, below)
+    return merged
+
+
+def add_below(above: Located, below: Located) -> Located:
+    """Both together; a key that stands in both is the upper one's."""
+    new = below.data.keys() - above.data.keys()
+    lines = {key: line for key, line in below.lines.items() if key[0] in new}
+    files: dict[str | int, Path] = {key: below.file((key,)) for key in new}
+    notes = (*above.notes, *(note for note in below.notes if note not in above.notes))
+    return Located(
+        above.path, below.data | above.data, lines | above.lines, files | above.files, notes
+    )
+
+
+def _parsed(path: Path) -> Located:
+    try:
+        about = path.stat()
+    except (OSError, ValueError):
+        return read_yaml(path)  # which says what is wrong
+    return _parsed_in_state(path, about.st_mtime_ns, about.st_size, about.st_ino)
+
+
+@lru_cache(maxsize=4096)
+def _parsed_in_state(path: Path, *_state: int) -> Located:
+    return read_yaml(path, "1.1", {"!function": _function})
+
+
+def _function(text: str, file: Path, line: int) -> Function:
+    module, _, name = text.strip().rpartition(".")
+    if not (module and name):
+        raise ValueError("`!function` needs a file and a name in it, as in `utils.doc_to_text`")
+    return Function(text.strip(), file, line)
+
+
+def _fresh(value: Any) -> Any:
+    """A copy of lists and mappings: code of tasks changes what it is given."""
+    if isinstance(value, dict):
+        return {key: _fresh(each) for key, each in value.items()}
+    return [_fresh(each) for each in value] if isinstance(value, list) else value
+
+
+def _names(located: Located) -> list[str]:
+    found = located.data["include"]
+    names = found if isinstance(found, list) else [found]
+    for index, name in enumerate(names):
+        if not (isinstance(name, str) and name.strip()):
+            place = located.where(("include", index))
+            raise UsageError(f"{place}  include = {name!r}: the name of a file is expected.")
+    return names
+
+
+def _included_file(name: str, includer: Path, where: str, trust: Trust) -> Path:
+    """Beside the including file, else from the working folder (where lmms-eval looks first)."""
+    beside = _tidy(includer.parent / name)
+    found = next((each for each in (beside, Path(name)) if is_there(each)), None)
+    if found is not None and trust.allows(found):
+        return found
+    if found is not None or not trust.allows(beside):
+        raise UsageError(
+            f"{where}  include {name!r} lies outside the folders that were named"
+            f" ({trust.words()}): name its folder too, or copy the file."
+        )
+    near = closest(beside.name, _files_in(beside.parent), most=1)
+    mean = f" Did you mean {str(Path(name).with_name(near[0]))!r}?" if near else ""
+    raise UsageError(f"{where}  include {name!r} does not exist (no file {beside}).{mean}")
+
+
+def _files_in(folder: Path) -> Iterable[str]:
+    try:
+        return [each.name for each in folder.iterdir() if each.is_file()]
+    except OSError:
+        return []
+
+
+def _tidy(path: Path) -> Path:
+    """Without `..` where that leads to the same file."""
+    if ".." not in path.parts:
+        return path
+    short = Path(os.path.normpath(path))
+    return short if os.path.realpath(short) == os.path.realpath(path) else path
+
+
+def _check_chain(chain: list[Path], where: str) -> None:
+    real = [each.resolve() for each in chain]
+    if real[-1] in real[:-1]:
+        circle = chain[real.index(real[-1]) :]
+        told = " → ".join(each.name for each in circle)
+        raise UsageError(f"{where}  files include each other in a circle: {told}.")
+    if len(chain) > _DEEPEST:
+        told = " → ".join(each.name for each in [*chain[:2], Path("…"), *chain[-2:]])
+        raise UsageError(f"{where}  more than {_DEEPEST} files include each other: {told}.")
+
+
+def _with_chain(error: UsageError, where: str) -> UsageError:
+    """The place of the first `include` that leads to the fault, where it is not told already."""
+    text = str(error)
+    is_told = text.startswith(where) or "in a circle" in text or " include each other" in text
+    return error if is_told or "(included by " in text else UsageError(_included_by(text, where))
+
+
+def _included_by(text: str, where: str) -> str:
+    return f"{text.removesuffix('.')} (included by {where})."

@@ -1,0 +1,225 @@
+"""Which tasks does a name mean: a task, a tag, a group, a pattern?
+
+A group's keys other than its own are put onto its members, those of an outer group over those of an
+inner one. A task that is met twice with the same keys is one task; with other keys it is a second
+one, `name-1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from fieldmark.errors import UnknownName, UsageError, join_problems
+from fieldmark.lmms.read.files import kind_of, read_document_file, with_includes
+from fieldmark.lmms.read.index import Entry, Index
+from fieldmark.lmms.read.loader import load_document_task, make_group, make_task, with_overrides
+from fieldmark.lmms.read.marks import Trust
+from fieldmark.lmms.read.schema import GROUP_KEYS, DocumentTask, Group, GroupItem
+from fieldmark.locate import Located
+from fieldmark.tasks import is_pattern
+
+Chain = tuple[Entry, ...]
+"""the groups around a member, the outermost first"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedGroup:
+    """A group and who belongs to it."""
+
+    group: Group
+    members: tuple[str, ...]
+    """tasks and groups that stand in it, by name"""
+    tasks: tuple[str, ...]
+    """every task in it, those of inner groups too, once each"""
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """What a name means."""
+
+    tasks: tuple[DocumentTask, ...]
+    """each with a name of its own"""
+    groups: tuple[ExpandedGroup, ...] = ()
+    """inner groups before the group around them"""
+    notes: tuple[str, ...] = ()
+    """what a pattern fits but cannot be run, one line each"""
+
+
+def expand(index: Index, name: str, trust: Trust, where: str = "") -> Expanded:
+    """The tasks of a task, tag, group or pattern (`mme*`), loaded and checked."""
+    work = _Work(index, trust)
+    if index.has(name) or not is_pattern(name):
+        work.add(name, None, (), where)
+    else:
+        work.add_all(index.match(name), name, where)
+    return work.finished()
+
+
+def expand_file(index: Index, path: Path, trust: Trust) -> Expanded:
+    """The tasks of a task's or group's file; members of a group are looked up in the index."""
+    work = _Work(index, trust)
+    located = read_document_file(path, trust)
+    if kind_of(located) == "group":
+        name = located.data.get("group")
+        work.add_group(located, (Entry(str(name), "group", path),))
+    else:
+        work.add_task(Entry("", "task", path), None)
+    return work.finished()
+
+
+@dataclass(slots=True)
+class _Work:
+    index: Index
+    trust: Trust
+    tasks: dict[str, DocumentTask] = field(default_factory=dict)
+    groups: list[ExpandedGroup] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    made: dict[tuple[Path, str], str] = field(default_factory=dict)
+    """a task's file and the keys put onto it → the name it got"""
+    held: dict[tuple[Path, str], list[str]] = field(default_factory=dict)
+    """a group's file and the keys put onto it → the names of its tasks"""
+    homes: dict[str, Path] = field(default_factory=dict)
+
+    def finished(self) -> Expanded:
+        if self.problems:
+            raise UsageError(join_problems(list(dict.fromkeys(self.problems))))
+        if not self.tasks and self.groups:
+            group = self.groups[-1].group
+            raise UsageError(f"{group.place_of('task')}  group {group.group!r} holds no tasks.")
+        return Expanded(tuple(self.tasks.values()), tuple(self.groups), tuple(self.notes))
+
+    def add_all(self, names: list[str], pattern: str, where: str) -> None:
+        """What a pattern fits; groups first, since they may change the tasks they hold."""
+        if not names:
+            raise UnknownName("task, group or tag", pattern, self.index.names, where=where)
+        for name in (each for each in names if self._is_group(each)):
+            self._try(partial(self.add, name, None, (), where))
+        reached = {file for file, _ in self.made}
+        for name in (each for each in names if not self._is_group(each)):
+            self._try(partial(self._add_unless, reached, name, where))
+
+    def _add_unless(self, reached: set[Path], name: str, where: str) -> list[str]:
+        entry, names = self.index.find(name, where), []
+        for each in self.index.tagged(name) if entry.kind == "tag" else (entry,):
+            if each.kind != "task":
+                self.notes.append(f"{each.path}  is not in a form that a pattern can run.")
+            elif each.path not in reached:
+                names.append(self.add_task(each, None))
+        return names
+
+    def add(self, name: str, over: Located | None, chain: Chain, where: str) -> list[str]:
+        """Adds what the name means and returns the names of its tasks."""
+        if over is not None and "dataset_path" in over.data and not self.index.has(name):
+            return [self._add_written(name, over)]
+        near = chain[-1].path if chain else None
+        entry = self.index.find(name, where, near)
+        if entry.kind == "group":
+            longer = _longer(chain, entry, where)
+            key = (entry.path, "" if over is None else repr((over.data, over.files)))
+            if key not in self.held:
+                located = read_document_file(entry.path, self.trust)
+                self.held[key] = self.add_group(with_overrides(located, over), longer)
+            return self.held[key]
+        entries = self.index.tagged(name) if entry.kind == "tag" else (entry,)
+        return [self.add_task(each, over) for each in entries]
+
+    def add_group(self, located: Located, chain: Chain) -> list[str]:
+        group = make_group(located)
+        over = _part(located, (), [key for key in located.data if key not in GROUP_KEYS])
+        tasks: dict[str, None] = {}
+        members: dict[str, None] = {}
+        for index, item in enumerate(group.task):
+            keys = _item_keys(located, index)
+            names = self._try(partial(self._add_item, item, keys, over, chain))
+            tasks |= dict.fromkeys(names)
+            is_group = item.inner is not None or self._is_group(item.name)
+            members |= dict.fromkeys([item.name] if is_group else names)
+        found = ExpandedGroup(group, tuple(members), tuple(tasks))
+        if found not in self.groups:
+            self.groups.append(found)
+        return list(tasks)
+
+    def add_task(self, entry: Entry, over: Located | None) -> str:
+        key = (entry.path, "" if over is None else repr((over.data, over.files)))
+        if key not in self.made:
+            task = load_document_task(entry.path, self.trust, over)
+            home = self.homes.setdefault(task.task, entry.path)
+            if home != entry.path:
+                told = f"task {task.task!r} stands in {home} too: rename one, or name its file"
+                raise UsageError(f"{task.place_of('task')}  {told}.")
+            self.made[key] = self._keep(task)
+        return self.made[key]
+
+    def _add_item(
+        self, item: GroupItem, keys: Located, over: Located | None, chain: Chain
+    ) -> list[str]:
+        if item.inner is not None:
+            return self.add_group(with_overrides(keys, over), chain)
+        own = _part(keys, (), list(item.overrides))
+        both = over if own is None else with_overrides(own, over)
+        return self.add(item.name, both, chain, keys.where(("task",)))
+
+    def _add_written(self, name: str, over: Located) -> str:
+        """A whole task that stands in a group's file."""
+        located = replace(over, data=over.data | {"task": name})
+        return self._keep(make_task(with_includes(located, self.trust), self.trust))
+
+    def _keep(self, task: DocumentTask) -> str:
+        name, count = task.task, 0
+        while name in self.tasks:
+            count += 1
+            name = f"{task.task}-{count}"
+        self.tasks[name] = task.renamed(name)
+        return name
+
+    def _try(self, work: Callable[[], list[str]]) -> list[str]:
+        """The names that were added; a problem does not hide the next one."""
+        try:
+            return work()
+        except UsageError as error:
+            self.problems.extend(str(error).splitlines())
+            return []
+
+    def _is_group(self, name: str) -> bool:
+        return any(each.kind == "group" for each in self.index.by_name.get(name, ()))
+
+
+def _longer(chain: Chain, entry: Entry, where: str) -> Chain:
+    if entry in chain:
+        circle = " → ".join(each.name for each in [*chain[chain.index(entry) :], entry])
+        raise UsageError(f"{where}  groups hold each other in a circle: {circle}.".lstrip())
+    return (*chain, entry)
+
+
+def _item_keys(located: Located, index: int) -> Located:
+    """A member of a group as if it were a file of its own."""
+    item = located.data["task"][index]
+    if not isinstance(item, dict):
+        item = {"task": item}
+    part = _part(located, ("task", index), list(item), item)
+    assert part is not None
+    return replace(part, lines={("task",): located.line(("task", index)) or 0} | part.lines)
+
+
+def _part(
+    located: Located,
+    prefix: tuple[str | int, ...],
+    keys: list[str],
+    data: dict[str, object] | None = None,
+) -> Located | None:
+    """Some keys of a file, or of a mapping inside it, each still on its own line."""
+    if not keys:
+        return None
+    depth, wanted = len(prefix), set(keys)
+    lines = {
+        key[depth:]: line
+        for key, line in located.lines.items()
+        if key[:depth] == prefix and len(key) > depth and key[depth] in wanted
+    }
+    files: dict[str | int, Path] = {key: located.file((*prefix, key)) for key in keys}
+    values = located.data if data is None else data
+    return Located(located.path, {key: values[key] for key in keys}, lines, files)

@@ -1,0 +1,279 @@
+"""What may stand in a task file in lmms-eval's form?
+
+All 42 fields of its task configuration, read as its authors meant them; `!function` stays a mark
+(`Function`) until it is needed. Keys that have no effect upstream are accepted, and told by
+`DocumentTask.notes`. What is rendered, sent and scored is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    PrivateAttr,
+    StrictInt,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.locate import Located
+
+OutputType = Literal[
+    "generate_until",
+    "multiple_choice",
+    "loglikelihood",
+    "loglikelihood_rolling",
+    "generate_until_multi_round",
+    "generate_until_agentic",
+    "generate_visual_cot",
+]
+NOT_RUN = {
+    "generate_until_agentic": "asks for a model that acts through tools",
+    "generate_visual_cot": "asks for a model that draws pictures",
+}
+"""output types that are read and checked, but not run → why"""
+NO_EFFECT = {
+    "batch_size": "belongs to the model, not the task",
+    "doc_to_audio": "is no field of lmms-eval: doc_to_visual gives sounds too",
+    "full_docs": "is read by nothing",
+    "group_alias": "has a meaning in group files only",
+    "should_decontaminate": "does not change a score",
+    "doc_to_decontamination_query": "does not change a score",
+    "use_prompt": "is read by nothing",
+}
+"""keys that are accepted and change nothing → why"""
+GROUP_KEYS = frozenset(("group", "group_alias", "task", "aggregate_metric_list", "metadata"))
+"""keys that are a group's own; any other is put onto its members"""
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, dict) else (() if value is None else value)
+
+
+def _as_names(value: Any) -> Any:
+    return [value] if isinstance(value, str) else ([] if value is None else value)
+
+
+def _is_function(value: Any) -> Function:
+    if isinstance(value, Function):
+        return value
+    raise ValueError("expected `!function` with a file and a name in it")
+
+
+Code = Annotated[Function, PlainValidator(_is_function)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+
+class MetricItem(BaseModel):
+    """One entry of `metric_list`; further keys are options of the metric."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
+
+    metric: str | Code
+    aggregation: str | Code | None = None
+    higher_is_better: bool | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+    @property
+    def name(self) -> str:
+        """What the metric is called in results."""
+        return self.metric if isinstance(self.metric, str) else self.metric.text.rpartition(".")[2]
+
+
+class FilterStep(BaseModel):
+    """One step of a pipeline; further keys are its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, arbitrary_types_allowed=True)
+
+    function: str | Code
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class Pipeline(_Strict):
+    """A named way from raw responses to what is scored."""
+
+    name: str
+    filter: tuple[FilterStep, ...]
+
+
+class DocumentTask(_Strict):
+    """A task in lmms-eval's form, with everything it includes in place."""
+
+    task: Annotated[str, Field(min_length=1)]
+    task_alias: str | None = None
+    tag: Names = ()
+    group: Names = ()
+    """an old word for `tag`, inside tasks"""
+    group_alias: str | None = None
+    dataset_path: str | None = None
+    dataset_name: str | None = None
+    dataset_kwargs: dict[str, Any] | None = None
+    training_split: str | None = None
+    validation_split: str | None = None
+    test_split: str | None = None
+    fewshot_split: str | None = None
+    full_docs: bool = False
+    process_results_use_image: bool = False
+    process_docs: Code | None = None
+    doc_to_visual: str | Code | None = None
+    doc_to_text: str | StrictInt | Code | None = None
+    doc_to_target: str | StrictInt | list[Any] | Code | None = None
+    doc_to_choice: str | list[Any] | dict[Any, Any] | Code | None = None
+    doc_to_messages: Code | None = None
+    doc_to_audio: Any = None
+    process_results: Code | None = None
+    use_prompt: str | None = None
+    description: str | Code = ""
+    target_delimiter: str = " "
+    fewshot_delimiter: str = "\n\n"
+    fewshot_config: dict[str, Any] | None = None
+    num_fewshot: Annotated[int, Field(ge=0)] | None = None
+    metric_list: tuple[MetricItem, ...] | None = None
+    output_type: OutputType = "generate_until"
+    generation_kwargs: dict[str, Any] | None = None
+    repeats: Annotated[int, Field(ge=1)] = 1
+    filter_list: tuple[Pipeline, ...] | None = None
+    should_decontaminate: bool = False
+    doc_to_decontamination_query: str | None = None
+    cluster_key: str | None = None
+    score_key: str = "score"
+    metadata: Any = None
+    lmms_eval_specific_kwargs: dict[str, Any] | None = None
+    model_specific_generation_kwargs: dict[str, Any] | None = None
+    model_specific_target_kwargs: dict[str, Any] | None = None
+    reasoning_tags: Any = None
+    auto_strip_thinking: bool = False
+    batch_size: Any = None
+
+    _origin: Located | None = PrivateAttr(default=None)
+    _trust: Trust = PrivateAttr(default_factory=Trust)
+    _notes: tuple[str, ...] = PrivateAttr(default=())
+
+    @field_validator("group")
+    @classmethod
+    def _one_word_for_tags(cls, group: Names, info: ValidationInfo) -> Names:
+        if group and info.data.get("tag"):
+            raise ValueError("expected `tag` only: group is an old word for it, inside tasks")
+        return group
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """What it can be called by, together with others."""
+        return self.tag or self.group
+
+    @property
+    def trust(self) -> Trust:
+        return self._trust
+
+    @property
+    def origin(self) -> Located | None:
+        """The file with what it includes, and where each key stands."""
+        return self._origin
+
+    def file_of(self, *key: str | int) -> Path | None:
+        """The file a key stands in: what its paths and functions start from."""
+        return None if self._origin is None else self._origin.file(key)
+
+    def renamed(self, name: str) -> DocumentTask:
+        """The same task under another name."""
+        return self if name == self.task else self.model_copy(update={"task": name})
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was accepted and has no effect, one line each."""
+        return self._notes
+
+    @property
+    def version(self) -> str:
+        """`metadata.version`, where metadata is a mapping or a list of them."""
+        found = self.metadata if isinstance(self.metadata, list) else [self.metadata]
+        versions = [
+            each["version"] for each in found if isinstance(each, dict) and "version" in each
+        ]
+        return str(versions[0]) if versions else ""
+
+    @property
+    def eval_split(self) -> str | None:
+        """The split that is asked about."""
+        return self.test_split or self.validation_split
+
+    def place_of(self, *key: str | int) -> str:
+        """`file:line` of a key, for messages; the task's name when it has no file."""
+        return f"task {self.task!r}" if self._origin is None else self._origin.where(key)
+
+
+class GroupItem(_Strict):
+    """A member of a group: a task, tag or group by name with keys that differ, or a group."""
+
+    name: str
+    overrides: dict[str, Any] = {}
+    inner: Group | None = None
+    """a group that is written inside the group"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_item(cls, value: Any) -> Any:
+        """`mmmu`, `{task: mmmu, num_fewshot: 2}` or `{group: name, task: [...]}`."""
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, dict):
+            raise ValueError("expected the name of a task, or a mapping with `task`")
+        task, rest = value.get("task"), {k: v for k, v in value.items() if k != "task"}
+        if isinstance(task, list):
+            return {"name": rest.get("group"), "inner": value}
+        if not isinstance(task, str):
+            raise ValueError("expected a mapping with `task`, the name of a task")
+        return {"name": task, "overrides": rest}
+
+
+class GroupMetric(_Strict):
+    """One entry of `aggregate_metric_list`."""
+
+    metric: str
+    aggregation: str | Code = "mean"
+    weight_by_size: bool = False
+    filter_list: Names = ("none",)
+
+
+class Group(_Strict):
+    """A group file: tasks that run together, and what is averaged over them."""
+
+    group: str
+    group_alias: str | None = None
+    task: tuple[GroupItem, ...] = ()
+    aggregate_metric_list: Annotated[tuple[GroupMetric, ...], BeforeValidator(_as_list)] = ()
+    metadata: Any = None
+    overrides: dict[str, Any] = {}
+    """any other key of the file: put onto every member"""
+
+    _origin: Located | None = PrivateAttr(default=None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        own = {key: each for key, each in value.items() if key in GROUP_KEYS}
+        rest = {key: each for key, each in value.items() if key not in GROUP_KEYS}
+        return own | {"overrides": rest}
+
+    def place_of(self, *key: str | int) -> str:
+        return f"group {self.group!r}" if self._origin is None else self._origin.where(key)

@@ -1,0 +1,1 @@
+"""Scoring responses: filters, values per document, aggregation and intervals."""

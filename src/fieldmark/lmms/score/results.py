@@ -1,0 +1,214 @@
+"""Which values does each document get from what came back about it?
+
+Responses go through the task's pipelines of filters, thoughts are taken out, and the task's
+`process_results`, or the metrics it names, give the values. Code of the task draws from global
+random states: these are set for each document, so that a value depends on no other one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from fieldmark.errors import UsageError
+from fieldmark.lmms import (
+    Function,
+    call,
+    load_function,
+    make_filter,
+    reasoning_tags,
+    run_pipeline,
+    seeded,
+    strip_response,
+)
+from fieldmark.lmms.ask.choices import has_many_inputs
+from fieldmark.lmms.ask.generate import Reply
+from fieldmark.lmms.ask.prompts import Setup, choices_of
+from fieldmark.lmms.metrics import (
+    TextMetric,
+    choice_values,
+    gold_places,
+    likelihood_values,
+    rolling_values,
+    text_values,
+)
+from fieldmark.lmms.score.wanted import (
+    filters_of,
+    higher_is_better,
+    metrics_of,
+    pipelines_of,
+    repeats_of,
+)
+from fieldmark.store import OK
+
+WRITTEN = ("generate_until", "generate_until_multi_round")
+"""output types whose responses are words"""
+OF_SEVERAL = ("majority_vote", "take_first_k")
+"""steps that make sense of several responses only"""
+
+
+@dataclass(slots=True, eq=False)
+class Judged:
+    """A document with its values; none where it was not answered."""
+
+    reply: Reply
+    target: Any
+    filtered: dict[str, list[Any]] = field(default_factory=dict)
+    """pipeline → what it made of each request's responses"""
+    values: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """pipeline → metric → value"""
+    each: list[tuple[Any, Any]] = field(default_factory=list)
+    """of several repeats: the answer and the first metric's value of each"""
+    odd: str = ""
+    """what makes the document look like a mistake in its task"""
+
+
+def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[Judged]:
+    """Values of all documents that were answered, under every pipeline."""
+    judged = [Judged(reply, _target(setup, reply.row)) for reply in replies]
+    answered = [each for each in judged if each.reply.outcome == OK]
+    scorer = _Scorer(setup, seed)
+    for pipeline in pipelines_of(setup.task):
+        filters = filters_of(setup.task, pipeline)
+        resps = [[list(each) for each in document.reply.responses] for document in answered]
+        found = _filtered(setup, filters, answered, resps)
+        for document, made in zip(answered, found, strict=True):
+            document.filtered[pipeline.name] = made
+            document.values[pipeline.name] = scorer.values(document, made)
+    for document in answered:
+        document.odd = _odd(setup, document)
+    if repeats_of(setup.task) > 1:
+        _judge_repeats(setup, answered, scorer)
+    return judged
+
+
+def _judge_repeats(setup: Setup, answered: Sequence[Judged], scorer: _Scorer) -> None:
+    """Each repeat by itself, through the first pipeline without the steps that need several."""
+    first = pipelines_of(setup.task)[0]
+    steps = tuple(step for step in first.filter if step.function not in OF_SEVERAL)
+    filters = filters_of(setup.task, first.model_copy(update={"filter": steps}))
+    if not any(step.function == "take_first" for step in steps):
+        filters.append(make_filter("take_first"))
+    name = metrics_of(setup.task)[0].name
+    for repeat in range(repeats_of(setup.task)):
+        alone = [[[each[repeat]] for each in document.reply.responses] for document in answered]
+        found = _filtered(setup, filters, answered, alone)
+        for document, made in zip(answered, found, strict=True):
+            document.each.append((made[0], scorer.values(document, made).get(name)))
+
+
+def _odd(setup: Setup, judged: Judged) -> str:
+    """Counted in the warning of the scores: such a document is wrong whatever was answered."""
+    task, fields, row = setup.task, setup.fields, judged.reply.row
+    if task.process_results is not None:
+        return ""
+    if fields.has_choices:
+        is_input = task.output_type not in WRITTEN and has_many_inputs(setup, row)
+        gold = fields.text(setup.part.document(row), row) if is_input else judged.target
+        return "" if gold_places(gold, choices_of(setup, row)) else "the target is no choice"
+    return fields.odd_target
+
+
+def _target(setup: Setup, row: int) -> Any:
+    return setup.fields.target(setup.part.document(row), row)
+
+
+def _filtered(
+    setup: Setup,
+    filters: Sequence[Any],
+    judged: Sequence[Judged],
+    resps: Sequence[Sequence[list[Any]]],
+) -> list[list[Any]]:
+    """Per document, one entry per request; filters see all requests of the task at once."""
+    sizes = [len(each) for each in resps]
+    rows = [each.reply.row for each, size in zip(judged, sizes, strict=True) for _ in range(size)]
+    docs = [setup.part.document(row) for row in rows]
+    flat = [each for document in resps for each in document]
+    where = setup.task.place_of("filter_list")
+    made = iter(run_pipeline(filters, flat, docs, where))
+    tags = reasoning_tags(setup.task.reasoning_tags)
+    return [[strip_response(next(made), tags) for _ in range(size)] for size in sizes]
+
+
+@dataclass(eq=False)
+class _Scorer:
+    """The task's own way from responses to values."""
+
+    setup: Setup
+    seed: int
+
+    def values(self, judged: Judged, found: Sequence[Any]) -> dict[str, Any]:
+        task, row = self.setup.task, judged.reply.row
+        with seeded(self.seed, task.task, row):
+            if task.process_results is not None:
+                return self._own(task.process_results, row, found)
+            if task.output_type in WRITTEN:
+                return self._text(judged, found)
+            return self._likelihood(judged, found)
+
+    def _own(self, function: Function, row: int, found: Sequence[Any]) -> dict[str, Any]:
+        task = self.setup.task
+        doc = self.setup.part.document(row, media=task.process_results_use_image)
+        results = _stripped(found) if task.output_type == "generate_until" else list(found)
+        code = self.setup.fields.function("process_results")
+        values = call(code, doc, results, where=function.place, document=row)
+        if not isinstance(values, dict):
+            raise UsageError(
+                f"{function.place}  document {row}: {function.text} gave "
+                f"{type(values).__name__}: expected a mapping of metrics to values."
+            )
+        return {str(name): value for name, value in values.items()}
+
+    def _text(self, judged: Judged, found: Sequence[Any]) -> dict[str, Any]:
+        """Where there are choices, the target is the text of one."""
+        setup, row, target = self.setup, judged.reply.row, judged.target
+        if setup.fields.has_choices:
+            choices = choices_of(setup, row)
+            places = gold_places(target, choices)
+            target = [choices[place] for place in places] or [str(target)]
+        response = found[0] if len(found) == 1 else list(found)
+        told = partial(call, where=setup.task.place_of("metric_list"), document=row)
+        return text_values(self._text_metrics, response, target, told)
+
+    @cached_property
+    def _text_metrics(self) -> list[TextMetric]:
+        task = self.setup.task
+        return [
+            TextMetric(
+                item.name,
+                load_function(item.metric, task.trust)
+                if isinstance(item.metric, Function)
+                else None,
+                item.options,
+                higher_is_better(item),
+            )
+            for item in metrics_of(task)
+        ]
+
+    def _likelihood(self, judged: Judged, found: Sequence[Any]) -> dict[str, Any]:
+        setup, row = self.setup, judged.reply.row
+        wanted = [item.name for item in metrics_of(setup.task)]
+        if setup.task.output_type == "loglikelihood":
+            return likelihood_values(wanted, *found[0])
+        if setup.task.output_type == "loglikelihood_rolling":
+            return rolling_values(wanted, str(judged.target), found[0][0])
+        doc = setup.part.document(row)
+        choices = choices_of(setup, row)
+        n, gold = len(choices), judged.target
+        if has_many_inputs(setup, row):
+            gold = setup.fields.text(doc, row)
+        logprobs, greedy = zip(*found[:n], strict=True)
+        alone = [pair[0] for pair in found[n:]] or None
+        # Letters are of one length: nothing is to be made up for.
+        shown = ["A"] * n if judged.reply.how else choices
+        places = gold_places(gold, choices)
+        return choice_values(wanted, logprobs, greedy, list(places), shown, alone)
+
+
+def _stripped(found: Sequence[Any]) -> list[Any]:
+    """Texts without blanks around them, "" for none; of a pipeline that keeps several, all."""
+    several = found[0] if found and isinstance(found[0], list) else found
+    texts = ("" if each is None else each for each in several)
+    return [each.strip() if isinstance(each, str) else each for each in texts]

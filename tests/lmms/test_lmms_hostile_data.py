@@ -1,0 +1,173 @@
+"""Can a task or its data reach what nobody named: an address, a file's name that breaks things?"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.lmms import (
+    Documents,
+    Trust,
+    code_digest,
+    functions_of,
+    generation_kwargs,
+    load_document_task,
+    open_documents,
+    to_picture,
+)
+
+pytest.importorskip("datasets")
+
+START = """\
+task: birds
+doc_to_text: "{{ q }}"
+doc_to_target: a
+test_split: train
+"""
+ROW = '{"q": "Which?", "a": "wren"}'
+
+
+@pytest.fixture
+def asked() -> Iterator[tuple[str, list[str]]]:
+    """The address of a server on this machine, and what it was asked for."""
+    paths: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(ROW.encode())
+
+        do_HEAD = do_GET  # noqa: N815  the name the server calls
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", paths
+    server.shutdown()
+    server.server_close()
+
+
+def opened(folder: Path, more: str) -> Documents:
+    (folder / "birds.yaml").write_text(START + more)
+    task = load_document_task(folder / "birds.yaml", Trust.of(folder))
+    return open_documents(task, folder / "cache")
+
+
+def test_the_readme_of_a_dataset_opens_no_address(
+    tmp_path: Path, asked: tuple[str, list[str]]
+) -> None:
+    address, paths = asked
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/rows.json").write_text(ROW)
+    readme = f"---\nconfigs:\n- config_name: default\n  data_files: {address}/rows.json\n---\n"
+    (tmp_path / "data/README.md").write_text(readme)
+    with pytest.raises(FieldmarkError, match="--fetch") as error:
+        opened(tmp_path, "dataset_path: data\n")
+    assert not paths
+    assert "\n" not in str(error.value)
+
+
+def test_a_picture_at_an_address_is_not_fetched_for_process_docs(
+    tmp_path: Path, asked: tuple[str, list[str]]
+) -> None:
+    address, paths = asked
+    (tmp_path / "rows.json").write_text(ROW[:-1] + f', "image": "{address}/x.png"}}')
+    (tmp_path / "utils.py").write_text(
+        "import datasets\n"
+        "def docs(rows):\n"
+        "    rows = rows.cast_column('image', datasets.Image())\n"
+        "    return rows.filter(lambda row: row['image'] is not None)\n"
+    )
+    documents = opened(
+        tmp_path,
+        "dataset_path: json\ndataset_kwargs: {data_files: rows.json}\n"
+        "process_docs: !function utils.docs\n",
+    )
+    with pytest.raises(FieldmarkError, match="--fetch"):
+        _ = documents.test
+    assert not paths
+
+
+def test_readers_that_ask_servers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FieldmarkError, match=r"birds.yaml:5  dataset_path 'iceberg' is not"):
+        opened(tmp_path, "dataset_path: iceberg\n")
+
+
+LONG = "wren" * 100
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        f"dataset_path: {LONG}\n",
+        "dataset_path: ~nobody_of_this_name/birds\n",
+        f"dataset_path: json\ndataset_kwargs: {{data_files: {LONG}}}\n",
+        "dataset_path: json\ndataset_kwargs: {data_files: ~nobody_of_this_name/rows.json}\n",
+        'dataset_path: json\ndataset_kwargs: {data_files: "a**b/*"}\n',
+        "dataset_path: owner/birds\ndataset_kwargs: {revision: 1}\n",
+        "dataset_path: owner/birds\ndataset_kwargs: {revision: [main]}\n",
+        'dataset_path: json\ninclude: "a\\0b"\n',
+        f"dataset_path: json\ninclude: {LONG}\n",
+        "dataset_path: json\nnum_fewshot: !!int ''\n",
+        "dataset_path: json\nnum_fewshot: !!timestamp spring\n",
+    ],
+)
+def test_odd_names_and_values_are_one_line(tmp_path: Path, more: str) -> None:
+    with pytest.raises(FieldmarkError, match=r"birds\.yaml:\d+  ") as error:
+        opened(tmp_path, more)
+    assert "\n" not in str(error.value)
+
+
+def test_links_in_a_circle_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    with pytest.raises(FieldmarkError, match=r"birds\.yaml:5  include 'one'"):
+        opened(tmp_path, "include: one\ndataset_path: json\n")
+
+
+def test_filter_hands_its_arguments_on(tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_text('{"q": "1", "a": "wren"}\n{"q": "2", "a": "owl"}\n')
+    (tmp_path / "utils.py").write_text(
+        "def docs(rows):\n"
+        "    return rows.filter(lambda row, a: row['a'] == a, fn_kwargs={'a': 'owl'})\n"
+    )
+    documents = opened(
+        tmp_path,
+        "dataset_path: json\ndataset_kwargs: {data_files: rows.json}\n"
+        "process_docs: !function utils.docs\n",
+    )
+    assert [documents.test.document(0)["q"], len(documents.test)] == ["2", 1]
+
+
+def test_long_texts_in_code_are_no_names_of_files(tmp_path: Path) -> None:
+    """150 letters of three bytes: a name that no file can have, below the limit of letters."""
+    (tmp_path / "utils.py").write_text(
+        f"PROMPT = '{'鳥' * 150}'\ndef docs(rows):\n    return rows\n"
+    )
+    (tmp_path / "birds.yaml").write_text(f"{START}process_docs: !function utils.docs\n")
+    task = load_document_task(tmp_path / "birds.yaml", Trust.of(tmp_path))
+    assert code_digest(functions_of(task), task.trust)
+
+
+def test_a_temperature_beyond_numbers_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "birds.yaml").write_text(
+        f"{START}generation_kwargs: {{temperature: {'9' * 400}}}\n"
+    )
+    task = load_document_task(tmp_path / "birds.yaml", Trust.of(tmp_path))
+    with pytest.raises(FieldmarkError, match=r"birds\.yaml:5  temperature"):
+        generation_kwargs(task, [])
+
+
+def test_base64_without_its_word_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(FieldmarkError, match="does not exist") as error:
+        to_picture("A" * 100_000)
+    assert len(str(error.value)) < 300
