@@ -29,7 +29,8 @@ class Probe(Protocol):
     name = "probe"
     summary = "a frozen backbone's features, a light classifier on top"
     learns = True
-    hub_task = "image-classification"
+    uses_training = True
+    order = 0
 
     def block(self) -> type[BaseModel]:
         from fieldmark.protocols.probe.block import ProbeBlock

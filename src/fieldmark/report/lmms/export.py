@@ -9,31 +9,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.report.export._chosen import Chosen, File, file_name
-from fieldmark.report.export._lmms_results import Scores, results_of
-from fieldmark.report.export._lmms_samples import samples
-from fieldmark.report.labels import task_name
+from fieldmark.report.lmms.results import Scores, results_of
+from fieldmark.report.lmms.samples import samples
 from fieldmark.store import Run, Score, Store
+
+if TYPE_CHECKING:
+    from fieldmark.report.export import Chosen
 
 HAS_PREDICTIONS = True
 
 
-def export(chosen: Chosen) -> Iterator[File]:
+def export(chosen: Chosen) -> Iterator[tuple[str, Iterator[bytes]]]:
     scores: dict[int, list[Score]] = {}
     for row in chosen.rows:
         scores.setdefault(row.run.id, []).extend([] if row.score.part else [row.score])
     taken: set[str] = set()
     for runs in _sheets(chosen.runs()):
-        folder, date = file_name(runs[0].spec.model), _date(runs)
+        folder, date = chosen.file_name(runs[0].spec.model), _date(runs)
         while f"{folder}/{date}" in taken:
             date = _later(date)
         taken.add(f"{folder}/{date}")
-        yield File(f"{folder}/{date}_results.json", _results(chosen, runs, scores, date))
-        for name, run in zip(_file_names(runs), runs, strict=True):
-            yield File(f"{folder}/{date}_samples_{name}.jsonl", _lines(chosen.store, run))
+        yield f"{folder}/{date}_results.json", _results(chosen, runs, scores, date)
+        for name, run in zip(_file_names(chosen, runs), runs, strict=True):
+            yield f"{folder}/{date}_samples_{name}.jsonl", _lines(chosen.store, run)
 
 
 def _results(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -> Iterator[bytes]:
@@ -48,7 +49,7 @@ def _sheets(runs: Sequence[Run]) -> list[list[Run]]:
     """
     sheets: dict[tuple[Any, ...], list[dict[str, Run]]] = {}
     for run in sorted(runs, key=lambda run: (run.finished or "", run.id), reverse=True):
-        spec, name = run.spec, task_name(run.spec)
+        spec, name = run.spec, run.spec.task_name
         way = (spec.model, spec.model_version, spec.protocol, spec.n_test, spec.seed, spec.repeats)
         mine = sheets.setdefault(way, [])
         free = next((sheet for sheet in mine if name not in sheet), None)
@@ -74,10 +75,10 @@ def _later(date: str) -> str:
     return f"{second}.{int(micro) + 1:06d}"
 
 
-def _file_names(runs: Sequence[Run]) -> list[str]:
+def _file_names(chosen: Chosen, runs: Sequence[Run]) -> list[str]:
     """Of the tasks; two that a file system cannot tell apart get a hash."""
-    tasks = [task_name(run.spec) for run in runs]
-    names = [file_name(task) for task in tasks]
+    tasks = [run.spec.task_name for run in runs]
+    names = [chosen.file_name(task) for task in tasks]
     return [
         name if names.count(name) == 1 else f"{name}-{draws.digest(task).hex()[:8]}"
         for name, task in zip(names, tasks, strict=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fieldmark.metrics import Metric
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_HUB = "https://huggingface.co/datasets/"
 _BUILDERS = ("csv", "json", "parquet", "text", "pandas", "arrow", "imagefolder")
 """what stands for `dataset_path` where files are listed"""
 NO_FILTER = "none"
@@ -79,7 +80,26 @@ def data_name(config: Mapping[str, Any]) -> str:
     return hub_name(config) or ("" if path in _BUILDERS else PurePath(path).name)
 
 
-def valued_metric(run: Run) -> str:
+def task_facts(store: Store, run: Run) -> dict[str, str]:
+    """All that a task says of its data is where they are."""
+    config = facts_of(store, run).get("config")
+    if config is None:
+        return {}
+    hub = hub_name(config)
+    return {
+        "title": str(config.get("task_alias") or ""),
+        "dataset": data_name(config),
+        "homepage": f"{_HUB}{hub}" if hub else "",
+    }
+
+
+def item_texts(info: Mapping[str, Any]) -> tuple[str | None, list[str]]:
+    """The prompt and the responses of a document."""
+    said = [text for text in info.get("resps") or () if isinstance(text, str)]
+    return info.get("input"), said
+
+
+def value_metric(run: Run) -> str:
     """The metric whose value of each document is stored; "" where its score is no mean."""
     about = run.spec.settings.get("documents", {})
     metric = about.get("mean_of") or ""
@@ -107,13 +127,11 @@ def _usual(metric: str) -> str:
     return str(getattr(find_document_metric(metric), "aggregation", "mean"))
 
 
-def metric_of(store: Store, run: Run, name: str) -> Metric | None:
+def pairing_metric(store: Store, run: Run, name: str) -> Metric | None:
     """What compares runs by that metric; None where documents cannot be compared one by one."""
-    from fieldmark.metrics import document_value, load_metric
+    from fieldmark.metrics import document_value
 
-    if not has_documents(run):
-        return load_metric(name)
-    if name != valued_metric(run) and name not in means_of(store, run):
+    if name != value_metric(run) and name not in means_of(store, run):
         return None
     where = RunFilter(models=(run.spec.model,), tasks=(run.spec.task,))
     score = next(
@@ -128,7 +146,7 @@ def why_not_paired(name: str) -> str:
     return f"{name} is a function of all documents, not a mean over them"
 
 
-def values_of(store: Store, run: Run, name: str) -> dict[tuple[int, str], float]:
+def item_values(store: Store, run: Run, name: str) -> dict[tuple[int, str], float]:
     """What each answered document was worth by a metric, by repeat and document."""
     metric, pipeline = split_name(name, pipelines_of(facts_of(store, run)))
     found = {}

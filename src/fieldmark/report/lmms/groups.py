@@ -13,16 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fieldmark import draws
-from fieldmark.report.documents import NO_FILTER, facts_of, has_documents, named
-from fieldmark.report.labels import column_labels, task_name
-from fieldmark.report.rows import Row, Table
+from fieldmark.report.lmms.documents import NO_FILTER, facts_of, has_documents, named
 from fieldmark.store import Run, RunSpec, Score, Store
 from fieldmark.store.records import canonical_json
 
 METHOD = "members' intervals as independent"
-SETTING = "group"
-"""marks the spec of a group's row: it stands for no run in the store"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,32 +33,7 @@ class GroupResult:
 
     @property
     def words(self) -> str:
-        return f"{self.group}: mean over {_some([task_name(run.spec) for run in self.members])}"
-
-
-def is_group(run: Run) -> bool:
-    return SETTING in run.spec.settings
-
-
-def with_groups(store: Store, table: Table, metric: str = "") -> Table:
-    """The table with a row per model, complete group and averaged metric (or only `metric`)."""
-    if not any(has_documents(row.run) for row in table.rows):
-        return table
-    models = {_model(row.run): row.model for row in table.rows}
-    runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
-    found = list(group_results(store, runs, store.scores()))
-    stand_ins = [replace(_stand_in(each), id=-number) for number, each in enumerate(found, 1)]
-    columns = column_labels(stand_ins)
-    rows = [
-        Row(run, score, models[_model(run)], columns[run.id])
-        for run, each in zip(stand_ins, found, strict=True)
-        for score in each.scores
-        if metric in ("", score.metric)
-    ]
-    shown = {row.run.id for row in rows}
-    told = [each.words for run, each in zip(stand_ins, found, strict=True) if run.id in shown]
-    notes = dict.fromkeys([*told, *(note for each in found for note in each.notes)])
-    return replace(table, rows=(*table.rows, *rows), notes=(*table.notes, *notes))
+        return f"{self.group}: mean over {_some([run.spec.task_name for run in self.members])}"
 
 
 def _model(run: Run) -> tuple[str, str]:
@@ -220,23 +190,3 @@ def _reach(scores: Sequence[Score], weights: Sequence[float], side: str) -> floa
 
 def _within(limit: float | None) -> float | None:
     return None if limit is None else min(max(limit, 0.0), 1.0)
-
-
-def _stand_in(found: GroupResult) -> Run:
-    """A run that was never done: what a table needs to show the group's scores."""
-    first = found.members[0]
-    asked = [f"{task_name(run.spec)} {canonical_json(run.spec.settings)}" for run in found.members]
-    settings = {SETTING: draws.digest(*asked).hex()}
-    data = draws.digest(*(run.spec.data for run in found.members)).hex()[:8]
-    spec = replace(first.spec, task=found.group, settings=settings, task_version="", data=data)
-    items = [run.n_items or 0 for run in found.members]
-    answered = [run.n_ok or 0 for run in found.members]
-    return replace(
-        first,
-        spec=spec,
-        key=spec.key,
-        n_items=sum(items),
-        n_ok=sum(answered),
-        seconds=sum(run.seconds or 0.0 for run in found.members),
-        finished=max(run.finished or "" for run in found.members),
-    )

@@ -9,22 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fieldmark.report.documents import (
+from fieldmark.report.lmms.documents import (
     facts_of,
     has_documents,
+    item_values,
     means_of,
     pipelines_of,
     split_name,
-    values_of,
 )
-from fieldmark.report.export._chosen import Chosen, file_name
-from fieldmark.report.export._lmms_samples import samples, task_hash
-from fieldmark.report.export._standard_error import NOT_KNOWN, error_of_mean, standard_error
-from fieldmark.report.groups import GroupResult, group_results
-from fieldmark.report.labels import task_name
+from fieldmark.report.lmms.groups import GroupResult, group_results
+from fieldmark.report.lmms.samples import samples, task_hash
+from fieldmark.report.lmms.standard_error import NOT_KNOWN, error_of_mean, standard_error
 from fieldmark.store import Run, Score, Store
+
+if TYPE_CHECKING:
+    from fieldmark.report.export import Chosen
 
 Scores = Mapping[int, Sequence[Score]]
 """of whole tasks, by run"""
@@ -32,7 +33,7 @@ Scores = Mapping[int, Sequence[Score]]
 
 def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -> dict[str, Any]:
     """The whole file for these runs, which are of one model."""
-    tasks = {task_name(run.spec): run for run in runs}
+    tasks = {run.spec.task_name: run for run in runs}
     facts = {name: facts_of(chosen.store, run) for name, run in tasks.items()}
     errors = {run.id: _errors(chosen.store, run, scores[run.id]) for run in runs}
     groups = list(group_results(chosen.store, runs, _one_error_wide(scores, errors)))
@@ -48,7 +49,7 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
         "results": rows | averages,
         **({"groups": averages} if averages else {}),
         "group_subtasks": {
-            each.group: [task_name(run.spec) for run in each.members] for each in groups
+            each.group: [run.spec.task_name for run in each.members] for each in groups
         },
         "configs": {name: _config(facts[name], records[name]) for name in tasks},
         "versions": {
@@ -64,6 +65,7 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
         "n-samples": {name: _sizes(run, facts[name]) for name, run in tasks.items()},
         "notes": {name: each["fallback"] for name, each in facts.items() if each.get("fallback")},
         **_about(runs, date, next(iter(records.values()))),
+        "model_name_sanitized": chosen.file_name(runs[0].spec.model),
         "task_hashes": {name: task_hash(samples(chosen.store, run)) for name, run in tasks.items()},
     }
 
@@ -76,7 +78,7 @@ def _errors(store: Store, run: Run, scores: Sequence[Score]) -> dict[str, float 
     frame = store.predictions(run.id).select("repeat", "id", "unit")
     units = {(repeat, item): unit or (repeat, item) for repeat, item, unit in frame.iter_rows()}
     for name in means_of(store, run) & set(found):
-        values = values_of(store, run, name)
+        values = item_values(store, run, name)
         found[name] = error_of_mean(list(values.values()), [units[each] for each in values])
     return found
 
@@ -99,7 +101,7 @@ def _one_error(score: Score, error: float | str) -> Score:
 def _row(
     run: Run, facts: dict[str, Any], scores: Sequence[Score], errors: Mapping[str, float | str]
 ) -> dict[str, Any]:
-    name = task_name(run.spec)
+    name = run.spec.task_name
     alias = (facts.get("config") or {}).get("task_alias") or name
     numbers = _numbers(scores, errors, pipelines_of(facts))
     return {"alias": alias, "samples": run.n_items, **numbers}
@@ -165,6 +167,5 @@ def _about(runs: Sequence[Run], date: str, record: dict[str, Any]) -> dict[str, 
         "fieldmark_version": ",".join(sorted({run.app for run in runs})),
         "model_source": "fieldmark",
         "model_name": spec.model,
-        "model_name_sanitized": file_name(spec.model),
         "total_evaluation_time_seconds": str(seconds),
     }

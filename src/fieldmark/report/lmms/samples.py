@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fieldmark.report.documents import NO_FILTER, facts_of, has_documents, pipelines_of
+from fieldmark.report.lmms.documents import NO_FILTER, facts_of, has_documents, pipelines_of
 from fieldmark.store import OK, Run, Store
 from fieldmark.store.records import canonical_json
 

@@ -1,4 +1,4 @@
-"""How is each mistake that a schema finds in a file told to a person?"""
+"""Schema validation: each mistake that pydantic finds in a file, as one `file:line` and a hint."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from fieldmark.errors import UsageError, closest, join_problems
-from fieldmark.locate._lines import Key
-from fieldmark.locate._read import Located
+from fieldmark.locate.located import Key, Located
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -94,13 +93,13 @@ def _unknown(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _wrong_value(key: Key, errors: Sequence[ErrorDetails], located: Located) -> str:
-    every = " or ".join(dict.fromkeys(_expected(each, located) for each in errors))
+    every = " or ".join(dict.fromkeys(_expected(error, located) for error in errors))
     expected = every.replace(" or expected ", " or ")
     if not key:
         return f"{expected}."
-    found = errors[0]["input"]
-    shown = "is empty" if found is None else f"= {_shown(found)}"
-    hints = [hint for each in errors for hint in _close_values(each)]
+    value = errors[0]["input"]
+    shown = "is empty" if value is None else f"= {_shown(value)}"
+    hints = [hint for error in errors for hint in _close_values(error)]
     mean = f" Did you mean {hints[0]!r}?" if hints else ""
     return f"{_name(key)} {shown}: {expected}.{mean}"
 
@@ -156,5 +155,5 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    for each in get_args(annotation):
-        yield from _models_in(each)
+    for member in get_args(annotation):
+        yield from _models_in(member)
