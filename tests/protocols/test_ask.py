@@ -28,12 +28,12 @@ from fieldmark.chat import Budget, Options
 from fieldmark.cli import main
 from fieldmark.cli._ask_flags import Ask
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How
 from fieldmark.protocols.ask.answers import decide
 from fieldmark.settings import Settings
 from fieldmark.store import Store
+from fieldmark.world import World
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.experiments import evaluate
 from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.protocols._items import Draw, PartItems
@@ -19,6 +18,7 @@ from fieldmark.protocols._predictions import left_out
 from fieldmark.settings import Settings
 from fieldmark.store import PartRecord, Store, bad_images, fit_summary
 from fieldmark.tasks import Task
+from fieldmark.world import World
 
 TASK = Task.model_validate(
     {"task": "t", "title": "T", "dataset": "folder", "metric": "accuracy",

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.errors import DataError
 from fieldmark.experiments import evaluate
 from fieldmark.metrics import load_metric
@@ -21,6 +20,7 @@ from fieldmark.protocols.probe.reject import Threshold, _folds, choose_threshold
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import Task, load_own_task
+from fieldmark.world import World
 
 TASK = Task.model_validate(
     {
