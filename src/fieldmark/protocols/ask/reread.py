@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.chat import Option, Parsed, parse
+from fieldmark.chat import Option, Parsed, parse_text
 from fieldmark.protocols._predictions import Reread
 from fieldmark.protocols.ask.answers import Said, decide, outcome_of
 from fieldmark.protocols.ask.items import read_trait
@@ -99,7 +99,7 @@ def _parse(turn: Sequence[str], order: Sequence[str], reading: Mapping[str, Any]
         Option(label, name, letter, tuple(aliases))
         for (label, name, *aliases), letter in zip(named, letters, strict=False)
     ]
-    return parse(text, options, reading["form"], is_cut=sent_back == "length")
+    return parse_text(text, options, reading["form"], is_cut=sent_back == "length")
 
 
 def _named(
