@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from fieldmark.cli._ask_flags import Ask
 
 from ask_kit import (
     WREN,
@@ -26,7 +27,6 @@ from ask_kit import (
 from chat_kit import running
 from fieldmark.chat import Budget, Options
 from fieldmark.cli import main
-from fieldmark.cli._ask_flags import Ask
 from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How

@@ -12,9 +12,9 @@ import pytest
 
 from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
-from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.protocols._items import Draw, PartItems
 from fieldmark.protocols._predictions import left_out
+from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.settings import Settings
 from fieldmark.store import PartRecord, Store, bad_images, fit_summary
 from fieldmark.tasks import Task

@@ -2,7 +2,15 @@
 
 from fieldmark.experiments._columns import item_column
 from fieldmark.experiments._evaluate import Evaluation, evaluate
-from fieldmark.experiments._grid import Axes, Grid, Job, check_dataset_name, make_jobs, named_changes, read_grid
+from fieldmark.experiments._grid import (
+    Axes,
+    Grid,
+    Job,
+    check_dataset_name,
+    make_jobs,
+    named_changes,
+    read_grid,
+)
 from fieldmark.experiments._prepare import replace_data
 from fieldmark.experiments.execute import Failure, How, Outcome, execute
 from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan

@@ -330,10 +330,9 @@ def named_changes(protocol: Protocol, changes: str | dict[str, Any]) -> dict[str
     """A bare word stands for the first key of a block: `probe = "svm"`."""
     if isinstance(changes, dict):
         return changes
-    head = getattr(protocol.block(), "head", "")
-    if not head:
+    if not protocol.head:
         raise UsageError(f"{protocol.name} = {changes!r}: expected a table of changes.")
-    return {head: changes}
+    return {protocol.head: changes}
 
 
 def _combinations(table: dict[str, Any], protocol: Protocol) -> Iterator[dict[str, Any]]:
@@ -358,7 +357,9 @@ def _settings_axis(experiment: Experiment) -> list[dict[str, Any]]:
             value = getattr(experiment, setting.name)
             if value is not None:
                 chosen[setting.name] = value if setting.changes_answers else [value]
-    return [dict(zip(chosen, values, strict=True)) for values in itertools.product(*chosen.values())]
+    return [
+        dict(zip(chosen, values, strict=True)) for values in itertools.product(*chosen.values())
+    ]
 
 
 def single_axes(values: Mapping[str, Any], origin: Located | None = None) -> Axes:

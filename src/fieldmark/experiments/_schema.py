@@ -117,7 +117,7 @@ def experiment_schema() -> type[Experiment]:
 def _with_protocols(names: tuple[str, ...]) -> type[Experiment]:
     fields: dict[str, Any] = {}
     for protocol in (protocols()[name] for name in names):
-        if protocol.block() is not None:
+        if protocol.has_block:
             fields[protocol.name] = (str | dict[str, Any] | list[dict[str, Any]] | None, None)
         for setting in settings_of(protocol.settings):
             one = Annotated[Any, AfterValidator(_checked(setting))]

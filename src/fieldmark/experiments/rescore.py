@@ -23,6 +23,7 @@ from fieldmark.store import PartRecord, Run, RunFilter, Score, Store
 
 _ROW = ("part", "repeat", "id")
 
+
 @dataclass(frozen=True, slots=True)
 class Rescored:
     """What became of a run."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.protocols import ANSWERS, Assignment, Draw, LanguageProtocol, Wish
+from fieldmark.protocols import ANSWERS, Assignment, LanguageProtocol, Wish
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fieldmark.lmms.ask.part import DocumentPart
     from fieldmark.lmms.read.schema import DocumentTask
     from fieldmark.progress import Progress
-    from fieldmark.protocols import PartPredictions, Scoring, Selection, Workspace
+    from fieldmark.protocols import Draw, PartPredictions, Scoring, Selection, Workspace
     from fieldmark.store import PartRecord, RunSpec, Score
 
 APPLIES = ("temp", "prompting", "system", "max_output_tokens", "prompts_for")
@@ -52,6 +52,8 @@ class DocumentProtocol(LanguageProtocol):
         always, as its authors mean it: the task takes no examples. Nor does one that writes its own
         messages.
         """
+        from fieldmark.protocols import Draw
+
         own = 0 if task.doc_to_messages is not None else task.num_fewshot or 0
         n_train = own if wish.n_train is None or task.num_fewshot == 0 else wish.n_train
         n_test = -1 if wish.n_test is None else wish.n_test
@@ -123,16 +125,14 @@ class DocumentProtocol(LanguageProtocol):
 
     def needed(self, assignment: Assignment, broken: Collection[str]) -> None:
         """Pictures are part of the documents, whose digest holds them."""
-        return None
+        return
 
     def estimate(self, assignment: Assignment, model_name: str) -> Estimate:
         from fieldmark.lmms import estimate_documents
         from fieldmark.models import load_chat_model
 
         model = load_chat_model(model_name)
-        return estimate_documents(
-            assignment.parts[0], model, assignment.draw, assignment.settings
-        )
+        return estimate_documents(assignment.parts[0], model, assignment.draw, assignment.settings)
 
     def note(self, assignment: Assignment) -> str:
         if assignment.task.output_type != "generate_until_multi_round":

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from fieldmark.probes._inputs import ProbeDataError
     from fieldmark.probes._normalise import Normaliser
 
-__all__ = ["PROBES", "Normaliser", "ProbeDataError", "list_parameters", "load_probe", "register_probe"]
+__all__ = [
+    "PROBES",
+    "Normaliser",
+    "ProbeDataError",
+    "list_parameters",
+    "load_probe",
+    "register_probe",
+]
 
 PROBES = Registry(kind="probe", package="fieldmark.probes", listing="fieldmark tasks --help")
 

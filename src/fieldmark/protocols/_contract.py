@@ -77,6 +77,9 @@ class Protocol:
     """abilities a model must have"""
     settings: ClassVar[type] = NoSettings
     """what a user may set, besides the block"""
+    head: ClassVar[str] = ""
+    """the key of its block that a word alone stands for (`probe = "svm"`), and that makes the
+    block of a variant a new one"""
     learns: ClassVar[bool] = False
     """does it fit something on training images, and so needs at least one?"""
     uses_training: ClassVar[bool] = False
@@ -95,6 +98,10 @@ class Protocol:
     def block(self) -> type[BaseModel] | None:
         """The schema of its block in a task file, of the same name; None: it has none."""
         return None
+
+    @property
+    def has_block(self) -> bool:
+        return type(self).block is not Protocol.block
 
     def reads(self, task: Any) -> bool:
         """Is the task of a form that this protocol understands?"""
@@ -141,7 +148,7 @@ class Protocol:
         """Why such a model cannot be asked the task like this, or None."""
         if not self.reads(task):
             return f"task {task.task!r} is of a form that `{self.name}` does not read"
-        if self.block() is not None and self.block_of(task) is None:
+        if self.has_block and self.block_of(task) is None:
             return f"task {task.task!r} has no `{self.name}` block"
         if lacking := sorted(self.needs - set(abilities)):
             return f"`{self.name}` needs a model that {_and(lacking)}"
@@ -235,20 +242,14 @@ class Protocol:
         from fieldmark.protocols._arrange import recorded_kinds
         from fieldmark.protocols._score import score_run
 
-        scores = score_run(
-            assignment.task, assignment.parts, predictions, recorded_kinds(parts)
-        )
+        scores = score_run(assignment.task, assignment.parts, predictions, recorded_kinds(parts))
         return scores + self.scores_beside(predictions, parts)
 
-    def scores_beside(
-        self, predictions: pl.DataFrame, parts: Sequence[PartRecord]
-    ) -> list[Score]:
+    def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
         """The scores named in `beside`."""
         return []
 
-    def reread(
-        self, predictions: pl.DataFrame, parts: Sequence[PartRecord]
-    ) -> list[Reread]:
+    def reread(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Reread]:
         """Parts whose stored answers are read as something else by the parser of today."""
         return []
 

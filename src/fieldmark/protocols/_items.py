@@ -108,7 +108,7 @@ def split_parts(
 
 def table_parts(task: Task, draw: Draw, selection: Selection, at: Workspace) -> list[PartItems]:
     """The parts of a task, made once for all jobs that ask about the same rows, and checked."""
-    blocks = {name: None for name in task.protocols}
+    blocks = dict.fromkeys(task.protocols)
     rows = repr(task.model_dump(exclude={*ASKING_ONLY, *blocks}))
     key = ("parts", at.root(task), rows, selection, is_joint(task), task.is_leave_one_out)
     parts: list[PartItems] = at.once(key, lambda: split_parts(task, at.table(task), selection))

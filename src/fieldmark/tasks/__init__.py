@@ -75,7 +75,13 @@ __getattr__ = exports(
         ),
         "_readers": ("Library", "NamedTask", "TaskReader"),
         "_schema": (
-            "Filter", "Names", "Part", "Strict", "Task", "is_match", "task_schema",
+            "Filter",
+            "Names",
+            "Part",
+            "Strict",
+            "Task",
+            "is_match",
+            "task_schema",
         ),
     },
 )

@@ -148,9 +148,7 @@ def _with_whole_paths(task: Task, path: Path) -> Task:
     return task.model_copy(update=changes)
 
 
-def _with_variant(
-    located: Located, variant: str, keys: dict[str, Any], task: Task
-) -> Located:
+def _with_variant(located: Located, variant: str, keys: dict[str, Any], task: Task) -> Located:
     """The file as if the variant's keys stood at its top, each still on its own line."""
     inside = ("variants", variant)
     moved = {key[2:]: line for key, line in located.lines.items() if key[:2] == inside and key[2:]}
@@ -161,9 +159,11 @@ def _merged(data: dict[str, Any], keys: dict[str, Any], task: Task) -> dict[str,
     """The file with a variant's keys; a block without its head (a `probe` without a classifier)
     changes the old one.
     """
+    from fieldmark.tasks._schema import protocol_named
+
     result = data | keys
     for name in task.protocols:
-        head, new = getattr(task.block(name), "head", ""), keys.get(name)
+        head, new = protocol_named(name).head, keys.get(name)
         if head and isinstance(new, dict) and head not in new:
             result[name] = data[name] | new
     return result

@@ -161,6 +161,12 @@ class Task(Strict):
         return any(getattr(block, "leave_one_out", False) for block in blocks)
 
 
+def protocol_named(name: str) -> Any:
+    """The protocol itself, which this package knows by its name only."""
+    entry = PROTOCOLS.get(name)
+    return getattr(entry, "PROTOCOL", entry)
+
+
 def task_schema() -> type[Task]:
     """`Task` with a key for the block of every protocol that is known by now."""
     return _with_blocks(tuple(PROTOCOLS.names()))
@@ -170,8 +176,7 @@ def task_schema() -> type[Task]:
 def _with_blocks(names: tuple[str, ...]) -> type[Task]:
     fields: dict[str, Any] = {}
     for name in names:
-        entry = PROTOCOLS.get(name)
-        block = getattr(entry, "PROTOCOL", entry).block()
+        block = protocol_named(name).block()
         if block is not None:
             fields[name] = (block | None, None)
     return create_model("Task", __base__=Task, **fields)

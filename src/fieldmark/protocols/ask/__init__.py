@@ -33,9 +33,7 @@ class LanguageProtocol(Protocol):
     hub_task = "image-text-to-text"
     beside = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
 
-    def scores_beside(
-        self, predictions: pl.DataFrame, parts: Sequence[PartRecord]
-    ) -> list[Score]:
+    def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
         from fieldmark.protocols.ask.rates import answer_rates
 
         return answer_rates(predictions, parts)

@@ -9,7 +9,7 @@ from pydantic import Field, StrictInt
 from fieldmark.tasks import Names, Strict
 
 
-class AskBlock(_Strict):
+class AskBlock(Strict):
     """How a multimodal language model is asked; each key has a meaning for some kinds only."""
 
     kind: Literal["choice", "yes_no", "traits", "same", "count", "open"] = "choice"

@@ -10,9 +10,9 @@ import polars as pl
 from fieldmark.chat import AskRules, Item, Question, draw_pairs, make_question
 from fieldmark.errors import DataError
 from fieldmark.protocols._arrange import NO, YES
-from fieldmark.protocols.ask.pictures import Images
 from fieldmark.protocols._items import Draw, PartItems, draw_test, refs_of
 from fieldmark.protocols.ask.block import AskBlock
+from fieldmark.protocols.ask.pictures import Images
 from fieldmark.tasks import Task
 
 SAME = "same"

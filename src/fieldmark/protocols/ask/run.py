@@ -29,16 +29,15 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
-from fieldmark.protocols.ask.answers import read_answer
-from fieldmark.protocols.ask.items import SAME, Asked, ask_part, ask_traits
-from fieldmark.protocols.ask.sending import AskOptions
-from fieldmark.protocols.ask.settings import AskSettings
-from fieldmark.protocols.ask.pictures import Images
-from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
 from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols.ask.sending import open_sending
+from fieldmark.protocols.ask.answers import read_answer
+from fieldmark.protocols.ask.items import SAME, Asked, ask_part, ask_traits
+from fieldmark.protocols.ask.pictures import Images
+from fieldmark.protocols.ask.sending import AskOptions, open_sending
+from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
 
 N_LOOKED = 4
 """parts, and items of each, whose prompts are built for an estimate"""

@@ -51,7 +51,9 @@ class AskOptions:
 def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
     """Those of a command; all its runs spend one budget."""
     journal, bad_images = at.settings.results / "journal", at.settings.bad_images
-    sending = at.once("sending", lambda: Options(concurrency=own.concurrency, rpm=own.rpm, tpm=own.tpm))
+    sending = at.once(
+        "sending", lambda: Options(concurrency=own.concurrency, rpm=own.rpm, tpm=own.tpm)
+    )
     budget = at.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
     return AskOptions(journal, own, sending, budget, bad_images, at.contents)
 

@@ -29,15 +29,15 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
-from fieldmark.protocols.ask.reread import reading_of
-from fieldmark.protocols.ask.answers import Said, rows_of_part, summed_up
-from fieldmark.protocols.ask.items import SAME, Asked, ask_part, ask_traits, targets_of
-from fieldmark.protocols.ask.sending import AskOptions
-from fieldmark.protocols.ask.settings import AskSettings
-from fieldmark.protocols.ask.pictures import Images, judge_broken, reason_of
 from fieldmark.protocols._items import Draw, PartItems
 from fieldmark.protocols._predictions import PartPredictions
+from fieldmark.protocols.ask.answers import Said, rows_of_part, summed_up
 from fieldmark.protocols.ask.block import AskBlock
+from fieldmark.protocols.ask.items import SAME, Asked, ask_part, ask_traits, targets_of
+from fieldmark.protocols.ask.pictures import Images, judge_broken, reason_of
+from fieldmark.protocols.ask.reread import reading_of
+from fieldmark.protocols.ask.sending import AskOptions
+from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.tasks import Task
 
 

@@ -28,6 +28,7 @@ KEPT = ("normalise", "leave_one_out")
 class Probe(Protocol):
     name = "probe"
     summary = "a frozen backbone's features, a light classifier on top"
+    head = "classifier"
     learns = True
     uses_training = True
     order = 0

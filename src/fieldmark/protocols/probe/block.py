@@ -11,8 +11,6 @@ class ProbeBlock(BaseModel):
     """How a backbone with a light probe is asked; further keys are the classifier's own."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    head: ClassVar[str] = "classifier"
-    """the key that a bare word stands for, and that makes a block of a variant a new one"""
     files: ClassVar[tuple[str, ...]] = ("classifier",)
     """keys that may name code beside the task file"""
 

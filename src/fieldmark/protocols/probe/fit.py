@@ -17,8 +17,8 @@ from threadpoolctl import ThreadpoolController
 
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.probes import Normaliser, load_probe
-from fieldmark.registry import is_file_reference, short_name
 from fieldmark.protocols.probe.block import ProbeBlock
+from fieldmark.registry import is_file_reference, short_name
 from fieldmark.tasks import Task
 
 SMALL_FIT = 20_000_000

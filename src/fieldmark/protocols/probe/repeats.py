@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from fieldmark.protocols.probe.features import RowFeatures
 from fieldmark.protocols.probe.block import ProbeBlock
+from fieldmark.protocols.probe.features import RowFeatures
 
 MOST_ANSWERS = 1 << 22
 """draws × test images at a time: 32 MB"""
