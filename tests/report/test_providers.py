@@ -43,7 +43,7 @@ def test_no_protocol_is_known_by_name(package: str) -> None:
 def test_facts_of_a_protocol_are_its_own() -> None:
     assert protocol_fact("probe/ridge", "HUB_TASK", "") == "image-classification"
     assert protocol_fact("ask", "HUB_TASK", "") == "image-text-to-text"
-    assert protocol_fact("of a newer fieldmark", "HUB_TASK", "none") == "none"
+    assert protocol_fact("of a newer fieldmark", "HUB_TASK", "") == "image-classification"
 
 
 def test_a_provider_is_found_by_its_setting(registries: None, store: Store) -> None:

@@ -71,7 +71,7 @@ def run(args: Args) -> int:
             [(name, "", "") for name in MODELS], [(name, "") for name in TASKS], Axes()
         )
         asked = [(name, "") for name in CHAT_TASKS]
-        jobs += make_jobs([(CHAT_MODEL, "", "")], asked, Axes())
+        jobs += make_jobs([(CHAT_MODEL, "")], asked, Axes())
         plan = make_plan(jobs, settings, may_load=True)
         outcome = execute(plan, settings, progress, How(["fieldmark", "demo"]))
     end(plan, outcome)

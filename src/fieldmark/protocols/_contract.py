@@ -297,10 +297,13 @@ def load_protocol(name: str, where: str = "") -> Protocol:
     return protocol
 
 
-def protocol_of(label: str) -> Protocol:
-    """The protocol that made a run, by the run's `protocol`; one that is not here has defaults."""
-    name = label.partition("/")[0]
-    return load_protocol(name) if name in PROTOCOLS.names() else _absent(name)
+def protocol_of(label: str, settings: Mapping[str, Any] | None = None) -> Protocol:
+    """The protocol that made a run, by what the run's `protocol` says; the settings of the run
+    know better: they hold a protocol's own facts under its name. One that is not here has defaults.
+    """
+    names = PROTOCOLS.names()
+    name = next((name for name in names if name in (settings or ())), label.partition("/")[0])
+    return load_protocol(name) if name in names else _absent(name)
 
 
 def _absent(name: str) -> Protocol:

@@ -79,4 +79,4 @@ def register_task(path: Path | str) -> str:
     """Makes the task in the file known by its name, which is returned."""
     task = load_task(str(path))
     register_file(task.task, Path(path))
-    return task.task
+    return str(task.task)
