@@ -21,16 +21,11 @@ from collections import Counter
 from pathlib import Path
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms import (
-    Entry,
-    Function,
-    Trust,
-    functions_of,
-    index_folders,
-    load_document_task,
-    load_group,
-)
 from fieldmark.lmms.code.sandbox import try_imports
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.read.index import Entry, index_folders
+from fieldmark.lmms.read.load import load_document_task, load_group
+from fieldmark.lmms.read.schema import functions_of
 
 BAR = 1057
 MOST_REASONS = 25

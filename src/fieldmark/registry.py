@@ -24,7 +24,9 @@ from fieldmark.code import DATA, PREFIX, SETTINGS, Bundle, closure_of, load_bund
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, closest
 
 BUILT_IN: dict[str, dict[str, str]] = {
-    "fieldmark.metric_registrars": {"documents": "fieldmark.lmms.metrics:register_document_metric"},
+    "fieldmark.metric_registrars": {
+        "documents": "fieldmark.lmms.metrics.registry:register_document_metric"
+    },
     "fieldmark.task_readers": {"lmms-eval": "fieldmark.lmms.reader:READER"},
 }
 """the package's own plug-ins by group and name: `module:object`, imported when asked for"""

@@ -8,10 +8,10 @@ import pytest
 
 from chat_kit import running
 from documents_kit import write_jsonl
+from fieldmark import register_aggregation, register_metric
 from fieldmark.chat import MockServer
 from fieldmark.experiments import evaluate, rescore
 from fieldmark.lmms.metrics import registry
-from fieldmark.metrics import register_aggregation, register_metric
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Score, Store

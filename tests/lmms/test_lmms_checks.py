@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms import Trust, load_document_task
-from fieldmark.lmms.check import Problem, field_problems, problems_of, told_once
-from fieldmark.lmms.check.names import name_problems
+from fieldmark.lmms.check.problems import Problem, problems_of, told_once
+from fieldmark.lmms.check.task import field_problems, name_problems
+from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.read.load import load_document_task
 
 GOOD = {
     "task": "birds",

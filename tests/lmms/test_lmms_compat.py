@@ -19,6 +19,7 @@ import pytest
 
 from fieldmark import draws
 from fieldmark.lmms.code.call import load_function, seeded
+from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.compat import utils
 from fieldmark.lmms.compat._distance import edit_distance
 from fieldmark.lmms.compat.api.metrics import anls
@@ -31,7 +32,6 @@ from fieldmark.lmms.compat.tasks._task_utils import (
     point_format,
     video_loader,
 )
-from fieldmark.lmms.read.marks import Function, Trust
 
 CHECKOUT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
 needs_checkout = pytest.mark.skipif(not CHECKOUT, reason="FIELDMARK_LMMS_EVAL names no checkout")

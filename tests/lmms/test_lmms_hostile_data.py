@@ -10,16 +10,13 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms import (
-    Documents,
-    Trust,
-    code_digest,
-    functions_of,
-    generation_kwargs,
-    load_document_task,
-    open_documents,
-    to_picture,
-)
+from fieldmark.lmms.ask.settings import generation_kwargs
+from fieldmark.lmms.code.digest import code_digest
+from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.data.documents import Documents, open_documents
+from fieldmark.lmms.data.pictures import to_picture
+from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.schema import functions_of
 
 pytest.importorskip("datasets")
 

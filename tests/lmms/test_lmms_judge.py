@@ -16,11 +16,11 @@ from PIL import Image
 from fieldmark.errors import UsageError
 from fieldmark.lmms.code.call import call, load_function
 from fieldmark.lmms.code.judge import KEY, MODEL, URL, NoJudgement
+from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.compat.llm_judge import Request, ServerConfig, get_server
 from fieldmark.lmms.compat.verifiers import VerificationPipeline
 from fieldmark.lmms.compat.verifiers.extractors import StripReasoningExtractor
 from fieldmark.lmms.compat.verifiers.openai import OpenAIVerifier
-from fieldmark.lmms.read.marks import Function, Trust
 
 
 class Endpoint:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.lmms import functions_of, index_folders, load_document_task
 from fieldmark.lmms.code.sandbox import try_imports
-from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.read.index import index_folders
+from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.schema import functions_of
 
 CHECKOUT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
 HOSTILE = {

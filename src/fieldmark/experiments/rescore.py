@@ -17,7 +17,7 @@ import polars as pl
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.lmms import DocumentTask, score_document_run
-from fieldmark.lmms.metrics import known_document_metrics
+from fieldmark.lmms.metrics.registry import known_document_metrics
 from fieldmark.metrics import load_metric
 from fieldmark.progress import Progress
 from fieldmark.protocols import (

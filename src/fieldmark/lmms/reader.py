@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import UnknownName, UsageError, join_problems
+from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import kind_of, read_document_file
 from fieldmark.lmms.read.groups import Expanded, expand, expand_file
 from fieldmark.lmms.read.index import Index, index_folders
-from fieldmark.lmms.read.loader import load_document_task
-from fieldmark.lmms.read.marks import Trust
+from fieldmark.lmms.read.load import load_document_task
 from fieldmark.lmms.read.schema import Group, GroupMetric
 from fieldmark.tasks import NamedTask, is_pattern, load_own_task, task_files
 

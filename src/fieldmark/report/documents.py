@@ -102,7 +102,7 @@ def _short(metric: str) -> str:
 
 def _usual(metric: str) -> str:
     """How values of that name are aggregated where the task does not say."""
-    from fieldmark.lmms.metrics import find_document_metric
+    from fieldmark.lmms.metrics.registry import find_document_metric
 
     return str(getattr(find_document_metric(metric), "aggregation", "mean"))
 

@@ -3,37 +3,28 @@
 Files in fieldmark's own form and in lmms-eval's alike, from a single one to a checkout of
 thousands. Offline: neither data nor network; the code of tasks is imported in processes of its own,
 or not at all.
+
+Why can a task in lmms-eval's form not be run, as far as its file tells?
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.lmms import (
-    DocumentTask,
-    Entry,
-    Function,
-    Group,
-    Index,
-    Problem,
-    Trust,
-    code_problems,
-    expand_file,
-    field_problems,
-    functions_of,
-    index_folders,
-    kind_of,
-    make_group,
-    make_task,
-    problems_of,
-    read_document_file,
-    told_once,
-    yaml_files,
-)
-from fieldmark.lmms.check.names import group_problems, name_problems
+from fieldmark.lmms.ask.run import why_not_run
+from fieldmark.lmms.check.code import code_problems
+from fieldmark.lmms.check.problems import Problem, problems_of, told_once
+from fieldmark.lmms.check.task import field_problems, group_problems, name_problems
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.read.files import kind_of, read_document_file
+from fieldmark.lmms.read.groups import expand_file
+from fieldmark.lmms.read.index import Entry, Index, index_folders, yaml_files
+from fieldmark.lmms.read.load import make_group, make_task
+from fieldmark.lmms.read.schema import DocumentTask, Group, functions_of
 from fieldmark.locate import Located
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols._check import task_problems
@@ -230,3 +221,12 @@ def _index(files: Sequence[CheckedFile], trust: Trust) -> Index:
 def _entry(file: CheckedFile) -> Entry:
     tags = (*file.task.tag, *file.task.group) if file.task is not None else ()
     return Entry(file.name, file.kind, file.path, tags)  # type: ignore[arg-type]
+
+
+def document_problems(task: DocumentTask) -> list[str]:
+    """One line each, with its place; the data are not looked at and no code is run."""
+    found = [
+        each for each in chain(field_problems(task), name_problems(task)) if each.level == "error"
+    ]
+    told = [f"{each.place}  {each.text}" for each in found]
+    return [*told, *why_not_run(task)]

@@ -11,19 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms import (
-    Documents,
-    DocumentTask,
-    Fields,
-    Problem,
-    Split,
-    open_documents,
-    problems_of,
-    prompt_kwargs,
-    target_kwargs,
-    to_picture,
-)
-from fieldmark.lmms.metrics import gold_places
+from fieldmark.lmms.ask.fields import Fields
+from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
+from fieldmark.lmms.check.problems import Problem, problems_of
+from fieldmark.lmms.data.documents import Documents, Split, open_documents
+from fieldmark.lmms.data.pictures import to_picture
+from fieldmark.lmms.metrics.values import gold_places
+from fieldmark.lmms.read.schema import DocumentTask
 
 _NUMBER = re.compile(r"document \d+: (?:target .* is none)?")
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fieldmark.errors import UnknownName, UsageError
+from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import Kind, kind_of, read_document_file
-from fieldmark.lmms.read.marks import Trust
 from fieldmark.locate import Located
 
 _SKIPPED = frozenset(("__pycache__", ".ipynb_checkpoints", ".git", ".venv", "node_modules"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fieldmark.lmms.score.filters import strip_reasoning
-from fieldmark.lmms.score.reasoning import THINK, THINKING
+from fieldmark.lmms.score.filters import THINK, THINKING, strip_reasoning
 
 __all__ = ["StripReasoningExtractor"]
 

@@ -1,18 +1,45 @@
-"""How does a file become a task or a group?"""
+"""What in a task file has no effect, or perhaps not the one that was meant?
+
+How does a file become a task or a group?
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import UsageError
+from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import add_below, kind_of, read_document_file, with_includes
-from fieldmark.lmms.read.marks import Trust
-from fieldmark.lmms.read.notes import notes_of
-from fieldmark.lmms.read.schema import DocumentTask, Group
-from fieldmark.locate import Located, validate
+from fieldmark.lmms.read.schema import NO_EFFECT, DocumentTask, Group
+from fieldmark.locate import Located, is_file, validate
+
+_CODE_FIELDS = ("doc_to_visual", "doc_to_text", "doc_to_target", "doc_to_choice")
+_MODULE_NAME = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
+
+
+def notes_of(task: DocumentTask, located: Located) -> Iterator[str]:
+    """One line each, with its place."""
+    yield from located.notes
+    for key in located.data:
+        if key in NO_EFFECT:
+            yield f"{located.where((key,))}  {key} {NO_EFFECT[key]}."
+    if task.group:
+        yield f"{located.where(('group',))}  group in a task is an old word for tag: read as tag."
+    for field in _CODE_FIELDS:
+        if _is_untagged(getattr(task, field), located, field):
+            told = "names a function, but without `!function` it is plain text"
+            yield f"{located.where((field,))}  {field} = {getattr(task, field)!r} {told}."
+
+
+def _is_untagged(value: object, located: Located, field: str) -> bool:
+    """Is this text the name of a function in a file that stands beside the task's?"""
+    found = _MODULE_NAME.fullmatch(value) if isinstance(value, str) else None
+    return bool(found and is_file(located.file((field,)).parent / f"{found[1]}.py"))
+
 
 _INSTEAD = {
     "group": "is a group of tasks, not a task",
