@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 from fieldmark import draws
 from fieldmark.errors import FieldmarkError, UsageError, meant
 from fieldmark.lmms.code.imports import MARK, find_file, loader
-from fieldmark.lmms.code.judge import NoJudgement
 from fieldmark.lmms.code.trust import Function, Trust
 
 if TYPE_CHECKING:
@@ -30,6 +29,14 @@ if TYPE_CHECKING:
 
 _SPARE: list[np.random.MT19937] = []
 """generators that stand in numpy's place while task code runs, kept since making one is slow"""
+
+
+class NoJudgement(BaseException):
+    """No judge could be asked.
+
+    Not an `Exception`: task code commonly answers those with a score of 0, and a judge that was
+    not there must never look like a wrong answer.
+    """
 
 
 def load_function(function: Function, trust: Trust) -> Any:

@@ -30,9 +30,9 @@ import fieldmark
 from fieldmark import draws
 from fieldmark.errors import UsageError, meant
 from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.compat import MODULES
 from fieldmark.locate import is_file, is_folder
 
-COMPAT = "fieldmark.lmms.compat"
 MARK = "fieldmark_task_"
 """how the names of such modules begin in `sys.modules`, where dataclasses and pickle look"""
 _lock = threading.RLock()
@@ -269,19 +269,21 @@ def _stand_in(name: str, error: ModuleNotFoundError) -> ModuleType:
         raise error from None
 
 
+@lru_cache(maxsize=256)
 def _compat(name: str) -> ModuleType:
-    """The module of the compatibility package that stands for `lmms_eval.…`."""
-    home = COMPAT + name.removeprefix(ROOT)
-    try:
-        return importlib.import_module(home)
-    except ModuleNotFoundError as error:
-        if error.name is None or not home.startswith(error.name):
-            raise
-    if name.startswith(TASKS):
-        text = f"no folder that was named holds {name}: name lmms-eval's tasks folder too"
-    else:
+    """What stands for the module `lmms_eval.…`, with the names that `compat` offers."""
+    inner = name.removeprefix(ROOT).lstrip(".")
+    if not any(key == inner or key.startswith(f"{inner}.") for key in MODULES):
         text = f"fieldmark offers no {name} to the code of tasks"
-    raise ModuleNotFoundError(text, name=name)
+        if name.startswith(TASKS):
+            text = f"no folder that was named holds {name}: name lmms-eval's tasks folder too"
+        raise ModuleNotFoundError(text, name=name)
+    module = Namespace(name, lambda part: _compat(f"{name}.{part}"))
+    home, names = MODULES.get(inner, ("", ""))
+    for pair in names.split():
+        theirs, _, ours = pair.partition("=")
+        vars(module)[theirs] = getattr(importlib.import_module(home), ours or theirs)
+    return module
 
 
 ROOT = "lmms_eval"

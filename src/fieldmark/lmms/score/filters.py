@@ -100,7 +100,7 @@ NUMBER_AFTER_HASHES = r"#### (\-?[0-9\.\,]+)"
 INVALID = "[invalid]"
 
 
-class Filter:
+class ResponseFilter:
     """The identity; task code derives its own from it."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -111,7 +111,7 @@ class Filter:
         return resps
 
 
-class _EachFilter(Filter):
+class _EachFilter(ResponseFilter):
     """Changes every response by itself."""
 
     def change(self, response: Any) -> Any:
@@ -121,7 +121,7 @@ class _EachFilter(Filter):
         return [[self.change(each) for each in responses] for responses in resps]
 
 
-class TakeFirstFilter(Filter):
+class TakeFirstFilter(ResponseFilter):
     """The first response; "" where there is none. What is one text already stays so."""
 
     def __init__(self) -> None: ...
@@ -130,7 +130,7 @@ class TakeFirstFilter(Filter):
         return [each if isinstance(each, str) else (each[0] if each else "") for each in resps]
 
 
-class TakeKFilter(Filter):
+class TakeKFilter(ResponseFilter):
     """The first k responses."""
 
     def __init__(self, k: int) -> None:
@@ -147,7 +147,7 @@ class TakeKFilter(Filter):
         return [each[: self.k] for each in resps]
 
 
-class MajorityVoteFilter(Filter):
+class MajorityVoteFilter(ResponseFilter):
     """The most frequent response, in a list of one; of equals the one that came first."""
 
     def __init__(self) -> None: ...
@@ -215,7 +215,7 @@ class StripThinkingFilter(_EachFilter):
         return strip_reasoning(response, self.tag_pairs) if is_text else response
 
 
-class CustomFilter(Filter):
+class CustomFilter(ResponseFilter):
     """A function of the responses and the documents."""
 
     def __init__(self, filter_fn: Callable[[Any, Any], Any]) -> None:
@@ -380,7 +380,7 @@ def _punctuation() -> dict[int, None]:
     return dict.fromkeys(each for each in every if unicodedata.category(chr(each))[0] == "P")
 
 
-FILTERS: dict[str, type[Filter]] = {
+FILTERS: dict[str, type[ResponseFilter]] = {
     "custom": CustomFilter,
     "lowercase": LowercaseFilter,
     "majority_vote": MajorityVoteFilter,
@@ -396,7 +396,7 @@ FILTERS: dict[str, type[Filter]] = {
 """what a task file may name"""
 
 
-def register_filter(name: str, filter_class: type[Filter]) -> None:
+def register_filter(name: str, filter_class: type[ResponseFilter]) -> None:
     """Makes a class known under a name, for this process."""
     if name in FILTERS:
         raise UsageError(f"filter {name!r} exists already: choose another name.")

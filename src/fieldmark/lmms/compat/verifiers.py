@@ -1,15 +1,73 @@
-"""`lmms_eval.verifiers.openai`: a judge says whether an answer is right."""
+"""Verifiers (`lmms_eval.verifiers`): clean a response, then ask a judge whether it is right."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from fieldmark.lmms.compat.llm_judge import Request, ServerConfig, get_server
-from fieldmark.lmms.compat.verifiers._kinds import VerifyResult
+from fieldmark.lmms.compat.judge import JudgeRequest, ServerConfig, get_server
+from fieldmark.lmms.score.filters import THINK, THINKING, strip_reasoning
 
-__all__ = ["OpenAIVerifier"]
+
+@dataclass(slots=True)  # task code may set the fields
+class VerifyResult:
+    """What a verifier found: a score from 0 to 1, and what it was read from."""
+
+    score: float
+    is_correct: bool
+    raw_output: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class Extractor(Protocol):
+    def __call__(self, text: str, **more: Any) -> str: ...
+
+
+class Verifier(Protocol):
+    def verify(
+        self, question: str, prediction: str, ground_truth: str, **more: Any
+    ) -> VerifyResult: ...
+
+
+class VerificationPipeline:
+    """Extractors one after another, and one verifier at the end."""
+
+    def __init__(
+        self, extractors: Sequence[Extractor] | None = None, verifier: Verifier | None = None
+    ) -> None:
+        if verifier is None:
+            raise ValueError("a VerificationPipeline needs a verifier")
+        self.extractors = list(extractors or [])
+        self.verifier = verifier
+
+    def __call__(
+        self, question: str, prediction: str, ground_truth: str, **more: Any
+    ) -> VerifyResult:
+        clean = prediction
+        for extractor in self.extractors:
+            clean = extractor(clean, **more)
+        result = self.verifier.verify(question, clean, ground_truth, **more)
+        result.metadata |= {"raw_prediction": prediction, "extracted_prediction": clean}
+        return result
+
+    verify = __call__
+
+
+class StripReasoningExtractor:
+    """The response without the blocks of thought."""
+
+    def __init__(self, tag_pairs: Sequence[Sequence[str]] | None = None) -> None:
+        self.tag_pairs = tag_pairs or [THINK, THINKING]
+
+    def extract(self, text: Any, **more: Any) -> str:
+        del more
+        if not isinstance(text, str):
+            return "" if text is None else str(text)
+        return strip_reasoning(text, self.tag_pairs)
+
+    __call__ = extract
 
 
 class OpenAIVerifier:
@@ -53,7 +111,7 @@ class OpenAIVerifier:
             return self._right_or_wrong(question, prediction, ground_truth, more)
         prompt = self._prompt(question, prediction, ground_truth, more)
         messages = [{"role": "user", "content": prompt}]
-        answer = self.server.evaluate(Request(messages, images=more.get("images")))
+        answer = self.server.evaluate(JudgeRequest(messages, images=more.get("images")))
         return self._read(answer.content)
 
     __call__ = verify

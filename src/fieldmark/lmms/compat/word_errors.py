@@ -1,4 +1,4 @@
-"""`lmms_eval.tasks.asr_wer_utils`: how many words of a transcript are wrong?"""
+"""Word error rate (`lmms_eval.tasks.asr_wer_utils`): which part of a transcript is wrong?"""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from fieldmark.lmms.compat._distance import edit_distance
-
-__all__ = ["EvaluationTokenizer", "compute_wer", "remove_sp", "zhconv_convert"]
+from fieldmark.lmms.metrics.text import levenshtein
 
 TOKENIZERS = {
     "none": ("tokenizer_none", "NoneTokenizer"),
@@ -90,7 +88,7 @@ def compute_wer(refs: Sequence[str], hyps: Sequence[str], language: str, **optio
         plain = (tokenizer.tokenize(_normalised(each, language, options)) for each in texts)
         words = [each.split() for each in plain]
         wanted, said = (list("".join(each)) for each in words) if by_character else words
-        n_edits += edit_distance(wanted, said)
+        n_edits += levenshtein(wanted, said)
         n_items += len(wanted)
     return n_edits / n_items
 
