@@ -19,7 +19,7 @@ import numpy as np
 
 from _rows import Row, note, run_alone
 from fieldmark.probes import load_probe
-from fieldmark.protocols._fit import fit_probe
+from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.tasks import Task
 
 PROBES: dict[str, dict[str, Any]] = {

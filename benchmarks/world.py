@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 
-from fieldmark.data.world import CONDITIONS, Scene, World
+from fieldmark.world import CONDITIONS, Scene, World
 
 BAR = 150
 ROUNDS = 5

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from fieldmark.data.world import Scene, World
+from fieldmark.world import Scene, World
 
 TILE_PX, COLUMNS = 160, 8
 

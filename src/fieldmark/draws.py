@@ -7,7 +7,7 @@ Nothing in fieldmark may use a global random state, or a generator that several 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,3 +69,17 @@ def sample(ids: Sequence[str], n: int, *parts: object) -> list[str]:
         return list(ids)
     chosen = set(shuffled(ids, *parts)[:n])
     return [each for each in ids if each in chosen]
+
+
+def lazily_shuffled(ids: Sequence[str], *parts: object) -> Iterator[str]:
+    """The ids in a drawn order; the first k of any number of ids take k draws.
+
+    Fisher-Yates shuffle that keeps only the places that were swapped: a pool of half a million
+    photos is not gone through for each question.
+    """
+    moved: dict[int, int] = {}
+    for place in range(len(ids)):
+        other = place + number(*parts, place) % (len(ids) - place)
+        chosen = moved.get(other, other)
+        moved[other] = moved.get(place, place)
+        yield ids[chosen]

@@ -27,6 +27,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
     "fieldmark.metric_registrars": {
         "documents": "fieldmark.lmms.metrics.registry:register_document_metric"
     },
+    "fieldmark.protocols": {"documents": "fieldmark.lmms.documents:PROTOCOL"},
     "fieldmark.task_readers": {"lmms-eval": "fieldmark.lmms.reader:READER"},
 }
 """the package's own plug-ins by group and name: `module:object`, imported when asked for"""
@@ -42,6 +43,8 @@ class Registry:
     """the package whose files are entries, and the entry-point group"""
     listing: str
     """the command that lists all"""
+    joint: str = "-"
+    """what stands in a name for the `_` of its file"""
     added: dict[str, Any] = field(default_factory=dict)
 
     def names(self) -> list[str]:
@@ -50,7 +53,8 @@ class Registry:
     def get(self, name: str, where: str = "") -> Any:
         """The entry: a module for files, whatever was registered otherwise."""
         if name in self.added:
-            return self.added[name]
+            entry = self.added[name]
+            return entry.module() if isinstance(entry, _File) else entry
         files = self._files()
         if name in files:
             return importlib.import_module(f"{self.package}.{files[name]}")
@@ -75,8 +79,15 @@ class Registry:
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
+    def add_folder(self, folder: Path) -> None:
+        """Every Python file of a user's folder is an entry, run when it is first asked for."""
+        for path in sorted(folder.glob("[!_]*.py")):
+            name = path.stem.replace("_", self.joint)
+            if self.added.get(name) != _File(path):
+                self.register(name, _File(path))
+
     def _files(self) -> dict[str, str]:
-        return _files_of(self.package)
+        return {file.replace("_", self.joint): file for file in _files_of(self.package)}
 
     def _built_in(self) -> dict[str, str]:
         return BUILT_IN.get(self.package, {})
@@ -85,18 +96,28 @@ class Registry:
         return _entry_points_of(self.package)
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A module of the user's."""
+
+    path: Path
+
+    def module(self) -> ModuleType:
+        return sys.modules[_run(self.path).root_name]
+
+
 @cache  # what is installed does not change while we run, and ten thousand jobs ask
-def _files_of(package: str) -> dict[str, str]:
+def _files_of(package: str) -> list[str]:
     spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
-        return {}  # a group without a folder of its own
-    found: dict[str, str] = {}
-    for folder in spec.submodule_search_locations:
-        for path in Path(folder).iterdir():
-            is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
-            if is_module and not path.name.startswith(("_", ".")):
-                found[path.stem.replace("_", "-")] = path.stem
-    return found
+        return []  # a group without a folder of its own
+    return [
+        path.stem
+        for folder in spec.submodule_search_locations
+        for path in Path(folder).iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+        if not path.name.startswith(("_", "."))
+    ]
 
 
 @cache
@@ -104,6 +125,10 @@ def _entry_points_of(group: str) -> dict[str, Any]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=group)}
+
+
+PROTOCOLS = Registry("protocol", "fieldmark.protocols", "fieldmark run --help", joint="_")
+"""here, not in its package: task files are read by whoever knows which blocks they may have"""
 
 
 def is_file_reference(name: str) -> bool:
@@ -137,6 +162,12 @@ def code_hash(name: str) -> str:
     return closure_of(resolve_reference(name)[0], (*DATA, *SETTINGS)).digest()[:16]
 
 
+def portable_name(name: str) -> str:
+    """The same on every machine; an edited file of the user's is another probe or metric."""
+    code = code_hash(name)
+    return f"{short_name(name)}#{code}" if code else name
+
+
 def load_reference(name: str, base: Path | None = None) -> Any:
     """The object that `path/to/file.py:Name` names. Runs the file, once per content."""
     path, attribute = resolve_reference(name, base)
@@ -145,17 +176,21 @@ def load_reference(name: str, base: Path | None = None) -> Any:
 
 def run_file(path: Path, attribute: str, *, is_fresh: bool = False) -> tuple[Any, Bundle]:
     """An object of a user's file, and the code it came from; its faults in one line."""
+    bundle = _run(path, is_fresh)
+    module = sys.modules[bundle.root_name]
+    if not hasattr(module, attribute):
+        raise UsageError(f"{path}  has no {attribute!r}.{_known_objects(module, attribute)}")
+    return getattr(module, attribute), bundle
+
+
+def _run(path: Path, is_fresh: bool = False) -> Bundle:
     try:
-        bundle = load_bundle(path, is_fresh=is_fresh)
+        return load_bundle(path, is_fresh=is_fresh)
     except FieldmarkError:
         raise
     except Exception as error:
         place, line = _place_of(error, path)
         raise UsageError(f"{place}:{line}  cannot be run: {_one_line(error)}.") from error
-    module = sys.modules[bundle.root_name]
-    if not hasattr(module, attribute):
-        raise UsageError(f"{path}  has no {attribute!r}.{_known_objects(module, attribute)}")
-    return getattr(module, attribute), bundle
 
 
 def _known_objects(module: ModuleType, asked: str) -> str:

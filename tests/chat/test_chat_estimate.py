@@ -8,21 +8,18 @@ from typing import Any
 
 import pytest
 
-from chat_kit import FAST, ask_about, make_jpeg, with_server
+from chat_kit import FAST, ask_about, with_server
 from fieldmark.chat import (
     Budget,
-    Calibration,
     Card,
     Estimator,
     MockScript,
     MockServer,
-    Options,
     Picture,
     Request,
     Settings,
     Usage,
     ask_all,
-    calibrate,
     chat_model,
     estimate,
     user,
@@ -47,21 +44,6 @@ def test_a_plan_without_a_price_has_tokens_and_no_money() -> None:
     assert plan.tokens_in > 0 and plan.usd is None
 
 
-def test_a_probe_request_replaces_the_rule_by_what_was_charged() -> None:
-    model = chat_model("chat/mock/wren?tokens_per_image=777")
-    found = calibrate(model, Picture(make_jpeg(1, (500, 375))), Options())
-    assert found is not None
-    assert (found.width, found.height, found.image_tokens) == (500, 375, 777)
-    sharp = Estimator(CARD, found)
-    assert sharp.image(500, 375) == 777
-    assert sharp.image(1024, 768) == round(765 * 777 / 255), "other sizes keep the rule's shape"
-
-
-def test_no_usage_no_calibration() -> None:
-    model = chat_model("chat/mock/wren?usage=false")
-    assert calibrate(model, Picture(make_jpeg(1))) is None
-
-
 def test_estimates_learn_from_what_is_charged() -> None:
     estimator = Estimator(CARD)
     request = ask_about(1)
@@ -76,8 +58,6 @@ def test_estimates_learn_from_what_is_charged() -> None:
 def test_unknown_image_rules_are_guessed_by_size() -> None:
     bare = Estimator(Card(provider="x", id="y"))
     assert bare.image(280, 280) == 100
-    measured = Calibration(280, 280, 50)
-    assert Estimator(Card(provider="x", id="y"), measured).image(560, 560) == 200
 
 
 def test_a_shared_budget_serves_several_runs() -> None:

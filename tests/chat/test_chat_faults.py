@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fieldmark.chat import Answer
-from fieldmark.chat._faults import (
+from fieldmark.chat.send.http_client import BadReply, read_reply, to_answer
+from fieldmark.chat.send.retry import (
     backoff_s,
     broken,
     judge,
@@ -19,7 +20,6 @@ from fieldmark.chat._faults import (
     retry_after_s,
     without_secrets,
 )
-from fieldmark.chat._wire import BadReply, read_reply, to_answer
 
 
 def read(found: dict[str, Any]) -> Answer:

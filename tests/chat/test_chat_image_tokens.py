@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.chat import Card, Usage, image_tokens, load_tables, text_tokens
-from fieldmark.chat._image_tokens import RULES, check_rule, claude, openai_tiles
+from fieldmark.chat.prices import RULES, check_rule, claude, openai_tiles
 from fieldmark.errors import FieldmarkError
 
 SIZES = ((500, 375), (1024, 768), (2048, 1536))

@@ -22,7 +22,7 @@ from fieldmark.chat import (
     system,
     user,
 )
-from fieldmark.chat._messages import answer_from_json, answer_to_json
+from fieldmark.chat.messages import answer_from_json, answer_to_json
 
 MODEL = chat_model("chat/openai/gpt-4o")
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from chat_kit import FakeTime
-from fieldmark.chat._buckets import Bucket
-from fieldmark.chat._slots import Slots
+from fieldmark.chat.send.rate_limiter import Bucket, Slots
 from fieldmark.errors import UsageError
 
 

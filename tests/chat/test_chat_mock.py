@@ -9,8 +9,7 @@ import pytest
 
 from chat_kit import make_jpeg
 from fieldmark.chat import Answer, Options, Picture, Request, Settings, ask_now, chat_model, user
-from fieldmark.chat._mock_eyes import Eyes, Sight
-from fieldmark.chat._mock_script import MockScript
+from fieldmark.chat.mock.answers import Eyes, MockScript, Sight
 
 PLAIN = Settings()
 BIRDS = ("wren", "robin", "dunnock", "blackbird")

@@ -23,7 +23,7 @@ from fieldmark.chat import (
     chat_model,
     user,
 )
-from fieldmark.chat._mock_server import settings_of
+from fieldmark.chat.mock.server import settings_of
 from fieldmark.errors import UsageError
 
 PLAIN = Settings()

@@ -9,8 +9,8 @@ import pytest
 
 from chat_kit import make_jpegs
 from fieldmark.chat import Options, Picture, Request, Settings, ask_now, chat_model
-from fieldmark.chat._prompt import build, parse_answer
-from fieldmark.chat._prompt_question import Asking, Item, Question
+from fieldmark.chat.prompt.build import build, parse_answer
+from fieldmark.chat.prompt.question import Asking, Item, Question
 
 NAMES = {"a": "wren", "b": "robin", "c": "tree sparrow"}
 PHOTOS = make_jpegs(41)

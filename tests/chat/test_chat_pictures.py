@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from fieldmark.chat import Picture, PictureLimits, prepare
-from fieldmark.chat._jpeg_header import plain_jpeg_size
-from fieldmark.chat._pictures import Shelf
+from fieldmark.chat.send.pictures import Shelf, plain_jpeg_size
 from fieldmark.errors import DataError
 
 

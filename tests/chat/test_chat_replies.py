@@ -26,7 +26,7 @@ from fieldmark.chat import (
     system,
     user,
 )
-from fieldmark.chat._wire import body_pieces
+from fieldmark.chat.send.http_client import body_pieces
 from fieldmark.errors import ModelError
 
 

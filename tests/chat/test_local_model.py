@@ -144,7 +144,7 @@ def test_a_files_hash_is_not_read_twice_from_the_hubs_cache(tmp_path: Path) -> N
     """Large files there are named by their hash, and a folder with copies is the same model."""
     import hashlib
 
-    from fieldmark.chat._local_files import fingerprint
+    from fieldmark.chat.local.engine import fingerprint
 
     plain, cache, blobs = tmp_path / "plain", tmp_path / "snapshot", tmp_path / "blobs"
     for each in (plain, cache, blobs):
@@ -218,8 +218,8 @@ def test_the_tokens_of_a_picture_are_measured(tmp_path: Path) -> None:
 
 
 def test_the_rule_of_a_picture_is_found() -> None:
-    from fieldmark.chat._image_tokens import squares
-    from fieldmark.chat._local_card import image_rule
+    from fieldmark.chat.local.engine import image_rule
+    from fieldmark.chat.prices import squares
 
     def qwen(picture: Picture | None) -> int:
         if picture is None:
@@ -255,7 +255,7 @@ def test_larger_pictures_are_shrunk_where_the_name_says_so(folder: Path) -> None
 
 
 def test_a_shared_picture_is_decoded_once_within_bounds() -> None:
-    from fieldmark.chat._local_pictures import Album
+    from fieldmark.chat.local.prompt import Album
 
     reads: list[str] = []
     data = photo(1, (40, 50)).read()
@@ -279,7 +279,7 @@ def test_a_shared_picture_is_decoded_once_within_bounds() -> None:
 
 
 def test_a_file_of_the_same_name_in_another_dataset_is_another_picture() -> None:
-    from fieldmark.chat._local_pictures import Album
+    from fieldmark.chat.local.prompt import Album
 
     album = Album()
     first, second = (Picture(photo(n, (40, 50)).read, name="images/1.jpg") for n in (1, 2))

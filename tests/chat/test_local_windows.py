@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.chat._local_windows import windows
+from fieldmark.chat.local.score import windows
 
 BEGIN = -1
 

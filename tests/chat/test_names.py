@@ -6,10 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmark.chat._names import Taxon, index_taxa, match_name
-from fieldmark.chat._names_taxonomy import Relatives, taxon_distance
-from fieldmark.chat._names_typo import edits, most_edits, nearest, spellings
-from fieldmark.chat._parse import parse
+from fieldmark.chat.parse.answer import parse_text
+from fieldmark.chat.parse.names import (
+    Relatives,
+    Taxon,
+    edits,
+    index_taxa,
+    match_name,
+    most_edits,
+    nearest,
+    spellings,
+    taxon_distance,
+)
 
 CAT = "Animalia Chordata Mammalia Carnivora Felidae Panthera"
 DOG = "Animalia Chordata Mammalia Carnivora Canidae Canis"
@@ -89,10 +97,12 @@ def test_names_of_several_species_belong_to_none() -> None:
 
 
 def test_a_sentence_is_never_matched_by_likeness() -> None:
-    assert parse("The tail is long and the wolff is grey, I guess.", NAMES, "open").label is None
-    assert parse("It is most likely a grey wolf, not a lion.", NAMES, "open").label == "wolf"
-    assert parse("Answer: gray wolff", NAMES, "open").label == "wolf"
-    assert parse("I think it is a kind of Panthera.", NAMES, "open").why == "genus only"
+    assert (
+        parse_text("The tail is long and the wolff is grey, I guess.", NAMES, "open").label is None
+    )
+    assert parse_text("It is most likely a grey wolf, not a lion.", NAMES, "open").label == "wolf"
+    assert parse_text("Answer: gray wolff", NAMES, "open").label == "wolf"
+    assert parse_text("I think it is a kind of Panthera.", NAMES, "open").why == "genus only"
 
 
 words = st.text(alphabet="abcd", max_size=7)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from fieldmark.chat._names import Taxon, TaxonNames, index_taxa
-from fieldmark.chat._parse import Form, Option, parse
+from fieldmark.chat.parse.answer import Form, Option, parse_text
+from fieldmark.chat.parse.names import Taxon, TaxonNames, index_taxa
 
 LINES = [
     json.loads(line)
@@ -39,7 +39,7 @@ SETS: dict[str, tuple[Sequence[Option] | TaxonNames, Form]] = {
 
 @pytest.mark.parametrize("line", ANSWERS, ids=[f"{e['set']}: {e['text'][:40]!r}" for e in ANSWERS])
 def test_answer_is_read_as_a_person_reads_it(line: dict[str, Any]) -> None:
-    found = parse(line["text"], *SETS[line["set"]])
+    found = parse_text(line["text"], *SETS[line["set"]])
     assert found.label == line["label"], found
     assert line.get("why") in (None, found.why), found
     assert (found.label is None) == (found.outcome != "parsed")

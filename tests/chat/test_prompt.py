@@ -10,13 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.chat._messages import Message, Picture, Text
-from fieldmark.chat._parse import parse
-from fieldmark.chat._prompt import Built, build, parse_answer, rotations, spread
-from fieldmark.chat._prompt_ask import AskRules, make_question
-from fieldmark.chat._prompt_pairs import draw_pairs
-from fieldmark.chat._prompt_question import Asking, Item, Question, bind_names
-from fieldmark.chat._shots import Shots
+from fieldmark.chat.messages import Message, Picture, Text
+from fieldmark.chat.parse.answer import parse_text
+from fieldmark.chat.prompt.build import Built, build, parse_answer, rotations, spread
+from fieldmark.chat.prompt.few_shot import Shots
+from fieldmark.chat.prompt.options import draw_pairs
+from fieldmark.chat.prompt.question import (
+    Asking,
+    AskRules,
+    Item,
+    Question,
+    bind_names,
+    make_question,
+)
 from fieldmark.data.newt import newt_tasks
 from fieldmark.errors import DataError, UsageError
 
@@ -324,5 +330,5 @@ def test_the_last_line_decides_over_an_echo_of_the_prompt() -> None:
     built = build(AGE, _item("i", "adult"))
     echo = _text(built)
     truth = built.options[built.position_of_truth or 0]
-    assert parse(f"{echo}\nAnswer: {truth.letter}", built.options).label == "adult"
+    assert parse_text(f"{echo}\nAnswer: {truth.letter}", built.options).label == "adult"
     assert parse_answer(built, echo).label is None

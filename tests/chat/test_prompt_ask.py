@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.chat._messages import Picture
-from fieldmark.chat._prompt import build, parse_answer
-from fieldmark.chat._prompt_ask import AskRules, make_question
-from fieldmark.chat._prompt_question import Item
+from fieldmark.chat.messages import Picture
+from fieldmark.chat.prompt.build import build, parse_answer
+from fieldmark.chat.prompt.question import AskRules, Item, make_question
 from fieldmark.data import newt
 from fieldmark.errors import UsageError
 

@@ -10,11 +10,10 @@ import pytest
 from PIL import Image
 
 from fieldmark.chat import Answer, Options, Picture, Request, Settings, ask_now, chat_model, prepare
-from fieldmark.chat._estimate import Estimator
-from fieldmark.chat._prompt import Built, parse_answer
-from fieldmark.chat._prompt_ask import AskRules, make_question
-from fieldmark.chat._prompt_plan import FewShot, limits_of, plan_prompts
-from fieldmark.chat._prompt_question import Asking, Item, Question
+from fieldmark.chat.budget import Estimator
+from fieldmark.chat.prompt.build import Built, parse_answer
+from fieldmark.chat.prompt.few_shot import FewShot, limits_of, plan_prompts
+from fieldmark.chat.prompt.question import Asking, AskRules, Item, Question, make_question
 
 TAXA = [{"target": f"sp{n}", "s": f"Genus{c} epithet{c}us"} for n, c in enumerate("abcdefghij")]
 BEHAVIOUR = {each: each for each in ("Walk", "Graze", "Head Up")}

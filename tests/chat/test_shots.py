@@ -10,13 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmark.chat._messages import Message, Picture
-from fieldmark.chat._prompt import build
-from fieldmark.chat._prompt_plan import FewShot, Limits, plan_prompts
-from fieldmark.chat._prompt_question import Asking, Item, Question
-from fieldmark.chat._shots import Pool, Shots, Space, Wanted, choose
-from fieldmark.chat._shots_fit import Fit, Load, Room, fit
-from fieldmark.chat._shots_shuffle import shuffle
+from fieldmark.chat.messages import Message, Picture
+from fieldmark.chat.prompt.build import build
+from fieldmark.chat.prompt.few_shot import (
+    FewShot,
+    Fit,
+    Limits,
+    Load,
+    Pool,
+    Room,
+    Shots,
+    Space,
+    Wanted,
+    choose,
+    fit,
+    plan_prompts,
+)
+from fieldmark.chat.prompt.question import Asking, Item, Question
+from fieldmark.draws import lazily_shuffled
 from fieldmark.errors import DataError
 
 LABELS = ("adult", "not_adult")
@@ -195,10 +206,10 @@ def test_ids_that_come_twice_are_refused() -> None:
 
 def test_lazy_shuffle_is_a_permutation_and_fair() -> None:
     names = tuple("abcdef")
-    assert sorted(shuffle(names, 0)) == sorted(names)
-    firsts = Counter(next(shuffle(names, seed)) for seed in range(1200))
+    assert sorted(lazily_shuffled(names, 0)) == sorted(names)
+    firsts = Counter(next(lazily_shuffled(names, seed)) for seed in range(1200))
     assert all(150 < firsts[name] < 250 for name in names)
-    assert list(shuffle((), 0)) == []
+    assert list(lazily_shuffled((), 0)) == []
 
 
 # --- whole prompts ---

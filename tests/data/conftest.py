@@ -13,7 +13,7 @@ MADE_SIZE = 48
 @pytest.fixture(scope="session")
 def made_copy(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The folder of a dataset's copy, of seed 5 and 48 species; small ones have 48 images."""
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
     copies: dict[str, Path] = {}
 

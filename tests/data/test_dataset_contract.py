@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from fieldmark.data import COLUMNS, DATASETS, Dataset, ImageRef, Info, load_dataset, load_image
-from fieldmark.data.world import World
+from fieldmark.world import World
 
 Made = tuple[str, Dataset, Path]
 

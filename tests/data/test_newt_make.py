@@ -18,8 +18,8 @@ from fieldmark.data._newt_make import (
     write_shot,
 )
 from fieldmark.data._newt_tasks import newt_tasks
-from fieldmark.data.world import World
 from fieldmark.errors import UsageError
+from fieldmark.world import World
 
 WORLD = World(seed=5, n_species=48)
 SPLITS = ("train", "test")

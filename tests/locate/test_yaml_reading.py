@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from fieldmark.errors import UsageError
 from fieldmark.locate import Located, read_yaml
-from fieldmark.locate._nodes import _PlainLoader, _single_node, compose
-from fieldmark.locate._scalars import plain_value
+from fieldmark.locate.yaml_reader import _PlainLoader, _single_node, compose, plain_value
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.settings import Settings
+from fieldmark.world import World
 
 SIZES = {"newt": 1312, "beluga": 60, "world": 300, "fishnet": 90, "fishvista": 90, "ecdysis": 90}
 

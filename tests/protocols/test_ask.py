@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from fieldmark.cli._ask_flags import Ask
 
 from ask_kit import (
     WREN,
@@ -26,14 +27,13 @@ from ask_kit import (
 from chat_kit import running
 from fieldmark.chat import Budget, Options
 from fieldmark.cli import main
-from fieldmark.cli._ask_flags import Ask
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How
-from fieldmark.protocols._ask_answers import decide
+from fieldmark.protocols.ask.answers import decide
 from fieldmark.settings import Settings
 from fieldmark.store import Store
+from fieldmark.world import World
 
 pytestmark = pytest.mark.slow
 

@@ -19,12 +19,12 @@ from chat_kit import running
 from fieldmark.chat import Journal
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.draws import digest
 from fieldmark.experiments import rescore
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.store import PartResult, Predictions, RunFilter, Store
+from fieldmark.world import World
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from ask_kit import Parrot, ask, facts_of
 from chat_kit import running
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
 from fieldmark.store import Store
+from fieldmark.world import World
 
 pytestmark = pytest.mark.slow
 TASK = "world-stage"

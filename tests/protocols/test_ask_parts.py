@@ -15,17 +15,17 @@ from ask_kit import Parrot, ask, wholes
 from chat_kit import running
 from fieldmark.chat import MockScript, MockServer, Options
 from fieldmark.data import ImageRef, load_dataset
-from fieldmark.data.world import World
 from fieldmark.errors import DataError
 from fieldmark.experiments import Axes, How, execute, make_jobs, make_plan
 from fieldmark.models import load_chat_model
 from fieldmark.progress import Silent
 from fieldmark.protocols import AskOptions, Draw, PartPredictions, Selection, split_parts
 from fieldmark.protocols import ask as protocol
-from fieldmark.protocols._ask_pictures import Images
+from fieldmark.protocols.ask.pictures import Images
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
+from fieldmark.world import World
 
 PRICED = """[[chat_models]]
 provider = "mock"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fieldmark.protocols._fit import as_array, device_of, fit_probe, on_device
+from fieldmark.protocols.probe.fit import as_array, device_of, fit_probe, on_device
 from fieldmark.tasks import Task
 
 X = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)

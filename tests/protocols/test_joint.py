@@ -10,15 +10,15 @@ import polars as pl
 import pytest
 
 from fieldmark.data import finish_table, load_dataset
-from fieldmark.data.world import World
 from fieldmark.errors import DataError, UsageError
 from fieldmark.experiments import evaluate
 from fieldmark.probes import PROBES, register_probe
-from fieldmark.protocols._features import RowFeatures
 from fieldmark.protocols._items import Draw, PartItems, check_part, draw_train, split_parts
-from fieldmark.protocols._joint import ask_jointly
+from fieldmark.protocols.probe.features import RowFeatures
+from fieldmark.protocols.probe.joint import ask_jointly
 from fieldmark.settings import Settings
 from fieldmark.tasks import Task
+from fieldmark.world import World
 
 TRAITS = ("fin", "barbel", "spines")
 

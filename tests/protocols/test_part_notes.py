@@ -11,14 +11,14 @@ import polars as pl
 import pytest
 
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.experiments import evaluate
-from fieldmark.protocols._fit import fit_probe
 from fieldmark.protocols._items import Draw, PartItems
-from fieldmark.protocols._part_notes import left_out
+from fieldmark.protocols._predictions import left_out
+from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.settings import Settings
 from fieldmark.store import PartRecord, Store, bad_images, fit_summary
 from fieldmark.tasks import Task
+from fieldmark.world import World
 
 TASK = Task.model_validate(
     {"task": "t", "title": "T", "dataset": "folder", "metric": "accuracy",
@@ -66,7 +66,7 @@ def test_defect_a_probe_is_asked_once(
     probe: type[Apart], asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`predict`, then `predict_score`: both did the whole work."""
-    monkeypatch.setattr("fieldmark.protocols._fit.load_probe", lambda *_: probe())
+    monkeypatch.setattr("fieldmark.protocols.probe.fit.load_probe", lambda *_: probe())
     assert TASK.probe is not None
     fitted = fit_probe(TASK, TASK.probe, np.zeros((4, 2), np.float32), np.array(["owl"] * 4))
     answer, sure = fitted.ask_labels(np.zeros((3, 2), np.float32))

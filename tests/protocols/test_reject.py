@@ -9,18 +9,18 @@ import polars as pl
 import pytest
 
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.errors import DataError
 from fieldmark.experiments import evaluate
 from fieldmark.metrics import load_metric
 from fieldmark.protocols import arrange, recorded_kinds, score_run
-from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._fit import Fitted, fit_probe
 from fieldmark.protocols._items import PartItems, kinds_of, split_parts
-from fieldmark.protocols._reject import Threshold, _folds, choose_threshold
+from fieldmark.protocols.probe.features import RowFeatures
+from fieldmark.protocols.probe.fit import Fitted, fit_probe
+from fieldmark.protocols.probe.reject import Threshold, _folds, choose_threshold
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import Task, load_own_task
+from fieldmark.world import World
 
 TASK = Task.model_validate(
     {

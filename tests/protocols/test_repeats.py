@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.experiments import evaluate
 from fieldmark.protocols import _repeats
 from fieldmark.settings import Settings
+from fieldmark.world import World
 
 ONE_BY_ONE = """
 from fieldmark.probes.simpleshot import SimpleShot

@@ -7,15 +7,15 @@ import polars as pl
 import pytest
 
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.experiments import evaluate
 from fieldmark.protocols import PartItems, score_run
-from fieldmark.protocols._features import RowFeatures
-from fieldmark.protocols._fit import fit_probe
 from fieldmark.protocols._items import Draw, draw_test, draw_train, split_parts
 from fieldmark.protocols.probe import _Asking
+from fieldmark.protocols.probe.features import RowFeatures
+from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.settings import Settings
 from fieldmark.tasks import ProbeBlock, Task, load_own_task
+from fieldmark.world import World
 
 SIZES = {"kabr": 30, "plantnet": 60, "birds525": 60, "rarespecies": 60, "fishnet": 60}
 

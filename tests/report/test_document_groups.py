@@ -14,7 +14,7 @@ import document_results as kit
 from document_results import GOOD, POOR, TASKS
 from fieldmark.cli import main
 from fieldmark.report import plain_places, plain_rows, read_table, wide_table, with_groups
-from fieldmark.report.groups import METHOD, average, is_group
+from fieldmark.report.lmms.groups import METHOD, average
 from fieldmark.store import Score, Store
 
 CHOICE, FILTERS, COUNT = (TASKS[f"birds-{each}"] for each in ("choice", "filters", "count"))
@@ -38,7 +38,7 @@ def rows_of(table) -> dict[tuple[str, str, str], Score]:
     return {
         (row.model, row.column, row.score.metric): row.score
         for row in table.rows
-        if is_group(row.run)
+        if not row.is_stored
     }
 
 

@@ -25,8 +25,8 @@ from fieldmark.report import (
     training_notes,
     wide_table,
 )
-from fieldmark.report.documents import data_name, hub_name, split_name, values_of
 from fieldmark.report.export import choose, export
+from fieldmark.report.lmms.documents import data_name, hub_name, item_values, split_name
 from fieldmark.report.plots import draw, read_results
 from fieldmark.report.serve import LiveResults
 from fieldmark.report.site.predictions import read_column
@@ -198,14 +198,14 @@ def test_the_page_is_told_how_documents_are_judged(store):
     kinds = {}
     for rows in columns_of(table).values():
         data = read_column(store, rows, shown_models(table), {})
-        kinds[rows[0].run.spec.task] = data.documents
+        kinds[rows[0].run.spec.task] = data.judged
         assert not any(data.times_wrong().values())
     assert kinds == {
         "birds-choice": "right", "birds-count": "graded", "birds-f1": "texts",
         "birds-filters": "right",
     }  # fmt: skip
     summary = summarise(store, table)
-    assert all(column["is_documents"] for column in summary["columns"])
+    assert all(column["is_valued"] for column in summary["columns"])
     assert summary["tasks"][0]["dataset"] == "lab/birds"
 
 
@@ -260,7 +260,7 @@ def test_rescoring_keeps_what_the_tasks_code_made(tmp_path, capsys):
 
 def test_values_are_read_by_filter(store):
     run = store.runs(RunFilter(models=(GOOD,), tasks=("birds-filters",)))[0]
-    found = values_of(store, run, "exact_match,strict")
+    found = item_values(store, run, "exact_match,strict")
     assert (
         len(found) == 54 and found[0, "6"] == kit.worth(GOOD, TASKS["birds-filters"], "strict")[6]
     )

@@ -16,7 +16,7 @@ from document_results import GOOD, POOR, TASKS
 from fieldmark.cli import main
 from fieldmark.metrics import document_value
 from fieldmark.report.export import choose, export
-from fieldmark.report.export._standard_error import standard_error
+from fieldmark.report.lmms.standard_error import standard_error
 from fieldmark.stats import Items, interval
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 

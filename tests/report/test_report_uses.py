@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from fieldmark.data import load_dataset
-from fieldmark.data.world import World
 from fieldmark.experiments import evaluate
 from fieldmark.report import read_table
 from fieldmark.settings import Settings
 from fieldmark.store import Store
+from fieldmark.world import World
 
 pytestmark = pytest.mark.slow
 

@@ -17,24 +17,22 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
-    from fieldmark.chat._budget import Budget, Cost, price
-    from fieldmark.chat._calibrate import calibrate
-    from fieldmark.chat._cards import Card, Provider, Tables, load_tables
-    from fieldmark.chat._clock import Clock
-    from fieldmark.chat._estimate import Calibration, Estimate, Estimator, estimate
-    from fieldmark.chat._image_tokens import image_tokens, text_tokens
-    from fieldmark.chat._journal import Journal
-    from fieldmark.chat._key import canonical, request_facts, request_key, settings_facts
-    from fieldmark.chat._letters import (
-        letter_choice,
-        letter_question,
-        letter_scores,
-        letter_settings,
+    from fieldmark.chat.budget import Budget, Cost, Estimate, Estimator, estimate, price
+    from fieldmark.chat.journal import (
+        Journal,
+        canonical,
+        request_facts,
+        request_key,
+        settings_facts,
     )
-    from fieldmark.chat._likelihood import score_requests
-    from fieldmark.chat._local import LocalModel, local_model
-    from fieldmark.chat._local_line import LocalLine, open_line
-    from fieldmark.chat._messages import (
+    from fieldmark.chat.local.model import (
+        LocalLine,
+        LocalModel,
+        local_model,
+        open_line,
+        score_requests,
+    )
+    from fieldmark.chat.messages import (
         Answer,
         Likelihood,
         Message,
@@ -48,23 +46,29 @@ if TYPE_CHECKING:
         TokenChance,
         Usage,
         assistant,
+        cut,
         system,
         user,
     )
-    from fieldmark.chat._mock_script import MockScript
-    from fieldmark.chat._mock_server import MockServer
-    from fieldmark.chat._model import ChatModel, chat_model, user_tables
-    from fieldmark.chat._options import Labels, Options, Tally
-    from fieldmark.chat._parse import Option, Parsed, parse
-    from fieldmark.chat._pictures import PictureLimits, SentPicture, Shelf, prepare
-    from fieldmark.chat._prompt import Built, build, parse_answer, spread
-    from fieldmark.chat._prompt_ask import AskRules, make_question
-    from fieldmark.chat._prompt_pairs import draw_pairs
-    from fieldmark.chat._prompt_plan import FewShot, Limits, Prompts, limits_of, plan_prompts
-    from fieldmark.chat._prompt_question import Asking, Item, Question
-    from fieldmark.chat._run import Line, ask_all, ask_now
-    from fieldmark.chat._sender import Sender
-    from fieldmark.chat._stops import cut
+    from fieldmark.chat.mock.answers import MockScript
+    from fieldmark.chat.mock.server import MockServer
+    from fieldmark.chat.parse.answer import Option, Parsed, parse_text
+    from fieldmark.chat.prices import Card, Provider, Tables, image_tokens, load_tables, text_tokens
+    from fieldmark.chat.prompt.build import Built, build, parse_answer, spread
+    from fieldmark.chat.prompt.few_shot import FewShot, Limits, Prompts, limits_of, plan_prompts
+    from fieldmark.chat.prompt.letters import (
+        letter_choice,
+        letter_question,
+        letter_scores,
+        letter_settings,
+    )
+    from fieldmark.chat.prompt.options import draw_pairs
+    from fieldmark.chat.prompt.question import Asking, AskRules, Item, Question, make_question
+    from fieldmark.chat.send.ask import Line, ask_all, ask_now
+    from fieldmark.chat.send.endpoint import ChatModel, chat_model, user_tables
+    from fieldmark.chat.send.options import Clock, Labels, Options, Tally
+    from fieldmark.chat.send.pictures import PictureLimits, SentPicture, Shelf, prepare
+    from fieldmark.chat.send.sender import Sender
 
 __all__ = [
     "Answer",
@@ -72,7 +76,6 @@ __all__ = [
     "Asking",
     "Budget",
     "Built",
-    "Calibration",
     "Card",
     "ChatModel",
     "Clock",
@@ -116,7 +119,6 @@ __all__ = [
     "ask_now",
     "assistant",
     "build",
-    "calibrate",
     "canonical",
     "chat_model",
     "cut",
@@ -132,8 +134,8 @@ __all__ = [
     "local_model",
     "make_question",
     "open_line",
-    "parse",
     "parse_answer",
+    "parse_text",
     "plan_prompts",
     "prepare",
     "price",
@@ -151,35 +153,110 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "_budget": ("Budget", "Cost", "price"),
-        "_calibrate": ("calibrate",),
-        "_cards": ("Card", "Provider", "Tables", "load_tables"),
-        "_clock": ("Clock",),
-        "_estimate": ("Calibration", "Estimate", "Estimator", "estimate"),
-        "_image_tokens": ("image_tokens", "text_tokens"),
-        "_journal": ("Journal",),
-        "_key": ("canonical", "request_facts", "request_key", "settings_facts"),
-        "_letters": ("letter_choice", "letter_question", "letter_scores", "letter_settings"),
-        "_likelihood": ("score_requests",),
-        "_local": ("LocalModel", "local_model"),
-        "_local_line": ("LocalLine", "open_line"),
-        "_messages": (
-            "Answer", "Likelihood", "Message", "Outcome", "Part", "Picture", "Request", "Role",
-            "Settings", "Text", "TokenChance", "Usage", "assistant", "system", "user",
+        "budget": (
+            "Budget",
+            "Cost",
+            "Estimate",
+            "Estimator",
+            "estimate",
+            "price",
         ),
-        "_mock_script": ("MockScript",),
-        "_mock_server": ("MockServer",),
-        "_model": ("ChatModel", "chat_model", "user_tables"),
-        "_options": ("Labels", "Options", "Tally"),
-        "_parse": ("Option", "Parsed", "parse"),
-        "_pictures": ("PictureLimits", "SentPicture", "Shelf", "prepare"),
-        "_prompt": ("Built", "build", "parse_answer", "spread",),
-        "_prompt_ask": ("AskRules", "make_question",),
-        "_prompt_pairs": ("draw_pairs",),
-        "_prompt_plan": ("FewShot", "Limits", "Prompts", "limits_of", "plan_prompts",),
-        "_prompt_question": ("Asking", "Item", "Question",),
-        "_run": ("Line", "ask_all", "ask_now"),
-        "_sender": ("Sender",),
-        "_stops": ("cut",),
+        "journal": (
+            "Journal",
+            "canonical",
+            "request_facts",
+            "request_key",
+            "settings_facts",
+        ),
+        "local.model": (
+            "LocalLine",
+            "LocalModel",
+            "local_model",
+            "open_line",
+            "score_requests",
+        ),
+        "messages": (
+            "Answer",
+            "Likelihood",
+            "Message",
+            "Outcome",
+            "Part",
+            "Picture",
+            "Request",
+            "Role",
+            "Settings",
+            "Text",
+            "TokenChance",
+            "Usage",
+            "assistant",
+            "cut",
+            "system",
+            "user",
+        ),
+        "mock.answers": ("MockScript",),
+        "mock.server": ("MockServer",),
+        "parse.answer": (
+            "Option",
+            "Parsed",
+            "parse_text",
+        ),
+        "prices": (
+            "Card",
+            "Provider",
+            "Tables",
+            "image_tokens",
+            "load_tables",
+            "text_tokens",
+        ),
+        "prompt.build": (
+            "Built",
+            "build",
+            "parse_answer",
+            "spread",
+        ),
+        "prompt.few_shot": (
+            "FewShot",
+            "Limits",
+            "Prompts",
+            "limits_of",
+            "plan_prompts",
+        ),
+        "prompt.letters": (
+            "letter_choice",
+            "letter_question",
+            "letter_scores",
+            "letter_settings",
+        ),
+        "prompt.options": ("draw_pairs",),
+        "prompt.question": (
+            "AskRules",
+            "Asking",
+            "Item",
+            "Question",
+            "make_question",
+        ),
+        "send.ask": (
+            "Line",
+            "ask_all",
+            "ask_now",
+        ),
+        "send.endpoint": (
+            "ChatModel",
+            "chat_model",
+            "user_tables",
+        ),
+        "send.options": (
+            "Clock",
+            "Labels",
+            "Options",
+            "Tally",
+        ),
+        "send.pictures": (
+            "PictureLimits",
+            "SentPicture",
+            "Shelf",
+            "prepare",
+        ),
+        "send.sender": ("Sender",),
     },
-)  # fmt: skip
+)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from fieldmark.cli._ask_flags import Ask, AskFlags
 from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._protocol_flags import given_blocks, given_settings
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class GridFlags:
     """family/checkpoint?option=value, or file.py:Class"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """a name, NAME@VARIANT, NAME/PARTS or a .yaml file"""
-    probe: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
-    """another classifier than the task's: ridge, svm, simpleshot, neighbours or file.py:Class"""
+    protocol: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
+    """how models are asked, where a model and a task can meet in several ways (else: in all)"""
     n_train: _Ints = ()
     """training images, or examples shown, per part; -1 = all; several numbers are several runs"""
     n_test: _Ints = ()
@@ -50,7 +50,6 @@ class GridFlags:
     """folder of tasks in lmms-eval's form: known by name, and their code may run"""
     fetch: bool = False
     """tasks in lmms-eval's form may download the datasets they name"""
-    ask: AskFlags = Ask()
     common: CommonFlags = Common()
 
 
@@ -88,6 +87,7 @@ def _file_grid(args: GridFlags, path: Path, folders: Sequence[Path]) -> Grid:
 
 def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
     from fieldmark.experiments import Axes, Grid, make_jobs
+    from fieldmark.protocols import load_protocol
 
     if not args.model or not args.task:
         raise UsageError(
@@ -100,21 +100,22 @@ def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
         sampling=(None if args.sampling == "task" else args.sampling,),
         seed=args.seed or (0,),
         repeats=(args.repeats,),
-        probe=({"classifier": args.probe} if args.probe else {},),
-        ask=(args.ask.settings(),),
+        blocks={name: [changes] for name, changes in given_blocks(args).items()},
+        settings=[given_settings(args)],
+        protocol=load_protocol(args.protocol, "--protocol").name if args.protocol else "",
     )
     for name, value, expected in axes.problems():
         raise UsageError(f"--{name.replace('_', '-')} {value}: {expected}.")
-    models, tasks = [(each, "", "") for each in args.model], [(each, "") for each in args.task]
+    models, tasks = [(name, "") for name in args.model], [(name, "") for name in args.task]
     jobs = make_jobs(models, tasks, axes, include_path=folders)
     return Grid(jobs)
 
 
 def _refuse_mixing(args: GridFlags) -> None:
-    names = ("model", "task", "probe", "n_train", "n_test", "seed", "repeats")
+    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats")
     given = [name for name in names if getattr(args, name) not in ((), "", None)]
     given += ["sampling"] if args.sampling != "task" else []
-    given += args.ask.given()
+    given += [*given_blocks(args), *given_settings(args)]
     if given:
         flag = given[0].replace("_", "-")
         raise UsageError(

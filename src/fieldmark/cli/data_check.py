@@ -34,7 +34,7 @@ def run(args: Args) -> int:
     root = args.common.settings().root_of(args.name)
     dataset = load_dataset(args.name)
     if not root.exists():
-        from fieldmark.experiments import no_data
+        from fieldmark.protocols import no_data
 
         raise DataError(no_data(args.name, root))
     findings = dataset.check(root)

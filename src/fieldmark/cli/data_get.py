@@ -25,7 +25,7 @@ from fieldmark.progress import for_people
 
 if TYPE_CHECKING:
     from fieldmark.data import Dataset, Finding
-    from fieldmark.data._get import FileState, Pace
+    from fieldmark.data.get import FileState, Pace
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Args:
     urls: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """a .csv, .tsv or .parquet table with a column of addresses, instead of a dataset"""
     url_column: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME")] = ()
-    """column with addresses; several are tried in turn [found by name]"""
+    """column with addresses; several are tried in queued [found by name]"""
     md5_column: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """column with MD5 or SHA-256 checksums [found by name]"""
     save_as: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
@@ -69,7 +69,7 @@ def run(args: Args) -> int:
 
 def _get_dataset(args: Args) -> int:
     from fieldmark.data import load_dataset
-    from fieldmark.data._get import Choice, announce, get_sources
+    from fieldmark.data.get import Choice, announce, get_sources
 
     dataset = load_dataset(args.name)
     settings = args.common.settings()
@@ -111,7 +111,7 @@ def _check(dataset: Dataset, root: Path) -> list[Finding]:
 
 def _is_complete(dataset: Dataset, root: Path) -> bool:
     """Was all of it put there by other means? Then gigabytes need not come once more."""
-    from fieldmark.data._get import FOLDER
+    from fieldmark.data.get import FOLDER
 
     is_ours = (root / FOLDER).exists()
     if is_ours or not root.is_dir() or not any(root.iterdir()):
@@ -165,7 +165,7 @@ def _next(args: Args, root: Path, states: list[FileState]) -> None:
 
 
 def _get_list(args: Args, table: Path) -> int:
-    from fieldmark.data._get import REPORT, Columns, get_urls
+    from fieldmark.data.get import REPORT, UrlColumns, get_urls
 
     if args.out is None:
         raise UsageError("--urls needs --out FOLDER: where the files are to go.")
@@ -177,7 +177,7 @@ def _get_list(args: Args, table: Path) -> int:
     ):
         if is_given:
             raise UsageError(f"{flag} does not go with --urls: every run compares checksums.")
-    columns = Columns(args.url_column, args.md5_column, args.save_as)
+    columns = UrlColumns(args.url_column, args.md5_column, args.save_as)
     with for_people(args.common.quiet) as progress:
         result = get_urls(table, args.out, columns, _pace(args), progress)
     n = {"here": result.n_here, "fetched": result.n_fetched, "failed": len(result.failed)}
@@ -197,7 +197,7 @@ def _get_list(args: Args, table: Path) -> int:
 
 
 def _pace(args: Args) -> Pace:
-    from fieldmark.data._get import POLITE, Pace
+    from fieldmark.data.get import POLITE, Pace
 
     base = POLITE if args.urls else Pace()
     parallel = base.parallel if args.parallel is None else args.parallel

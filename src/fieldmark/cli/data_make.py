@@ -43,7 +43,7 @@ class Args:
 
 def run(args: Args) -> int:
     from fieldmark.data import load_dataset
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
     dataset = load_dataset(args.name)
     if args.size < 1:

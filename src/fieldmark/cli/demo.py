@@ -109,7 +109,7 @@ def _make_world(seed: int, root: Path, progress: Progress) -> None:
 
 def _make(name: str, root: Path, seed: int, size: int) -> None:
     from fieldmark.data import load_dataset
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
     load_dataset(name).make(root, World(seed=seed), size)
 

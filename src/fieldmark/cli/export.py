@@ -21,7 +21,7 @@ from fieldmark.cli._show import counted, show_rows, talk
 from fieldmark.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.report.export import File
+    from fieldmark.report.export import ExportFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +80,14 @@ def _form_of(out: Path | None) -> str:
     return endings[out.suffix.lower()]
 
 
-def _deliver(files: Sequence[File], form: str, out: Path | None) -> None:
-    from fieldmark.report.export import EXPORTS
+def _deliver(files: Sequence[ExportFile], form: str, out: Path | None) -> None:
+    from fieldmark.report.export import is_binary
 
     is_single = len(files) == 1 and "/" not in files[0].name
     if out is None:
         if not is_single:
             raise UsageError(f"{form} makes {counted(len(files), 'file')}: --out FOLDER is needed.")
-        if getattr(EXPORTS.get(form), "IS_BINARY", False):
+        if is_binary(form):
             raise UsageError(f"{form} is no text: --out FILE is needed.")
         for chunk in files[0].chunks:
             sys.stdout.write(chunk.decode())
@@ -108,7 +108,7 @@ def _check_ending(form: str, out: Path, ending: str) -> None:
         raise UsageError(f"--out {out}: {form} is written to a file that ends in {ending}.")
 
 
-def _write(file: File, place: Path) -> None:
+def _write(file: ExportFile, place: Path) -> None:
     """Whole or not at all: what a reader finds is never half of it."""
     part = place.with_name(f"{place.name}.part")
     try:

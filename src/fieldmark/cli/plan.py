@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from fieldmark.cli._grid_flags import GridFlags, read_jobs
+from fieldmark.cli._protocol_flags import with_protocol_flags
 from fieldmark.cli._show import counted, print_json, show_rows, size, talk
 from fieldmark.progress import duration
 
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Args(GridFlags):
+class PlanFlags(GridFlags):
     json: bool = False
     """print JSON"""
 
 
-def run(args: Args) -> int:
+Args = with_protocol_flags("PlanArgs", PlanFlags)
+
+
+def run(args: PlanFlags) -> int:
     from fieldmark.experiments import disk_left, make_plan
 
     grid, settings = read_jobs(args)
@@ -34,6 +38,7 @@ def run(args: Args) -> int:
         {
             "model": each.job.model,
             "task": each.job.task_name,
+            "protocol": each.job.protocol,
             "n_train": each.job.draw.n_train,
             "seed": each.job.draw.seed,
             "status": each.status,

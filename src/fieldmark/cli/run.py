@@ -14,12 +14,13 @@ import sys
 
 from fieldmark.cli._grid_flags import GridFlags, read_jobs
 from fieldmark.cli._outcome import end, refuse_if_none_can_run, skips
+from fieldmark.cli._protocol_flags import with_protocol_flags
 from fieldmark.cli._show import counted, talk
 
-Args = GridFlags
+Args = with_protocol_flags("RunArgs", GridFlags)
 
 
-def run(args: Args) -> int:
+def run(args: GridFlags) -> int:
     from fieldmark.experiments import How, execute, make_plan
     from fieldmark.progress import for_people
 
@@ -30,15 +31,14 @@ def run(args: Args) -> int:
         for note in (*grid.notes, *skips(plan)):
             talk(note)
     command = ["fieldmark", *sys.argv[1:]]
-    how = How(command, args.force, args.ask.sending(), args.ask.budget())
     with for_people(args.common.quiet) as progress:
-        outcome = execute(plan, settings, progress, how)
-    n_before = sum(each.status == "done" for each in plan.jobs)
+        outcome = execute(plan, settings, progress, How(command, args.force))
+    n_before = sum(job.status == "done" for job in plan.jobs)
     if not args.common.quiet and (outcome.n_done or n_before):
         done = counted(outcome.n_done, "run")
         talk(f"{done} finished, {n_before} done before: {settings.store}")
-        if how.budget.spent_tokens:
-            talk(f"spent: {how.budget.words}")
+        for line in outcome.last_words:
+            talk(line)
         talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
     end(plan, outcome, args.common.debug)
     return 0

@@ -106,11 +106,11 @@ def _values(column: str, table: Table, settings: Settings) -> dict[str, dict[str
     if column in STORED:
         return None
     from fieldmark.experiments import item_column
-    from fieldmark.report.documents import has_documents
+    from fieldmark.report import is_valued
 
     roots: dict[str, set[str]] = {}
     for row in table.rows:
-        if not has_documents(row.run):
+        if not is_valued(row.run):
             roots.setdefault(row.run.spec.task, set()).add(row.run.root)
     return {
         task: item_column(task, column, settings, mine.pop() if len(mine) == 1 else "")

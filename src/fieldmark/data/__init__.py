@@ -1,6 +1,7 @@
 """Files on disk → a table: one module per layout, each with where to get it and how to cite it.
 
-A file of this folder without a leading underscore is a dataset (`newt.py` is `newt`). Importing the
+A file of this folder without a leading underscore is a dataset (`newt.py` is `newt`); `get/`
+fetches the published files, `read/` holds the readers that several layouts share. Importing the
 package is cheap: polars, numpy and Pillow are loaded when a dataset or an image is.
 """
 
@@ -70,20 +71,29 @@ __all__ = [
     "stamp",
 ]
 
-DATASETS = Registry(kind="dataset", package="fieldmark.data", listing="fieldmark datasets")
+
+class _Datasets(Registry):
+    """Only files are datasets: the folders hold what they share."""
+
+    def _files(self) -> dict[str, str]:
+        return {name: file for name, file in super()._files().items() if file not in _FOLDERS}
+
+
+_FOLDERS = ("get", "read")
+DATASETS = _Datasets(kind="dataset", package="fieldmark.data", listing="fieldmark datasets")
 
 _PARTS = ("INFO", "table", "check", "make")
 
 
 def load_dataset(name: str, where: str = "") -> Dataset:
     """The dataset of that name: the package's, a registered one, or `path/to/file.py:NAME`."""
-    found = load_reference(name) if is_file_reference(name) else DATASETS.get(name, where)
-    missing = [each for each in _PARTS if not hasattr(found, each)]
+    entry = load_reference(name) if is_file_reference(name) else DATASETS.get(name, where)
+    missing = [part for part in _PARTS if not hasattr(entry, part)]
     if missing:
         raise UsageError(
             f"dataset {name!r} lacks {', '.join(missing)}: it needs {', '.join(_PARTS)}."
         )
-    dataset: Dataset = found
+    dataset: Dataset = entry
     return dataset
 
 

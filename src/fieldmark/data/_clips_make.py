@@ -11,7 +11,7 @@ from pathlib import Path
 from fieldmark.data import kabr, mammalnet
 from fieldmark.data._made import species_pool, write_rows
 from fieldmark.data._make import pick, take_photo
-from fieldmark.data.world import Scene, World
+from fieldmark.world import Scene, World
 
 _KABR = {
     "Walk": "walking", "Graze": "grazing", "Browse": "browsing", "Head Up": "head_up",

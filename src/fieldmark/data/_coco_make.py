@@ -17,8 +17,8 @@ from typing import Any
 
 from fieldmark.data._coco import ANNOTATIONS, IMAGES, METADATA, UNKNOWN, Coco
 from fieldmark.data._make import need_species, pick, species_like
-from fieldmark.data.world import Scene, World, write_photo
 from fieldmark.draws import digest
+from fieldmark.world import Scene, World, write_photo
 
 VIEWPOINTS = ("top", "left", "right")
 LEAST_BOX_PX = 48

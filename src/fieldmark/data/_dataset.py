@@ -21,7 +21,7 @@ import polars as pl
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 COLUMNS: dict[str, Any] = {
     "id": pl.String,  # unique, stable; stored with each prediction

@@ -12,7 +12,7 @@ from pathlib import Path
 from fieldmark.data._made import species_pool, write_rows
 from fieldmark.data._make import pick, take_photo
 from fieldmark.data.ecdysis import FILE_COLUMNS, IMAGE_FOLDER, METADATA
-from fieldmark.data.world import Scene, World
+from fieldmark.world import Scene, World
 
 _FIRST_DAY = date(2021, 5, 3)
 

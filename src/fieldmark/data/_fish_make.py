@@ -12,8 +12,8 @@ from pathlib import Path
 from fieldmark.data import fishnet, fishvista
 from fieldmark.data._made import both_answers, species_pool, write_rows
 from fieldmark.data._make import pick, take_photo
-from fieldmark.data.world import Scene, World
 from fieldmark.draws import digest
+from fieldmark.world import Scene, World
 
 _FISH = ("fish", "whale")
 _CLIMATES = ("Tropical", "Temperate", "Subtropical", "Boreal", "Polar")

@@ -11,7 +11,7 @@ from pathlib import Path
 from fieldmark.data._made import both_answers, species_pool, write_rows
 from fieldmark.data._make import pick, take_photo
 from fieldmark.data.fungiclef import FILES, FOLDERS, POISON_FILE
-from fieldmark.data.world import Scene, World
+from fieldmark.world import Scene, World
 
 HEADER = ("observationID", "year", "month", "day", "species", "class_id", "image_path", "poisonous")
 _ROUND = ("train", "train", "val", "train")

@@ -8,7 +8,7 @@ import polars as pl
 
 from fieldmark.data._hub_parquet import write_part
 from fieldmark.data._portrait import Portrait, encode, portraits
-from fieldmark.data.world import World
+from fieldmark.world import World
 
 PATTERN = ("train", "validation", "train", "train", "validation", "train")
 N_FILES = {"train": 2, "validation": 1}

@@ -9,8 +9,8 @@ from typing import Any
 
 from fieldmark.data._make import take_photo
 from fieldmark.data._portrait import Portrait, portraits
-from fieldmark.data.world import RANKS, Species, World
 from fieldmark.draws import digest
+from fieldmark.world import RANKS, Species, World
 
 PATTERN = ("train_mini", "val", "train_mini", "train_mini", "val", "train_mini")
 

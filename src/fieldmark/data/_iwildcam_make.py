@@ -14,8 +14,8 @@ from pathlib import Path
 from fieldmark.data._made import species_pool, write_rows
 from fieldmark.data._make import pick, take_photo
 from fieldmark.data.iwildcam import HOMES, IMAGE_FOLDER, METADATA, RELEASE
-from fieldmark.data.world import Scene, World
 from fieldmark.draws import digest
+from fieldmark.world import Scene, World
 
 HEADER = (
     "split", "image_id", "filename", "datetime", "location", "location_remapped", "seq_id",

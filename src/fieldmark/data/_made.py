@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from fieldmark.data._make import need_species
-from fieldmark.data.world import World
 from fieldmark.draws import shuffled
+from fieldmark.world import World
 
 
 def species_pool(world: World, name: str, least: int, *builds: str) -> list[int]:

@@ -10,9 +10,9 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldmark.data.world import Scene, World, write_photo
 from fieldmark.draws import number
 from fieldmark.errors import UsageError
+from fieldmark.world import Scene, World, write_photo
 
 PHOTOS_A_SPECIES = 6
 LEAST_SPECIES = 4

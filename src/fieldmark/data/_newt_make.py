@@ -18,8 +18,8 @@ from typing import Any
 from fieldmark.data._make import need_species, pick, sisters, species_like, take_photo
 from fieldmark.data._newt_tasks import AGE_PREFIX, newt_tasks
 from fieldmark.data.newt import FILE_COLUMNS, IMAGE_FOLDER, LABELS_FILE
-from fieldmark.data.world import Scene, World
 from fieldmark.draws import digest
+from fieldmark.world import Scene, World
 
 LEAST, MOST = 2, 100
 """images per class and split"""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fieldmark.data._portrait import portraits
-from fieldmark.data.world import Photo, Scene, World, write_photo
+from fieldmark.world import Photo, Scene, World, write_photo
 
 PATTERN = ("train", "val", "train", "val", "val")
 UNCLASSIFIED = "Unclassifiable"

@@ -8,8 +8,8 @@ from pathlib import Path
 from fieldmark.data._make import take_photo
 from fieldmark.data._portrait import PLANTS, Portrait, portraits
 from fieldmark.data.plantnet import INDEX, METADATA, NAMES
-from fieldmark.data.world import World
 from fieldmark.draws import digest
+from fieldmark.world import World
 
 PATTERN = ("train", "val", "test", "train", "train", "train")
 ORGANS = ("leaf", "flower", "habit", "fruit", "bark")

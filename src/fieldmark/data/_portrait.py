@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fieldmark.data._made import species_pool
 from fieldmark.data._make import LEAST_SPECIES
-from fieldmark.data.world import Scene, Species, World
+from fieldmark.world import Scene, Species, World
 
 PLANTS = ("herb", "tree")
 

@@ -9,8 +9,8 @@ import polars as pl
 
 from fieldmark.data._hub_parquet import write_part
 from fieldmark.data._portrait import Portrait, encode, portraits
-from fieldmark.data.world import RANKS, World
 from fieldmark.draws import digest
+from fieldmark.world import RANKS, World
 
 PHOTOS_A_SPECIES = 7
 """Five for training and two to ask about."""

@@ -23,7 +23,7 @@ from fieldmark.data._coco import (
 from fieldmark.data._dataset import Finding, Info, Source
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 __all__ = ["ANNOTATIONS", "IMAGES", "INFO", "check", "make", "sightings", "table"]
 

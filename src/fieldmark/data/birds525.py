@@ -23,7 +23,7 @@ from fieldmark.data._read_table import read_table
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 SPLIT_FOLDERS = {"train": "train", "valid": "val", "test": "test"}
 NAMES_FILE = "birds.csv"

@@ -25,7 +25,7 @@ from fieldmark.data._splits import split_name
 from fieldmark.errors import DataError, UsageError, at, closest
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 INFO = Info(
     title="Your own photos, listed in a table",

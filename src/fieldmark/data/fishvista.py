@@ -31,7 +31,7 @@ from fieldmark.data.folder import list_files
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 __all__ = ["INFO", "TRAITS", "check", "make", "table"]
 

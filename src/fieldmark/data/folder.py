@@ -23,7 +23,7 @@ from fieldmark.data._splits import SPLITS, split_name
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 INFO = Info(
     title="Your own photos, a folder per class",

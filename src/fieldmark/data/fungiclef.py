@@ -35,7 +35,7 @@ from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 __all__ = ["INFO", "UNKNOWN", "check", "make", "table"]
 

@@ -18,7 +18,7 @@ from fieldmark.data._published import published_findings, split_findings
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 SPLIT_FOLDERS = {
     "train": "train",

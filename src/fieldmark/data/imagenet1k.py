@@ -31,7 +31,7 @@ from fieldmark.data._unique_names import unique_names
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 PARTS = {"train": "train", "validation": "val"}
 SPLIT_FOLDERS = {"train": "train", "val": "val", "validation": "val"}

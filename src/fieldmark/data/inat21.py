@@ -25,11 +25,11 @@ from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._published import published_findings, split_findings
 from fieldmark.data._read_json import read_json_object
 from fieldmark.data._unique_names import unique_names
-from fieldmark.data.world import RANKS
 from fieldmark.errors import DataError
+from fieldmark.world import RANKS
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 NAME_FILES = ("val.json", "train_mini.json", "train.json")
 PUBLISHED = {"train": 500_000, "val": 100_000}

@@ -30,7 +30,7 @@ from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 __all__ = ["INFO", "check", "make", "table"]
 

@@ -29,7 +29,7 @@ from fieldmark.data._newt_tasks import (
 from fieldmark.errors import DataError, at
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 __all__ = ["INFO", "check", "make", "newt_tasks", "table", "task_name"]
 

@@ -27,7 +27,7 @@ from fieldmark.data._unique_names import shared_names, unique_names
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 HOMES = (".", "plantnet_300K")
 SPLIT_FOLDERS = {"train": "train", "val": "val", "test": "test"}

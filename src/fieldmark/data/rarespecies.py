@@ -23,11 +23,11 @@ from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._hub_parquet import find_parts, part_findings, read_parts
 from fieldmark.data._published import published_findings
 from fieldmark.data._read_table import read_columns, read_table
-from fieldmark.data.world import RANKS
 from fieldmark.errors import DataError
+from fieldmark.world import RANKS
 
 if TYPE_CHECKING:
-    from fieldmark.data.world import World
+    from fieldmark.world import World
 
 METADATA = "metadata.csv"
 PUBLISHED = {"images": 11_983}

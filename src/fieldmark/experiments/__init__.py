@@ -2,8 +2,16 @@
 
 from fieldmark.experiments._columns import item_column
 from fieldmark.experiments._evaluate import Evaluation, evaluate
-from fieldmark.experiments._grid import Axes, Grid, Job, check_dataset_name, make_jobs, read_grid
-from fieldmark.experiments._prepare import no_data, replace_data
+from fieldmark.experiments._grid import (
+    Axes,
+    Grid,
+    Job,
+    check_dataset_name,
+    make_jobs,
+    named_changes,
+    read_grid,
+)
+from fieldmark.experiments._prepare import replace_data
 from fieldmark.experiments.execute import Failure, How, Outcome, execute
 from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan
 from fieldmark.experiments.rescore import Rescored, rescore
@@ -26,7 +34,7 @@ __all__ = [
     "item_column",
     "make_jobs",
     "make_plan",
-    "no_data",
+    "named_changes",
     "read_grid",
     "replace_data",
     "rescore",

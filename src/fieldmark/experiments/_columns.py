@@ -8,7 +8,7 @@ import polars as pl
 
 from fieldmark.data import load_dataset
 from fieldmark.errors import DataError, UnknownName
-from fieldmark.experiments._prepare import root_of
+from fieldmark.protocols import root_of
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_own_task
 

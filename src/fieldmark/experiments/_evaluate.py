@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from fieldmark.errors import FieldmarkError, RunsFailed, UsageError
-from fieldmark.experiments._grid import Axes, make_jobs
+from fieldmark.experiments._grid import make_jobs, single_axes
 from fieldmark.experiments.execute import How, execute
 from fieldmark.experiments.plan import make_plan
 from fieldmark.models import Backbone, known_models, register_model
@@ -39,17 +39,18 @@ def evaluate(
 ) -> Evaluation:
     """Runs the model on the task, or finds the finished run, and returns what is known.
 
-    `axes` are single values of `n_train`, `n_test`, `sampling`, `seed`, `repeats`, and `probe` (a
-    dict of changes to the task's probe block).
+    `axes` are single values of `n_train`, `n_test`, `sampling`, `seed`, `repeats`, of the settings
+    of a protocol (`temp`), and changes to its block (`probe={"classifier": "svm"}`); `protocol`
+    chooses where a model and a task can meet in several ways.
 
     >>> evaluate("classical/colour", "beluga", n_train=10).score.value  # doctest: +SKIP
     """
     name = model if isinstance(model, str) else _register(model)
-    single: dict[str, Any] = {key: (value,) for key, value in axes.items()}
     settings = settings or load_settings()
-    jobs = make_jobs(
-        [(name, "", "")], [(task, "")], Axes(**single), include_path=settings.include_path
-    )
+    jobs = make_jobs([(name, "")], [(task, "")], single_axes(axes), None, settings.include_path)
+    if len({job.protocol for job in jobs}) > 1:
+        ways = ", ".join(repr(job.protocol) for job in jobs)
+        raise UsageError(f"{name!r} can be asked {task!r} in several ways: protocol = {ways}?")
     if len(jobs) != 1:
         raise UsageError(f"task {task!r} means {len(jobs)} tasks: expected one.")
     plan = make_plan(jobs, settings, may_load=True)

@@ -7,26 +7,37 @@ protocol × its settings. Names are checked here, all of them at once, before an
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems
-from fieldmark.experiments._documents import document_cells
-from fieldmark.experiments._schema import NO_EFFECT, Experiment, ModelTable, NewtFilters
-from fieldmark.lmms import DocumentTask, document_problems
+from fieldmark.experiments._schema import (
+    NO_EFFECT,
+    Experiment,
+    ModelTable,
+    NewtFilters,
+    experiment_schema,
+)
 from fieldmark.locate import Located, read_toml, validate
-from fieldmark.models import check_model_name, protocol_of
-from fieldmark.probes import load_probe
-from fieldmark.protocols import Draw, Selection, task_problems
-from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.models import abilities, check_model_name
+from fieldmark.protocols import (
+    Draw,
+    Protocol,
+    Selection,
+    Wish,
+    fitting_protocols,
+    load_protocol,
+    make_settings,
+    protocols,
+    settings_of,
+    task_problems,
+)
 from fieldmark.settings import dataset_key
-from fieldmark.tasks import AnyTask, Finder, NamedTask, ProbeBlock, Task, parse_name
+from fieldmark.tasks import AnyTask, Finder, NamedTask, Task, parse_name
 
-NATURAL_LISTS = ("normalise", "alphas", "kernels")
-"""probe parameters that are lists themselves: only a list of lists is an axis"""
 RANGES = {"n_train": (-1, 10**9), "n_test": (-1, 10**9), "repeats": (1, 10**4)}
 LARGEST_SEED = 2**62
 """what a store can hold, with room to spare"""
@@ -42,16 +53,10 @@ class Job:
     protocol: str
     draw: Draw
     selection: Selection = Selection()
-    ask: tuple[tuple[str, Any], ...] = ()
-    """settings of the `ask` protocol"""
+    settings: Any = None
+    """of the protocol's settings class"""
     groups: tuple[dict[str, Any], ...] = ()
-    """of a task in lmms-eval's form: the groups it was asked for with"""
-
-    @property
-    def own(self) -> Task:
-        """The task, of a job that is known to ask one of fieldmark's own form."""
-        assert isinstance(self.task, Task)
-        return self.task
+    """the groups of tasks it was asked for with"""
 
     @property
     def title(self) -> str:
@@ -77,8 +82,12 @@ class Axes:
     sampling: Sequence[str | None] = (None,)
     seed: Sequence[int] = (0,)
     repeats: Sequence[int | None] = (None,)
-    probe: Sequence[dict[str, Any]] = ({},)
-    ask: Sequence[tuple[tuple[str, Any], ...]] = ((),)
+    blocks: Mapping[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
+    """protocol → changes to its block in the tasks' files"""
+    settings: Sequence[Mapping[str, Any]] = ({},)
+    """of protocols: each takes those that it has"""
+    protocol: str = ""
+    """how models are asked; "" = all ways that a task and a model both can"""
     origin: Located | None = None
     """the file they stand in"""
 
@@ -106,7 +115,7 @@ def read_grid(path: Path, include_path: Sequence[Path] = ()) -> Grid:
     located = read_toml(path)
     if "models" not in located.data:
         raise UsageError(f"{path}  names no models: add `models = [...]` or `[[models]]` tables.")
-    experiment = validate(Experiment, located)
+    experiment = validate(experiment_schema(), located)
     names = experiment.tasks or _implied_tasks(experiment, path)
     axes = Axes(
         n_train=experiment.n_train or (None,),
@@ -114,14 +123,13 @@ def read_grid(path: Path, include_path: Sequence[Path] = ()) -> Grid:
         sampling=experiment.sampling or (None,),
         seed=experiment.seed or (0,),
         repeats=experiment.repeats or (None,),
-        probe=_probe_axis(experiment.probe),
-        ask=_ask_axis(experiment),
+        blocks=_block_axes(experiment),
+        settings=_settings_axis(experiment),
+        protocol=_known_protocol(experiment.protocol, located.where(("protocol",))),
         origin=located,
     )
     models = [
-        (entry.model, entry.protocol, located.where(("models", index)))
-        if isinstance(entry, ModelTable)
-        else (entry, "", located.where(("models", index)))
+        (entry.model if isinstance(entry, ModelTable) else entry, located.where(("models", index)))
         for index, entry in enumerate(experiment.models)
     ]
     tasks = [(name, located.where(("tasks", index))) for index, name in enumerate(names)]
@@ -132,7 +140,7 @@ def read_grid(path: Path, include_path: Sequence[Path] = ()) -> Grid:
 
 
 def make_jobs(
-    models: Sequence[tuple[str, str, str]],
+    models: Sequence[tuple[str, str]],
     tasks: Sequence[tuple[str, str]],
     axes: Axes,
     filters: dict[str, NewtFilters | None] | None = None,
@@ -140,8 +148,7 @@ def make_jobs(
 ) -> tuple[Job, ...]:
     """Every combination, model by model.
 
-    `models` are (name, protocol or "", where), `tasks` are (name, where). Tasks in lmms-eval's form
-    are found in the folders of `include_path`.
+    `models` and `tasks` are (name, where); tasks are also found in the folders of `include_path`.
     """
     problems = [
         (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {words}."
@@ -157,40 +164,43 @@ def make_jobs(
             continue
         loaded.extend(found)
         problems.extend(line for each in found for line in _problems_of(each.task, axes))
-    for name, _, where in models:
+    for name, where in models:
         try:
             _check_model(name)
         except FieldmarkError as error:
             problems.append(f"{where}  {error}" if where else str(error))
     if problems:
         raise UsageError(join_problems(list(dict.fromkeys(problems))))
-    jobs: list[Job] = []
-    for model, protocol, _ in models:
-        for each in loaded:
-            jobs.extend(_cells(model, protocol, each, axes, filters or {}))
-    if len(axes.n_train) > 1 and any(job.protocol == "ask" for job in jobs):
-        # Where a curve of chat models begins there is nothing to train a probe on.
-        jobs = [job for job in jobs if job.protocol != "probe" or job.draw.n_train]
+    jobs = [
+        job
+        for model, _ in models
+        for task in loaded
+        for job in _cells(model, task, axes, filters or {})
+    ]
+    if len(axes.n_train) > 1 and not all(load_protocol(job.protocol).learns for job in jobs):
+        # Where a curve of models begins that need no training, there is nothing to train on.
+        jobs = [job for job in jobs if job.draw.n_train or not load_protocol(job.protocol).learns]
     return _once(jobs)
 
 
 def _once(jobs: Iterable[Job]) -> tuple[Job, ...]:
     """Each job once, with all groups it was asked for with; twins of another file are others."""
-    found: dict[str, Job] = {}
+    unique: dict[str, Job] = {}
     for job in jobs:
-        origin = job.task.origin if isinstance(job.task, DocumentTask) else None
+        origin = getattr(job.task, "origin", None)
         file = origin.path.resolve() if origin else ""
         key = f"{file} {replace(job, groups=())!r}"
-        before = found.get(key, job).groups
-        more = tuple(each for each in job.groups if each not in before)
-        found[key] = replace(job, groups=(*before, *more))
-    return tuple(found.values())
+        before = unique.get(key, job).groups
+        more = tuple(group for group in job.groups if group not in before)
+        unique[key] = replace(job, groups=(*before, *more))
+    return tuple(unique.values())
 
 
 def _problems_of(task: AnyTask, axes: Axes) -> list[str]:
-    if isinstance(task, DocumentTask):
-        return document_problems(task)
-    return task_problems(task) or _probe_problems(task, axes)
+    if not isinstance(task, Task):
+        readers = [protocol for protocol in protocols().values() if protocol.reads(task)]
+        return [line for protocol in readers for line in protocol.problems(task)]
+    return task_problems(task) or _block_problems(task, axes)
 
 
 def _check_model(name: str) -> None:
@@ -233,100 +243,143 @@ def select(
 
 
 def _cells(
-    model: str, protocol: str, found: NamedTask, axes: Axes, filters: dict[str, NewtFilters | None]
-) -> Iterable[Job]:
-    protocol, task = protocol or protocol_of(model), found.task
-    if isinstance(task, DocumentTask):
-        yield from document_cells(model, protocol, found, task, axes)
-        return
-    selection = select(found.name, filters.get(task.task), axes.origin)
-    ask = axes.ask if protocol == "ask" else ((),)
-    probes = axes.probe if protocol == "probe" else ({},)
-    for n_train, n_test, sampling, seed, repeats, probe, settings in itertools.product(
-        axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats, probes, ask
-    ):
-        own = 0 if protocol == "ask" else task.n_train
-        draw = Draw(
-            n_train=own if n_train is None else n_train,
-            shots=task.shots if n_train is None and protocol == "probe" else 0,
-            n_test=task.n_test if n_test is None else n_test,
-            sampling=sampling or task.sampling,
-            seed=seed,
-            repeats=repeats or (1 if protocol == "ask" else task.repeats),
-        )
-        asked = with_probe(task, probe, axes.origin)
-        yield Job(model, found.name, asked, protocol, draw, selection, settings)
+    model: str, named: NamedTask, axes: Axes, filters: dict[str, NewtFilters | None]
+) -> Iterator[Job]:
+    task = named.task
+    selection = select(named.name, filters.get(task.task), axes.origin)
+    for name in fitting_protocols(task, abilities(model), axes.protocol):
+        protocol = load_protocol(name)
+        own = [setting.name for setting in settings_of(protocol.settings)]
+        for n_train, n_test, sampling, seed, repeats, changes, settings in itertools.product(
+            axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats,
+            axes.blocks.get(name) or ({},),
+            _distinct({key: value for key, value in each.items() if key in own}
+                      for each in axes.settings),
+        ):  # fmt: skip
+            wish = Wish(n_train, n_test, sampling, seed, repeats)
+            asked = with_block(task, protocol, changes, axes.origin)
+            asked, draw = protocol.cell(asked, wish) if protocol.reads(task) else (asked, Draw())
+            chosen = make_settings(protocol.settings, settings, name)
+            yield Job(model, named.name, asked, name, draw, selection, chosen, named.groups)
 
 
-def with_probe(task: Task, changes: dict[str, Any], origin: Located | None = None) -> Task:
-    """The task with another classifier, or the same one with other parameters."""
-    if not changes or task.probe is None:
+def _distinct(settings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return list({repr(each): each for each in settings}.values())
+
+
+def with_block(
+    task: Any, protocol: Protocol, changes: Mapping[str, Any], origin: Located | None = None
+) -> Any:
+    """The task with changes to the block of a protocol, as far as it has one."""
+    old, schema = protocol.block_of(task), protocol.block()
+    if not changes or old is None or schema is None:
         return task
-    if is_file_reference(str(changes.get("classifier", ""))):
-        file, name = resolve_reference(changes["classifier"])
-        changes = changes | {"classifier": f"{file}:{name}"}
-    old = task.probe.model_dump()
-    if changes.get("classifier", old["classifier"]) != old["classifier"]:
-        keep = ("normalise", "leave_one_out")
-        old = {key: old[key] for key in keep}
-    block = validate(ProbeBlock, _probe_lines(origin, old | changes))
-    return task.model_copy(update={"probe": block})
+    data = protocol.changed_block(old.model_dump(), changes)
+    block = validate(schema, _block_lines(origin, protocol.name, data))
+    return task.model_copy(update={protocol.name: block})
 
 
-def _probe_lines(origin: Located | None, data: dict[str, Any]) -> Located:
-    """A probe block as a file of its own, each key on its line in the experiment file."""
+def _block_lines(origin: Located | None, name: str, data: dict[str, Any]) -> Located:
+    """A block as a file of its own, each key on its line in the experiment file."""
     lines: dict[tuple[str | int, ...], int] = {}
     for key, line in origin.lines.items() if origin else ():
         inner = key[2:] if len(key) > 1 and isinstance(key[1], int) else key[1:]
-        if key[0] == "probe" and inner:
+        if key[0] == name and inner:
             lines.setdefault(inner, line)
-    return Located(origin.path if origin else Path("probe"), data, lines)
+    return Located(origin.path if origin else Path(name), data, lines)
 
 
-def _probe_problems(task: Task, axes: Axes) -> list[str]:
-    """What is wrong with the changes to the task's probe."""
+def _block_problems(task: Task, axes: Axes) -> list[str]:
+    """What is wrong with the changes to the blocks of the task."""
     problems = []
-    place = f"{axes.origin.where(('probe',))}  " if axes.origin else ""
-    for changes in axes.probe if task.probe is not None else ():
-        try:
-            block = with_probe(task, changes, axes.origin).probe
-        except FieldmarkError as error:
-            problems.append(str(error))
-            continue
-        try:
-            load_probe(block.classifier, block.params) if block else None
-        except FieldmarkError as error:
-            problems.append(f"{place}{error}")
+    for name, changed in axes.blocks.items():
+        protocol = load_protocol(name)
+        place = axes.origin.where((name,)) if axes.origin else ""
+        for changes in changed if protocol.block_of(task) is not None else ():
+            try:
+                asked = with_block(task, protocol, changes, axes.origin)
+            except FieldmarkError as error:
+                problems.append(str(error))
+                continue
+            problems += [_replaced(line, place) for line in protocol.problems(asked)]
     return problems
 
 
-def _probe_axis(block: dict[str, Any] | list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    tables = block if isinstance(block, list) else [block or {}]
-    combined: list[dict[str, Any]] = []
-    for table in tables:
-        values = [_axis_values(key, value) for key, value in table.items()]
-        combined.extend(
-            dict(zip(table, combination, strict=True)) for combination in itertools.product(*values)
-        )
-    return combined
+def _replaced(line: str, place: str) -> str:
+    """A problem of a task's block, told of the place that changed the block."""
+    text = line.partition("  ")[2] or line
+    return f"{place}  {text}" if place else text
 
 
-def _axis_values(key: str, value: Any) -> list[Any]:
+def _block_axes(experiment: Experiment) -> dict[str, list[dict[str, Any]]]:
+    """The tables of changes, one combination after another."""
+    axes: dict[str, list[dict[str, Any]]] = {}
+    for name, protocol in protocols().items():
+        given = getattr(experiment, name, None)
+        if given is not None:
+            tables = given if isinstance(given, list) else [given]
+            axes[name] = [
+                changes
+                for table in tables
+                for changes in _combinations(named_changes(protocol, table), protocol)
+            ]
+    return axes
+
+
+def named_changes(protocol: Protocol, changes: str | dict[str, Any]) -> dict[str, Any]:
+    """A bare word stands for the first key of a block: `probe = "svm"`."""
+    if isinstance(changes, dict):
+        return changes
+    if not protocol.head:
+        raise UsageError(f"{protocol.name} = {changes!r}: expected a table of changes.")
+    return {protocol.head: changes}
+
+
+def _combinations(table: dict[str, Any], protocol: Protocol) -> Iterator[dict[str, Any]]:
+    lists = protocol.list_keys(table)
+    values = [_axis_values(value, key in lists) for key, value in table.items()]
+    for combination in itertools.product(*values):
+        yield dict(zip(table, combination, strict=True))
+
+
+def _axis_values(value: Any, is_list: bool) -> list[Any]:
+    """A list is an axis, unless the value is a list by nature: then only a list of lists is."""
     if not isinstance(value, list):
         return [value]
-    if key in NATURAL_LISTS and not any(isinstance(each, list) for each in value):
-        return [value]
-    return value
+    return [value] if is_list and not any(isinstance(item, list) for item in value) else value
 
 
-def _ask_axis(experiment: Experiment) -> list[tuple[tuple[str, Any], ...]]:
-    names = (
-        "temp", "prompting", "cot_enabled", "circular", "shared_prefix", "json_answers",
-        "prompts_for",
-    )  # fmt: skip
-    chosen = [(name, getattr(experiment, name)) for name in names]
-    values = [[(name, each) for each in options] for name, options in chosen if options is not None]
-    return [tuple(each) for each in itertools.product(*values)]
+def _settings_axis(experiment: Experiment) -> list[dict[str, Any]]:
+    """Every combination of the protocols' settings that the file gives."""
+    chosen: dict[str, list[Any]] = {}
+    for protocol in protocols().values():
+        for setting in settings_of(protocol.settings):
+            value = getattr(experiment, setting.name)
+            if value is not None:
+                chosen[setting.name] = value if setting.changes_answers else [value]
+    return [
+        dict(zip(chosen, values, strict=True)) for values in itertools.product(*chosen.values())
+    ]
+
+
+def single_axes(values: Mapping[str, Any], origin: Located | None = None) -> Axes:
+    """One value of each axis, setting or block, by name."""
+    every = {setting.name for p in protocols().values() for setting in settings_of(p.settings)}
+    blocks, settings, axes = {}, {}, {}
+    for name, value in values.items():
+        if name in every:
+            settings[name] = value
+        elif name in protocols():
+            blocks[name] = [named_changes(load_protocol(name), value)]
+        elif name == "protocol":
+            axes[name] = _known_protocol(value, "")
+        else:
+            axes[name] = (value,)
+    return Axes(**axes, blocks=blocks, settings=[settings], origin=origin)
+
+
+def _known_protocol(name: str, where: str) -> str:
+    return load_protocol(name, where).name if name else ""
 
 
 def _implied_tasks(experiment: Experiment, path: Path) -> list[str]:

@@ -14,7 +14,15 @@ from typing import Any
 from fieldmark.data import MEMORY, Contents
 from fieldmark.embed import trusted_fingerprint, write_behaviour
 from fieldmark.errors import FieldmarkError
-from fieldmark.models import Identity, ModelMemory, is_own_model, load_chat_model, load_model
+from fieldmark.models import (
+    Identity,
+    ModelMemory,
+    abilities,
+    is_own_model,
+    load_chat_model,
+    load_model,
+)
+from fieldmark.protocols import ANSWERS
 from fieldmark.settings import Settings
 
 
@@ -29,7 +37,7 @@ class Models:
         self._identities: dict[str, Identity] = {}
         self._loaded: tuple[str, Any] | None = None
 
-    def identity(self, name: str, protocol: str) -> Identity:
+    def identity(self, name: str) -> Identity:
         """What the model is now; its version is "" where only loading it would tell, or where it
         cannot be loaded: that is told by the job that needs it.
         """
@@ -37,7 +45,7 @@ class Models:
             if self.may_load and is_own_model(name):
                 self._identities[name] = Identity("")
                 with suppress(FieldmarkError):
-                    self.load(name, protocol)
+                    self.load(name)
             else:
                 own = self.settings
                 self._identities[name] = self._memory.identify(
@@ -45,7 +53,7 @@ class Models:
                 )
         return self._identities[name]
 
-    def load(self, name: str, protocol: str) -> Any:
+    def load(self, name: str) -> Any:
         """The model itself, and from now on its identity as it turned out to be."""
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = None  # two at once may not fit the device
@@ -55,7 +63,7 @@ class Models:
                 "precision": own.precision,
                 "offline": own.offline,
             }
-            if protocol == "ask":
+            if ANSWERS in abilities(name):
                 self._loaded = (name, load_chat_model(name, **how))
             else:
                 model: Any = load_model(name, memory=self._memory, **how)

@@ -6,9 +6,14 @@ org and ckpt, `newt_data`, `[newt]` filters. Any list is an axis of the grid.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, create_model
+
+from fieldmark.protocols import Setting, protocols, settings_of
+from fieldmark.registry import PROTOCOLS
+from fieldmark.tasks import Strict
 
 
 def _as_list(value: Any) -> Any:
@@ -20,7 +25,6 @@ Ints = Annotated[list[StrictInt], BeforeValidator(_as_list), Field(min_length=1)
 Counts = Annotated[
     list[Annotated[StrictInt, Field(ge=-1)]], BeforeValidator(_as_list), Field(min_length=1)
 ]
-Bools = Annotated[list[StrictBool], BeforeValidator(_as_list), Field(min_length=1)]
 Texts = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
 
 NO_EFFECT = (
@@ -40,20 +44,12 @@ NO_EFFECT = (
 """keys of small-data-metrics that say how, not what: flags and `fieldmark.toml` decide here"""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ModelTable(_Strict):
+class ModelTable(Strict):
     """`[[models]]` of small-data-metrics."""
 
     method: Literal["cvml", "mllm"]
     org: str
     ckpt: str
-
-    @property
-    def protocol(self) -> str:
-        return "probe" if self.method == "cvml" else "ask"
 
     @property
     def model(self) -> str:
@@ -63,7 +59,7 @@ class ModelTable(_Strict):
         return f"{family}/{self.ckpt}"
 
 
-class NewtFilters(_Strict):
+class NewtFilters(Strict):
     """`[newt]`: which of its 164 tasks to run."""
 
     tasks: list[str] | None = None
@@ -74,7 +70,7 @@ class NewtFilters(_Strict):
     exclude_subclusters: list[str] | None = None
 
 
-class Experiment(_Strict):
+class Experiment(Strict):
     """A grid of runs."""
 
     models: Annotated[list[str | ModelTable], BeforeValidator(_as_list), Field(min_length=1)]
@@ -87,32 +83,13 @@ class Experiment(_Strict):
     repeats: (
         Annotated[list[Annotated[StrictInt, Field(ge=1)]], BeforeValidator(_as_list)] | None
     ) = None
-    probe: dict[str, Any] | list[dict[str, Any]] | None = None
-    """changes to the tasks' probe blocks; several tables, or lists inside one, are axes"""
+    protocol: str = ""
+    """how models are asked; without it all ways that a task and a model both can"""
     data: dict[str, str] = {}
     """dataset → folder, relative to this file"""
     newt: NewtFilters | None = None
     newt_data: str = ""
     newt_root: str = ""
-
-    # How multimodal models are asked.
-    temp: (
-        Annotated[
-            list[Annotated[float, Field(ge=0, le=2)]],
-            BeforeValidator(_as_list),
-            Field(min_length=1),
-        ]
-        | None
-    ) = None
-    prompting: (
-        Annotated[list[Literal["single", "multi"]], BeforeValidator(_as_list), Field(min_length=1)]
-        | None
-    ) = None
-    cot_enabled: Bools | None = None
-    circular: Bools | None = None
-    shared_prefix: Bools | None = None
-    json_answers: Bools | None = None
-    prompts_for: Texts | None = None
 
     # Accepted for the sake of existing files; `NO_EFFECT` says so to the user.
     debug: Any = None
@@ -127,3 +104,32 @@ class Experiment(_Strict):
     n_workers: Any = None
     device: Any = None
     parallel: Any = None
+
+
+def experiment_schema() -> type[Experiment]:
+    """`Experiment` with the settings of every protocol, and a table `[NAME]` of changes to the
+    blocks of that protocol in the tasks' files; several tables, or lists inside one, are axes.
+    """
+    return _with_protocols(tuple(PROTOCOLS.names()))
+
+
+@cache
+def _with_protocols(names: tuple[str, ...]) -> type[Experiment]:
+    fields: dict[str, Any] = {}
+    for protocol in (protocols()[name] for name in names):
+        if protocol.has_block:
+            fields[protocol.name] = (str | dict[str, Any] | list[dict[str, Any]] | None, None)
+        for setting in settings_of(protocol.settings):
+            one = Annotated[Any, AfterValidator(_checked(setting))]
+            many = Annotated[list[one], BeforeValidator(_as_list), Field(min_length=1)]
+            fields[setting.name] = ((many if setting.changes_answers else one) | None, None)
+    return create_model("Experiment", __base__=Experiment, **fields)
+
+
+def _checked(setting: Setting) -> Any:
+    def check(value: Any) -> Any:
+        if expected := setting.problem(value):
+            raise ValueError(f"expected {expected}")
+        return float(value) if setting.type is float else value
+
+    return check

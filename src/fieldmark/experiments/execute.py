@@ -10,30 +10,20 @@ from __future__ import annotations
 import math
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from fieldmark.chat import Budget, ChatModel, LocalModel, Options
-from fieldmark.embed import EmbedOptions, checking, speed_of
+from fieldmark.embed import checking, speed_of
 from fieldmark.errors import ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._prepare import Prepared
 from fieldmark.experiments.identity import Seen, complete, place_of
 from fieldmark.experiments.plan import Plan, Planned
-from fieldmark.lmms import DocumentTask, ask_documents, plain_task, score_document_run
-from fieldmark.models import Backbone
 from fieldmark.progress import Progress
-from fieldmark.protocols import (
-    PROTOCOLS,
-    AskOptions,
-    AskSettings,
-    PartPredictions,
-    asking_scores,
-    recorded_kinds,
-    score_run,
-)
+from fieldmark.protocols import PartPredictions, load_protocol, protocols
 from fieldmark.settings import Settings
 from fieldmark.store import (
     PartResult,
@@ -69,10 +59,8 @@ class How:
     """what to type to do it again"""
     force: bool = False
     """do finished runs again"""
-    sending: Options = Options()
-    """how requests are sent"""
-    budget: Budget = field(default_factory=Budget)
-    """one for all runs together"""
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    """what protocols are to use in place of their own: "sending", "budget" """
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +70,8 @@ class Outcome:
     failures: tuple[Failure, ...]
     n_claimed: int = 0
     """left to other processes that are on them"""
+    last_words: tuple[str, ...] = ()
+    """what protocols have to say of all runs together"""
 
     @property
     def n_done(self) -> int:
@@ -94,7 +84,7 @@ class Outcome:
         n = self.n_done + len(self.failures)
         only = self.failures[0].error if n == 1 else f"{len(self.failures)} of {n} runs failed."
         error = RunsFailed(only)
-        codes = {each.exit_code for each in self.failures}
+        codes = {failure.exit_code for failure in self.failures}
         if self.n_done == 0 and len(codes) == 1:
             error.exit_code = codes.pop()
         raise error
@@ -111,6 +101,7 @@ def execute(
     keys: list[str] = []
     failures: list[Failure] = []
     n_claimed = 0
+    plan.workspace.shared.update(how.shared)
     with Store.open(settings.store) as store:
         store.confirm({p.key: _root(p.prepared) for p in plan.jobs if p.status == "done"})
         for planned in plan.jobs:
@@ -137,7 +128,8 @@ def execute(
                 continue
             keys += [spec.key] if is_done else []
             n_claimed += not is_done
-    return Outcome(tuple(keys), tuple(failures), n_claimed)
+    words = dict.fromkeys(each.last_words(plan.workspace) for each in protocols().values())
+    return Outcome(tuple(keys), tuple(failures), n_claimed, tuple(filter(None, words)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +137,16 @@ class Ready:
     """A job whose model is loaded and whose images are known."""
 
     prepared: Prepared
-    model: Backbone | ChatModel | LocalModel
+    model: Any
     seen: Seen
     spec: RunSpec
 
 
 def _ready(prepared: Prepared, plan: Plan, progress: Progress) -> Ready:
     job = prepared.job
-    model = plan.models.load(job.model, job.protocol)
-    version = plan.models.identity(job.model, job.protocol).version
-    seen = _look(prepared, plan, progress)
+    model = plan.models.load(job.model)
+    version = plan.models.identity(job.model).version
+    seen = plan.needs.seen(job, prepared.assignment, checking(progress))
     return Ready(prepared, model, seen, complete(prepared.outline, version, seen.digest))
 
 
@@ -175,15 +167,16 @@ def run_one(
         record = _record(job, how.command)
         run = store.begin_run(spec, record, model.fingerprint, root, again=how.force or not is_fit)
         plan.models.note_behaviour(job.model)
-        have = {(each.part, each.repeat) for each in store.finished_parts(run)}
+        have = {(part.part, part.repeat) for part in store.finished_parts(run)}
         missing = [
             name
-            for name in prepared.part_names
+            for name in prepared.assignment.part_names
             if any((name, repeat) not in have for repeat in range(job.draw.repeats))
         ]
         if missing:
-            options = _options(plan, job, settings, how)
-            for answers in _answers(prepared, missing, model, options, progress):
+            for answers in prepared.protocol.answer(
+                prepared.assignment, missing, model, plan.workspace, progress
+            ):
                 facts = answers.notes | _facts(model, settings)
                 _write(store, run, replace(answers, notes=facts), have, ready.seen)
         scores = _score(ready, store, run, settings)
@@ -198,74 +191,25 @@ def run_one(
 
 
 def _root(prepared: Prepared | None) -> str:
-    """The folder as it is recorded; "" for documents, which name their own."""
-    return place_of(prepared.root) if prepared is not None and prepared.parts else ""
-
-
-def _look(prepared: Prepared, plan: Plan, progress: Progress) -> Seen:
-    """What the images hold that the run is about to look at."""
-    if prepared.documents is not None:
-        return Seen("", {}, frozenset())
-    return plan.needs.seen(prepared.job, prepared.parts, prepared.root, checking(progress))
+    """The folder as it is recorded; "" where items name their own."""
+    return "" if prepared is None or prepared.root == Path() else place_of(prepared.root)
 
 
 def _score(ready: Ready, store: Store, run: int, settings: Settings) -> list[Score]:
     """From what is stored, whether it was answered now or before."""
-    prepared = ready.prepared
-    job, stored, parts = prepared.job, store.predictions(run), store.finished_parts(run)
-    if isinstance(job.task, DocumentTask):
-        folder = settings.results / "files" / ready.spec.key[:16]
-        scores = score_document_run(job.task, stored, job.draw.seed, folder)
-    else:
-        scores = score_run(job.task, prepared.parts, stored, recorded_kinds(parts))
-    return scores + asking_scores(stored, parts) if job.protocol == "ask" else scores
+    stored, parts = store.predictions(run), store.finished_parts(run)
+    folder = settings.results / "files" / ready.spec.key[:16]
+    protocol = ready.prepared.protocol
+    return protocol.score(ready.prepared.assignment, stored, parts, folder)
 
 
 def _join_groups(planned: Planned, store: Store) -> None:
     """A run that was done by itself becomes a member of the groups it is asked for with now."""
-    run = store.run(planned.key)
+    run, protocol = store.run(planned.key), load_protocol(planned.job.protocol)
     for part in store.finished_parts(run.id) if run is not None else ():
-        info = part.info or {}
-        told = info.get("documents") or {}
-        asked = {each["group"]: each for each in planned.job.groups}
-        groups = {each["group"]: each for each in told.get("groups") or ()} | asked
-        if run is not None and list(groups.values()) != told.get("groups"):
-            facts = info | {"documents": told | {"groups": list(groups.values())}}
-            store.note_part(run.id, part.part, part.repeat, facts)
-
-
-def _answers(
-    prepared: Prepared,
-    missing: Sequence[str],
-    model: Backbone | ChatModel | LocalModel,
-    options: EmbedOptions | AskOptions,
-    progress: Progress,
-) -> Iterator[PartPredictions]:
-    """The answers of the parts that are missing, as they come."""
-    job = prepared.job
-    if prepared.documents is not None:
-        assert isinstance(options, AskOptions) and not isinstance(model, Backbone)
-        yield ask_documents(prepared.documents, model, job.draw, options, progress)
-        return
-    protocol = PROTOCOLS.get(job.protocol)
-    yield from protocol.run(
-        job.task, prepared.parts, missing, model, prepared.root, job.draw, options, progress
-    )
-
-
-def _options(plan: Plan, job: Job, settings: Settings, how: How) -> EmbedOptions | AskOptions:
-    if job.protocol == "ask":
-        own = AskSettings.of(dict(job.ask))
-        journal = settings.results / "journal"
-        known = plan.needs.contents
-        return AskOptions(journal, own, how.sending, how.budget, settings.bad_images, known)
-    return EmbedOptions(
-        settings.cache,
-        settings.threads,
-        settings.batch_size,
-        settings.bad_images,
-        plan.needs.contents,
-    )
+        joined = protocol.joined(part.info or {}, planned.job.groups)
+        if run is not None and joined is not None:
+            store.note_part(run.id, part.part, part.repeat, joined)
 
 
 def _write(
@@ -285,7 +229,7 @@ def _write(
                     units=frame["unit"].to_list(),
                     outcomes=frame["outcome"].to_list() if "outcome" in frame.columns else None,
                     infos=frame["info"].to_list() if "info" in frame.columns else None,
-                    contents=[seen.by_id.get(each) for each in frame["id"]],
+                    contents=[seen.by_id.get(item) for item in frame["id"]],
                 ),
                 part=answers.part,
                 repeat=repeat,
@@ -304,11 +248,11 @@ def _facts_of_repeat(answers: PartPredictions, repeat: int) -> dict[str, Any]:
     return notes | {"groups": dict(answers.groups)}
 
 
-def _facts(model: Backbone | ChatModel | LocalModel, settings: Settings) -> dict[str, float]:
+def _facts(model: Any, settings: Settings) -> dict[str, float]:
     """What plots want to know of a model, as far as it is known: its size and its speed."""
     speed = speed_of(settings.cache, model.fingerprint)
     module = getattr(model, "module", None)
-    size = sum(each.numel() for each in module.parameters()) if module is not None else 0
+    size = sum(weight.numel() for weight in module.parameters()) if module is not None else 0
     facts = {"images_per_s": speed, "n_parameters": size}
     return {name: value for name, value in facts.items() if value}
 
@@ -358,7 +302,5 @@ def _keep_failure(job: Job, spec: RunSpec, error: Exception, store: Store, how: 
 
 
 def _record(job: Job, command: Sequence[str]) -> dict[str, Any]:
-    task = job.task
-    if isinstance(task, DocumentTask):
-        return reproduction_record(command, config={"task": plain_task(task)})
-    return reproduction_record(command, config={"task": task.model_dump(mode="json")})
+    task = load_protocol(job.protocol).record(job.task)
+    return reproduction_record(command, config={"task": task})

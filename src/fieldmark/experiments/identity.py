@@ -23,101 +23,34 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark import draws
 from fieldmark.data import Content, Contents
-from fieldmark.lmms import (
-    DocumentPart,
-    DocumentTask,
-    code_digest,
-    functions_of,
-    mean_of,
-    metric_names,
-    plain_task,
-)
-from fieldmark.protocols import PROTOCOLS, AskSettings, Draw, PartItems
-from fieldmark.registry import code_hash, short_name
-from fieldmark.store import Run, RunSpec, canonical_json
+from fieldmark.protocols import Assignment, Draw, load_protocol
+from fieldmark.store import Run, RunSpec
 from fieldmark.tasks import parse_name
 
 if TYPE_CHECKING:
     from fieldmark.experiments._grid import Job
 
-ROWS = ("id", "target", "unit", "class_kind")
-"""columns of which every value counts, where a task has them"""
 
-
-def task_outline(job: Job, parts: Sequence[PartItems], rows: str) -> RunSpec:
-    """All that makes a run of one of our own tasks, but for the model and the content of images."""
-    draw, task = job.draw, job.own
-    settings: dict[str, Any] = {
-        "parts": [part.name for part in parts],
-        "metric": [_portable(name) for name in (task.metric, *task.also)],
-        "score": task.primary or task.score,
-        "protocol_version": PROTOCOLS.get(job.protocol).VERSION,
-    }
-    method = job.protocol
-    if job.protocol == "probe" and task.probe is not None:
-        classifier = task.probe.classifier
-        block = task.probe.model_dump(mode="json")
-        settings["probe"] = block | {"classifier": _portable(classifier)}
-        method = f"probe/{short_name(classifier)}"
-    if job.protocol == "ask" and task.ask is not None:
-        settings["ask"] = task.ask.model_dump(mode="json", exclude_defaults=True)
-        settings |= AskSettings.of(dict(job.ask)).changed()
-    if draw.shots:
-        settings["shots"] = draw.shots
-    if task.test == "rest":
-        settings["test"] = "rest"
-    if draw.n_train >= 0:
-        settings["sampling"] = draw.sampling
+def outline_of(job: Job, assignment: Assignment, rows: str) -> RunSpec:
+    """All that makes a run, but for the model and the content of images."""
+    draw, task, protocol = job.draw, job.task, load_protocol(job.protocol)
     return RunSpec(
         model=job.model,
         task=task.task,
         task_variant=parse_name(job.task_name).variant,
         task_version=str(task.version),
-        protocol=method,
-        settings=settings,
+        protocol=protocol.label(task),
+        settings=protocol.outline(assignment),
         n_train=None if draw.n_train < 0 else draw.n_train,
         n_test=None if draw.n_test < 0 else draw.n_test,
         seed=draw.seed,
         repeats=draw.repeats,
         data=rows,
-    )
-
-
-def document_outline(job: Job, task: DocumentTask, part: DocumentPart) -> RunSpec:
-    """The file as resolved, the code behind it, the documents with their pictures."""
-    mean, pipeline = mean_of(task)
-    facts: dict[str, Any] = {
-        "output_type": task.output_type,
-        "mean_of": mean,
-        "pipeline": pipeline,
-        "digest": draws.digest(canonical_json(plain_task(task))).hex()[:16],
-        "code": code_digest(functions_of(task), task.trust),
-    }
-    settings = {
-        "parts": [""],
-        "score": "pooled",
-        "metric": metric_names(task),
-        "protocol_version": PROTOCOLS.get("ask").VERSION,
-        "documents": facts,
-        **AskSettings.of(dict(job.ask)).given(),
-    }
-    return RunSpec(
-        model=job.model,
-        task=task.task,
-        task_version=task.version,
-        protocol="ask",
-        settings=settings,
-        n_train=job.draw.n_train,
-        n_test=None if job.draw.n_test < 0 else job.draw.n_test,
-        seed=job.draw.seed,
-        repeats=1,
-        data=part.digest,
     )
 
 
@@ -148,25 +81,6 @@ def place_of(root: Path) -> str:
     return os.path.abspath(root)  # noqa: PTH100 - resolve() would follow links
 
 
-def rows_digest(job: Job, parts: Sequence[PartItems]) -> str:
-    """Changes when an item, a label (or what it is), a split, a unit or a crop of the parts does.
-
-    Where a file lies does not count, nor the order of rows.
-    """
-    hasher = hashlib.blake2b(digest_size=8)
-    also = PROTOCOLS.get(job.protocol).columns(job.own)
-    for part in parts:
-        hasher.update(canonical_json([part.name, part.groups]).encode())
-        for rows in (part.train, part.test):
-            names = [name for name in dict.fromkeys((*ROWS, *also)) if name in rows.columns]
-            text = rows.select(
-                *(pl.col(name).cast(pl.String) for name in names),
-                pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(","),
-            )
-            hasher.update(text.sort("id").write_csv().encode())
-    return hasher.hexdigest()
-
-
 @dataclass(frozen=True, slots=True)
 class Seen:
     """The content of every item of a run."""
@@ -184,40 +98,39 @@ class Needs:
     """Which items a job needs and what they hold; worked out once for all models and seeds."""
 
     contents: Contents
-    _rows: dict[tuple[object, ...], pl.DataFrame] = field(default_factory=dict)
+    _rows: dict[tuple[object, ...], pl.DataFrame | None] = field(default_factory=dict)
     _seen: dict[tuple[object, ...], Seen] = field(default_factory=dict)
 
     def rows(
-        self, job: Job, parts: Sequence[PartItems], broken: frozenset[str] = frozenset()
-    ) -> pl.DataFrame:
-        """id, image and crop of every row that the job needs, where these images are broken."""
-        key = (*_asked_alike(job, parts), broken)
+        self, job: Job, assignment: Assignment, broken: frozenset[str] = frozenset()
+    ) -> pl.DataFrame | None:
+        """id, image and crop of every row that the job needs, where these images are broken; None
+        where its protocol knows itself what its items hold.
+        """
+        key = (*_asked_alike(job, assignment), broken)
         if key not in self._rows:
-            needed = PROTOCOLS.get(job.protocol).needed
-            self._rows[key] = needed(job.own, parts, job.draw, dict(job.ask), broken)
+            self._rows[key] = load_protocol(job.protocol).needed(assignment, broken)
         return self._rows[key]
 
     def seen(
         self,
         job: Job,
-        parts: Sequence[PartItems],
-        root: Path,
+        assignment: Assignment,
         on_unknown: Callable[[int], Callable[[], None]] | None = None,
     ) -> Seen:
         """The content of all items; files that are not known are read.
 
         `on_unknown` is told how many these are and gives what is called after each.
         """
-        key = (*_asked_alike(job, parts), root)
+        key = (*_asked_alike(job, assignment), assignment.root)
         if key not in self._seen:
-            self._seen[key] = self._look(job, parts, root, on_unknown)
+            self._seen[key] = self._look(job, assignment, on_unknown)
         return self._seen[key]
 
     def _look(
         self,
         job: Job,
-        parts: Sequence[PartItems],
-        root: Path,
+        assignment: Assignment,
         on_unknown: Callable[[int], Callable[[], None]] | None,
     ) -> Seen:
         """Others may be needed in place of broken ones, which count all the same: mended, they
@@ -226,27 +139,29 @@ class Needs:
         by_id: dict[str, bytes] = {}
         broken: frozenset[str] = frozenset()
         while True:
-            rows = self.rows(job, parts, broken)
+            rows = self.rows(job, assignment, broken)
+            if rows is None:
+                return Seen("", {}, frozenset())
             named = dict(zip(rows["id"].to_list(), rows["image"].to_list(), strict=True))
             images = dict.fromkeys(_images_of(named.values()))
-            found = self.contents.learn(root, images, on_unknown)
-            by_id |= {each: _of_item(mine, found) for each, mine in named.items()}
-            worse = broken | {image for image, content in found.items() if content.problem}
+            contents = self.contents.learn(assignment.root, images, on_unknown)
+            by_id |= {item: _of_item(own, contents) for item, own in named.items()}
+            worse = broken | {image for image, content in contents.items() if content.problem}
             if worse == broken:
                 return Seen(_digest(by_id), by_id, broken)
             broken = worse
 
 
-def _asked_alike(job: Job, parts: Sequence[PartItems]) -> tuple[object, ...]:
-    """Equal for jobs that need the same rows; parts of one question are shared, see `Tables`."""
-    return (id(parts), job.protocol, _needed_draw(job), job.ask if job.protocol == "ask" else ())
+def _asked_alike(job: Job, assignment: Assignment) -> tuple[object, ...]:
+    """Equal for jobs that need the same rows; parts of one question are shared."""
+    return (id(assignment.parts), job.protocol, _needed_draw(job), job.settings)
 
 
 def _needed_draw(job: Job) -> Draw:
     """What of a draw decides which images are needed: all of them are, whatever the seed, where
     nothing is drawn.
     """
-    draw, is_rest = job.draw, job.own.test == "rest"
+    draw, is_rest = job.draw, getattr(job.task, "test", "") == "rest"
     if draw.n_train < 0 and draw.n_test < 0 and not draw.shots and not is_rest:
         return Draw()
     return draw
@@ -260,23 +175,17 @@ def _images_of(named: Iterable[str | Sequence[str]]) -> Iterator[str]:
             yield from image
 
 
-def _of_item(images: str | Sequence[str], found: Mapping[str, Content]) -> bytes:
+def _of_item(images: str | Sequence[str], contents: Mapping[str, Content]) -> bytes:
     if isinstance(images, str):
-        return found[images].key
+        return contents[images].key
     if len(images) == 1:
-        return found[images[0]].key
-    keys = b"".join(found[image].key for image in images)
+        return contents[images[0]].key
+    keys = b"".join(contents[image].key for image in images)
     return hashlib.blake2b(keys, digest_size=16).digest()
 
 
 def _digest(by_id: Mapping[str, bytes]) -> str:
     hasher = hashlib.blake2b(digest_size=8)
-    for each in sorted(by_id):
-        hasher.update(each.encode("utf-8", "surrogatepass") + b"\0" + by_id[each])
+    for item in sorted(by_id):
+        hasher.update(item.encode("utf-8", "surrogatepass") + b"\0" + by_id[item])
     return hasher.hexdigest()
-
-
-def _portable(name: str) -> str:
-    """The same on every machine; an edited file of the user's is another probe or metric."""
-    code = code_hash(name)
-    return f"{short_name(name)}#{code}" if code else name

@@ -15,16 +15,14 @@ from typing import Literal
 
 from fieldmark.chat import Estimate
 from fieldmark.data import ImageRef
-from fieldmark.embed import ModelCache, cached_models, patch_fingerprint, read_keys
+from fieldmark.embed import ModelCache, cached_models, read_keys
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.experiments._documents import why_not_documents
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._models import Models
-from fieldmark.experiments._prepare import MissingData, Prepared, Tables
+from fieldmark.experiments._prepare import Prepared, Tables
 from fieldmark.experiments.identity import Needs, complete, question_key, why_again
-from fieldmark.lmms import DocumentTask, estimate_documents
-from fieldmark.models import load_chat_model
-from fieldmark.protocols import PROTOCOLS, AskSettings, refs_of
+from fieldmark.models import abilities
+from fieldmark.protocols import PROTOCOLS, MissingData, Workspace, load_protocol, refs_of
 from fieldmark.settings import Settings
 from fieldmark.store import Claim, Run, RunFilter, RunSpec, Store
 
@@ -63,30 +61,32 @@ class Plan:
     """which images are needed and what they hold, as far as it was looked at"""
     models: Models
     """what is known of them"""
+    workspace: Workspace
+    """what the runs share"""
 
     @property
     def to_run(self) -> tuple[Planned, ...]:
-        return tuple(each for each in self.jobs if each.status == "run")
+        return tuple(job for job in self.jobs if job.status == "run")
 
     @property
     def seconds(self) -> float | None:
-        known = [each.seconds for each in self.to_run if each.seconds is not None]
+        known = [job.seconds for job in self.to_run if job.seconds is not None]
         return sum(known) if known and len(known) == len(self.to_run) else None
 
     @property
     def cost(self) -> Estimate | None:
         """Of all chat models together; its money is None where a price is unknown."""
-        known = [each.cost for each in self.to_run if each.cost is not None]
+        known = [job.cost for job in self.to_run if job.cost is not None]
         if not known:
             return None
-        usd = [each.usd for each in known]
-        total = None if None in usd else sum(each for each in usd if each is not None)
-        tokens = (sum(each.tokens_in for each in known), sum(each.tokens_out for each in known))
-        return Estimate(sum(each.n for each in known), *tokens, total)
+        usd = [cost.usd for cost in known]
+        total = None if None in usd else sum(value for value in usd if value is not None)
+        tokens = (sum(cost.tokens_in for cost in known), sum(cost.tokens_out for cost in known))
+        return Estimate(sum(cost.n for cost in known), *tokens, total)
 
     @property
     def n_bytes(self) -> int | None:
-        known = [each.n_bytes for each in self.to_run if each.n_bytes is not None]
+        known = [job.n_bytes for job in self.to_run if job.n_bytes is not None]
         return sum(known) if len(known) == len(self.to_run) else None
 
 
@@ -98,12 +98,13 @@ def make_plan(
     """
     models = Models(settings, may_load)
     needs = Needs(models.contents)
-    tables = Tables(settings)
+    workspace = Workspace(settings, models.contents)
+    tables = Tables(workspace)
     with Store.open(settings.store, read_only=True) as store:
         past = _Past.of(store)
     planner = _Planner(settings, tables, needs, models, past, force)
-    planned = [each for each in map(planner.plan, jobs) if each is not None]
-    return Plan(tuple(planned), needs, models)
+    planned = [job for job in map(planner.plan, jobs) if job is not None]
+    return Plan(tuple(planned), needs, models, workspace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +159,16 @@ class _Planner:
         if first.prepared is None:
             return first
         prepared = first.prepared
-        version = self.models.identity(job.model, job.protocol).version
+        version = self.models.identity(job.model).version
         outline = complete(prepared.outline, version)
         name = f"{outline.key} {prepared.root}"
         if name in self._outlines:
             return None
         self._outlines.add(name)
-        found = self._found(prepared, outline, bool(version))
-        return found if isinstance(found, Planned) else self._measure(first, why=found)
+        former = self._former(prepared, outline, bool(version))
+        return former if isinstance(former, Planned) else self._measure(first, why=former)
 
-    def _found(self, prepared: Prepared, outline: RunSpec, is_known: bool) -> Planned | str:
+    def _former(self, prepared: Prepared, outline: RunSpec, is_known: bool) -> Planned | str:
         """The job as done or claimed; else why it is done again ("" = it is new)."""
         job = prepared.job
         if not is_known:
@@ -175,11 +176,9 @@ class _Planner:
         former = self.past.alike.get(question_key(outline), [])
         if not former:
             return ""
-        spec, n_broken = outline, 0
-        if prepared.documents is None:
-            seen = self.needs.seen(job, prepared.parts, prepared.root)
-            spec = complete(prepared.outline, outline.model_version, seen.digest)
-            n_broken = len(seen.broken) if self.settings.bad_images != "skip" else 0
+        seen = self.needs.seen(job, prepared.assignment)
+        spec = complete(prepared.outline, outline.model_version, seen.digest)
+        n_broken = len(seen.broken) if self.settings.bad_images != "skip" else 0
         if spec.key in self.past.done and n_broken and not self.force:
             return f"{n_broken} of its images cannot be read, and were left out when it was done"
         if spec.key in self.past.done and not self.force:
@@ -201,10 +200,8 @@ class _Planner:
             return _refused(
                 job, "no code", UsageError(f"this version has no `{job.protocol}` protocol.")
             )
-        if isinstance(job.task, DocumentTask):
-            why = why_not_documents(job)
-        else:
-            why = PROTOCOLS.get(job.protocol).why_not(job.task, job.draw)
+        protocol = load_protocol(job.protocol)
+        why = protocol.why_not(job.task, job.draw, job.settings, abilities(job.model))
         if why:
             return _refused(job, "refused", UsageError(f"{why}."))
         try:
@@ -217,46 +214,54 @@ class _Planner:
     def _measure(self, planned: Planned, why: str) -> Planned:
         prepared, job = planned.prepared, planned.job
         assert prepared is not None
-        if job.protocol == "ask":
-            planned = _asked(planned, prepared)
-            return planned if planned.error else replace(planned, why=why or planned.why)
-        rows = self.needs.rows(job, prepared.parts)
+        assignment, protocol = prepared.assignment, prepared.protocol
+        try:
+            cost = protocol.estimate(assignment, job.model)
+        except FieldmarkError as error:
+            return _refused(job, "refused", error)
+        why, n_parts = why or protocol.note(assignment), len(assignment.parts)
+        if cost is not None:  # nothing is embedded: what counts is what answers cost
+            return replace(planned, why=why, n_parts=n_parts, n_bytes=0, cost=cost)
+        rows = self.needs.rows(job, assignment)
+        if rows is None:
+            return replace(planned, why=why, n_parts=n_parts, n_bytes=0)
         if id(rows) not in self._refs:
-            flat = (ref for each in refs_of(rows) for ref in each)
+            flat = (ref for refs in refs_of(rows) for ref in refs)
             self._refs[id(rows)] = list(dict.fromkeys(flat))
-        refs = self._refs[id(rows)]
-        cache = self._cache(job)
-        n_missing = self._n_missing(job, id(rows), prepared.root, cache)
+        cache = self._cache(prepared)
+        n_missing = self._n_missing(prepared, id(rows), cache)
         n_bytes = n_missing * (cache.dim * 4 + 24) if cache else (None if n_missing else 0)
         return replace(
             planned,
-            why=why or _note(prepared),
-            n_images=len(refs),
+            why=why,
+            n_images=len(self._refs[id(rows)]),
             n_missing=n_missing,
-            n_parts=len(prepared.parts),
+            n_parts=n_parts,
             seconds=self._seconds(prepared, n_missing, cache),
             n_bytes=n_bytes,
         )
 
-    def _cache(self, job: Job) -> ModelCache | None:
+    def _fingerprint(self, prepared: Prepared) -> str:
+        """Of the features the job needs; "" where it is not known before the model is loaded."""
+        known = self.models.identity(prepared.job.model).fingerprint
+        return prepared.protocol.cache_fingerprint(prepared.job.task, known)
+
+    def _cache(self, prepared: Prepared) -> ModelCache | None:
         """The features of just this version of the model; None: none are there, or it is not known
         before it is loaded which version it is.
         """
         if self._caches is None:
             every = cached_models(self.settings.cache)
-            self._caches = {each.fingerprint: each for each in every}
-        fingerprint = self.models.identity(job.model, job.protocol).fingerprint
-        block = job.own.probe
-        if fingerprint and block is not None and block.features == "patches":
-            fingerprint = patch_fingerprint(fingerprint)
-        return self._caches.get(fingerprint)
+            self._caches = {cache.fingerprint: cache for cache in every}
+        return self._caches.get(self._fingerprint(prepared))
 
-    def _n_missing(self, job: Job, rows: int, root: Path, cache: ModelCache | None) -> int:
+    def _n_missing(self, prepared: Prepared, rows: int, cache: ModelCache | None) -> int:
         """Images to embed, as far as can be told without reading any: one whose content is not
         known counts.
         """
-        block = job.own.probe
-        name = f"{job.model} {block.features if block else ''}"
+        job, root = prepared.job, prepared.root
+        marked = prepared.protocol.cache_fingerprint(job.task, "features")
+        name = f"{job.model} {marked}"
         key = (name, rows, root)
         if key in self._missing:  # a job before this one does all of it
             return 0
@@ -291,32 +296,3 @@ def disk_left(settings: Settings) -> int:
 
 def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
     return Planned(job, status, str(error), error=error)
-
-
-def _asked(planned: Planned, prepared: Prepared) -> Planned:
-    """A chat model embeds nothing: what counts is what its answers cost."""
-    from fieldmark.protocols.ask import estimate_cost
-
-    job = prepared.job
-    settings = AskSettings.of(dict(job.ask))
-    try:
-        model = load_chat_model(job.model)
-        if prepared.documents is not None:
-            cost = estimate_documents(prepared.documents, model, job.draw, settings)
-        else:
-            cost = estimate_cost(job.own, prepared.parts, model, prepared.root, job.draw, settings)
-    except FieldmarkError as error:
-        return _refused(job, "refused", error)
-    n_parts = len(prepared.part_names)
-    return replace(planned, why=_note(prepared), n_parts=n_parts, n_bytes=0, cost=cost)
-
-
-def _note(prepared: Prepared) -> str:
-    task, wanted = prepared.job.task, prepared.job.draw.n_train
-    if isinstance(task, DocumentTask) and task.output_type == "generate_until_multi_round":
-        return "requests of the first round: how many follow depends on the answers"
-    short = [len(part.train) for part in prepared.parts if len(part.train) < wanted]
-    if not short:
-        return ""
-    where = f" in {len(short)} of {len(prepared.parts)} parts" if len(prepared.parts) > 1 else ""
-    return f"fewer than {wanted} training images{where} (fewest: {min(short)}): all are used"

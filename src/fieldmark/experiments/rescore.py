@@ -11,29 +11,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import polars as pl
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms import DocumentTask, score_document_run
-from fieldmark.lmms.metrics.registry import known_document_metrics
 from fieldmark.metrics import load_metric
 from fieldmark.progress import Progress
-from fieldmark.protocols import (
-    ASKING,
-    Scoring,
-    asking_scores,
-    read_again,
-    recorded_kinds,
-    score_answers,
-)
+from fieldmark.protocols import Protocol, Scoring, protocol_of
 from fieldmark.registry import short_name
-from fieldmark.store import PartRecord, PartResult, Predictions, Run, RunFilter, Score, Store
+from fieldmark.store import PartRecord, Run, RunFilter, Score, Store
 
 _ROW = ("part", "repeat", "id")
-CODE = "!function"
-"""how a task's own code begins in the record of a run"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,120 +48,56 @@ def rescore(
     runs = [run for run in store.runs(where) if run.state == "done"]
     before = store.scores(where)
     progress.start("scoring", len(runs))
-    found = []
+    done = []
     for run in runs:
-        found.append(_rescore(store, run, before.get(run.id, []), extra))
+        done.append(_rescore(store, run, before.get(run.id, []), extra))
         progress.advance()
-    return found
+    return done
 
 
 def _rescore(store: Store, run: Run, before: Sequence[Score], extra: Sequence[str]) -> Rescored:
-    if "documents" in run.spec.settings:
-        return _rescore_documents(store, run, before)
-    is_asked = run.spec.protocol == "ask"
+    protocol = protocol_of(run.spec.protocol)
     primary = next((score.metric for score in before if score.is_primary), "")
-    own = list(dict.fromkeys([primary, *(score.metric for score in before)]))
-    own = [name for name in own if name and not (is_asked and name in ASKING)]
-    by_short = {short_name(name): name for name in extra}
-    names = list(dict.fromkeys([by_short.get(name, name) for name in own] + list(extra)))
-    lost = [name for name in names if not _is_here(name)]
-    parts = store.finished_parts(run.id)
-    answers, reread = store.predictions(run.id), []
-    if is_asked:
-        reread = _read_again(answers, parts)
-        rows = pl.concat([answers, *(each.rows for each in reread)])
-        answers = rows.unique(_ROW, keep="last", maintain_order=True).sort(_ROW)
-    scoring = Scoring(
-        tuple(name for name in names if name not in lost),
-        str(run.spec.settings.get("score", "pooled")),
-        {part.part: (part.info or {}).get("groups", {}) for part in parts},
-    )
-    scores = [score for score in before if score.metric in lost]
-    if scoring.metrics:
-        scores += score_answers(scoring, answers, recorded_kinds(parts))
-    if is_asked:
-        scores += asking_scores(answers, parts)
-    scores = [_marked(score, primary) for score in scores]
+    names = _metrics(protocol, before, primary, extra)
+    lost = [name for name in names if protocol.takes_metrics and not _is_here(name)]
+    parts, answers = store.finished_parts(run.id), store.predictions(run.id)
+    reread = protocol.reread(answers, parts)
     if reread:
-        store.replace_answers(run.id, [each.result for each in reread], scores)
+        rows = pl.concat([answers, *(part.rows for part in reread)])
+        answers = rows.unique(_ROW, keep="last", maintain_order=True).sort(_ROW)
+    scoring = _scoring(run, parts, [name for name in names if name not in lost])
+    new = protocol.score_stored(scoring, run.spec, answers, parts)
+    if new is None or (not protocol.takes_metrics and _numbers(before) - _numbers(new)):
+        return Rescored(run, list(before), [], [], is_left=True)
+    scores = [score for score in before if score.metric in lost] + new
+    if protocol.takes_metrics:
+        scores = [_marked(score, primary) for score in scores]
+    if reread:
+        store.replace_answers(run.id, [part.result for part in reread], scores)
     else:
         store.rescore_run(run.id, scores)
-    n_read = sum(each.n_changed for each in reread)
+    n_read = sum(part.n_changed for part in reread)
     return Rescored(run, scores, _changed(before, scores), lost, n_read)
 
 
-def _rescore_documents(store: Store, run: Run, before: Sequence[Score]) -> Rescored:
-    """Metrics of labels mean nothing to documents: none can be added."""
-    answers, parts = store.predictions(run.id), store.finished_parts(run.id)
-    task = _scoring_of(parts)
-    if task is None:
-        return Rescored(run, list(before), [], [], is_left=True)
-    scores = score_document_run(task, answers, run.spec.seed, None) + asking_scores(answers, parts)
-    if _numbers(before) - _numbers(scores):  # an aggregation, or an extra, that is not here
-        return Rescored(run, list(before), [], [], is_left=True)
-    store.rescore_run(run.id, scores)
-    return Rescored(run, scores, _changed(before, scores), [])
+def _metrics(
+    protocol: Protocol, before: Sequence[Score], primary: str, extra: Sequence[str]
+) -> list[str]:
+    """The run's own metrics and further ones, the first first."""
+    own = dict.fromkeys([primary, *(score.metric for score in before)])
+    kept = [name for name in own if name and name not in protocol.beside]
+    by_short = {short_name(name): name for name in extra}
+    return list(dict.fromkeys([by_short.get(name, name) for name in kept] + list(extra)))
+
+
+def _scoring(run: Run, parts: Sequence[PartRecord], metrics: Sequence[str]) -> Scoring:
+    rule = str(run.spec.settings.get("score", "pooled"))
+    groups = {part.part: (part.info or {}).get("groups", {}) for part in parts}
+    return Scoring(tuple(metrics), rule, groups)
 
 
 def _numbers(scores: Sequence[Score]) -> set[str]:
     return {score.metric for score in scores if not math.isnan(score.value)}
-
-
-def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:
-    """As much of the task as scores need; None where code would be needed."""
-    told: dict[str, Any] = next((part.info["documents"] for part in parts if part.info), {})
-    config: dict[str, Any] = told.get("config", {})
-    metrics = [dict(each) for each in config.get("metric_list") or ()]
-    is_own = "process_results" in config
-    if not config or not all(_is_aggregated_here(each, is_own) for each in metrics):
-        return None
-    for each in metrics:
-        if each["metric"].startswith(CODE):
-            each["metric"] = each["metric"].rpartition(".")[2]
-    kept = ("task", "filter_list", "output_type", "repeats", "score_key", "cluster_key")
-    given = {name: config[name] for name in kept if name in config}
-    return DocumentTask.model_validate({**given, "metric_list": metrics or None})
-
-
-def _is_aggregated_here(item: dict[str, Any], is_own: bool) -> bool:
-    """Not by a task's code, nor by the way of a metric that somebody registered elsewhere."""
-    given = item.get("aggregation")
-    if given is not None:
-        return not str(given).startswith(CODE)
-    name = str(item["metric"])
-    return is_own or name.startswith(CODE) or name in known_document_metrics()
-
-
-@dataclass(frozen=True, slots=True)
-class _Reread:
-    """A part whose answers are read as something else now."""
-
-    part: PartRecord
-    rows: pl.DataFrame
-    n_changed: int
-
-    @property
-    def result(self) -> PartResult:
-        columns = ("id", "target", "prediction", "score", "unit", "outcome", "info", "content")
-        given = Predictions(*(self.rows[name].to_list() for name in columns))
-        old = self.part
-        return PartResult(given, old.part, old.repeat, old.n_train, old.seconds, old.info)
-
-
-def _read_again(answers: pl.DataFrame, parts: Sequence[PartRecord]) -> list[_Reread]:
-    """The parts that keep what their options were called, where an answer changes."""
-    found = []
-    for part in parts:
-        reading = (part.info or {}).get("reading")
-        if reading is None:
-            continue
-        is_mine = (pl.col("part") == part.part) & (pl.col("repeat") == part.repeat)
-        old = answers.filter(is_mine)
-        new = read_again(old, reading)
-        is_other = [old[name].ne_missing(new[name]) for name in ("prediction", "outcome")]
-        if n_changed := int((is_other[0] | is_other[1]).sum()):
-            found.append(_Reread(part, new, n_changed))
-    return found
 
 
 def _is_here(name: str) -> bool:

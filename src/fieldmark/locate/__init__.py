@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from fieldmark.lazy import exports
 from fieldmark.locate._paths import is_file, is_folder, is_there, with_home
-from fieldmark.locate._read import Located, read_text, read_toml
-from fieldmark.locate._validate import validate
+from fieldmark.locate.located import Located, read_text, read_toml
+from fieldmark.locate.schema_errors import validate
 
 if TYPE_CHECKING:
-    from fieldmark.locate._yaml import read_yaml
+    from fieldmark.locate.yaml_reader import read_yaml
 
 __all__ = [
     "Located",
@@ -28,4 +28,4 @@ __all__ = [
     "with_home",
 ]
 
-__getattr__ = exports(__name__, {"_yaml": ("read_yaml",)})
+__getattr__ = exports(__name__, {"yaml_reader": ("read_yaml",)})

@@ -24,11 +24,11 @@ from fieldmark.models._identity import (
     is_own_model,
 )
 from fieldmark.models._load import (
+    abilities,
     families,
     known_models,
     load_chat_model,
     load_model,
-    protocol_of,
     register_model,
 )
 from fieldmark.models._transform import Recipe
@@ -45,6 +45,7 @@ __all__ = [
     "ModelMemory",
     "Recipe",
     "TorchBackbone",
+    "abilities",
     "check_model_name",
     "families",
     "identify",
@@ -52,7 +53,6 @@ __all__ = [
     "known_models",
     "load_chat_model",
     "load_model",
-    "protocol_of",
     "register_model",
 ]
 

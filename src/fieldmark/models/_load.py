@@ -91,12 +91,13 @@ def load_model(
     return backbone
 
 
-def protocol_of(name: str) -> str:
-    """How a model is asked: chat models by `ask`, everything else by `probe`. Loads nothing."""
+def abilities(name: str) -> frozenset[str]:
+    """What a model can do, by its name. Loads nothing."""
     parsed = parse_name(name)
     if parsed.is_file or parsed.base in REGISTRY.added or parsed.family not in families():
-        return "probe"
-    return str(getattr(REGISTRY.get(parsed.family), "PROTOCOL", "probe"))
+        return frozenset({"embeds_images"})
+    is_chat = getattr(REGISTRY.get(parsed.family), "PROTOCOL", "") == "ask"
+    return frozenset({"answers"} if is_chat else {"embeds_images"})
 
 
 def load_chat_model(

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from fieldmark.probes._inputs import ProbeDataError
     from fieldmark.probes._normalise import Normaliser
 
-__all__ = ["PROBES", "Normaliser", "ProbeDataError", "load_probe", "register_probe"]
+__all__ = [
+    "PROBES",
+    "Normaliser",
+    "ProbeDataError",
+    "list_parameters",
+    "load_probe",
+    "register_probe",
+]
 
 PROBES = Registry(kind="probe", package="fieldmark.probes", listing="fieldmark tasks --help")
 
@@ -49,6 +56,11 @@ def load_probe(name: str, params: Mapping[str, Any] | None = None, base: Path | 
     if hasattr(probe, "check_parameters"):
         probe.check_parameters()
     return probe
+
+
+def list_parameters(name: str | None) -> frozenset[str]:
+    """Parameters whose value is a list itself."""
+    return frozenset({"alphas", "kernels"})
 
 
 def register_probe(name: str, cls: type) -> None:

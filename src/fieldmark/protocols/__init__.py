@@ -1,44 +1,125 @@
-"""Protocols: how a model is asked a task. One file each."""
+"""Protocols: how a model is asked a task. One module each, and the contract they keep.
 
-from fieldmark.protocols._answers import arrange, recorded_kinds
-from fieldmark.protocols._ask_again import read_again
-from fieldmark.protocols._ask_options import AskOptions, AskSettings
-from fieldmark.protocols._ask_scores import ASKING, asking_scores
-from fieldmark.protocols._check import task_problems
-from fieldmark.protocols._items import (
-    Draw,
-    PartItems,
-    Selection,
-    check_part,
-    is_joint,
-    refs_of,
-    split_parts,
+Names come when asked for: the flags of `fieldmark run` must not wait for numpy or polars.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
+from fieldmark.protocols._contract import (
+    ANSWERS,
+    EMBEDS_IMAGES,
+    EMBEDS_TEXTS,
+    SCORES_CONTINUATIONS,
+    Assignment,
+    Protocol,
+    Wish,
+    fitting_protocols,
+    load_protocol,
+    protocol_of,
+    protocols,
 )
-from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols._score import Scoring, score_answers, score_run
-from fieldmark.registry import Registry
+from fieldmark.protocols._settings import (
+    NoSettings,
+    Range,
+    Setting,
+    field_docs,
+    given,
+    how_only,
+    make_settings,
+    settings_of,
+)
+from fieldmark.registry import PROTOCOLS
 
-PROTOCOLS = Registry("protocol", "fieldmark.protocols", "fieldmark tasks --help")
+if TYPE_CHECKING:
+    from fieldmark.protocols._arrange import arrange, recorded_kinds
+    from fieldmark.protocols._check import task_problems
+    from fieldmark.protocols._items import (
+        Draw,
+        PartItems,
+        Selection,
+        check_part,
+        draw_test,
+        draw_train,
+        refs_of,
+        rows_of,
+        split_parts,
+    )
+    from fieldmark.protocols._predictions import FitNotes, PartPredictions, Reread, left_out
+    from fieldmark.protocols._score import Scoring, score_answers, score_run
+    from fieldmark.protocols._workspace import MissingData, Workspace, no_data, root_of
+    from fieldmark.protocols.ask import LanguageProtocol
+    from fieldmark.protocols.ask.sending import AskOptions, Sending, ask_options, open_sending
+    from fieldmark.protocols.ask.settings import AskSettings
 
 __all__ = [
-    "ASKING",
+    "ANSWERS",
+    "EMBEDS_IMAGES",
+    "EMBEDS_TEXTS",
     "PROTOCOLS",
+    "SCORES_CONTINUATIONS",
     "AskOptions",
     "AskSettings",
+    "Assignment",
     "Draw",
+    "FitNotes",
+    "LanguageProtocol",
+    "MissingData",
+    "NoSettings",
     "PartItems",
     "PartPredictions",
+    "Protocol",
+    "Range",
+    "Reread",
     "Scoring",
     "Selection",
+    "Sending",
+    "Setting",
+    "Wish",
+    "Workspace",
     "arrange",
-    "asking_scores",
+    "ask_options",
     "check_part",
-    "is_joint",
-    "read_again",
+    "draw_test",
+    "draw_train",
+    "field_docs",
+    "fitting_protocols",
+    "given",
+    "how_only",
+    "left_out",
+    "load_protocol",
+    "make_settings",
+    "no_data",
+    "open_sending",
+    "protocol_of",
+    "protocols",
     "recorded_kinds",
     "refs_of",
+    "root_of",
+    "rows_of",
     "score_answers",
     "score_run",
+    "settings_of",
     "split_parts",
     "task_problems",
 ]
+
+__getattr__ = exports(
+    __name__,
+    {
+        "_arrange": ("arrange", "recorded_kinds"),
+        "_check": ("task_problems",),
+        "_items": (
+            "Draw", "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of",
+            "rows_of", "split_parts",
+        ),
+        "_predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),
+        "_score": ("Scoring", "score_answers", "score_run"),
+        "_workspace": ("MissingData", "Workspace", "no_data", "root_of"),
+        "ask": ("LanguageProtocol",),
+        "ask.sending": ("AskOptions", "Sending", "ask_options", "open_sending"),
+        "ask.settings": ("AskSettings",),
+    },
+)  # fmt: skip

@@ -12,7 +12,7 @@ from functools import partial
 from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
-from fieldmark.probes import load_probe
+from fieldmark.protocols._contract import load_protocol
 from fieldmark.registry import short_name
 from fieldmark.tasks import Task
 
@@ -34,32 +34,23 @@ def task_problems(task: Task) -> list[str]:
     look(partial(load_metric, task.metric), "metric")
     for index, each in enumerate(task.also):
         look(partial(load_metric, each), "also", index)
-    if task.probe is not None:
-        look(partial(load_probe, task.probe.classifier, task.probe.params), "probe")
     if not problems:
         look(partial(_check_fit, task), "metric")
+    for name in task.protocols:
+        problems.extend(load_protocol(name).problems(task))
     return problems
 
 
 def _check_fit(task: Task) -> None:
-    """Do the metrics, the labels and the probe go together?"""
-    probe = load_probe(task.probe.classifier, task.probe.params) if task.probe else None
+    """Do the metrics and the labels go together?"""
     for name in (task.metric, *task.also):
-        uses = load_metric(name).uses
-        short = short_name(name)
+        uses, short = load_metric(name).uses, short_name(name)
         if uses == "kinds" and not task.kinds:
             raise UsageError(
                 f"metric {short!r} asks what each class is: name the column with `kinds`."
             )
         if uses in ("score", "whole") and not task.traits:
             raise UsageError(f"metric {short!r} is for tasks with `traits`, this one has none.")
-        if uses == "score" and probe is not None and not hasattr(probe, "predict_score"):
-            raise UsageError(
-                f"metric {short!r} needs to know how sure an answer is, and the probe has no "
-                "predict_score."
-            )
-    if task.probe is not None and task.probe.reject and (task.traits or task.probe.leave_one_out):
-        raise UsageError("`reject` is for tasks with one label and a training set of their own.")
 
 
 def _check_option(task: Task, name: str) -> None:

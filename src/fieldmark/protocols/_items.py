@@ -7,18 +7,28 @@ repeat, id).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
 from fieldmark import draws
 from fieldmark.data import ImageRef
-from fieldmark.errors import DataError, UsageError, closest
+from fieldmark.errors import DataError, UnknownName, UsageError, closest
 from fieldmark.probes import load_probe
-from fieldmark.protocols._item_errors import nothing_fits, nothing_selected, splits_of, told
+from fieldmark.store import canonical_json
 from fieldmark.tasks import Filter, Task, is_match
+
+if TYPE_CHECKING:
+    from fieldmark.protocols._workspace import Workspace
+
+ROWS = ("id", "target", "unit", "class_kind")
+"""columns of which every value counts, where a task has them"""
+ASKING_ONLY = {"title", "about", "metric", "also", "variants", "repeats"}
+"""keys of a task that do not say which rows it has, besides the blocks of protocols"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ def split_parts(
     """The parts that the selection keeps, in name order (named settings: in file order)."""
     kept_rows = _keep(task, table, task.where, "where")
     if kept_rows.is_empty():
-        raise nothing_fits(task, table)
+        raise _nothing_fits(task, table)
     if task.traits:
         return _selected(task, _trait_parts(task, kept_rows), selection or Selection())
     rows = _targets(task, kept_rows, task.label, "label")
@@ -96,10 +106,53 @@ def split_parts(
     return _selected(task, parts, selection or Selection())
 
 
+def table_parts(task: Task, draw: Draw, selection: Selection, at: Workspace) -> list[PartItems]:
+    """The parts of a task, made once for all jobs that ask about the same rows, and checked."""
+    blocks = dict.fromkeys(task.protocols)
+    rows = repr(task.model_dump(exclude={*ASKING_ONLY, *blocks}))
+    key = ("parts", at.root(task), rows, selection, is_joint(task), task.is_leave_one_out)
+    parts: list[PartItems] = at.once(key, lambda: split_parts(task, at.table(task), selection))
+    drawn = draw if task.test == "rest" else None
+
+    def check() -> None:
+        for part in parts:
+            check_part(task, part, at.table(task), drawn)
+
+    at.once(("checked", id(parts), drawn), check)
+    return parts
+
+
+def rows_digest(parts: Sequence[PartItems], also: Sequence[str]) -> str:
+    """Changes when an item, a label (or what it is), a split, a unit or a crop of the parts does,
+    or a value of the columns that count `also`. Neither the place of a file nor the order of rows
+    counts.
+    """
+    hasher = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        hasher.update(canonical_json([part.name, part.groups]).encode())
+        for rows in (part.train, part.test):
+            names = [name for name in dict.fromkeys((*ROWS, *also)) if name in rows.columns]
+            text = rows.select(
+                *(pl.col(name).cast(pl.String) for name in names),
+                pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(","),
+            )
+            hasher.update(text.sort("id").write_csv().encode())
+    return hasher.hexdigest()
+
+
+def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:
+    """That some parts have fewer training images than are asked for; "" where none has."""
+    short = [len(part.train) for part in parts if len(part.train) < draw.n_train]
+    if not short:
+        return ""
+    where = f" in {len(short)} of {len(parts)} parts" if len(parts) > 1 else ""
+    return f"fewer than {draw.n_train} training images{where} (fewest: {min(short)}): all are used"
+
+
 def _selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
     kept = [part for part in parts if _is_selected(part, wanted)]
     if not kept:
-        raise nothing_selected(task, parts, wanted)
+        raise _nothing_selected(task, parts, wanted)
     return kept
 
 
@@ -114,7 +167,7 @@ def check_part(
             wanted = getattr(own or task, key)
             raise DataError(
                 f"{name}: no {which} images: no row of dataset {task.dataset!r} fits "
-                f"{told(wanted)} (its splits: {splits_of(part, table)}). Say under `{key}` in the "
+                f"{_rules(wanted)} (its splits: {_splits_of(part, table)}). Say under `{key}` in the "
                 "task file which rows do."
             )
     labels = part.train.get_column(part.name if part.is_joint else "target").drop_nulls()
@@ -175,13 +228,16 @@ def draw_test(task: Task, part: PartItems, draw: Draw, repeat: int) -> pl.DataFr
     )
 
 
-def rows_of(task: Task, parts: Sequence[PartItems], draw: Draw) -> pl.DataFrame:
+def rows_of(
+    task: Task, parts: Sequence[PartItems], draw: Draw, has_training: bool = True
+) -> pl.DataFrame:
     """Every row that any part and repeat needs, once: id, image, crop."""
     frames = []
     for part in parts:
         for repeat in range(draw.repeats):
             frames.append(draw_test(task, part, draw, repeat))
-            frames.append(draw_train(task, part, draw, repeat))
+            if has_training:
+                frames.append(draw_train(task, part, draw, repeat))
     rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
     return rows.unique("id", maintain_order=True)
 
@@ -223,11 +279,10 @@ def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]
 
 def is_joint(task: Task) -> bool:
     """Are all traits of the task learnt by one probe?"""
-    if not task.traits or task.probe is None:
+    block = task.block("probe")
+    if not task.traits or block is None:
         return False
-    return bool(
-        getattr(load_probe(task.probe.classifier, task.probe.params), "is_multilabel", False)
-    )
+    return bool(getattr(load_probe(block.classifier, block.params), "is_multilabel", False))
 
 
 def _trait_parts(task: Task, rows: pl.DataFrame) -> list[PartItems]:
@@ -249,7 +304,7 @@ def _part(task: Task, name: str, rows: pl.DataFrame) -> PartItems:
         values = rows.get_column(column).drop_nulls()
         if len(values):
             groups.append((column, str(values[0])))
-    if task.probe is not None and task.probe.leave_one_out:
+    if task.is_leave_one_out:
         return PartItems(name, rows, rows, tuple(groups))
     train = _keep(task, rows, task.train, "train")
     test = train if task.test == "rest" else _keep(task, rows, task.test, "test")
@@ -334,3 +389,52 @@ def _is_selected(part: PartItems, wanted: Selection) -> bool:
         and not is_match(part.name, wanted.without_parts)
         and not any(in_groups(wanted.without_groups))
     )
+
+
+def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> UsageError:
+    names = {part.name for part in parts} | {value for part in parts for _, value in part.groups}
+    asked = (*wanted.parts, *wanted.any_of, *(v for _, values in wanted.groups for v in values))
+    place = f"{wanted.where}  " if wanted.where else ""
+    if names == {""} and asked:
+        return UsageError(f"{place}task {task.task!r} has no parts: leave out `/{asked[0]}`.")
+    for pattern in asked:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            kind = f"part or group of task {task.task!r}"
+            unknown = UnknownName(kind, pattern, names, where=wanted.where)
+            return unknown if unknown.closest else UsageError(f"{unknown} {_some(sorted(names))}")
+    return UsageError(
+        f"{place}task {task.task!r}: the filters leave none of its {len(parts)} parts."
+    )
+
+
+def _nothing_fits(task: Task, table: pl.DataFrame) -> DataError:
+    """Names what the first column that matches nothing holds instead."""
+    for column, patterns in task.where.items():
+        values = table.get_column(column).cast(pl.String).drop_nulls().unique().sort().to_list()
+        if not any(is_match(value, patterns) for value in values):
+            near = closest(patterns[0], values, most=1) if patterns else []
+            mean = f" Did you mean {near[0]!r}?" if near else f" {_some(values)}"
+            return DataError(
+                f"{task.place_of('where', column)}  where: no row of dataset {task.dataset!r} has "
+                f"{_rules({column: patterns})}.{mean}"
+            )
+    return DataError(
+        f"{task.place_of('where')}  no row of dataset {task.dataset!r} fits {_rules(task.where)}."
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"It has {', '.join(names[:5]) or 'none'}{more}."
+
+
+def _rules(wanted: Filter) -> str:
+    """`split: train`."""
+    rules = [f"{column}: {', '.join(patterns)}" for column, patterns in wanted.items()]
+    return f"`{'; '.join(rules)}`"
+
+
+def _splits_of(part: PartItems, table: pl.DataFrame | None) -> str:
+    rows = pl.concat([part.train, part.test]) if table is None else table
+    values = rows.get_column("split").drop_nulls().unique()
+    return ", ".join(sorted(values)) or "none"

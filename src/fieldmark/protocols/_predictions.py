@@ -1,12 +1,24 @@
-"""What does every protocol hand to the store?"""
+"""Predictions of a part: what does every protocol hand to the store, and what is noted with them?
+
+A probe tells what a search chose by `chosen_` (a mapping of plain values) and what a reader should
+know of the fit by `fit_notes_` (sentences). `fieldmark.store` reads them again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import polars as pl
+
+from fieldmark.protocols._items import Draw, PartItems, refs_of, rows_of
+from fieldmark.registry import short_name
+from fieldmark.store import PartRecord, PartResult, Predictions
+from fieldmark.tasks import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +40,65 @@ class PartPredictions:
 
     def timed(self, seconds: float) -> PartPredictions:
         return replace(self, seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """A part whose answers are read as something else now."""
+
+    part: PartRecord
+    rows: pl.DataFrame
+    n_changed: int
+
+    @property
+    def result(self) -> PartResult:
+        columns = ("id", "target", "prediction", "score", "unit", "outcome", "info", "content")
+        given = Predictions(*(self.rows[name].to_list() for name in columns))
+        old = self.part
+        return PartResult(given, old.part, old.repeat, old.n_train, old.seconds, old.info)
+
+
+class FitNotes:
+    """What all fits of a part chose, one after another; `is_joint`: all parts share them."""
+
+    def __init__(self, classifier: str, is_joint: bool = False) -> None:
+        self.classifier, self.is_joint = classifier, is_joint
+        self.chosen: list[dict[str, Any]] = []
+        self.notes: Counter[str] = Counter()
+
+    def add(self, probe: object, more: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
+        """Remembers what one fit chose, and what was chosen around it."""
+        every = {**dict(getattr(probe, "chosen_", {})), **more}
+        self.chosen.append({str(name): _plain(value) for name, value in every.items()})
+        self.notes.update({str(note) for note in (*getattr(probe, "fit_notes_", ()), *notes)})
+
+    def noted(self) -> dict[str, Any]:
+        """As it is stored: values by name, one of each fit; nothing if nothing is told."""
+        names = dict.fromkeys(name for values in self.chosen for name in values)
+        if not names and not self.notes:
+            return {}
+        fit = {
+            "probe": short_name(self.classifier),
+            "n_fits": len(self.chosen),
+            "chosen": {name: [values.get(name) for values in self.chosen] for name in names},
+            "notes": dict(self.notes),
+        }
+        return {"fit": fit | ({"is_joint": True} if self.is_joint else {})}
+
+
+def left_out(task: Task, part: PartItems, draw: Draw, bad: Mapping[str, str]) -> dict[str, Any]:
+    """Which images of the part could not be read, and why; nothing if all could."""
+    if not bad:
+        return {}
+    own = {ref.image for refs in refs_of(rows_of(task, [part], draw)) for ref in refs}
+    mine = {image: why for image, why in bad.items() if image in own}
+    return {"n_bad_images": len(mine), "bad_images": mine} if mine else {}
+
+
+def _plain(value: Any) -> str | float | bool | None:
+    """A value that JSON knows; None for one that is not finite."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from fieldmark.metrics import Metric, load_metric
-from fieldmark.protocols._answers import arrange
+from fieldmark.protocols._arrange import arrange
 from fieldmark.protocols._items import PartItems
-from fieldmark.registry import short_name
+from fieldmark.registry import portable_name, short_name
 from fieldmark.stats import Items, estimate, interval, weak_coverage
 from fieldmark.store import OK, Score
 from fieldmark.tasks import Task
+
+if TYPE_CHECKING:
+    from fieldmark.protocols._contract import Assignment
 
 POOLED = "all images pooled"
 MEAN = "mean over parts"
@@ -46,6 +50,23 @@ class _View:
     parts: frozenset[str]
     is_mean: bool = False
     is_part: bool = False
+
+
+def scoring_facts(assignment: Assignment) -> dict[str, Any]:
+    """What a run's key says of its parts, metrics and draw."""
+    task, draw = assignment.task, assignment.draw
+    facts: dict[str, Any] = {
+        "parts": assignment.part_names,
+        "metric": [portable_name(name) for name in (task.metric, *task.also)],
+        "score": task.primary or task.score,
+    }
+    if draw.shots:
+        facts["shots"] = draw.shots
+    if task.test == "rest":
+        facts["test"] = "rest"
+    if draw.n_train >= 0:
+        facts["sampling"] = draw.sampling
+    return facts
 
 
 def score_run(

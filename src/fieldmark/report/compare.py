@@ -13,9 +13,9 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from fieldmark.errors import DataError, UnknownName, UsageError
-from fieldmark.report.documents import has_documents, metric_of, why_not_paired
-from fieldmark.report.labels import model_labels, model_name, newest_first, task_name
+from fieldmark.report.labels import model_labels, model_name, newest_first
 from fieldmark.report.paired import Paired, read_paired
+from fieldmark.report.providers import is_valued, pairing_metric, why_not_paired
 from fieldmark.report.rows import Row, current_runs, read_table, superseded_note
 from fieldmark.report.training import METRIC, spread
 from fieldmark.stats import Comparison, VarianceParts, compare, holm
@@ -50,7 +50,7 @@ class Question:
     found: Comparison
     p_corrected: float
     where: Disagreement | None
-    """None for metrics that are not about single labels, and documents worth more or less"""
+    """None for metrics that are not about single labels, and answers worth more or less"""
     n_unanswered: int
     spreads: tuple[VarianceParts | None, VarianceParts | None] = (None, None)
     """of a and b: the test items' share of the score's spread, and the training's"""
@@ -81,10 +81,10 @@ def compare_models(
     asked = [_ask(store, *pair) for pair in pairs]
     found = [each for each in asked if each is not None]
     if not found:
-        why = why_not_paired(pairs[0][0].score.metric)
+        why = why_not_paired(pairs[0][0].run, pairs[0][0].score.metric)
         raise DataError(
             f"{first!r} and {second!r} cannot be compared item by item on "
-            f"{task_name(pairs[0][0].run.spec)!r}: {why}. `fieldmark table` shows their scores "
+            f"{pairs[0][0].run.spec.task_name!r}: {why}. `fieldmark table` shows their scores "
             "with intervals."
         )
     if not any(each.found.n for each in found):
@@ -102,9 +102,9 @@ def not_compared(
     """The questions of both models that cannot be compared item by item, a line each."""
     pairs = _pairs(store, _pick_both(store, a, b, tasks), tasks, metric)
     return [
-        f"{task_name(row.run.spec)}: {why_not_paired(row.score.metric)}"
+        f"{row.run.spec.task_name}: {why_not_paired(row.run, row.score.metric)}"
         for row, _ in pairs
-        if metric_of(store, row.run, row.score.metric) is None
+        if pairing_metric(store, row.run, row.score.metric) is None
     ]
 
 
@@ -191,13 +191,13 @@ def _pairs(
 
 
 def _ask(store: Store, a: Row, b: Row) -> Question | None:
-    metric = metric_of(store, a.run, a.score.metric)
+    metric = pairing_metric(store, a.run, a.score.metric)
     if metric is None:
         return None
     paired = read_paired(store, [a.run, b.run], metric)
     found = compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
     where = _disagreement(store, paired)
-    is_told = a.score.metric == METRIC and a.run.spec.repeats > 1 and not has_documents(a.run)
+    is_told = a.score.metric == METRIC and a.run.spec.repeats > 1 and not is_valued(a.run)
     both = (a, b) if is_told else ()
     spreads = [spread(paired.asked, number) for number in range(len(both))] or [None, None]
     return Question(a, b, found, found.p, where, paired.n_unanswered, (spreads[0], spreads[1]))
@@ -218,7 +218,7 @@ def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
     classes = [
         (names[int(label)], int(gain), int(size))
         for label, gain, size in zip(labels, gain_c, size_c, strict=True)
-        if not is_valued  # the target of a document is a text of its own, not a class
+        if not is_valued  # the target of such an item is a text of its own, not a class
     ]
     examples = [_examples(store, paired, gain == sign) for sign in (1, -1)]
     return Disagreement(

@@ -15,7 +15,6 @@ from typing import Any
 from fieldmark.report.cells import MISSING, arrow, number
 from fieldmark.report.columns import align
 from fieldmark.report.compare import Disagreement, Question, counts
-from fieldmark.report.labels import task_name
 from fieldmark.store import Score
 
 FEW = 5
@@ -75,7 +74,7 @@ def _difference(question: Question) -> str:
 
 
 def _tasks(questions: Sequence[Question], side: str) -> str:
-    names = [task_name(each.a.run.spec) for each in questions if each.verdict == side]
+    names = [each.a.run.spec.task_name for each in questions if each.verdict == side]
     shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
     return f"{len(names)} task{'s' * (len(names) > 1)} ({shown})"
 
@@ -150,11 +149,11 @@ def _where(question: Question, width: int, is_alone: bool) -> Iterator[str]:
     where = question.where
     for side, spread in zip("AB", question.spreads, strict=True):
         if spread is not None:
-            said = f"{task_name(question.a.run.spec)}: {side}: {spread.words}"
+            said = f"{question.a.run.spec.task_name}: {side}: {spread.words}"
             yield from textwrap.wrap(said, width, subsequent_indent="  ")
     if where is None or where.only_a + where.only_b == 0:
         return
-    head = f"{task_name(question.a.run.spec)}: only A right {where.only_a:,}, only B right "
+    head = f"{question.a.run.spec.task_name}: only A right {where.only_a:,}, only B right "
     head += f"{where.only_b:,}, both {where.both:,}, neither {where.neither:,}"
     yield from textwrap.wrap(f"{head}{_classes(where)}", width, subsequent_indent="  ")
     if is_alone:
@@ -198,7 +197,7 @@ def plain_comparison(question: Question) -> Mapping[str, Any]:
         "score_b": question.b.score.value,
     }
     return {
-        "task": task_name(question.a.run.spec),
+        "task": question.a.run.spec.task_name,
         "column": question.a.column,
         "metric": question.a.score.metric,
         "model_a": question.a.model,

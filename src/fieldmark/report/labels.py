@@ -23,11 +23,6 @@ _ROW_FACTS = ("model", "model_version")
 _DATA = "data"
 
 
-def task_name(spec: RunSpec) -> str:
-    """As it is typed: `newt`, `newt@simpleshot`."""
-    return f"{spec.task}@{spec.task_variant}" if spec.task_variant else spec.task
-
-
 # --- models ---
 
 
@@ -115,7 +110,7 @@ def columns_of_runs(runs: Sequence[Run]) -> dict[int, Column]:
     """The column of each run, by its id."""
     by_task: dict[str, list[Run]] = {}
     for run in runs:
-        by_task.setdefault(task_name(run.spec), []).append(run)
+        by_task.setdefault(run.spec.task_name, []).append(run)
     found: dict[int, Column] = {}
     for name, mine in by_task.items():
         found |= _columns_of_task(name, mine)

@@ -1,8 +1,8 @@
 """What did several models answer about the same items, ready for statistics?
 
 Only items that every model answered are compared: no answer is not a wrong answer. Label numbers
-are compared as they are stored, without their names: a hundred models take milliseconds. Documents
-are compared by what each was worth, which is stored with them.
+are compared as they are stored, without their names: a hundred models take milliseconds. Items
+that the task valued by rules of its own are compared by these values, stored with them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldmark.metrics import Metric
-from fieldmark.report.documents import valued_metric, values_of
+from fieldmark.report.providers import provider_of, value_metric
 from fieldmark.stats import Items
 from fieldmark.store import Answers, Run, Store
 
@@ -57,9 +57,9 @@ def read_paired(store: Store, runs: Sequence[Run], metric: Metric) -> Paired:
 
 
 def _valued(store: Store, runs: Sequence[Run], asked: Answers, metric: Metric) -> Paired:
-    """Documents by their values; a document without one (failed, or not valued) is left out."""
+    """Items by their values; an item without one (failed, or not valued) is left out."""
     value_mn = asked.score_mn
-    if value_mn is None or metric.title != valued_metric(runs[0]):
+    if value_mn is None or metric.title != value_metric(runs[0]):
         value_mn = _looked_up(store, runs, asked, metric.title)
     is_known: np.ndarray = np.isfinite(value_mn).all(axis=0)
     known = asked.taken(is_known)
@@ -74,7 +74,11 @@ def _looked_up(store: Store, runs: Sequence[Run], asked: Answers, name: str) -> 
     places = list(
         zip(asked.repeat.tolist(), map(names.__getitem__, asked.item.tolist()), strict=True)
     )
-    values = [values_of(store, run, name) for run in runs]
+    providers = [provider_of(run) for run in runs]
+    values = [
+        each.item_values(store, run, name) if each else {}
+        for each, run in zip(providers, runs, strict=True)
+    ]
     return np.array([[mine.get(each, np.nan) for each in places] for mine in values], np.float64)
 
 

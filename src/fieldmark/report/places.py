@@ -15,7 +15,6 @@ from statistics import NormalDist
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.report.groups import is_group
 from fieldmark.report.rows import Row, Table
 from fieldmark.stats import Resampling, kendall_tau, rank_intervals
 
@@ -52,7 +51,7 @@ def grid_of(table: Table) -> dict[tuple[str, str], Row]:
     return {
         (row.model, f"{row.column}\n{row.score.metric}"): row
         for row in table.rows
-        if row.is_counted and not row.score.part and not is_group(row.run)
+        if row.is_counted and not row.score.part and row.is_stored
     }
 
 

@@ -12,19 +12,26 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from fieldmark import draws
 from fieldmark.errors import UnknownName
-from fieldmark.report.documents import has_documents, metric_of, why_not_paired
 from fieldmark.report.labels import (
+    column_labels,
     columns_of_runs,
     data_notes,
     model_labels,
     model_name,
-    task_name,
     version_notes,
 )
 from fieldmark.report.memory import Memory
+from fieldmark.report.providers import (
+    GroupScores,
+    is_valued,
+    pairing_metric,
+    provider_of,
+    why_not_paired,
+)
 from fieldmark.report.tiers import BEST, tier_runs
-from fieldmark.store import Run, RunFilter, RunSpec, Score, Store
+from fieldmark.store import Run, RunFilter, RunSpec, Score, Store, canonical_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,11 @@ class Row:
     those not distinguishable from it, ...; None: not compared"""
     outcomes: Mapping[str, int] = field(default_factory=dict)
     """how many items had which outcome, where not all were answered"""
+
+    @property
+    def is_stored(self) -> bool:
+        """False for the scores of a group of tasks, which are worked out and not run."""
+        return self.run.id > 0
 
     @property
     def is_tied(self) -> bool | None:
@@ -88,7 +100,7 @@ def read_table(
         raise UnknownName("metric of these runs", metric, known)
     rows = _in_one_unit([_with_outcomes(store, row) for row in rows])
     shown = list({row.run.id: row.run for row in rows}.values())
-    columns = [(task_name(row.run.spec), row.data, row.is_counted) for row in rows]
+    columns = [(row.run.spec.task_name, row.data, row.is_counted) for row in rows]
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns)]
     if compare and not by_part:
         rows = _with_tiers(store, rows, Memory(memory))
@@ -127,7 +139,6 @@ def _plain(row: Row) -> dict[str, Any]:
     found = {each.name: getattr(score, each.name) for each in fields(Score)}
     for name in ("value", "low", "high"):
         found[name] = None if found[name] is None or math.isnan(found[name]) else found[name]
-    is_stored = row.run.id > 0  # a group of tasks is worked out, not run
     return {
         **asked,
         **found,
@@ -140,8 +151,8 @@ def _plain(row: Row) -> dict[str, Any]:
         "n_answered": row.run.n_ok,
         "seconds": row.run.seconds,
         "finished": row.run.finished,
-        "run": row.run.id if is_stored else None,
-        "key": row.run.key if is_stored else None,
+        "run": row.run.id if row.is_stored else None,
+        "key": row.run.key if row.is_stored else None,
         "app": row.run.app,
     }
 
@@ -169,12 +180,12 @@ def _with_outcomes(store: Store, row: Row) -> Row:
 
 
 def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
-    """Whether values of documents are shares is told by the values, and so by each run: a column
+    """Whether a task's own values are shares is told by the values, and so by each run: a column
     is shown in percent only where all its runs say so."""
     mixed = {
         (row.column, row.score.metric)
         for row in rows
-        if has_documents(row.run) and not row.score.is_fraction
+        if is_valued(row.run) and not row.score.is_fraction
     }
     return [
         replace(row, score=replace(row.score, is_fraction=False))
@@ -202,16 +213,70 @@ def _with_tiers(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
 
 
 def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
-    """Why documents of several models were not compared, a line per column."""
+    """Why several models were not compared item by item, a line per column."""
     columns: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        if has_documents(row.run) and row.tier is None:
+        if is_valued(row.run) and row.tier is None:
             columns.setdefault((row.column, row.score.metric), []).append(row)
     return [
-        f"no tiers for {column.replace(chr(10), ' ')}: {why_not_paired(metric)}"
+        f"no tiers for {column.replace(chr(10), ' ')}: {why_not_paired(mine[0].run, metric)}"
         for (column, metric), mine in columns.items()
-        if len(mine) > 1 and metric_of(store, mine[0].run, metric) is None
+        if len(mine) > 1 and pairing_metric(store, mine[0].run, metric) is None
     ]
+
+
+# --- groups of tasks ---
+
+
+def with_groups(store: Store, table: Table, metric: str = "") -> Table:
+    """The table with a row per model, complete group and averaged metric (or only `metric`)."""
+    providers = {id(each): each for row in table.rows if (each := provider_of(row.run))}
+    if not providers:
+        return table
+    models = {_model(row.run): row.model for row in table.rows}
+    runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
+    groups = [
+        group
+        for provider in providers.values()
+        for group in provider.group_results(store, runs, store.scores())
+    ]
+    stand_ins = [replace(_stand_in(group), id=-number) for number, group in enumerate(groups, 1)]
+    columns = column_labels(stand_ins)
+    rows = [
+        Row(run, score, models[_model(run)], columns[run.id])
+        for run, group in zip(stand_ins, groups, strict=True)
+        for score in group.scores
+        if metric in ("", score.metric)
+    ]
+    shown = {row.run.id for row in rows}
+    words = [group.words for run, group in zip(stand_ins, groups, strict=True) if run.id in shown]
+    notes = dict.fromkeys([*words, *(note for group in groups for note in group.notes)])
+    return replace(table, rows=(*table.rows, *rows), notes=(*table.notes, *notes))
+
+
+def _model(run: Run) -> tuple[str, str]:
+    return run.spec.model, run.spec.model_version
+
+
+def _stand_in(group: GroupScores) -> Run:
+    """A run that was never done: what a table needs to show the group's scores."""
+    first = group.members[0]
+    asked = [f"{run.spec.task_name} {canonical_json(run.spec.settings)}" for run in group.members]
+    settings = {"group": draws.digest(*asked).hex()}
+    data = draws.digest(*(run.spec.data for run in group.members)).hex()[:8]
+    spec = replace(first.spec, task=group.group, settings=settings, task_version="", data=data)
+    return replace(
+        first,
+        spec=spec,
+        key=spec.key,
+        n_items=sum(run.n_items or 0 for run in group.members),
+        n_ok=sum(run.n_ok or 0 for run in group.members),
+        seconds=sum(run.seconds or 0.0 for run in group.members),
+        finished=max(run.finished or "" for run in group.members),
+    )
+
+
+# --- names ---
 
 
 def _check_names(store: Store, where: RunFilter) -> None:

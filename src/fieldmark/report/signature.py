@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fieldmark import draws
-from fieldmark.report.labels import task_name
 from fieldmark.report.rows import Row
 from fieldmark.store import RunSpec
 from fieldmark.store.records import canonical_json
@@ -26,7 +25,7 @@ def signatures(rows: Sequence[Row]) -> list[str]:
 def signature(spec: RunSpec) -> str:
     """All but the model and the version of fieldmark."""
     facts = {
-        "task": task_name(spec),
+        "task": spec.task_name,
         "version": spec.task_version,
         "data": spec.data,
         "protocol": spec.protocol,

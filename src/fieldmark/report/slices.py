@@ -1,7 +1,7 @@
 """How good is each model on each kind of item: each class, camera, family, ...?
 
-The share of right answers among the items that share a value of a column; of documents, the mean of
-what they were worth. Intervals as everywhere.
+The share of right answers among the items that share a value of a column; where the task
+values answers by rules of its own, the mean of these values. Intervals as everywhere.
 """
 
 from __future__ import annotations
@@ -11,12 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
-from fieldmark.report.documents import (
-    has_documents,
-    metric_of,
-    valued_metric,
-    why_not_paired,
-)
+from fieldmark.report.providers import is_valued, pairing_metric, value_metric, why_not_paired
 from fieldmark.report.rows import Row, Table
 from fieldmark.store import OK, Score, Store
 
@@ -35,7 +30,7 @@ def sliced(
     """The table with a row per model and value, in place of one per model.
 
     `values` gives, for each task by name, the column's value by item id; columns that are stored
-    do not need it. Documents that cannot be sliced are named by the table's notes.
+    do not need it. Tasks that cannot be sliced are named by the table's notes.
     """
     why = {row.run.id: _why_not(row, column) for row in table.rows}
     able = [row for row in table.rows if not why[row.run.id]]
@@ -52,11 +47,11 @@ def sliced(
 
 
 def _why_not(row: Row, column: str) -> str:
-    if not has_documents(row.run):
+    if not is_valued(row.run):
         return ""
     if column not in STORED:
-        return "of documents only label (the target) and unit are stored, not their columns"
-    return "" if valued_metric(row.run) else why_not_paired(row.score.metric)
+        return "of its items only label (the target) and unit are stored, not their columns"
+    return "" if value_metric(row.run) else why_not_paired(row.run, row.score.metric)
 
 
 def _with_slice(
@@ -82,8 +77,8 @@ def _scores(row: Row, store: Store, frame: pl.DataFrame) -> Sequence[Score]:
     """The whole first, then the values by name."""
     import polars as pl
 
-    valued = valued_metric(row.run) if has_documents(row.run) else ""
-    metric = metric_of(store, row.run, valued or "accuracy")
+    valued = value_metric(row.run)
+    metric = pairing_metric(store, row.run, valued or "accuracy")
     if metric is None:
         return []
     if valued:

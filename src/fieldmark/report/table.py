@@ -22,10 +22,8 @@ from fieldmark.report.cells import (
 )
 from fieldmark.report.columns import GAP, align, text_width
 from fieldmark.report.decision import decision
-from fieldmark.report.documents import has_documents
-from fieldmark.report.groups import is_group
-from fieldmark.report.labels import task_name
 from fieldmark.report.places import agreement, places
+from fieldmark.report.providers import is_valued
 from fieldmark.report.ranking import rank_models
 from fieldmark.report.rows import Row, Table
 from fieldmark.report.signature import signatures
@@ -40,7 +38,7 @@ def wide_table(table: Table, width: int = 80) -> str:
     if not table.rows:
         return ""
     grid = {(row.model, _heading(row)): row for row in table.rows}
-    tasks = {place: row for place, row in grid.items() if row.is_counted and not is_group(row.run)}
+    tasks = {place: row for place, row in grid.items() if row.is_counted and row.is_stored}
     ranking = rank_models(tasks, dict.fromkeys(row.model for row in table.rows))
     models = {"model": ranking.models}
     cells = {
@@ -100,7 +98,7 @@ def _facts(row: Row) -> dict[str, str]:
     share = (row.run.n_ok or 0) / row.run.n_items if row.run.n_items else math.nan
     return {
         "model": row.model,
-        "task": task_name(spec),
+        "task": spec.task_name,
         "data": row.data,
         "part": score.part,
         "protocol": spec.protocol,
@@ -214,7 +212,7 @@ def _weak(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _warning(row: Row) -> str:
-    if has_documents(row.run):
+    if is_valued(row.run):
         return row.score.warning
     told = f"{row.score.warning}, so intervals of {row.score.metric} may be too narrow"
     return told if row.score.metric == STEADIER else f"{told}; --metric {STEADIER} is steadier"

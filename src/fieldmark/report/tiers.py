@@ -12,14 +12,14 @@ BEST = "A"
 
 def tier_runs(store: Store, runs: Sequence[Run], metric: str) -> dict[int, str] | None:
     """The letter of each run, best tier first; None where they cannot be compared."""
-    from fieldmark.report.documents import metric_of
     from fieldmark.report.paired import read_paired
+    from fieldmark.report.providers import pairing_metric
     from fieldmark.stats import tiers
 
     if len(runs) < 2:
         return None
     try:
-        function = metric_of(store, runs[0], metric)
+        function = pairing_metric(store, runs[0], metric)
     except FieldmarkError:  # a user's own metric whose file is not here
         return None
     if function is None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fieldmark.report.documents import has_documents
 from fieldmark.report.paired import read_paired
+from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row
 from fieldmark.stats import VarianceParts, variance_parts
 from fieldmark.store import Answers, Store
@@ -60,7 +60,7 @@ def spread(asked: Answers, model: int) -> VarianceParts | None:
 
 
 def _is_told(row: Row) -> bool:
-    is_accuracy = row.score.metric == METRIC and not has_documents(row.run)
+    is_accuracy = row.score.metric == METRIC and not is_valued(row.run)
     return row.run.spec.repeats > 1 and is_accuracy and not row.score.part
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fieldmark.store.records import PartRecord
@@ -18,12 +18,25 @@ Value = str | float | bool
 
 
 @dataclass(frozen=True, slots=True)
+class _FitRecord:
+    """What one part noted of its fits, as it is stored."""
+
+    probe: str
+    n_fits: int
+    chosen: Mapping[str, Sequence[Value | None]]
+    """by name, one value of each fit"""
+    notes: Mapping[str, int]
+    is_joint: bool = False
+    """all parts share these fits"""
+
+
+@dataclass(frozen=True, slots=True)
 class FitSummary:
     """What the searches of some fits chose; `n_fits` is 0 where nothing was told."""
 
     probe: str = ""
     n_fits: int = 0
-    chosen: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    chosen: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     """by name, one value of each fit that told one"""
     notes: Mapping[str, int] = field(default_factory=dict)
     """what a reader should know, and of how many fits"""
@@ -46,35 +59,27 @@ class FitSummary:
 
     def plain(self) -> dict[str, Any] | None:
         """For programs; None if nothing was told."""
-        if not self.n_fits:
-            return None
-        chosen = {name: list(values) for name, values in self.chosen.items()}
-        return {
-            "probe": self.probe,
-            "n_fits": self.n_fits,
-            "chosen": chosen,
-            "notes": dict(self.notes),
-        }
+        return asdict(self) if self.n_fits else None
 
 
 def fit_summary(parts: Sequence[PartRecord]) -> FitSummary:
     """Of all fits of these parts, each counted once."""
-    told: dict[str, dict[str, Any]] = {}
+    records: dict[str, _FitRecord] = {}
     for part in parts:
-        fit = (part.info or {}).get("fit")
-        if fit:
-            told.setdefault("" if fit.get("is_joint") else part.part, fit)
+        if noted := (part.info or {}).get("fit"):
+            record = _FitRecord(**noted)
+            records.setdefault("" if record.is_joint else part.part, record)
     chosen: dict[str, list[Value]] = {}
     notes: Counter[str] = Counter()
-    for fit in told.values():
-        notes.update(fit["notes"])
-        for name, values in fit["chosen"].items():
-            chosen.setdefault(name, []).extend(each for each in values if each is not None)
+    for record in records.values():
+        notes.update(record.notes)
+        for name, values in record.chosen.items():
+            chosen.setdefault(name, []).extend(value for value in values if value is not None)
     return FitSummary(
-        next((fit["probe"] for fit in told.values()), ""),
-        sum(fit["n_fits"] for fit in told.values()),
-        {name: tuple(values) for name, values in chosen.items() if values},
-        notes,
+        next((record.probe for record in records.values()), ""),
+        sum(record.n_fits for record in records.values()),
+        {name: values for name, values in chosen.items() if values},
+        dict(notes),
     )
 
 

@@ -42,6 +42,11 @@ class RunSpec:
     arithmetic"""
 
     @property
+    def task_name(self) -> str:
+        """As it is typed: `newt`, `newt@simpleshot`."""
+        return f"{self.task}@{self.task_variant}" if self.task_variant else self.task
+
+    @property
     def key(self) -> str:
         """Thirty-two hex digits that stand for all fields; a model counts as what it is, not as
         where its file was found."""

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
         task_files,
     )
     from fieldmark.tasks._readers import Library, NamedTask, TaskReader
-    from fieldmark.tasks._schema import AskBlock, Filter, Part, ProbeBlock, Task, is_match
+    from fieldmark.tasks._schema import Filter, Names, Part, Strict, Task, is_match, task_schema
 
 __all__ = [
     "AnyTask",
-    "AskBlock",
     "Filter",
     "Finder",
     "Library",
     "NamedTask",
+    "Names",
     "Part",
-    "ProbeBlock",
+    "Strict",
     "Task",
     "TaskName",
     "TaskReader",
@@ -49,6 +49,7 @@ __all__ = [
     "parse_name",
     "register_task",
     "task_files",
+    "task_schema",
 ]
 
 __getattr__ = exports(
@@ -73,6 +74,14 @@ __getattr__ = exports(
             "task_files",
         ),
         "_readers": ("Library", "NamedTask", "TaskReader"),
-        "_schema": ("AskBlock", "Filter", "Part", "ProbeBlock", "Task", "is_match"),
+        "_schema": (
+            "Filter",
+            "Names",
+            "Part",
+            "Strict",
+            "Task",
+            "is_match",
+            "task_schema",
+        ),
     },
 )

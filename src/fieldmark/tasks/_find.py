@@ -10,20 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.locate import is_file, is_folder, with_home
 from fieldmark.tasks._loader import is_pattern, load_own_task, parse_name, register_file, task_files
 from fieldmark.tasks._readers import Library, NamedTask, open_libraries
 
-if TYPE_CHECKING:
-    from fieldmark.lmms import DocumentTask
-    from fieldmark.tasks._schema import Task
-
-    AnyTask = Task | DocumentTask
-else:
-    AnyTask = Any  # the schemas are loaded when a task is
+AnyTask = Any
+"""a `Task`, or one of the form that a task reader knows"""
 
 
 @dataclass(slots=True)

@@ -89,15 +89,15 @@ def load_own_task(name: str, where: str = "") -> Task:
     The selection does not matter here.
     """
     from fieldmark.locate import validate
-    from fieldmark.tasks._schema import Task
+    from fieldmark.tasks._schema import task_schema
 
-    parsed = parse_name(name)
+    schema, parsed = task_schema(), parse_name(name)
     located = _read(find_file(parsed.base, where), where)
-    task = validate(Task, located)
+    task = validate(schema, located)
     task._origin = located
     for variant, keys in task.variants.items():
-        changed = _with_variant(located, variant, keys)
-        merged = validate(Task, changed)
+        changed = _with_variant(located, variant, keys, task)
+        merged = validate(schema, changed)
         if variant == parsed.variant:
             merged._origin = changed
             task = merged
@@ -134,31 +134,38 @@ def _with_whole_paths(task: Task, path: Path) -> Task:
             raise UsageError(f"{task.place_of(*key)}  {error}") from error
         return f"{file}:{attribute}"
 
+    named = {key: whole(name, *key) for key, name in task.references().items()}
     changes: dict[str, Any] = {
-        "dataset": whole(task.dataset, "dataset"),
+        "dataset": named["dataset",],
         "data": str(folder / with_home(task.data)) if task.data else "",
-        "metric": whole(task.metric, "metric"),
-        "also": tuple(whole(name, "also", index) for index, name in enumerate(task.also)),
+        "metric": named["metric",],
+        "also": tuple(named["also", index] for index in range(len(task.also))),
     }
-    if task.probe is not None:
-        classifier = whole(task.probe.classifier, "probe", "classifier")
-        changes["probe"] = task.probe.model_copy(update={"classifier": classifier})
+    for protocol in task.protocols:
+        files = {str(key[1]): name for key, name in named.items() if key[0] == protocol}
+        if files:
+            changes[protocol] = task.block(protocol).model_copy(update=files)
     return task.model_copy(update=changes)
 
 
-def _with_variant(located: Located, variant: str, keys: dict[str, Any]) -> Located:
+def _with_variant(located: Located, variant: str, keys: dict[str, Any], task: Task) -> Located:
     """The file as if the variant's keys stood at its top, each still on its own line."""
     inside = ("variants", variant)
     moved = {key[2:]: line for key, line in located.lines.items() if key[:2] == inside and key[2:]}
-    return replace(located, data=_merged(located.data, keys), lines=located.lines | moved)
+    return replace(located, data=_merged(located.data, keys, task), lines=located.lines | moved)
 
 
-def _merged(data: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
-    """The file with a variant's keys; a `probe` block without a classifier changes the old one."""
+def _merged(data: dict[str, Any], keys: dict[str, Any], task: Task) -> dict[str, Any]:
+    """The file with a variant's keys; a block without its head (a `probe` without a classifier)
+    changes the old one.
+    """
+    from fieldmark.tasks._schema import protocol_named
+
     result = data | keys
-    old, new = data.get("probe"), keys.get("probe")
-    if isinstance(old, dict) and isinstance(new, dict) and "classifier" not in new:
-        result["probe"] = old | new
+    for name in task.protocols:
+        head, new = protocol_named(name).head, keys.get(name)
+        if head and isinstance(new, dict) and head not in new:
+            result[name] = data[name] | new
     return result
 
 

@@ -1,13 +1,15 @@
 """What may stand in a task file?
 
 The one schema of fieldmark's own task files. A task asks a question of a dataset, names its metric,
-and says how each kind of model is asked. Unknown keys are errors.
+and says how each kind of model is asked: one block per protocol, which reads it. Unknown keys are
+errors.
 """
 
 from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,8 +21,11 @@ from pydantic import (
     PrivateAttr,
     StrictInt,
     ValidationInfo,
+    create_model,
     field_validator,
 )
+
+from fieldmark.registry import PROTOCOLS
 
 
 def _as_list(value: Any) -> Any:
@@ -38,72 +43,20 @@ Count = Annotated[StrictInt, Field(ge=-1, le=10**9)]
 """-1 = all"""
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """A schema in which an unknown key is an error."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ProbeBlock(BaseModel):
-    """How a backbone with a light probe is asked; further keys are the classifier's own."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
-    classifier: str
-    """a probe's name, or `my_probe.py:MyProbe` beside the task file"""
-    normalise: tuple[Literal["l2", "centre", "standardise"], ...] = ()
-    """steps in order, fitted on the training images only"""
-    leave_one_out: bool = False
-    """every image is asked about with all the others as the training set"""
-    pool: Literal["mean", "max"] = "mean"
-    """how the features of a clip's frames become one"""
-    features: Literal["image", "patches"] = "image"
-    """the model's feature of the whole image, or mean and maximum over its patches side by side"""
-    reject: str = ""
-    """the label for images of no class that training has: given below a threshold of certainty"""
-    reject_folds: Annotated[StrictInt, Field(ge=2, le=20)] = 5
-    """the threshold is chosen on training images, as if one class in so many were new"""
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})
-
-
-class AskBlock(_Strict):
-    """How a multimodal language model is asked; each key has a meaning for some kinds only."""
-
-    kind: Literal["choice", "yes_no", "traits", "same", "count", "open"] = "choice"
-    """`same`: two pictures, one individual? `open`: a species is named, nothing is offered"""
-    prompt: str = ""
-    """the question in words; without it one that fits the kind"""
-    subject: str = "animal"
-    """what the ready-made questions call the thing in the picture"""
-    names: str | dict[str, str] = ""
-    """a column with the readable name of each label, or label → name; without it the labels"""
-    choices: Annotated[StrictInt, Field(ge=0, le=10**4)] = 0
-    """options offered, the truth among them; 0 = all labels"""
-    distractors: Literal["random", "nearest"] = "random"
-    """the other options: drawn from all, or the nearest in taxonomy"""
-    letters: bool = True
-    """options are answered by letter; without, by name"""
-    scientific: str = ""
-    """column of the scientific name; with it or `common`, labels are species"""
-    common: str = ""
-    """column of the common name"""
-    synonyms: dict[str, Names] = {}
-    """label → further names an answer may use"""
-    show: Literal["both", "scientific", "common"] = "both"
-    """which names of a species the options show"""
-    lineage: Names = ()
-    """columns from kingdom to species, for the nearest distractors and for "genus only" """
-
-
-class Part(_Strict):
+class Part(Strict):
     """One setting of a task: which images train, which test."""
 
     train: Filter = {}
     test: Filter = {}
 
 
-class Task(_Strict):
+class Task(Strict):
     """A question asked of a dataset."""
 
     task: str
@@ -147,8 +100,6 @@ class Task(_Strict):
     n_test: Count = -1
     sampling: Literal["balanced", "uniform"] = "balanced"
     repeats: Annotated[StrictInt, Field(ge=1, le=10**4)] = 1
-    probe: ProbeBlock | None = None
-    ask: AskBlock | None = None
     variants: dict[str, dict[str, Any]] = {}
     """name → keys that differ: another suite's recipe for the same question"""
 
@@ -180,11 +131,55 @@ class Task(_Strict):
         """`file:line` of a key, for messages; the task's name when it has no file."""
         return f"task {self.task!r}" if self._origin is None else str(self._origin.where(key))
 
+    def block(self, protocol: str) -> Any:
+        """How it is asked by that protocol: the block of that name; None where it has none."""
+        return getattr(self, protocol, None)
+
     @property
     def protocols(self) -> tuple[str, ...]:
-        """How models can be asked this task."""
-        blocks = {"probe": self.probe, "ask": self.ask}
-        return tuple(name for name, block in blocks.items() if block is not None)
+        """How models can be asked this task, in the order of its file."""
+        names = list(self._origin.data) if self._origin is not None else []
+        every = [name for name in PROTOCOLS.names() if self.block(name) is not None]
+        return tuple(sorted(every, key=lambda name: names.index(name) if name in names else 0))
+
+    def references(self) -> dict[tuple[str | int, ...], str]:
+        """Key → name, wherever code beside the file may be named."""
+        named: dict[tuple[str | int, ...], str] = {
+            ("dataset",): self.dataset,
+            ("metric",): self.metric,
+            **{("also", index): name for index, name in enumerate(self.also)},
+        }
+        for protocol in self.protocols:
+            block = self.block(protocol)
+            named |= {(protocol, key): getattr(block, key) for key in getattr(block, "files", ())}
+        return named
+
+    @property
+    def is_leave_one_out(self) -> bool:
+        """Is every image asked about with all the others as the training set?"""
+        blocks = (self.block(name) for name in self.protocols)
+        return any(getattr(block, "leave_one_out", False) for block in blocks)
+
+
+def protocol_named(name: str) -> Any:
+    """The protocol itself, which this package knows by its name only."""
+    entry = PROTOCOLS.get(name)
+    return getattr(entry, "PROTOCOL", entry)
+
+
+def task_schema() -> type[Task]:
+    """`Task` with a key for the block of every protocol that is known by now."""
+    return _with_blocks(tuple(PROTOCOLS.names()))
+
+
+@cache
+def _with_blocks(names: tuple[str, ...]) -> type[Task]:
+    fields: dict[str, Any] = {}
+    for name in names:
+        block = protocol_named(name).block()
+        if block is not None:
+            fields[name] = (block | None, None)
+    return create_model("Task", __base__=Task, **fields)
 
 
 def is_match(value: object, patterns: Names) -> bool:

@@ -18,8 +18,8 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.data import Source
-from fieldmark.data._get import Choice, Pace, get_sources
-from fieldmark.data._get._state import held
+from fieldmark.data.get import Choice, Pace, get_sources
+from fieldmark.data.get.state import locked_folder
 from fieldmark.errors import DataError, ModelError, UsageError
 
 PACE = Pace(n_tries=2, backoff_s=0.01, timeout_s=5)
@@ -214,7 +214,7 @@ def test_room_is_asked_of_the_server_where_no_size_is_known(site: Any, tmp_path:
 
 
 def test_two_downloads_into_one_folder(ponds: Any, tmp_path: Path) -> None:
-    with held(tmp_path), pytest.raises(DataError, match="is being filled by another"):
+    with locked_folder(tmp_path), pytest.raises(DataError, match="is being filled by another"):
         get(ponds, tmp_path)
 
 

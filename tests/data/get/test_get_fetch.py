@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fieldmark.data._get._crew import fetch_all
-from fieldmark.data._get._http import ask_size, clean_url
-from fieldmark.data._get._job import Job, Outcome, Pace
-from fieldmark.data._get._tally import Tally
+from fieldmark.data.get.download import ByteCounter
+from fieldmark.data.get.http import ask_size, clean_url
+from fieldmark.data.get.queue import fetch_all
+from fieldmark.data.get.verify import Download, DownloadResult, Pace
 from fieldmark.errors import DataError
 from fieldmark.progress import Silent
 
@@ -26,10 +26,10 @@ def md5(data: bytes) -> str:
     return hashlib.md5(data).hexdigest()
 
 
-def get(*jobs: Job, pace: Pace = PACE) -> list[Outcome]:
-    outcomes: list[Outcome] = []
-    fetch_all(jobs, pace, Tally(Silent()), outcomes.append)
-    return sorted(outcomes, key=lambda each: each.job.target)
+def get(*files: Download, pace: Pace = PACE) -> list[DownloadResult]:
+    outcomes: list[DownloadResult] = []
+    fetch_all(files, pace, ByteCounter(Silent()), outcomes.append)
+    return sorted(outcomes, key=lambda each: each.file.target)
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -77,7 +77,7 @@ def test_file_arrives_whole(
     script = list(MISHAPS[mishap])
     url = site.add("/a.bin", body, etag='"one"', has_ranges=has_ranges, script=script)
     site.add("/moved", body, etag='"one"', has_ranges=has_ranges)
-    (outcome,) = get(Job(tmp_path / "a.bin", (url,), md5=md5(body) if has_md5 else ""))
+    (outcome,) = get(Download(tmp_path / "a.bin", (url,), md5=md5(body) if has_md5 else ""))
     assert (outcome.state, outcome.reason, outcome.n_bytes) == ("fetched", "", SIZE)
     assert (tmp_path / "a.bin").read_bytes() == body
     assert {*leftovers(tmp_path)} <= {"a.bin", "a.bin.bad"}
@@ -86,7 +86,7 @@ def test_file_arrives_whole(
 def test_resume_transfers_only_the_rest(site: Any, noise: Any, tmp_path: Path) -> None:
     body = noise(SIZE)
     url = site.add("/a.bin", body, etag='"one"', script=[{"drop_after": 300_000}])
-    get(Job(tmp_path / "a.bin", (url,)))
+    get(Download(tmp_path / "a.bin", (url,)))
     second = site.asked("/a.bin")[1]
     assert (second["Range"], second["If-Range"]) == ("bytes=300000-", '"one"')
     assert site.n_sent["/a.bin"] == SIZE
@@ -97,7 +97,7 @@ def test_last_modified_proves_the_same_file_where_there_is_no_strong_tag(
 ) -> None:
     date = "Wed, 21 Oct 2015 07:28:00 GMT"
     url = site.add("/a", noise(SIZE), etag='W/"x"', modified=date, script=[{"drop_after": 100_000}])
-    get(Job(tmp_path / "a", (url,)))
+    get(Download(tmp_path / "a", (url,)))
     assert site.asked("/a")[1]["If-Range"] == date
 
 
@@ -106,24 +106,24 @@ def test_file_that_changed_in_between_is_fetched_anew(
     site: Any, noise: Any, tmp_path: Path, honours: bool
 ) -> None:
     old, new = noise(SIZE, 1), noise(SIZE, 2)
-    job = Job(tmp_path / "a.bin", (site.add("/a.bin", old, etag='"old"'),))
+    file = Download(tmp_path / "a.bin", (site.add("/a.bin", old, etag='"old"'),))
     site.files["/a.bin"].always = {"drop_after": 100_000}
-    assert get(job, pace=Pace(n_tries=1))[0].state == "failed"
+    assert get(file, pace=Pace(n_tries=1))[0].state == "failed"
     site.add("/a.bin", new, etag='"new"')
     if not honours:
         site.files["/a.bin"].modified = '"old"'  # accepts the old proof and serves the new file
-    assert get(job)[0].state == "fetched"
-    assert job.target.read_bytes() == new
+    assert get(file)[0].state == "fetched"
+    assert file.target.read_bytes() == new
 
 
 def test_part_without_proof_is_not_glued_to_another_file(
     site: Any, noise: Any, tmp_path: Path
 ) -> None:
     body = noise(SIZE)
-    job = Job(tmp_path / "a.bin", (site.add("/a.bin", body),))
-    job.part.write_bytes(b"x" * 1000)
-    get(job)
-    assert job.target.read_bytes() == body
+    file = Download(tmp_path / "a.bin", (site.add("/a.bin", body),))
+    file.part.write_bytes(b"x" * 1000)
+    get(file)
+    assert file.target.read_bytes() == body
     assert "Range" not in site.asked("/a.bin")[0]
 
 
@@ -132,25 +132,25 @@ def test_damaged_part_is_fetched_again_from_the_start(
 ) -> None:
     body = noise(SIZE)
     url = site.add("/a.bin", body, etag='"1"', always={"drop_after": 100_000})
-    job = Job(tmp_path / "a.bin", (url,), md5=md5(body))
-    get(job, pace=Pace(n_tries=1, backoff_s=0.01))
-    data = bytearray(job.part.read_bytes())
+    file = Download(tmp_path / "a.bin", (url,), md5=md5(body))
+    get(file, pace=Pace(n_tries=1, backoff_s=0.01))
+    data = bytearray(file.part.read_bytes())
     data[5] ^= 1
-    job.part.write_bytes(data)
+    file.part.write_bytes(data)
     site.files["/a.bin"].always = {}
-    assert get(job)[0].state == "fetched"
-    assert job.target.read_bytes() == body
+    assert get(file)[0].state == "fetched"
+    assert file.target.read_bytes() == body
 
 
 def test_whole_part_needs_no_request(site: Any, noise: Any, tmp_path: Path) -> None:
     """Killed between the last byte and the name."""
     body = noise(SIZE)
     url = site.add("/a.bin", body, etag='"1"', always={"drop_after": SIZE - 1})
-    job = Job(tmp_path / "a.bin", (url,), SIZE, md5(body))
-    get(job, pace=Pace(n_tries=1, backoff_s=0.01))
-    job.part.write_bytes(body)
+    file = Download(tmp_path / "a.bin", (url,), SIZE, md5(body))
+    get(file, pace=Pace(n_tries=1, backoff_s=0.01))
+    file.part.write_bytes(body)
     n_before = len(site.requests)
-    assert get(job)[0].state == "fetched"
+    assert get(file)[0].state == "fetched"
     assert len(site.requests) == n_before
 
 
@@ -162,7 +162,7 @@ def test_wrong_checksum_goes_aside_and_the_mirror_is_asked(
 ) -> None:
     body, wrong = noise(SIZE, 1), noise(SIZE, 2)
     urls = (site.add("/a.bin", wrong), other_site.add("/a.bin", body))
-    (outcome,) = get(Job(tmp_path / "a.bin", urls, md5=md5(body)))
+    (outcome,) = get(Download(tmp_path / "a.bin", urls, md5=md5(body)))
     assert outcome.state == "fetched"
     assert (tmp_path / "a.bin").read_bytes() == body
     assert (tmp_path / "a.bin.bad").read_bytes() == wrong
@@ -173,7 +173,7 @@ def test_wrong_everywhere_is_one_clear_line(
 ) -> None:
     wrong = noise(1000)
     urls = (site.add("/a.bin", wrong), other_site.add("/b.bin", wrong, always={"status": 404}))
-    (outcome,) = get(Job(tmp_path / "a.bin", urls, md5="0" * 32))
+    (outcome,) = get(Download(tmp_path / "a.bin", urls, md5="0" * 32))
     host, other = (each.server.server_port for each in (site, other_site))
     assert outcome.state == "failed"
     assert outcome.reason == (
@@ -187,7 +187,7 @@ def test_wrong_file_of_unstated_length_goes_aside_too(
     site: Any, noise: Any, tmp_path: Path
 ) -> None:
     url = site.add("/a.bin", noise(1000), etag='"1"', always={"no_length": True})
-    (outcome,) = get(Job(tmp_path / "a.bin", (url,), md5="0" * 32))
+    (outcome,) = get(Download(tmp_path / "a.bin", (url,), md5="0" * 32))
     assert "sent a wrong file, kept as a.bin.bad: its md5 is" in outcome.reason
     assert leftovers(tmp_path) == ["a.bin.bad"]
 
@@ -196,8 +196,8 @@ def test_sha256_counts_too(site: Any, noise: Any, tmp_path: Path) -> None:
     body = noise(SIZE)
     url = site.add("/a.bin", body)
     right = hashlib.sha256(body).hexdigest().upper()
-    assert get(Job(tmp_path / "a", (url,), sha256=right))[0].state == "fetched"
-    assert "its sha256 is" in get(Job(tmp_path / "b", (url,), sha256="1" * 64))[0].reason
+    assert get(Download(tmp_path / "a", (url,), sha256=right))[0].state == "fetched"
+    assert "its sha256 is" in get(Download(tmp_path / "b", (url,), sha256="1" * 64))[0].reason
 
 
 def test_mirror_goes_on_from_the_bytes_of_a_dead_one(
@@ -207,41 +207,41 @@ def test_mirror_goes_on_from_the_bytes_of_a_dead_one(
     first = site.add("/a.bin", body, etag='"1"', always={"drop_after": 0})
     site.files["/a.bin"].script = [{"drop_after": 250_000}]
     second = other_site.add("/a.bin", body, etag='"2"')
-    (outcome,) = get(Job(tmp_path / "a.bin", (first, second), md5=md5(body)))
+    (outcome,) = get(Download(tmp_path / "a.bin", (first, second), md5=md5(body)))
     assert outcome.state == "fetched"
     assert other_site.n_sent["/a.bin"] == SIZE - 250_000
 
 
 def test_size_is_held_against_the_file(site: Any, noise: Any, tmp_path: Path) -> None:
     url = site.add("/a.bin", noise(1000))
-    (outcome,) = get(Job(tmp_path / "a.bin", (url,), n_bytes=1001))
+    (outcome,) = get(Download(tmp_path / "a.bin", (url,), n_bytes=1001))
     assert outcome.reason.endswith("has a file of 1,000 bytes, expected 1,001")
     assert site.n_sent["/a.bin"] == 0 or len(site.asked("/a.bin")) == 1
-    rough = Job(tmp_path / "b.bin", (url,), n_bytes=4_000_000)
+    rough = Download(tmp_path / "b.bin", (url,), n_bytes=4_000_000)
     assert get(rough)[0].state == "fetched"
 
 
 def test_body_longer_than_stated_is_refused(site: Any, noise: Any, tmp_path: Path) -> None:
     url = site.add("/a.bin", noise(5000), always={"claim": 3000})
-    (outcome,) = get(Job(tmp_path / "a.bin", (url,)))
+    (outcome,) = get(Download(tmp_path / "a.bin", (url,)))
     assert outcome.state == "failed"
     assert "sends more than the 3,000 bytes it stated" in outcome.reason
 
 
 def test_endless_body_ends_at_the_expected_size(site: Any, noise: Any, tmp_path: Path) -> None:
     url = site.add("/a.bin", noise(2_000_000), always={"no_length": True})
-    (outcome,) = get(Job(tmp_path / "a.bin", (url,), n_bytes=1001))
+    (outcome,) = get(Download(tmp_path / "a.bin", (url,), n_bytes=1001))
     assert "sends more than the expected 1,001 bytes" in outcome.reason
 
 
 def test_web_page_is_not_taken_for_the_file(site: Any, tmp_path: Path) -> None:
     url = site.add("/a.tar.gz", b"<html>log in</html>", content_type="text/html; charset=utf-8")
-    (outcome,) = get(Job(tmp_path / "a.tar.gz", (url,)))
+    (outcome,) = get(Download(tmp_path / "a.tar.gz", (url,)))
     assert outcome.reason.endswith("sent a web page instead of the file")
 
 
 def test_empty_body_is_no_file(site: Any, tmp_path: Path) -> None:
-    assert "it is empty" in get(Job(tmp_path / "a", (site.add("/a", b""),)))[0].reason
+    assert "it is empty" in get(Download(tmp_path / "a", (site.add("/a", b""),)))[0].reason
 
 
 # --- redirects ---
@@ -250,7 +250,7 @@ def test_empty_body_is_no_file(site: Any, tmp_path: Path) -> None:
 def test_redirect_loop_ends(site: Any, tmp_path: Path) -> None:
     url = site.add("/a", b"", always={"status": 302, "headers": {"Location": "/b"}})
     site.add("/b", b"", always={"status": 302, "headers": {"Location": "/a"}})
-    (outcome,) = get(Job(tmp_path / "a", (url,)))
+    (outcome,) = get(Download(tmp_path / "a", (url,)))
     assert outcome.reason.endswith("redirects without end")
     assert len(site.requests) < 12
 
@@ -258,7 +258,7 @@ def test_redirect_loop_ends(site: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["ftp://127.0.0.1/x", "file:///etc/passwd", "data:text/plain,x"])
 def test_redirect_to_other_schemes_is_not_followed(site: Any, tmp_path: Path, to: str) -> None:
     url = site.add("/a", b"", always={"status": 302, "headers": {"Location": to}})
-    (outcome,) = get(Job(tmp_path / "a", (url,)))
+    (outcome,) = get(Download(tmp_path / "a", (url,)))
     assert outcome.state == "failed"
     assert leftovers(tmp_path) == []
 
@@ -269,7 +269,7 @@ def test_redirect_from_https_to_http_is_not_followed() -> None:
     import urllib.request
     from email.message import Message
 
-    from fieldmark.data._get._http import _Redirects
+    from fieldmark.data.get.http import _Redirects
 
     request = urllib.request.Request("https://a.org/x")
     with pytest.raises(urllib.error.HTTPError, match="from https to http, which is not followed"):
@@ -287,7 +287,7 @@ def test_retry_after_is_honoured_and_capped(site: Any, noise: Any, tmp_path: Pat
     url = site.add("/a.bin", noise(1000), script=[asks])
     pace = Pace(backoff_s=0.01, longest_wait_s=0.4)
     began = time.monotonic()
-    assert get(Job(tmp_path / "a.bin", (url,)), pace=pace)[0].state == "fetched"
+    assert get(Download(tmp_path / "a.bin", (url,)), pace=pace)[0].state == "fetched"
     assert 0.4 <= time.monotonic() - began < 3
 
 
@@ -298,7 +298,7 @@ def test_host_that_asks_for_a_rest_gets_it_from_all_files(
     urls = [site.add(f"/{i}", noise(100, i)) for i in range(4)]
     site.files["/0"].script = [asks]
     pace = Pace(parallel=1, backoff_s=0.01)
-    outcomes = get(*(Job(tmp_path / str(i), (url,)) for i, url in enumerate(urls)), pace=pace)
+    outcomes = get(*(Download(tmp_path / str(i), (url,)) for i, url in enumerate(urls)), pace=pace)
     assert [each.state for each in outcomes] == ["fetched"] * 4
     times = [at for _, _, _, at in site.requests]
     assert times[1] - times[0] >= 0.9
@@ -316,21 +316,21 @@ def test_gives_up_some_day(
     site: Any, noise: Any, tmp_path: Path, always: dict[str, Any], ends: str
 ) -> None:
     url = site.add("/a.bin", noise(SIZE), has_ranges=False, always=always)
-    (outcome,) = get(Job(tmp_path / "a.bin", (url,)))
+    (outcome,) = get(Download(tmp_path / "a.bin", (url,)))
     assert outcome.state == "failed"
     assert outcome.reason.endswith(ends)
     assert len(site.requests) == PACE.n_tries
 
 
 def test_nobody_listens(tmp_path: Path) -> None:
-    (outcome,) = get(Job(tmp_path / "a", ("http://127.0.0.1:9/a",)))
+    (outcome,) = get(Download(tmp_path / "a", ("http://127.0.0.1:9/a",)))
     assert "127.0.0.1:9 lost the connection" in outcome.reason
 
 
 def test_host_is_asked_politely(site: Any, noise: Any, tmp_path: Path) -> None:
     urls = [site.add(f"/{i}", noise(1000, i), always={"drip": (500, 0.03)}) for i in range(8)]
-    jobs = [Job(tmp_path / str(i), (url,)) for i, url in enumerate(urls)]
-    get(*jobs, pace=Pace(parallel=8, per_host=2, delay_s=0.1))
+    files = [Download(tmp_path / str(i), (url,)) for i, url in enumerate(urls)]
+    get(*files, pace=Pace(parallel=8, per_host=2, delay_s=0.1))
     times = sorted(at for _, _, _, at in site.requests)
     assert site.open_most <= 2
     assert times[-1] - times[0] >= 0.65
@@ -341,9 +341,9 @@ def test_slow_host_does_not_hold_up_another(
 ) -> None:
     slow = [site.add(f"/{i}", noise(100, i), always={"drip": (50, 0.15)}) for i in range(3)]
     fast = [other_site.add(f"/{i}", noise(100, i)) for i in range(6)]
-    jobs = [Job(tmp_path / f"s{i}", (url,)) for i, url in enumerate(slow)]
-    jobs += [Job(tmp_path / f"f{i}", (url,)) for i, url in enumerate(fast)]
-    get(*jobs, pace=Pace(parallel=2, per_host=1))
+    files = [Download(tmp_path / f"s{i}", (url,)) for i, url in enumerate(slow)]
+    files += [Download(tmp_path / f"f{i}", (url,)) for i, url in enumerate(fast)]
+    get(*files, pace=Pace(parallel=2, per_host=1))
     last_fast = max(at for _, _, _, at in other_site.requests)
     last_slow = max(at for _, _, _, at in site.requests)
     assert last_fast < last_slow
@@ -355,10 +355,10 @@ def test_slow_host_does_not_hold_up_another(
 def test_full_disk_is_a_data_error_and_not_a_lost_connection(
     site: Any, noise: Any, tmp_path: Path
 ) -> None:
-    job = Job(tmp_path / "a.bin", (site.add("/a.bin", noise(SIZE)),))
-    job.part.symlink_to("/dev/full")
+    file = Download(tmp_path / "a.bin", (site.add("/a.bin", noise(SIZE)),))
+    file.part.symlink_to("/dev/full")
     with pytest.raises(DataError, match=r"a.bin  cannot be written \(No space left on device\)"):
-        get(job)
+        get(file)
     assert len(site.requests) == 1
 
 
@@ -367,14 +367,14 @@ def test_stated_length_that_does_not_fit_the_disk_is_refused_at_once(
 ) -> None:
     url = site.add("/a.bin", b"x" * 1000, always={"claim": 10**17})
     with pytest.raises(DataError, match=r"needs 100000000.0 GB more, but only .* are free"):
-        get(Job(tmp_path / "a.bin", (url,)))
+        get(Download(tmp_path / "a.bin", (url,)))
     assert leftovers(tmp_path) == []
 
 
 def test_folder_that_cannot_be_made(site: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be made"):
-        get(Job(tmp_path / "file" / "a", (site.add("/a", b"x"),)))
+        get(Download(tmp_path / "file" / "a", (site.add("/a", b"x"),)))
 
 
 def test_defect_downloads_plankton_server_states_no_length(
@@ -383,12 +383,12 @@ def test_defect_downloads_plankton_server_states_no_length(
     body = noise(SIZE)
     url = site.add("/a.zip", body, always={"no_length": True})
     assert ask_size(url) is None
-    assert get(Job(tmp_path / "a.zip", (url,)))[0].state == "fetched"
+    assert get(Download(tmp_path / "a.zip", (url,)))[0].state == "fetched"
     assert (tmp_path / "a.zip").read_bytes() == body
 
 
 def test_addresses_with_spaces_and_other_letters(site: Any, tmp_path: Path) -> None:
     site.add("/Camera%20Trap/%C3%A9%231.jpg", b"photo")
     url = site.url("/Camera Trap/é#1.jpg")
-    assert get(Job(tmp_path / "a.jpg", (url,)))[0].state == "fetched"
+    assert get(Download(tmp_path / "a.jpg", (url,)))[0].state == "fetched"
     assert clean_url(clean_url(url)) == clean_url(url)

@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from fieldmark.data._get import _unpack
-from fieldmark.data._get._place import is_unpacked, unpack, unpacked_faults
-from fieldmark.data._get._state import State
-from fieldmark.data._get._unpack import Bundle
+from fieldmark.data.get import unpack as unpack_module
+from fieldmark.data.get.state import FolderState
+from fieldmark.data.get.unpack import Archive, is_unpacked, unpack, unpacked_faults
 from fieldmark.errors import DataError
 
 FILES = {"photos/a/1.jpg": b"one" * 999, "photos/a/2.jpg": b"", "photos/b/3.jpg": b"x" * 600_000}
@@ -50,9 +49,9 @@ def add(tar: tarfile.TarFile, name: str, data: bytes = b"", **facts: Any) -> Non
     tar.addfile(info, io.BytesIO(data))
 
 
-def bundle(root: Path, *paths: Path, **facts: Any) -> Bundle:
+def bundle(root: Path, *paths: Path, **facts: Any) -> Archive:
     name = facts.pop("name", paths[0].name)
-    return Bundle(name, paths, root / facts.pop("into", "."), "identity", **facts)
+    return Archive(name, paths, root / facts.pop("into", "."), "identity", **facts)
 
 
 def read(root: Path) -> dict[str, bytes]:
@@ -76,7 +75,7 @@ def root(tmp_path: Path) -> Path:
 def test_every_kind_is_unpacked(tmp_path: Path, root: Path, name: str) -> None:
     made = pack(tmp_path / name.lower())
     archive = bundle(root, made, name=name)
-    state = State(root)
+    state = FolderState(root)
     assert not is_unpacked(archive, state)
     unpack(archive, state, nothing)
     assert read(root) == FILES
@@ -93,20 +92,20 @@ def test_parts_are_read_as_one(tmp_path: Path, root: Path) -> None:
             parts.append(tmp_path / f"{name}.{i:06d}")
             parts[-1].write_bytes(data[i : i + 700])
         assert len(parts) > 5
-        unpack(bundle(root / name, *parts, name=name), State(root / name), nothing)
+        unpack(bundle(root / name, *parts, name=name), FolderState(root / name), nothing)
         assert FILES.items() <= read(root / name).items()
 
 
 def test_strip_and_folder(tmp_path: Path, root: Path) -> None:
     made = pack(tmp_path / "a.tar")
-    unpack(bundle(root, made, strip=1, into="train"), State(root), nothing)
+    unpack(bundle(root, made, strip=1, into="train"), FolderState(root), nothing)
     assert set(read(root)) == {"train/a/1.jpg", "train/a/2.jpg", "train/b/3.jpg"}
 
 
 def test_litter_of_desktops_is_left_out(tmp_path: Path, root: Path) -> None:
     made = pack(tmp_path / "a.zip", {"a/1.jpg": b"1", "__MACOSX/a/._1.jpg": b"2", "a/._1.jpg": b"3",
                                      "a/.DS_Store": b"4"})  # fmt: skip
-    unpack(bundle(root, made), State(root), nothing)
+    unpack(bundle(root, made), FolderState(root), nothing)
     assert read(root) == {"a/1.jpg": b"1"}
 
 
@@ -181,7 +180,7 @@ def test_archive_that_reaches_out_is_refused_whole(
         evil(tar)
     before = {each.name for each in tmp_path.iterdir()}
     with pytest.raises(DataError, match=r"a\.tar  holds .*: nothing of it was unpacked\.$"):
-        unpack(bundle(root, path), State(root), nothing)
+        unpack(bundle(root, path), FolderState(root), nothing)
     assert read(root) == {}
     assert {each.name for each in tmp_path.iterdir()} == before
     assert not any(each.is_symlink() for each in root.rglob("*"))
@@ -191,7 +190,7 @@ def test_archive_that_reaches_out_is_refused_whole(
 def test_zip_that_reaches_out_is_refused(tmp_path: Path, root: Path, name: str) -> None:
     path = pack(tmp_path / "a.zip", {"fine": b"1", name: b"2"})
     with pytest.raises(DataError, match="leads out of it"):
-        unpack(bundle(root, path), State(root), nothing)
+        unpack(bundle(root, path), FolderState(root), nothing)
     assert read(root) == {}
 
 
@@ -204,10 +203,10 @@ def test_link_in_a_zip_is_a_link(tmp_path: Path, root: Path) -> None:
             zipped.writestr("photo.jpg", b"photo")
             zipped.writestr(info, target)
         if is_fine:
-            unpack(bundle(root, path), State(root), nothing)
+            unpack(bundle(root, path), FolderState(root), nothing)
             continue
         with pytest.raises(DataError, match="leads out of it"):
-            unpack(bundle(root, path), State(root), nothing)
+            unpack(bundle(root, path), FolderState(root), nothing)
     assert (root / "way").is_symlink()
     assert (root / "way").read_bytes() == b"photo"
 
@@ -218,7 +217,7 @@ def test_links_inside_work(tmp_path: Path, root: Path) -> None:
         add(tar, "a/way", type=tarfile.SYMTYPE, linkname="../b/1.jpg")
         add(tar, "b/1.jpg", b"photo")
         add(tar, "b/twin.jpg", type=tarfile.LNKTYPE, linkname="b/1.jpg")
-    unpack(bundle(root, path), State(root), nothing)
+    unpack(bundle(root, path), FolderState(root), nothing)
     assert (root / "a/way").read_bytes() == (root / "b/twin.jpg").read_bytes() == b"photo"
 
 
@@ -231,23 +230,23 @@ def test_bomb_of_bytes(
 ) -> None:
     path = pack(tmp_path / name, {f"{i}.bin": bytes(1_000_000) for i in range(4)})
     assert bundle(root, path).most_bytes == 100_000_000
-    monkeypatch.setattr(_unpack, "LEAST_BYTES", 2_000_000)
+    monkeypatch.setattr(unpack_module, "LEAST_BYTES", 2_000_000)
     with pytest.raises(DataError, match=r"holds more than 2\.0 MB, packed into .* kB: nothing"):
-        unpack(bundle(root, path), State(root), nothing)
+        unpack(bundle(root, path), FolderState(root), nothing)
     assert not any(path.is_file() for path in root.rglob("*") if path.suffix == ".bin")
 
 
 def test_bomb_is_measured_by_what_the_source_states(tmp_path: Path, root: Path) -> None:
     path = pack(tmp_path / "a.tar.gz", {"a": bytes(5_000_000)})
     with pytest.raises(DataError, match=r"holds more than 2\.1 MB"):
-        unpack(bundle(root, path, unpacked_bytes=1_000_000), State(root), nothing)
-    unpack(bundle(root, path, unpacked_bytes=5_000_000), State(root), nothing)
+        unpack(bundle(root, path, unpacked_bytes=1_000_000), FolderState(root), nothing)
+    unpack(bundle(root, path, unpacked_bytes=5_000_000), FolderState(root), nothing)
 
 
 def test_bomb_of_files(tmp_path: Path, root: Path) -> None:
     path = pack(tmp_path / "a.tar.gz", {f"d/{i}": b"" for i in range(150)})
     with pytest.raises(DataError, match="holds more than 111 files"):
-        unpack(bundle(root, path, n_files=10), State(root), nothing)
+        unpack(bundle(root, path, n_files=10), FolderState(root), nothing)
     small = bundle(root, path)
     assert small.most_files == 10_000
 
@@ -271,7 +270,7 @@ def test_damaged_archive_is_never_half_unpacked(
         data[at] ^= 255
     path.write_bytes({"text": b"<html>no</html>" * 100, "empty": b""}.get(how, bytes(data)))
     with pytest.raises(DataError, match="is damaged"):
-        unpack(bundle(root, path), State(root), nothing)
+        unpack(bundle(root, path), FolderState(root), nothing)
     assert read(root) == {}
 
 
@@ -281,7 +280,7 @@ def test_zip_with_a_password(tmp_path: Path, root: Path) -> None:
     data[data.rindex(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(data)
     with pytest.raises(DataError, match="needs a password"):
-        unpack(bundle(root, path), State(root), nothing)
+        unpack(bundle(root, path), FolderState(root), nothing)
 
 
 # --- again and again ---
@@ -304,7 +303,7 @@ def test_killed_unpacking_goes_on(tmp_path: Path, root: Path) -> None:
 
     big = pack(tmp_path / "a.tar", files | {f"e/{i}": os.urandom(300_000) for i in range(4)})
     assert big == path
-    archive, state = bundle(root, path), State(root)
+    archive, state = bundle(root, path), FolderState(root)
     with pytest.raises(Killed):
         seen = -600_000
         unpack(archive, state, kill)
@@ -325,7 +324,7 @@ def test_killed_unpacking_goes_on(tmp_path: Path, root: Path) -> None:
 
 def test_killed_while_moving_goes_on(tmp_path: Path, root: Path) -> None:
     path = pack(tmp_path / "a.tar", {f"{i}/x": bytes([i]) for i in range(5)})
-    archive, state = bundle(root, path), State(root)
+    archive, state = bundle(root, path), FolderState(root)
     unpack(archive, state, nothing)
     # As it is between two moves: three folders in their place, two still in the scratch tree.
     tree = state.scratch("a.tar")
@@ -345,7 +344,7 @@ def test_files_in_the_way_are_kept_aside(tmp_path: Path, root: Path) -> None:
     (root / "photos/a/9.jpg").write_bytes(b"mine too")
     (root / "photos/b").write_bytes(b"a file where a folder belongs")
     path = pack(tmp_path / "a.tar")
-    assert unpack(bundle(root, path), State(root), nothing) == 2
+    assert unpack(bundle(root, path), FolderState(root), nothing) == 2
     assert read(root) == FILES | {"photos/a/9.jpg": b"mine too"}
     kept = root / ".fieldmark/replaced/a.tar/photos"
     assert (kept / "a/1.jpg").read_bytes() == b"mine"
@@ -353,7 +352,7 @@ def test_files_in_the_way_are_kept_aside(tmp_path: Path, root: Path) -> None:
 
 
 def test_verifying_finds_what_changed(tmp_path: Path, root: Path) -> None:
-    archive, state = bundle(root, pack(tmp_path / "a.tar")), State(root)
+    archive, state = bundle(root, pack(tmp_path / "a.tar")), FolderState(root)
     unpack(archive, state, nothing)
     (root / "photos/a/2.jpg").unlink()
     data = bytearray(FILES["photos/b/3.jpg"])
@@ -364,7 +363,7 @@ def test_verifying_finds_what_changed(tmp_path: Path, root: Path) -> None:
 
 
 def test_deleted_folder_is_noticed(tmp_path: Path, root: Path) -> None:
-    archive, state = bundle(root, pack(tmp_path / "a.tar")), State(root)
+    archive, state = bundle(root, pack(tmp_path / "a.tar")), FolderState(root)
     unpack(archive, state, nothing)
     (root / "photos/b/3.jpg").unlink()
     (root / "photos/b").rmdir()
@@ -375,7 +374,7 @@ def test_deleted_folder_is_noticed(tmp_path: Path, root: Path) -> None:
 
 def test_full_disk_while_unpacking(tmp_path: Path, root: Path) -> None:
     path = pack(tmp_path / "a.tar")
-    state = State(root)
+    state = FolderState(root)
     target = state.scratch("a.tar") / "photos/b/3.jpg"
 
     def fill(n: int) -> None:
@@ -398,5 +397,5 @@ def test_a_byte_changed_inside_a_file_is_noticed(tmp_path: Path, root: Path) -> 
     data[data.index(b"xxxx") + 1500] ^= 255
     path.write_bytes(data)
     with pytest.raises(DataError, match="is damaged"):
-        unpack(bundle(root, path), State(root), nothing)
+        unpack(bundle(root, path), FolderState(root), nothing)
     assert read(root) == {}

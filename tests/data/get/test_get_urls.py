@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.data._get import Columns, Pace, get_urls
-from fieldmark.data._get._urls import read_jobs
+from fieldmark.data.get import Pace, UrlColumns, get_urls
+from fieldmark.data.get.urls import read_files
 from fieldmark.errors import DataError, UsageError
 
 PACE = Pace(parallel=4, per_host=4, n_tries=2, backoff_s=0.01, timeout_s=5)
@@ -104,16 +104,16 @@ def test_other_columns_are_mirrors(site: Any, other_site: Any, noise: Any, tmp_p
     table = write(tmp_path / "list.csv", [row])
     assert get_urls(table, tmp_path / "out", pace=PACE).n_fetched == 1
     assert (tmp_path / "out/set/a.png").read_bytes() == body
-    columns = Columns(urls=("url_gcp",))
+    columns = UrlColumns(urls=("url_gcp",))
     assert len(get_urls(table, tmp_path / "only", columns, PACE).failed) == 1
 
 
 def test_names_and_patterns(site: Any, tmp_path: Path) -> None:
     row = {"a": site.add("/x.jpeg", b"photo"), "taxon": "Rana", "n": "7"}
     table = write(tmp_path / "list.csv", [row])
-    get_urls(table, tmp_path / "1", Columns(urls=("a",), save_as="{taxon}/{n}.jpg"), PACE)
-    get_urls(table, tmp_path / "2", Columns(urls=("a",), save_as="n"), PACE)
-    get_urls(table, tmp_path / "3", Columns(urls=("a",)), PACE)
+    get_urls(table, tmp_path / "1", UrlColumns(urls=("a",), save_as="{taxon}/{n}.jpg"), PACE)
+    get_urls(table, tmp_path / "2", UrlColumns(urls=("a",), save_as="n"), PACE)
+    get_urls(table, tmp_path / "3", UrlColumns(urls=("a",)), PACE)
     assert (tmp_path / "1/Rana/7.jpg").is_file()
     assert (tmp_path / "2/7").is_file()
     assert (tmp_path / "3/x.jpeg").is_file()
@@ -142,13 +142,13 @@ def test_two_files_of_one_name(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"list.csv:3  'x.jpg' is the name of two files, here and"):
         get_urls(write(tmp_path / "list.csv", rows), tmp_path / "out", pace=PACE)
     twins = [{"url": "http://a.org/x.jpg"}] * 2
-    assert len(read_jobs(write(tmp_path / "twins.csv", twins), tmp_path, Columns())[0]) == 1
+    assert len(read_files(write(tmp_path / "twins.csv", twins), tmp_path, UrlColumns())[0]) == 1
 
 
 def test_unknown_column_names_the_closest(tmp_path: Path) -> None:
     table = write(tmp_path / "list.csv", [{"url": "http://a.org/x"}])
     with pytest.raises(UsageError, match=r"column 'ulr' is not known\. Did you mean 'url'\?"):
-        get_urls(table, tmp_path / "out", Columns(urls=("ulr",)), PACE)
+        get_urls(table, tmp_path / "out", UrlColumns(urls=("ulr",)), PACE)
 
 
 def test_missing_table_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +170,7 @@ def test_missing_table_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
     ],
 )
 def test_real_lists_are_read(shared: Path, tmp_path: Path, name: str, n: int, first: str) -> None:
-    jobs, failed = read_jobs(shared / "data" / name, tmp_path, Columns())
-    assert (len(jobs), failed) == (n, [])
-    assert jobs[0].target == tmp_path / first
-    assert all(len(job.urls) == 3 and len(job.md5) == 32 for job in jobs)
+    files, failed = read_files(shared / "data" / name, tmp_path, UrlColumns())
+    assert (len(files), failed) == (n, [])
+    assert files[0].target == tmp_path / first
+    assert all(len(file.urls) == 3 and len(file.md5) == 32 for file in files)

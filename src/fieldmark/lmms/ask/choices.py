@@ -25,7 +25,7 @@ from fieldmark.chat import (
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.generate import Reply, settings_of
 from fieldmark.lmms.ask.prompts import Prompt, Setup, build_prompt, choices_of
-from fieldmark.protocols._sending import Sending
+from fieldmark.protocols import Sending
 
 BY_LETTER = "chosen by letter: log-probabilities of the letters"
 BY_TEXT = "chosen by letter: read from the text"

@@ -18,7 +18,7 @@ from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.prompts import Setup, build_prompt, read_messages, said
 from fieldmark.lmms.ask.shots import answer_of
 from fieldmark.lmms.score.wanted import repeats_of
-from fieldmark.protocols._sending import Sending
+from fieldmark.protocols import Sending
 from fieldmark.store import OK
 
 

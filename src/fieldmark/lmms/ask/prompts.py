@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from fieldmark.chat import Message, Part, Role, Text, assistant, system, user
 from fieldmark.errors import UsageError
@@ -20,7 +20,6 @@ from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.data.documents import DocumentPart
 from fieldmark.lmms.data.pictures import to_picture
 from fieldmark.lmms.read.schema import DocumentTask
-from fieldmark.protocols._ask_options import Layout
 
 ROLES = ("system", "user", "assistant")
 
@@ -33,7 +32,7 @@ class Setup:
     fields: Fields
     examples: Examples
     generation: Generation
-    layout: Layout = "single"
+    layout: Literal["single", "multi"] = "single"
     system: str = ""
     """said before everything"""
     prompt_key: str = ""

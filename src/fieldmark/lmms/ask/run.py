@@ -24,10 +24,14 @@ from fieldmark.lmms.read.schema import NOT_RUN, DocumentTask
 from fieldmark.lmms.score.results import judge, rows_of, summed_up
 from fieldmark.lmms.score.wanted import repeats_of
 from fieldmark.progress import Progress
-from fieldmark.protocols._ask_options import AskOptions, AskSettings
-from fieldmark.protocols._items import Draw
-from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols._sending import Sending, open_sending
+from fieldmark.protocols import (
+    AskOptions,
+    AskSettings,
+    Draw,
+    PartPredictions,
+    Sending,
+    open_sending,
+)
 
 HTTP_KEYS = ("openai", "openai_compatible", "async_openai")
 """what lmms-eval calls a model behind an address"""
@@ -79,7 +83,7 @@ def make_setup(
     generation = replace(generation, settings=replace(generation.settings, **told))
     examples = make_examples(part, fields, draw.seed)
     return Setup(
-        part, fields, examples, generation, settings.prompting, settings.system,
+        part, fields, examples, generation, settings.value("prompting"), settings.value("system"),
         prompt_key(task, keys),
     )  # fmt: skip
 

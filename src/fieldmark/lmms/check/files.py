@@ -27,7 +27,7 @@ from fieldmark.lmms.read.load import make_group, make_task
 from fieldmark.lmms.read.schema import DocumentTask, Group, functions_of
 from fieldmark.locate import Located
 from fieldmark.progress import Progress, Silent
-from fieldmark.protocols._check import task_problems
+from fieldmark.protocols import task_problems
 from fieldmark.registry import is_file_reference, resolve_reference
 from fieldmark.tasks import Task, load_own_task
 
@@ -161,14 +161,7 @@ def _own_problems(path: Path, trust: Trust, with_code: bool) -> list[Problem]:
 
 def _code_of(task: Task) -> Iterator[tuple[str, Path]]:
     """The files of Python that the task names, and where it does."""
-    named: dict[tuple[str | int, ...], str] = {
-        ("dataset",): task.dataset,
-        ("metric",): task.metric,
-        **{("also", index): each for index, each in enumerate(task.also)},
-    }
-    if task.probe is not None:
-        named["probe", "classifier"] = task.probe.classifier
-    for key, name in named.items():
+    for key, name in task.references().items():
         if is_file_reference(name):
             yield task.place_of(*key), resolve_reference(name)[0]
 

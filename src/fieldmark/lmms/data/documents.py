@@ -31,7 +31,7 @@ from fieldmark.lmms.data.pictures import DAMAGE, LISTS, decoded, find_picture, w
 from fieldmark.lmms.data.sources import find_source, folders_of
 from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.locate import is_file
-from fieldmark.protocols._items import Draw
+from fieldmark.protocols import Draw
 
 
 def open_documents(task: DocumentTask, cache: Path, fetch: bool = False) -> Documents:
@@ -135,6 +135,8 @@ class DocumentPart:
     """examples shown with each"""
     memberships: tuple[dict[str, Any], ...] = ()
     """the groups it was asked for with"""
+
+    name = ""
 
     def document(self, row: int, media: bool = False) -> dict[str, Any]:
         return self.documents.test.document(row, media=media)

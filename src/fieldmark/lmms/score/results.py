@@ -46,7 +46,7 @@ from fieldmark.lmms.score.wanted import (
     pipelines_of,
     repeats_of,
 )
-from fieldmark.protocols._ask_answers import FRAME, spent
+from fieldmark.protocols.ask.answers import FRAME, spent
 from fieldmark.store import OK
 
 WRITTEN = ("generate_until", "generate_until_multi_round")

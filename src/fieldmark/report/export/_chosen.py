@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fieldmark import draws
-from fieldmark.report.labels import task_name
 from fieldmark.report.rows import Row, Table, current_runs, plain_rows, read_table, superseded_note
 from fieldmark.store import Run, RunFilter, Store, nothing_stored
 
@@ -20,8 +19,7 @@ LONGEST = 120
 """bytes of a file's name, which leaves room for endings on every file system"""
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class ExportFile(NamedTuple):
     """One file of an export."""
 
     name: str
@@ -45,6 +43,20 @@ class Chosen:
     def runs(self) -> list[Run]:
         return list({row.run.id: row.run for row in self.rows}.values())
 
+    @staticmethod
+    def file_name(text: str) -> str:
+        """A name that every file system takes.
+
+        >>> Chosen.file_name("open-clip/hf-hub:imageomics/bioclip-2")
+        'open-clip_hf-hub_imageomics_bioclip-2'
+        """
+        kept = "".join(each if each.isalnum() or each in "-._@+=" else "_" for each in text)
+        kept = kept.strip(". ") or "_"
+        if len(kept.encode()) <= LONGEST:
+            return kept
+        start = kept.encode()[: LONGEST - 9].decode(errors="ignore")
+        return f"{start}-{draws.digest(text).hex()[:8]}"
+
     def models(self) -> dict[str, list[Row]]:
         """The rows of each model, by name; two versions are two models."""
         found: dict[str, list[Row]] = {}
@@ -64,7 +76,7 @@ def choose(
     scores = store.scores(where or RunFilter())
     names = {row.run.id: row for row in shown}
     rows = [
-        Row(row.run, score, row.model, task_name(row.run.spec), row.data, row.is_counted)
+        Row(row.run, score, row.model, row.run.spec.task_name, row.data, row.is_counted)
         for row in names.values()
         for score in scores[row.run.id]
     ]
@@ -91,7 +103,7 @@ def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
             "run": run.id,
             "model": spec.model,
             "model_version": spec.model_version,
-            "task": task_name(spec),
+            "task": spec.task_name,
             "protocol": spec.protocol,
             "n_train": spec.n_train,
             "seed": spec.seed,
@@ -102,17 +114,3 @@ def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
         frame = chosen.store.predictions(run.id)
         content = pl.col("content").bin.encode("hex")
         yield frame.select(*columns, *frame.columns[:-1], content)
-
-
-def file_name(text: str) -> str:
-    """A name that every file system takes.
-
-    >>> file_name("open-clip/hf-hub:imageomics/bioclip-2")
-    'open-clip_hf-hub_imageomics_bioclip-2'
-    """
-    kept = "".join(each if each.isalnum() or each in "-._@+=" else "_" for each in text)
-    kept = kept.strip(". ") or "_"
-    if len(kept.encode()) <= LONGEST:
-        return kept
-    start = kept.encode()[: LONGEST - 9].decode(errors="ignore")
-    return f"{start}-{draws.digest(text).hex()[:8]}"

@@ -13,9 +13,8 @@ from typing import Any
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import Checkpoint, known_models
 from fieldmark.registry import is_file_reference, short_name
-from fieldmark.report.documents import data_name, facts_of, hub_name
 from fieldmark.report.export._chosen import Chosen
-from fieldmark.report.labels import task_name
+from fieldmark.report.providers import provider_of
 from fieldmark.store import Run
 
 UNKNOWN = "unknown"
@@ -48,14 +47,16 @@ def task_facts(chosen: Chosen) -> dict[str, TaskFacts]:
     """By the task's name with its variant; one record is read for each."""
     first: dict[str, Run] = {}
     for run in chosen.runs():
-        first.setdefault(task_name(run.spec), run)
+        first.setdefault(run.spec.task_name, run)
     return {name: _task(chosen, name, run) for name, run in first.items()}
 
 
 def _task(chosen: Chosen, name: str, run: Run) -> TaskFacts:
-    documents = facts_of(chosen.store, run).get("config")
-    if documents is not None:
-        return _documents(name, documents)
+    provider = provider_of(run)
+    if provider is not None and (known := provider.task_facts(chosen.store, run)):
+        data = known["dataset"] or name
+        title, homepage = known["title"] or name, known["homepage"]
+        return TaskFacts(name, title, "", data, data, UNKNOWN, "", homepage)
     config = chosen.store.record(run.id).get("config") or {}
     task: dict[str, Any] = config.get("task") or {}
     dataset = str(task.get("dataset", run.spec.task))
@@ -69,21 +70,6 @@ def _task(chosen: Chosen, name: str, run: Run) -> TaskFacts:
         licence=info.licence if info else UNKNOWN,
         citation=info.citation if info else "",
         homepage=info.homepage if info else "",
-    )
-
-
-def _documents(name: str, config: dict[str, Any]) -> TaskFacts:
-    """Of a task in lmms-eval's form: all it says of its data is where they are."""
-    hub, data = hub_name(config), data_name(config) or name
-    return TaskFacts(
-        name=name,
-        title=str(config.get("task_alias") or name),
-        about="",
-        dataset=data,
-        data_title=data,
-        licence=UNKNOWN,
-        citation="",
-        homepage=f"{_HUB}{hub}" if hub else "",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fieldmark.report.documents import has_documents
+from fieldmark.report.providers import is_valued
 from fieldmark.store import Run, Store
 
 MOST_READ = 3_000_000
@@ -25,11 +25,11 @@ class WorstClass:
 def worst_classes(store: Store, run: Run) -> list[WorstClass]:
     """The labels with the smallest share of right answers, worst first; equal ones by name.
 
-    Labels that were never missed are not among them. Documents have targets, but no labels.
+    Labels that were never missed are not among them. Answers that are texts have none.
     """
     import numpy as np
 
-    if has_documents(run):
+    if is_valued(run):
         return []
     asked = store.answers([run.id])
     asked = asked.taken(asked.prediction_mn[0] != 0)

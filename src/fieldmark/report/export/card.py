@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from fieldmark.report.cells import MISSING, arrow, interval_cell, number
 from fieldmark.report.export._bibtex import bibtex
-from fieldmark.report.export._chosen import Chosen, File, file_name
+from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.export._facts import UNKNOWN, TaskFacts, checkpoint, task_facts
 from fieldmark.report.export._worst import MOST_READ, WorstClass, worst_classes
 from fieldmark.report.rows import Row
@@ -21,7 +21,7 @@ photos of your own (`fieldmark run --task my.yaml`). Decisions about protected s
 safety need a person who checks the answers."""
 
 
-def export(chosen: Chosen) -> Iterator[File]:
+def export(chosen: Chosen) -> Iterator[ExportFile]:
     facts = task_facts(chosen)
     n_predictions = sum(run.n_items or 0 for run in chosen.runs())
     can_read = n_predictions <= MOST_READ
@@ -31,7 +31,9 @@ def export(chosen: Chosen) -> Iterator[File]:
             "--task choose fewer"
         )
     for model, rows in chosen.models().items():
-        yield File(f"{file_name(model)}.md", _pieces(chosen, model, rows, facts, can_read))
+        yield ExportFile(
+            f"{chosen.file_name(model)}.md", _pieces(chosen, model, rows, facts, can_read)
+        )
 
 
 def _pieces(

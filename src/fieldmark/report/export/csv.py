@@ -6,17 +6,17 @@ import csv
 import io
 from collections.abc import Iterator
 
-from fieldmark.report.export._chosen import Chosen, File, plain_scores, predictions
+from fieldmark.report.export._chosen import Chosen, ExportFile, plain_scores, predictions
 from fieldmark.store.records import canonical_json
 
 HAS_PREDICTIONS = True
 
 
-def export(chosen: Chosen) -> Iterator[File]:
+def export(chosen: Chosen) -> Iterator[ExportFile]:
     if chosen.has_predictions:
-        yield File("predictions.csv", _predictions(chosen))
+        yield ExportFile("predictions.csv", _predictions(chosen))
     else:
-        yield File("scores.csv", _scores(chosen))
+        yield ExportFile("scores.csv", _scores(chosen))
 
 
 def _scores(chosen: Chosen) -> Iterator[bytes]:

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from fieldmark.report.cells import number
-from fieldmark.report.export._chosen import Chosen, File, file_name
+from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.export._facts import TaskFacts, task_facts
 from fieldmark.report.export._yaml import yaml_text
 from fieldmark.report.rows import Row
 from fieldmark.report.signature import signature
 
 
-def export(chosen: Chosen) -> Iterator[File]:
+def export(chosen: Chosen) -> Iterator[ExportFile]:
     facts = task_facts(chosen)
     elsewhere = sorted(name for name, each in facts.items() if not each.hub_id)
     if elsewhere:
@@ -31,8 +31,8 @@ def export(chosen: Chosen) -> Iterator[File]:
                 entry = _entry(row, facts[row.column], chosen.source)
                 by_task.setdefault(row.column, []).append(entry)
         for task, entries in by_task.items():
-            name = f"{file_name(model)}/.eval_results/{file_name(task)}.yaml"
-            yield File(name, [yaml_text(entries).encode()])
+            name = f"{chosen.file_name(model)}/.eval_results/{chosen.file_name(task)}.yaml"
+            yield ExportFile(name, [yaml_text(entries).encode()])
 
 
 def _entry(row: Row, facts: TaskFacts, source: str) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from fieldmark.report.documents import has_documents, valued_metric, why_not_paired
-from fieldmark.report.export._chosen import Chosen, File, file_name
+from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.export._facts import (
     UNKNOWN,
     TaskFacts,
@@ -23,6 +22,7 @@ from fieldmark.report.export._facts import (
     developer_and_name,
     task_facts,
 )
+from fieldmark.report.providers import is_valued, provider_of, value_metric, why_not_paired
 from fieldmark.report.rows import Row
 from fieldmark.report.signature import signature
 from fieldmark.store import OK, Run
@@ -32,7 +32,7 @@ SCHEMA = "0.3.0"
 HAS_PREDICTIONS = True
 
 
-def export(chosen: Chosen) -> Iterator[File]:
+def export(chosen: Chosen) -> Iterator[ExportFile]:
     facts = task_facts(chosen)
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in chosen.rows:
@@ -41,7 +41,7 @@ def export(chosen: Chosen) -> Iterator[File]:
     for (model, task, _), rows in sorted(groups.items()):
         developer, name = developer_and_name(model)
         identity = _uuid(sorted({row.run.key for row in rows}))
-        base = f"data/fieldmark/{file_name(developer)}/{file_name(name)}/{identity}"
+        base = f"data/fieldmark/{chosen.file_name(developer)}/{chosen.file_name(name)}/{identity}"
         record = _record(rows, facts[task], chosen)
         why = next(filter(None, map(_why_no_lines, rows)), "")
         if chosen.has_predictions and why:
@@ -50,9 +50,9 @@ def export(chosen: Chosen) -> Iterator[File]:
         elif chosen.has_predictions:
             lines = b"".join(_lines(record, rows, chosen))
             record["detailed_evaluation_results"] = _reference(f"{base}_samples.jsonl", lines)
-            yield File(f"{base}_samples.jsonl", [lines])
+            yield ExportFile(f"{base}_samples.jsonl", [lines])
         text = json.dumps(record, indent=1, ensure_ascii=False)
-        yield File(f"{base}.json", [f"{text}\n".encode()])
+        yield ExportFile(f"{base}.json", [f"{text}\n".encode()])
 
 
 def _uuid(keys: Sequence[str]) -> uuid.UUID:
@@ -193,20 +193,20 @@ def _lines(record: Mapping[str, Any], rows: Sequence[Row], chosen: Chosen) -> It
 
 def _why_no_lines(row: Row) -> str:
     """Why the answers of a run cannot be told right from wrong; "" where they can."""
-    if not has_documents(row.run) or not row.score.is_primary:
+    if not is_valued(row.run) or not row.score.is_primary:
         return ""
-    if not valued_metric(row.run):
-        return why_not_paired(row.score.metric)
+    if not value_metric(row.run):
+        return why_not_paired(row.run, row.score.metric)
     is_open = row.score.higher_is_better and not row.score.is_fraction
     return f"{row.score.metric} has no best value, so none is right" if is_open else ""
 
 
 def _worth(row: Row, answer: Mapping[str, Any]) -> tuple[float, bool]:
-    """What an item counts, and whether that is right; documents were valued by their task.
+    """What an item counts, and whether that is right; of texts, by what their task valued them.
 
     The schema wants a number and a verdict: right is what cannot be better.
     """
-    if has_documents(row.run):
+    if is_valued(row.run):
         value, is_up = answer["score"], row.score.higher_is_better
         is_answered = answer["outcome"] == OK and value is not None
         best = 1.0 if is_up else 0.0
@@ -216,14 +216,11 @@ def _worth(row: Row, answer: Mapping[str, Any]) -> tuple[float, bool]:
     return float(is_right), is_right
 
 
-def _said(told: Mapping[str, Any], given: str | None) -> list[str]:
-    texts = [each for each in told.get("resps") or () if isinstance(each, str)]
-    return texts or ([] if given is None else [given])
-
-
 def _item(record: Mapping[str, Any], row: Row, answer: Mapping[str, Any]) -> dict[str, Any]:
     target, given = answer["target"], answer["prediction"]
-    told = json.loads(answer["info"] or "{}") if has_documents(row.run) else {}
+    provider = provider_of(row.run)
+    info = json.loads(answer["info"] or "{}") if provider else {}
+    asked, texts = provider.item_texts(info) if provider else (None, ())
     score, is_right = _worth(row, answer)
     reference = [] if target is None else [target]
     return {
@@ -235,8 +232,8 @@ def _item(record: Mapping[str, Any], row: Row, answer: Mapping[str, Any]) -> dic
         "sample_id": answer["id"],
         "sample_hash": hashlib.sha256(f"{answer['id']}{''.join(reference)}".encode()).hexdigest(),
         "interaction_type": "single_turn",
-        "input": {"raw": told.get("input", answer["id"]), "reference": reference},
-        "output": {"raw": _said(told, given)},
+        "input": {"raw": answer["id"] if asked is None else asked, "reference": reference},
+        "output": {"raw": list(texts) or ([] if given is None else [given])},
         "answer_attribution": [
             {
                 "turn_idx": 0,

@@ -10,27 +10,20 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fieldmark.report.export._chosen import Chosen, File, file_name
+from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.export._facts import TaskFacts, developer_and_name, task_facts
 from fieldmark.report.export._yaml import yaml_text
+from fieldmark.report.protocol_facts import protocol_fact
 from fieldmark.report.rows import Row
 from fieldmark.report.signature import signature
 
-TASK_TYPES = {
-    "probe": "image-classification",
-    "zero_shot": "zero-shot-image-classification",
-    "ask": "image-text-to-text",
-    "retrieve": "text-to-image-retrieval",
-    "rerank": "text-to-image-retrieval",
-}
 
-
-def export(chosen: Chosen) -> Iterator[File]:
+def export(chosen: Chosen) -> Iterator[ExportFile]:
     facts = task_facts(chosen)
     for model, rows in chosen.models().items():
         results = _results(rows, facts, chosen)
         index = {"model-index": [{"name": developer_and_name(model)[1], "results": results}]}
-        yield File(f"{file_name(model)}.yaml", [yaml_text(index).encode()])
+        yield ExportFile(f"{chosen.file_name(model)}.yaml", [yaml_text(index).encode()])
 
 
 def _results(
@@ -42,7 +35,7 @@ def _results(
         if row.score.part or math.isnan(row.score.value):
             continue
         spec, about = row.run.spec, facts[row.column]
-        kind = TASK_TYPES.get(spec.protocol.partition("/")[0], "image-classification")
+        kind = protocol_fact(spec.protocol, "HUB_TASK", "image-classification")
         entry = found.setdefault(
             row.run.id,
             {
@@ -62,10 +55,6 @@ def _results(
         )
         entry["metrics"].append(_metric(row))
     return list(found.values())
-
-
-def _source(address: str) -> dict[str, Any]:
-    return {"source": {"name": "fieldmark", "url": address}}
 
 
 def _metric(row: Row) -> dict[str, Any]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 
-from fieldmark.report.export._chosen import Chosen, File, plain_scores, predictions
+from fieldmark.report.export._chosen import Chosen, ExportFile, plain_scores, predictions
 from fieldmark.store.records import canonical_json
 
 HAS_PREDICTIONS = True
 IS_BINARY = True
 
 
-def export(chosen: Chosen) -> Iterator[File]:
+def export(chosen: Chosen) -> Iterator[ExportFile]:
     name = "predictions" if chosen.has_predictions else "scores"
-    yield File(f"{name}.parquet", _content(chosen))
+    yield ExportFile(f"{name}.parquet", _content(chosen))
 
 
 def _content(chosen: Chosen) -> Iterator[bytes]:

@@ -10,7 +10,6 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fieldmark.report.labels import task_name
 from fieldmark.report.plots._results import MOST_PANELS
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
@@ -89,7 +88,7 @@ def columns_in_words(firsts: Sequence[Row]) -> str:
     """What several columns are, given a row of each: `3 tasks`, `2 tasks asked in 4 ways`."""
     if len(firsts) == 1:
         return heading(firsts[0])
-    n_tasks = len({task_name(row.run.spec) for row in firsts})
+    n_tasks = len({row.run.spec.task_name for row in firsts})
     tasks = f"{n_tasks} task{'s' * (n_tasks > 1)}"
     return tasks if n_tasks == len(firsts) else f"{tasks} asked in {len(firsts)} ways"
 

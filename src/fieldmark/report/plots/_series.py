@@ -20,6 +20,7 @@ from fieldmark.report.plots._panel import (
     without_family,
 )
 from fieldmark.report.plots._theme import FAINT, SERIES
+from fieldmark.report.protocol_facts import protocol_fact
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
@@ -76,7 +77,9 @@ def best_last(series: Sequence[Series]) -> list[Series]:
 def series_panel(series: Sequence[Series], axis: Axis, title: str = "") -> Spec:
     """The panel; lines beyond the colours are drawn faintly and without names."""
     ordered = best_last(series)
-    kinds = sorted({each.kind for each in ordered}, key=lambda kind: (kind != "probe", kind))
+    kinds = list({each.kind for each in ordered})
+    if len(kinds) > 1:
+        kinds.sort(key=lambda kind: (protocol_fact(kind, "ORDER", 1), kind))
     span = _span([x for each in ordered for x, _ in each.points], axis)
     values = [
         value

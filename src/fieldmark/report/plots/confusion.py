@@ -1,7 +1,7 @@
 """Which labels are mixed up most: the twenty pairs with most wrong answers.
 
-Of the best model of each task, or of the one that --model names. Answers about documents are texts,
-not labels: they are not drawn.
+Of the best model of each task, or of the one that --model names. Answers that are
+texts, not labels, are not drawn.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fieldmark.errors import DataError
-from fieldmark.report.documents import has_documents
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -25,6 +24,7 @@ from fieldmark.report.plots._panel import (
 )
 from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._theme import INK, ORANGE, WIDTH
+from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row
 
 N_PAIRS = 20
@@ -32,9 +32,9 @@ N_PAIRS = 20
 
 def plot(results: Results) -> Spec:
     every = results.columns()
-    columns = {name: rows for name, rows in every.items() if not has_documents(rows[0].run)}
+    columns = {name: rows for name, rows in every.items() if not is_valued(rows[0].run)}
     if not columns:
-        raise DataError("answers about documents are texts, not labels: nothing is mixed up.")
+        raise DataError("these answers are texts, not labels: nothing is mixed up.")
     shown, more = first_panels(list(columns))
     best = [columns[name][0] for name in shown]
     pairs = [confusion_pairs(results, row) for row in best]
@@ -49,7 +49,7 @@ def plot(results: Results) -> Spec:
         "Bar: wrong answers of this kind, of all images of the true label; line: 95 % interval.",
         f"The best of {others + 1} models; --model chooses another." if others else "",
         f"No wrong answers: {some(right)}." if right else "",
-        f"Documents have no labels: {some(texts)}." if texts else "",
+        f"Texts, not labels, were answered: {some(texts)}." if texts else "",
         more,
     ]
     title = f"What {drawn[0][0].model} mixes up on {heading(drawn[0][0])}"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from fieldmark.errors import DataError
-from fieldmark.report.labels import column_facts, task_name
+from fieldmark.report.labels import column_facts
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.plots._series import (
@@ -21,6 +21,7 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
+from fieldmark.report.protocol_facts import protocol_fact
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
@@ -33,7 +34,7 @@ def plot(results: Results) -> Spec:
     groups: dict[str, list[Row]] = {}
     for rows in defined_columns(results).values():
         for row in rows:
-            groups.setdefault(f"{task_name(row.run.spec)}\n{row.score.metric}", []).append(row)
+            groups.setdefault(f"{row.run.spec.task_name}\n{row.score.metric}", []).append(row)
     places = {row.run.id: n_train_of(results, row) for rows in groups.values() for row in rows}
     lines = {name: _lines(rows, places) for name, rows in groups.items()}
     grown = [name for name, each in lines.items() if _n_places(each) > 1]
@@ -70,11 +71,13 @@ def n_train_of(results: Results, row: Row) -> float | None:
     Who asks for more images than there are gets all of them, so the two may differ.
     """
     spec = row.run.spec
-    if spec.protocol.partition("/")[0] == "zero_shot":
-        return 0
     used = [part.n_train for part in results.store.finished_parts(row.run.id)]
     known = [each for each in used if each is not None]
-    return median(known) if known else spec.n_train
+    if known:
+        return median(known)
+    if spec.n_train is not None or protocol_fact(spec.protocol, "USES_TRAINING", True):
+        return spec.n_train
+    return 0
 
 
 def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]:

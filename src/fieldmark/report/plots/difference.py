@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
-from fieldmark.report.documents import metric_of, why_not_paired
 from fieldmark.report.plots._lines import line_panel
 from fieldmark.report.plots._panel import (
     Spec,
@@ -26,6 +25,7 @@ from fieldmark.report.plots._panel import (
     undefined,
 )
 from fieldmark.report.plots._results import Results, defined_columns, within
+from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import Row
 from fieldmark.report.tiers import BEST
 
@@ -44,8 +44,9 @@ def plot(results: Results) -> Spec:
         )
     able = {name: rows for name, rows in columns.items() if _metric_for(results, rows) is not None}
     if not able:
-        metric = next(iter(columns.values()))[0].score.metric
-        raise DataError(f"{why_not_paired(metric)}: models cannot be compared item by item.")
+        row = next(iter(columns.values()))[0]
+        why = why_not_paired(row.run, row.score.metric)
+        raise DataError(f"{why}: models cannot be compared item by item.")
     readable, _ = first_panels(list(within(able)) or list(able)[:1])
     most = MOST_MODELS if len(readable) == 1 else MOST_OF_MANY
     drawn = {name: _panel(results, columns[name], most) for name in readable}
@@ -70,7 +71,7 @@ def plot(results: Results) -> Spec:
 
 def _metric_for(results: Results, rows: Sequence[Row]) -> Metric | None:
     """What compares the rows of a column item by item; None where nothing does."""
-    return metric_of(results.store, rows[0].run, rows[0].score.metric)
+    return pairing_metric(results.store, rows[0].run, rows[0].score.metric)
 
 
 def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fieldmark.errors import DataError, UnknownName
-from fieldmark.report.labels import column_facts, task_name
+from fieldmark.report.labels import column_facts
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.plots._series import (
@@ -30,7 +30,7 @@ def plot(results: Results) -> Spec:
     groups: dict[str, list[Row]] = {}
     for rows in defined_columns(results).values():
         for row in rows:
-            groups.setdefault(f"{task_name(row.run.spec)}\n{row.score.metric}", []).append(row)
+            groups.setdefault(f"{row.run.spec.task_name}\n{row.score.metric}", []).append(row)
     differing = {name: _differing(rows) for name, rows in groups.items()}
     setting = _chosen(differing, results.by)
     lines = {name: _lines(groups[name], setting) for name in groups if setting in differing[name]}
@@ -58,9 +58,10 @@ def plot(results: Results) -> Spec:
 
 
 def _facts(row: Row) -> dict[str, Any]:
-    """The settings by their last name, as headings of tables have them."""
+    """The settings without the name of the block they stand in, as headings of tables have them."""
+    method = row.run.spec.protocol.partition("/")[0]
     return {
-        key.removeprefix("probe."): value
+        key.removeprefix(f"{method}."): value
         for key, value in column_facts(row.run.spec).items()
         if key.rpartition(".")[2] not in _NOT_SETTINGS
     }

@@ -11,8 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fieldmark.report.documents import has_documents
-from fieldmark.report.labels import task_name
+from fieldmark.report.providers import is_valued
 from fieldmark.report.published._load import Published, published
 from fieldmark.report.rows import Row
 
@@ -49,7 +48,7 @@ def match_published(rows: Iterable[Row], numbers: Sequence[Published] | None = N
     return [
         _match(row, number)
         for row in rows
-        if not row.score.part and not has_documents(row.run)
+        if not row.score.part and not is_valued(row.run)
         for number in by_place.get((row.run.spec.model, row.run.spec.task), [])
         if number.protocol == row.run.spec.protocol.partition("/")[0]
     ]
@@ -77,7 +76,7 @@ def _match(row: Row, number: Published) -> Match:
 def _why_not(row: Row, number: Published) -> str:
     """The first reason against a comparison; "" = there is none."""
     spec, score = row.run.spec, row.score
-    if task_name(spec) != number.task:
+    if spec.task_name != number.task:
         return f"theirs is {number.task}"
     if score.metric != number.metric:
         return f"theirs is {number.metric}"

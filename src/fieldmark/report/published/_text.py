@@ -10,7 +10,6 @@ from typing import Any
 
 from fieldmark.report.cells import MISSING
 from fieldmark.report.columns import align
-from fieldmark.report.labels import task_name
 from fieldmark.report.published._match import AGREES, DIFFERS, NOT_COMPARABLE, Match
 
 
@@ -25,7 +24,7 @@ def plain_published(match: Match) -> dict[str, Any]:
     theirs = {f"published_{name}": value for name, value in asdict(match.published).items()}
     return {
         "model": match.row.model,
-        "task": task_name(match.row.run.spec),
+        "task": match.row.run.spec.task_name,
         "metric": score.metric,
         "ours": known(match.ours),
         "low": known(None if score.low is None else scale * score.low),
@@ -59,7 +58,7 @@ def _lines(matches: Sequence[Match]) -> list[str]:
     body = [
         [
             each.row.model,
-            task_name(each.row.run.spec),
+            each.row.run.spec.task_name,
             each.row.score.metric,
             _ours(each),
             f"{each.published.value:.1f}",

@@ -151,7 +151,7 @@ def _write_photos(
     job: _Job, facts: TaskFacts, runs: Mapping[str, Run], data: Mapping[str, ColumnData]
 ) -> tuple[dict[str, dict[str, str]], str]:
     """Item id → thumbnail's name for each column, and what to say of photos that are not shown."""
-    if not job.options.max_images or all(each.documents for each in data.values()):
+    if not job.options.max_images or all(each.judged for each in data.values()):
         return {name: {} for name in data}, ""
     found = {name: job.photos.of_run(job.store, run, facts) for name, run in runs.items()}
     photos: dict[str, Photo] = {}

@@ -14,9 +14,9 @@ from fieldmark.data import DATASETS, load_dataset
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import families, known_models
 from fieldmark.registry import is_file_reference, short_name
-from fieldmark.report.documents import data_name, facts_of
 from fieldmark.report.plots._facts import images_per_s, parameters
 from fieldmark.report.plots._results import Results
+from fieldmark.report.providers import provider_of
 from fieldmark.store import Run, Store
 from fieldmark.store.place import host
 
@@ -46,10 +46,9 @@ class TaskFacts:
 
 def task_facts(store: Store, run: Run) -> TaskFacts:
     """From the record of a run, else from the task file of that name."""
-    documents = facts_of(store, run).get("config")
-    if documents is not None:
-        alias = documents.get("task_alias") or ""
-        return TaskFacts(run.spec.task, str(alias), "", data_name(documents))
+    provider = provider_of(run)
+    if provider is not None and (known := provider.task_facts(store, run)):
+        return TaskFacts(run.spec.task, known["title"], "", known["dataset"])
     record = store.record(run.id)
     config = record.get("config") or {}
     told = config.get("task") or _from_file(run.spec.task)

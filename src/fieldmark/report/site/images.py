@@ -29,7 +29,7 @@ from fieldmark.data import (
 )
 from fieldmark.errors import DataError, FieldmarkError
 from fieldmark.progress import Progress
-from fieldmark.report.documents import has_documents
+from fieldmark.report.providers import is_valued
 from fieldmark.report.site.facts import TaskFacts
 from fieldmark.report.site.predictions import THUMB_BYTES
 from fieldmark.settings import Settings
@@ -104,7 +104,7 @@ class Photos:
 
     def of_run(self, store: Store, run: Run, facts: TaskFacts) -> dict[str, Photo]:
         """By item id, for the items of which the run noted what it saw. Nothing is read of them."""
-        if has_documents(run):
+        if is_valued(run):
             return {}
         noted = store.predictions(run.id).select("id", "content").unique("id").drop_nulls()
         known: dict[str, bytes] = dict(noted.iter_rows())

@@ -2,8 +2,8 @@
 
 As columns of small whole numbers beside a dictionary of names, packed: a length, a JSON header,
 then the columns one after the other, little-endian, each starting at a multiple of four; all of it
-gzipped. A label is stored as its number plus one, so that 0 means no answer. Of documents the texts
-are labels here, and `sure` is what each was worth: whether they are right is not told by the text.
+gzipped. A label is stored as its number plus one, so that 0 means no answer. Texts that were
+answered are labels here, and `sure` is what each was worth: the text does not tell if it is right.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from fieldmark.errors import UnknownName
-from fieldmark.report.documents import has_documents, valued_metric
 from fieldmark.report.paired import score_rule
+from fieldmark.report.providers import is_valued, value_metric
 from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.site.summary import columns_of, shown_models
 from fieldmark.store import Score, Store
@@ -27,7 +27,7 @@ from fieldmark.store import Score, Store
 _NO_SCORE = 255
 RIGHT, GRADED, TEXTS = "right", "graded", "texts"
 LONGEST = 400
-"""letters of a document's text that the page knows"""
+"""letters of an answer's text that the page knows"""
 THUMB_BYTES = 6
 """of a thumbnail's name"""
 
@@ -48,14 +48,14 @@ class ColumnData:
     """what 0 and 254 stand for in a model's `sure`; None: not known"""
     scores: list[list[Any]]
     """of parts: model, part, value, low, high, n"""
-    documents: str = ""
-    """how documents are judged: "right" (worth 1) or not, "graded", or only "texts"; "": labels"""
+    judged: str = ""
+    """how texts are judged: "right" (worth 1) or not, "graded", or only "texts"; "": labels"""
 
     def times_wrong(self) -> dict[str, int]:
-        """How many models answered wrongly, by item id; 0 of documents, which have no photos."""
+        """How many models answered wrongly, by item id; 0 of texts, which have no photos."""
         target = self.arrays["target"]
         wrong = np.zeros(len(target), np.int64)
-        for number in range(len(self.models) if not self.documents else 0):
+        for number in range(len(self.models) if not self.judged else 0):
             answer = self.arrays[f"answer {number}"]
             wrong += (answer != target) & (answer > 0)
         total = np.bincount(self.arrays["id"], wrong, len(self.ids))
@@ -82,7 +82,7 @@ def read_column(
     `names`: how the page calls each model.
     """
     asked = store.answers([row.run.id for row in rows], with_scores=True)
-    documents = _judged(rows, asked.score_mn)
+    judged = _judged(rows, asked.score_mn)
     ids, item = _named(store, asked.item)
     parts, part = _named(store, asked.part)
     labels, label = _named(store, np.concatenate([asked.target[None], asked.prediction_mn]))
@@ -98,15 +98,15 @@ def read_column(
     ranges = []
     for number, answer in enumerate(label[1:]):
         score = np.full(len(order), np.nan)
-        if asked.score_mn is not None and documents != TEXTS:
+        if asked.score_mn is not None and judged != TEXTS:
             score = asked.score_mn[number]
         sure, span = _quantised(score[order])
         arrays |= {f"answer {number}": answer[order] + 1, f"sure {number}": sure}
         ranges.append(span)
-    shown = [_cut(each) for each in labels] if documents else labels
+    shown = [_cut(each) for each in labels] if judged else labels
     return ColumnData(
         ids, shown, parts, arrays, [names[row.model] for row in rows], score_rule(rows[0].run),
-        ranges, _part_scores(rows, scores), documents,
+        ranges, _part_scores(rows, scores), judged,
     )  # fmt: skip
 
 
@@ -117,9 +117,9 @@ def _cut(text: str) -> str:
 
 def _judged(rows: Sequence[Row], score_mn: np.ndarray | None) -> str:
     first = rows[0]
-    if not has_documents(first.run):
+    if not is_valued(first.run):
         return ""
-    if score_mn is None or first.score.metric != valued_metric(first.run):
+    if score_mn is None or first.score.metric != value_metric(first.run):
         return TEXTS
     known = score_mn[np.isfinite(score_mn)]
     return RIGHT if first.score.higher_is_better and np.isin(known, (0, 1)).all() else GRADED
@@ -141,7 +141,7 @@ def pack(data: ColumnData, thumbs: Mapping[str, str] | None = None) -> bytes:
     header = {
         "n": len(data.arrays["id"]), "ids": data.ids, "labels": data.labels, "parts": data.parts,
         "models": data.models, "rule": data.rule, "ranges": data.ranges, "scores": data.scores,
-        "documents": data.documents, "layout": layout,
+        "judged": data.judged, "layout": layout,
     }  # fmt: skip
     text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 4)

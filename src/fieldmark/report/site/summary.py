@@ -13,10 +13,10 @@ from importlib.metadata import version
 from typing import Any
 
 from fieldmark import draws
-from fieldmark.report.documents import has_documents
 from fieldmark.report.fits import run_lines
-from fieldmark.report.labels import model_name, task_name
+from fieldmark.report.labels import model_name
 from fieldmark.report.plots._results import Results
+from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row, Table, read_table
 from fieldmark.report.signature import signature
 from fieldmark.report.site.facts import describe_models, describe_task, task_facts
@@ -82,7 +82,7 @@ LONGEST = 80
 
 def column_name(row: Row) -> str:
     """A word that stays the same as long as the heading and the metric do."""
-    words = re.sub(r"[^a-z0-9]+", "-", task_name(row.run.spec).lower()).strip("-")
+    words = re.sub(r"[^a-z0-9]+", "-", row.run.spec.task_name.lower()).strip("-")
     return f"{words[:LONGEST]}-{draws.digest(row.column, row.score.metric).hex()[:6]}"
 
 
@@ -105,7 +105,7 @@ def _column(name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:
         "is_fraction": score.is_fraction,
         "level": score.level,
         "signature": without_folders(signature(spec)),
-        "is_documents": has_documents(first.run),
+        "is_valued": is_valued(first.run),
         "data": without_folders(first.data),
         "is_counted": first.is_counted,
         "warning": next((row.score.warning for row in rows if row.score.warning), ""),

@@ -12,10 +12,10 @@ function confusionsPage(place) {
 
 /** @param {Column} column @param {Packed} data */
 function confusionsBody(column, data) {
-  if (data.documents) return [
+  if (data.judged) return [
     h("div", { class: "filters" },
       columnField(column, (chosen) => { location.hash = address("confusions", chosen, {}); })),
-    h("p", { class: "empty" }, "Answers about these documents are texts, not labels: nothing is mixed up."),
+    h("p", { class: "empty" }, "These answers are texts, not labels: nothing is mixed up."),
   ];
   const best = ranked(column)[0];
   const asked = modelNamed(here().options.get("a"));

@@ -3,7 +3,7 @@
 
 /**
  * @typedef {{ n: number, ids: string[], labels: string[], parts: string[], models: number[],
- *   rule: string, documents: "" | "right" | "graded" | "texts", ranges: ([number, number] | null)[], scores: any[][],
+ *   rule: string, judged: "" | "right" | "graded" | "texts", ranges: ([number, number] | null)[], scores: any[][],
  *   id: Numbers, part: Numbers, repeat: Numbers, target: Numbers, unit: Numbers,
  *   answers: Numbers[], sure: Numbers[], thumb: Uint8Array | null }} Packed
  * @typedef {Uint8Array | Uint16Array | Uint32Array} Numbers
@@ -92,16 +92,16 @@ function thumbAddress(name) {
   return `thumbs/${name.slice(0, 2)}/${name}.webp`;
 }
 
-/** Is it known which answers are right? Not of documents that are worth more or less.
+/** Is it known which answers are right? Not of texts that are worth more or less.
  * @param {Packed} data */
 function isJudged(data) {
-  return !data.documents || data.documents === "right";
+  return !data.judged || data.judged === "right";
 }
 
 /** The text of a document's answer says nothing of it: only what it was worth does.
  * @param {Packed} data @param {number} model @param {number} item */
 function isRight(data, model, item) {
-  if (data.documents) return data.documents === "right" && sureOf(data, model, item) === 1;
+  if (data.judged) return data.judged === "right" && sureOf(data, model, item) === 1;
   return data.answers[model][item] === data.target[item];
 }
 

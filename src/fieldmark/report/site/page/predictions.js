@@ -80,12 +80,12 @@ function shows(data) {
 
 /** @param {Packed} data */
 function orders(data) {
-  if (!data.documents) return ORDERS;
+  if (!data.judged) return ORDERS;
   const kept = ORDERS.filter(([value]) => value !== "" && (isJudged(data) || value !== "hard"));
   const words = new Map([["surest", "highest value first"], ["least", "lowest value first"]]);
   return kept.map(
     ([value, text]) => /** @type {[string, string]} */ ([value, words.get(value) || text])
-  ).filter(([value]) => data.documents !== "texts" || !words.has(value));
+  ).filter(([value]) => data.judged !== "texts" || !words.has(value));
 }
 
 /** @param {Column} column @param {Packed} data @param {Wish} wish */
@@ -176,7 +176,7 @@ function answerLine(data, model, item, named) {
   const kind = code === 0 ? "lost" : !isJudged(data) ? "said" : isRight(data, model, item) ? "right" : "wrong";
   const mark = { lost: "○", right: "✓", wrong: "✗", said: "" }[kind];
   const words = { lost: "no answer", right: "right", wrong: labelOf(data, code), said: labelOf(data, code) };
-  const word = data.documents && code ? words.said : words[kind];
+  const word = data.judged && code ? words.said : words[kind];
   const who = named ? `${models[data.models[model]].name.split("/").pop()}: ` : "";
   return h("span", { class: `answer ${kind}` }, h("i", { "aria-hidden": "true" }, mark), `${who}${word}`);
 }
@@ -192,7 +192,7 @@ function showItem(data, item, column) {
       h("td", { class: "number" }, sure === null ? "" : Number(sure.toPrecision(3)).toString())
     );
   });
-  const heads = ["model", "answer", data.documents ? column.metric : "score"].map((each) => h("th", { scope: "col" }, each));
+  const heads = ["model", "answer", data.judged ? column.metric : "score"].map((each) => h("th", { scope: "col" }, each));
   const part = data.parts[data.part[item]];
   const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { class: "item", "aria-label": "One prediction" },
     h("form", { method: "dialog" }, h("button", { class: "plain", autofocus: true }, "Close")),

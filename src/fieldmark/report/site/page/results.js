@@ -8,7 +8,7 @@
  *   n_images: number, photos_note?: string }} Task
  * @typedef {{ name: string, task: number, heading: string, lines: string[], protocol: string,
  *   n_train: number | null, shots: number | null, seed: number, repeats: number, metric: string,
- *   is_up: boolean, is_fraction: boolean, level: number, signature: string, is_documents: boolean,
+ *   is_up: boolean, is_fraction: boolean, level: number, signature: string, is_valued: boolean,
  *   data: string, is_counted: boolean, warning: string, number: number }} Column
  * @typedef {{ model: number, column: number, value: number | null, low: number | null,
  *   high: number | null, n: number, units: number | null, tier: string | null, isTied: boolean | null,
@@ -76,7 +76,7 @@ function modelNamed(name) {
 
 /** Why its intervals may be too narrow. @param {Column} column */
 function weakText(column) {
-  if (column.is_documents) return column.warning;
+  if (column.is_valued) return column.warning;
   return `${column.warning}, so intervals of ${column.metric} may be too narrow`;
 }
 

@@ -28,7 +28,7 @@ function seeded(seed) {
  * @returns {Difference | null}
  */
 function pairedDifference(data, first, second, column) {
-  const metric = data.documents === "right" ? "accuracy" : data.documents ? "" : column.metric;
+  const metric = data.judged === "right" ? "accuracy" : data.judged ? "" : column.metric;
   const pairs = readPairs(data, first, second);
   if (!pairs.n || !METRICS.includes(metric)) return null;
   const score = scorer(pairs, metric);
@@ -48,10 +48,10 @@ function pairedDifference(data, first, second, column) {
   };
 }
 
-/** The answers of a model; of documents the target's number where right, else one beyond all.
+/** The answers of a model; of texts the target's number where right, else one beyond all.
  * @param {Packed} data @param {number} model */
 function judged(data, model) {
-  if (!data.documents) return data.answers[model];
+  if (!data.judged) return data.answers[model];
   const wrong = data.labels.length + 1;
   return Array.from(data.answers[model], (_, i) => {
     if (sureOf(data, model, i) === null) return 0;

@@ -80,7 +80,7 @@ function taskColumn(column) {
     ),
     h("p", { class: "links" },
       h("a", { class: "button", href: address("predictions", column.name) }, "Browse predictions"),
-      !column.is_documents && h("a", { class: "button", href: address("confusions", column.name) }, "What is mixed up")),
+      !column.is_valued && h("a", { class: "button", href: address("confusions", column.name) }, "What is mixed up")),
     parts, fitDetails(column),
     h("p", { class: "signature" }, h("code", {}, column.signature)));
 }

@@ -1,0 +1,1 @@
+"""Local chat models (Hugging Face transformers) on this machine: generate and score."""

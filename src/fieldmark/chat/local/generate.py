@@ -1,0 +1,231 @@
+"""Which token comes next, and when is an answer over?
+
+Choices that must not depend on what else is in the batch, which those of `generate` do: it samples
+a batch from one generator, and counts padding as words said. Here every draw comes from a hash of
+the request's key and the step.
+
+
+What does a local model answer?"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import (
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+
+from fieldmark import draws
+from fieldmark.chat.local.engine import Engine, Unfit
+from fieldmark.chat.local.prompt import Prompt, first_line
+from fieldmark.chat.messages import Settings, TokenChance, cut
+from fieldmark.devices import arithmetic
+
+
+@dataclass(frozen=True, slots=True)
+class Taste:
+    """How tokens are chosen."""
+
+    temperature: float = 0.0
+    """0 = always the likeliest"""
+    top_p: float = 1.0
+    top_k: int = 0
+    """0 = all"""
+    repetition_penalty: float = 1.0
+    n_rivals: int | None = None
+    """so many alternatives are told per token; None = no probabilities"""
+
+    @property
+    def is_plain(self) -> bool:
+        return not self.temperature and self.repetition_penalty == 1.0 and self.n_rivals is None
+
+
+def choose_taste(settings: Settings, own: Any) -> Taste:
+    """What is set; what is None is the model's own default (`own`, its generation config)."""
+    samples = bool(own.do_sample)
+    temperature, top_k = settings.temperature, 0
+    if temperature is None:
+        temperature = (own.temperature or 1.0) if samples else 0.0
+        top_k = (own.top_k or 0) if samples else 0
+    top_p = settings.top_p if settings.top_p is not None else (own.top_p if samples else None)
+    penalty = own.repetition_penalty or 1.0
+    return Taste(temperature, top_p or 1.0, top_k, penalty, settings.top_logprobs)
+
+
+class Picker(LogitsProcessor):  # type: ignore[misc]
+    """Leaves one token per row standing, for a `generate` that takes the likeliest."""
+
+    def __init__(self, taste: Taste, said: Any, seeds: Sequence[str]) -> None:
+        self.taste, self.seeds = taste, seeds
+        self.mask = said
+        """attention mask of the prompts: what is padding was not said"""
+        self.steps: list[tuple[Any, ...]] = []
+        """per step: chosen ids, their log-probabilities, rivals' ids and log-probabilities"""
+        self.n_steps = 0
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        liked = self._penalised(input_ids, scores.float())
+        chosen = self._sampled(liked) if self.taste.temperature else liked.argmax(-1)
+        if self.taste.n_rivals is not None:
+            self._note(scores.float().log_softmax(-1), chosen, self.taste.n_rivals)
+        self.n_steps += 1
+        only = torch.full_like(scores, float("-inf"))
+        return only.scatter(1, chosen[:, None], 0.0)
+
+    def _penalised(self, input_ids: Any, scores: Any) -> Any:
+        penalty = self.taste.repetition_penalty
+        if penalty == 1.0:
+            return scores
+        n_new = input_ids.shape[1] - self.mask.shape[1]
+        is_said = torch.nn.functional.pad(self.mask.bool(), (0, n_new), value=True)
+        seen = torch.zeros_like(scores).scatter_add(1, input_ids, is_said.to(scores.dtype)) > 0
+        return torch.where(
+            seen, torch.where(scores < 0, scores * penalty, scores / penalty), scores
+        )
+
+    def _sampled(self, scores: Any) -> Any:
+        """By the inverse of the distribution: one number per row and step, from the row's seed."""
+        rows = scores.double().cpu() / self.taste.temperature
+        if 0 < self.taste.top_k < rows.shape[1]:
+            least = rows.topk(self.taste.top_k).values[:, -1:]
+            rows = rows.masked_fill(rows < least, float("-inf"))
+        probability = rows.softmax(-1)
+        if self.taste.top_p < 1:
+            ordered, index = probability.sort(descending=True, stable=True)
+            is_beyond = ordered.cumsum(-1) - ordered >= self.taste.top_p
+            probability = probability.masked_fill(is_beyond.gather(1, index.argsort(1)), 0.0)
+        summed = probability.cumsum(-1)
+        shares = [draws.number("token", seed, self.n_steps) / 2**64 for seed in self.seeds]
+        wanted = torch.tensor(shares, dtype=torch.float64)[:, None] * summed[:, -1:]
+        return torch.searchsorted(summed, wanted, right=True)[:, 0].to(scores.device)
+
+    def _note(self, logprobs: Any, chosen: Any, n_rivals: int) -> None:
+        top = logprobs.topk(min(n_rivals, logprobs.shape[1]))
+        own = logprobs.gather(1, chosen[:, None])[:, 0]
+        step = (chosen, own, top.indices, top.values)
+        self.steps.append(tuple(part.cpu() for part in step))
+
+    def chances(self, row: int, n_tokens: int, tokeniser: Any) -> tuple[TokenChance, ...]:
+        """The probabilities of an answer's first tokens."""
+        return tuple(
+            TokenChance(
+                tokeniser.decode([int(ids[row])]),
+                float(own[row]),
+                tuple(
+                    (tokeniser.decode([rival]), value)
+                    for rival, value in zip(rivals[row].tolist(), values[row].tolist(), strict=True)
+                ),
+            )
+            for ids, own, rivals, values in self.steps[:n_tokens]
+        )
+
+
+class StopStrings(StoppingCriteria):  # type: ignore[misc]
+    """Ends a row once one of the strings stands in its answer; the prompt does not count."""
+
+    def __init__(self, tokeniser: Any, strings: Sequence[str], n_prompt: int, n_rows: int) -> None:
+        self.tokeniser, self.strings, self.n_prompt = tokeniser, strings, n_prompt
+        self.ends: list[int | None] = [None] * n_rows
+        """tokens of each answer up to the end of its stop string"""
+        # A token is at least one byte, except for a few that are none: some more are looked at.
+        self.window = max(len(each.encode()) for each in strings) + 8
+
+    def __call__(self, input_ids: Any, scores: Any, **rest: Any) -> Any:  # noqa: ARG002
+        n_new = input_ids.shape[1] - self.n_prompt
+        recent = input_ids[:, max(self.n_prompt, input_ids.shape[1] - self.window) :].tolist()
+        for row, ids in enumerate(recent):
+            if self.ends[row] is None and self._has_stop(ids):
+                self.ends[row] = n_new
+        return torch.tensor([end is not None for end in self.ends], device=input_ids.device)
+
+    def _has_stop(self, ids: list[int]) -> bool:
+        text = self.tokeniser.decode(ids, skip_special_tokens=True)
+        return any(string in text for string in self.strings)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    text: str
+    is_ended: bool
+    """by the model or a stop string; False = it ran out of tokens"""
+    tokens_in: int
+    tokens_out: int
+    """the token that ended it included"""
+    logprobs: tuple[TokenChance, ...] = ()
+
+
+def write(
+    engine: Engine,
+    prompts: Sequence[Prompt],
+    settings: Settings,
+    seeds: Sequence[str],
+    room: int | None,
+) -> list[Written]:
+    """Answers of a batch with the same settings; `room` is the context, `seeds` one per prompt."""
+    inputs = engine.encode(prompts, "left")
+    tokens_in = [int(each) for each in inputs["attention_mask"].sum(1)]
+    if room is not None and max(tokens_in) + settings.max_output_tokens > room:
+        raise Unfit(
+            f"a prompt of {max(tokens_in):,} tokens and {settings.max_output_tokens:,} for the "
+            f"answer exceed the context of {room:,}"
+        )
+    inputs = engine.place(inputs)
+    taste = choose_taste(settings, engine.network.generation_config)
+    picker = None if taste.is_plain else Picker(taste, inputs["attention_mask"], seeds)
+    width = inputs["input_ids"].shape[1]
+    stops = [each for each in settings.stop if each]
+    stopper = StopStrings(engine.tokeniser, stops, width, len(prompts)) if stops else None
+    made = _generate(engine, inputs, settings.max_output_tokens, (picker, stopper))
+    return [
+        _written(engine, ids, tokens_in[row], row, (picker, stopper))
+        for row, ids in enumerate(made[:, width:].tolist())
+    ]
+
+
+def _generate(engine: Engine, inputs: Any, n_new: int, parts: tuple[Any, Any]) -> Any:
+    config = copy.deepcopy(engine.network.generation_config)
+    # Neutral values: `Picker` does all choosing, and generate takes the likeliest of what it left.
+    neutral = {
+        "do_sample": False, "num_beams": 1, "temperature": 1.0, "top_p": 1.0, "top_k": 50,
+        "repetition_penalty": 1.0, "max_new_tokens": n_new, "max_length": None, "min_length": 0,
+        "pad_token_id": engine.pad_id, "eos_token_id": engine.end_ids, "use_cache": True,
+    }  # fmt: skip
+    for name, value in neutral.items():
+        setattr(config, name, value)
+    picker, stopper = parts
+    with arithmetic(engine.device):
+        try:
+            return engine.network.generate(
+                **inputs,
+                generation_config=config,
+                logits_processor=LogitsProcessorList([picker] if picker else []),
+                stopping_criteria=StoppingCriteriaList([stopper] if stopper else []),
+            )
+        except ValueError as error:
+            raise Unfit(f"the model refuses this prompt: {first_line(error)}") from error
+
+
+def _written(
+    engine: Engine, ids: list[int], tokens_in: int, row: int, parts: tuple[Any, Any]
+) -> Written:
+    picker, stopper = parts
+    ended = next((n for n, each in enumerate(ids) if each in engine.end_ids), len(ids))
+    stopped = (stopper.ends[row] if stopper else None) or len(ids) + 1
+    n_text = min(ended, stopped)
+    text = engine.tokeniser.decode(
+        ids[:n_text], skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
+    return Written(
+        cut(text, stopper.strings if stopper else ()).strip(),
+        is_ended=n_text < len(ids) or stopped <= len(ids),
+        tokens_in=tokens_in,
+        tokens_out=n_text + (ended < min(stopped, len(ids))),
+        logprobs=picker.chances(row, n_text, engine.tokeniser) if picker else (),
+    )

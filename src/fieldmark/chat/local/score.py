@@ -1,0 +1,383 @@
+"""How is a text that is longer than the context read?
+
+In windows: every token is predicted once, in the first window after the token that begins a text,
+in each later one after at least the token before it; the last one reaches as far back as there is
+room. So lm-evaluation-harness cuts texts for its rolling log-likelihood.
+
+
+How many at once, when memory is short or one of them is bad?
+
+A batch that does not fit is halved, and the smaller size is kept for all that follow. A batch that
+the model refuses is gone through one by one, so that a bad prompt fails alone.
+
+
+What do the logits of one batch say of given tokens?
+
+Padding stands on the right, where no token of the prompt can see it and no position moves.
+
+
+How likely are given answers to a prompt?
+
+The summed log-probability of each continuation's tokens, written by themselves right after the
+prompt, as the model would write them; without the token that would end the answer.
+
+A continuation of n tokens needs n - 1 of them read: continuations that share their beginning share
+the reading, and single letters need the prompt alone. What has no prompt is read after the token
+that begins a text, in windows where it is longer than the context (`_local_windows`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+import transformers
+
+from fieldmark.chat.local.engine import Engine, Unfit
+from fieldmark.chat.local.prompt import Prompt
+from fieldmark.chat.messages import Likelihood
+from fieldmark.devices import free_memory, is_out_of_memory
+from fieldmark.errors import DataError, OutOfMemory, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    head: tuple[int, ...]
+    """read first, predicted by none of this window; at least one token"""
+    ids: tuple[int, ...]
+    """predicted; all but the last are read too"""
+
+
+def windows(begin: int, ids: Sequence[int], room: int | None) -> Iterator[Window]:
+    """Windows in which at most `room` tokens are read; none for an empty text.
+
+    >>> [(each.head, each.ids) for each in windows(0, (1, 2, 3, 4, 5), 3)]
+    [((0,), (1, 2, 3)), ((2, 3), (4, 5))]
+    """
+    whole, most = (begin, *ids), room or len(ids) + 1
+    for start in range(0, len(ids), most):
+        end = min(start + most, len(ids))
+        first = max(0, end - most)
+        yield Window(whole[first : start + 1], whole[start + 1 : end + 1])
+
+
+LOG = logging.getLogger(__name__)
+Entry = TypeVar("Entry")
+Result = TypeVar("Result")
+
+
+class Batches:
+    def __init__(self, size: int, device: Any) -> None:
+        if size < 1:
+            raise UsageError(f"batch_size = {size}, expected at least 1.")
+        self.size, self.device = size, device
+
+    def run(
+        self,
+        items: Sequence[Entry],
+        work: Callable[[Sequence[Entry]], Sequence[Result]],
+        failed: Callable[[Entry, str], Result] | None = None,
+    ) -> Iterator[tuple[Entry, Result]]:
+        """Every item with what `work` made of it, or with what `failed` makes of the reason.
+
+        Without `failed` the first item that cannot be worked raises.
+        """
+        done = 0
+        while done < len(items):
+            batch = items[done : done + self.size]
+            made, error = _tried(work, batch)
+            if isinstance(error, OutOfMemory) and len(batch) > 1:
+                self._halve(len(batch))
+                continue
+            if error is not None and len(batch) > 1:
+                for item in batch:
+                    yield from self.run([item], work, failed)
+            elif error is not None:
+                yield batch[0], _ruled(batch[0], failed, error)
+            else:
+                yield from zip(batch, made, strict=True)
+            done += len(batch)
+
+    def _halve(self, size: int) -> None:
+        self.size = max(1, size // 2)
+        LOG.warning("%s is out of memory for %d at once: now %d", self.device, size, self.size)
+        free_memory(self.device)
+
+
+def _tried(
+    work: Callable[[Sequence[Entry]], Sequence[Result]], batch: Sequence[Entry]
+) -> tuple[Sequence[Result], Exception | None]:
+    """What was made, or why not; the error that is passed on holds no tensors of its frames."""
+    try:
+        return work(batch), None
+    except Unfit as error:
+        return (), DataError(f"{error}.")
+    except DataError as error:
+        return (), error
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return (), OutOfMemory("the device has too little memory for this prompt alone.")
+
+
+def _ruled(item: Entry, failed: Callable[[Entry, str], Result] | None, error: Exception) -> Result:
+    if failed is None:
+        raise error
+    return failed(item, str(error))
+
+
+Ids = tuple[int, ...]
+_CHUNK = 256
+"""positions whose logits are widened to float32 at once: a vocabulary of 150,000 takes 150 MB"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One reading: a prompt with some tokens after it, and the continuations it decides."""
+
+    prompt: Prompt | None
+    head: Ids
+    """what stands in the prompt's place where there is none"""
+    read: Ids
+    asked: tuple[tuple[tuple[int, int], Ids], ...]
+    """(number of the item, of the continuation) and its tokens"""
+
+    @property
+    def item(self) -> int:
+        return self.asked[0][0][0]
+
+    @property
+    def kind(self) -> int:
+        """Rows of one kind can be read together."""
+        return 0 if self.prompt is None else 1 + bool(self.prompt.pictures)
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        if self.prompt is None:
+            return len(self.head) + len(self.read), self.item
+        return (*self.prompt.size, self.item, len(self.read))
+
+
+def read_rows(
+    engine: Engine, rows: Sequence[Row], room: int | None
+) -> list[tuple[tuple[Likelihood, ...], int]]:
+    """Per row the likelihoods of what it asks, and how many tokens were read; `room` = context."""
+    inputs, lengths = _encoded(engine, rows)
+    if rows[0].prompt is not None:
+        _refuse_long(rows, lengths, room)
+    _append(inputs, lengths, [row.read for row in rows], engine.pad_id)
+    spans = [range(n - 1, n + len(row.read)) for n, row in zip(lengths, rows, strict=True)]
+    logits, place = _logits(engine, inputs, spans)
+    found = [
+        _judge(logits[number, place[span[0]] : place[span[-1]] + 1], row)
+        for number, (span, row) in enumerate(zip(spans, rows, strict=True))
+    ]
+    return [(each, span.stop) for each, span in zip(found, spans, strict=True)]
+
+
+def _encoded(engine: Engine, rows: Sequence[Row]) -> tuple[Any, list[int]]:
+    """The tensors of what stands before, and how many tokens each has."""
+    prompts = [row.prompt for row in rows if row.prompt is not None]
+    if prompts:
+        inputs = engine.encode(prompts, "right")
+        return inputs, [int(each) for each in inputs["attention_mask"].sum(1)]
+    ids = torch.full((len(rows), max(len(row.head) for row in rows)), engine.pad_id)
+    mask = torch.zeros_like(ids)
+    for number, row in enumerate(rows):
+        ids[number, : len(row.head)] = torch.tensor(row.head)
+        mask[number, : len(row.head)] = 1
+    inputs = transformers.BatchFeature({"input_ids": ids, "attention_mask": mask})
+    return inputs, [len(row.head) for row in rows]
+
+
+def _refuse_long(rows: Sequence[Row], lengths: Sequence[int], room: int | None) -> None:
+    longest = max(length + len(row.read) + 1 for length, row in zip(lengths, rows, strict=True))
+    if room is not None and longest > room:
+        raise Unfit(
+            f"a prompt with its answer of {longest:,} tokens exceeds the context of {room:,}"
+        )
+
+
+def _logits(engine: Engine, inputs: Any, spans: Sequence[range]) -> tuple[Any, dict[int, int]]:
+    """Logits of the positions in any span, and where each position stands among them."""
+    kept = sorted({position for span in spans for position in span})
+    place = {position: number for number, position in enumerate(kept)}
+    if engine.can_trim_logits:
+        index = torch.tensor(kept, device=engine.device)
+        return engine.forward(engine.place(inputs), logits_to_keep=index), place
+    return engine.forward(engine.place(inputs))[:, kept], place
+
+
+def _judge(logits: Any, row: Row) -> tuple[Likelihood, ...]:
+    """The continuations' likelihoods by the logits (positions × vocabulary) of their places."""
+    parts = (chunk.float() for chunk in logits.split(_CHUNK))
+    totals, best = zip(*((part.logsumexp(-1), part.argmax(-1)) for part in parts), strict=True)
+    total, likeliest = torch.cat(totals).double(), torch.cat(best)
+    found = []
+    for _, ids in row.asked:
+        index = torch.tensor(ids, device=logits.device)
+        own = logits[: len(ids)].gather(1, index[:, None])[:, 0].double()
+        is_greedy = bool((likeliest[: len(ids)] == index).all())
+        found.append(Likelihood(float((own - total[: len(ids)]).sum()), is_greedy, len(ids)))
+    return tuple(found)
+
+
+def _append(inputs: Any, lengths: Sequence[int], tails: Sequence[Ids], pad_id: int) -> None:
+    """Puts tokens after each prompt, in every tensor that has a value per token."""
+    shape = inputs["input_ids"].shape
+    width = max(n + len(tail) for n, tail in zip(lengths, tails, strict=True))
+    for name, value in list(inputs.items()):
+        if not torch.is_tensor(value) or value.shape != shape:
+            continue
+        wide = value.new_full((shape[0], width), pad_id if name == "input_ids" else 0)
+        for row, (n, tail) in enumerate(zip(lengths, tails, strict=True)):
+            wide[row, :n] = value[row, :n]
+            if name == "input_ids":
+                wide[row, n : n + len(tail)] = torch.tensor(tail, dtype=value.dtype)
+            elif name == "attention_mask":
+                wide[row, n : n + len(tail)] = 1
+        inputs[name] = wide
+
+
+ScoreItem = tuple[Prompt | None, Sequence[str]]
+"""what is read first, None = nothing, and the continuations"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What came of a row."""
+
+    found: tuple[Likelihood, ...] = ()
+    n_read: int = 0
+    taken_s: float = 0.0
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Scored:
+    """What came of an item so far."""
+
+    n_left: int
+    """rows that are still to be read"""
+    likelihoods: list[Likelihood]
+    n_read: int = 0
+    """tokens, the prompt once per row"""
+    taken_s: float = 0.0
+    error: str = ""
+
+    def add(self, row: Row, reading: Reading) -> None:
+        self.n_left -= 1
+        self.n_read += reading.n_read
+        self.taken_s += reading.taken_s
+        self.error = self.error or reading.error
+        for ((_, place), _), new in zip(row.asked, reading.found, strict=False):
+            old = self.likelihoods[place]
+            self.likelihoods[place] = Likelihood(
+                old.logprob + new.logprob,
+                old.is_greedy and new.is_greedy,
+                old.n_tokens + new.n_tokens,
+            )
+
+
+def _go_on() -> None:
+    """Nothing forbids the next batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    engine: Engine
+    batches: Batches
+    room: int | None
+    """the context"""
+    check: Callable[[], None] = field(default=_go_on)
+    """called before each batch; what it raises ends the work"""
+
+    def score(
+        self, items: Sequence[ScoreItem], failed: Callable[[Row, str], Reading] | None = None
+    ) -> Iterator[tuple[int, Scored]]:
+        """Each item's number with its likelihoods, when its last row is read; long ones first.
+
+        Without `failed` the first item that cannot be read raises.
+        """
+        rows: list[Row] = []
+        sums: list[Scored] = []
+        for number, item in enumerate(items):
+            own, error = self._rows(number, item, is_strict=failed is None)
+            rows += own
+            sums.append(Scored(len(own), [Likelihood(0.0, True, 0)] * len(item[1]), error=error))
+            if not own:
+                yield number, sums[-1]
+        rows.sort(key=lambda row: row.size, reverse=True)
+        for kind in sorted({row.kind for row in rows}, reverse=True):
+            same = [row for row in rows if row.kind == kind]
+            for row, reading in self.batches.run(same, self._read, failed):
+                sums[row.item].add(row, reading)
+                if not sums[row.item].n_left:
+                    yield row.item, sums[row.item]
+
+    def _rows(self, number: int, item: ScoreItem, is_strict: bool) -> tuple[list[Row], str]:
+        prompt, continuations = item
+        if prompt is None:
+            return self._bare_rows(number, continuations), ""
+        try:
+            return _shared_rows(self.engine, number, prompt, continuations), ""
+        except UsageError as error:
+            if is_strict:
+                raise
+            return [], str(error)
+
+    def _bare_rows(self, number: int, texts: Sequence[str]) -> list[Row]:
+        begin = self.engine.begin_id
+        return [
+            Row(None, each.head, each.ids[:-1], (((number, place), each.ids),))
+            for place, text in enumerate(texts)
+            for each in windows(begin, _tokens(self.engine, text), self.room)
+        ]
+
+    def _read(self, rows: Sequence[Row]) -> list[Reading]:
+        self.check()
+        start = time.monotonic()
+        found = read_rows(self.engine, rows, self.room)
+        taken = time.monotonic() - start
+        return [Reading(each, n_read, taken) for each, n_read in found]
+
+
+def score_prompts(
+    engine: Engine, items: Sequence[ScoreItem], batch_size: int, room: int | None
+) -> list[list[Likelihood]]:
+    """Per item the likelihood of each of its continuations."""
+    scorer = Scorer(engine, Batches(batch_size, engine.device), room)
+    found = dict(scorer.score(items))
+    return [found[number].likelihoods for number in range(len(items))]
+
+
+def _shared_rows(
+    engine: Engine, number: int, prompt: Prompt, continuations: Sequence[str]
+) -> list[Row]:
+    tokens = [_some_tokens(engine, each) for each in continuations]
+    reads: list[Ids] = []
+    for head in sorted({ids[:-1] for ids in tokens}, key=len, reverse=True):
+        if not any(longer[: len(head)] == head for longer in reads):
+            reads.append(head)
+    asked: dict[Ids, list[tuple[tuple[int, int], Ids]]] = {read: [] for read in reads}
+    for place, ids in enumerate(tokens):
+        read = next(each for each in reads if each[: len(ids) - 1] == ids[:-1])
+        asked[read].append(((number, place), ids))
+    return [Row(prompt, (), read, tuple(asked[read])) for read in reads]
+
+
+def _some_tokens(engine: Engine, continuation: str) -> Ids:
+    ids = _tokens(engine, continuation)
+    if not ids:
+        raise UsageError(f"continuation {continuation!r} has no tokens: expected some text.")
+    return ids
+
+
+def _tokens(engine: Engine, text: str) -> Ids:
+    # Without `verbose=False` a text longer than the context brings a warning; windows take it.
+    made = engine.tokeniser(text, add_special_tokens=False, verbose=False)
+    return tuple(made["input_ids"])

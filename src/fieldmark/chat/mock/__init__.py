@@ -1,0 +1,1 @@
+"""Mock chat server: an OpenAI-shaped endpoint on loopback, and how it answers."""

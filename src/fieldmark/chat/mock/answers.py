@@ -1,0 +1,465 @@
+"""How should the mock model behave?
+
+Everything a real endpoint does to people, with a set probability; drawn from (seed, body, n-th time
+it was asked), so that a run is the same under any concurrency.
+
+
+What does the mock model see in a picture, and which answer does it choose?
+
+It knows pictures by the SHA-256 of their bytes and what is true of each; it looks for those truths
+among the options it is offered and chooses the right one with a set probability, another one
+otherwise. So whole experiments mean something without a network.
+
+
+In which words does the mock model give the answer it chose?
+
+In the form it was asked for (`Answer: X`, JSON by a schema), or in a style of its own that makes a
+parser work.
+
+
+Of which tokens is the mock model's answer, and how sure is it of them?
+
+A token is a word or a mark with the blanks before it. Where the answer names the letter of an
+option, its rivals are the other letters: the more skilled the model, the surer it is.
+
+
+What is the mock model told to answer?
+
+For tests and rehearsals that need certain words: by the prompt, or by a function of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from fieldmark import draws
+from fieldmark.chat.messages import cut
+from fieldmark.errors import UnknownName, UsageError
+
+Style = Literal["asked", "name", "sentence", "letter"]
+
+
+@dataclass(frozen=True, slots=True)
+class MockScript:
+    skill: float = 0.8
+    """probability of a right answer without examples"""
+    skill_many: float | None = None
+    """what it tends to with many examples; None = as without"""
+    half_shots: float = 10.0
+    """examples after which half of the way is gone"""
+    seed: int = 0
+    style: Style = "asked"
+    """as the prompt asks · "robin" · "The answer is **robin**." · "B" where options have letters"""
+    reasoning: bool = False
+    """a <think> block before the answer"""
+    p_unclear: float = 0.0
+    """"I cannot tell." """
+    p_refuse: float = 0.0
+    p_length: float = 0.0
+    """the answer is cut off, finish_reason length"""
+    p_429: float = 0.0
+    retry_after_s: float | None = None
+    """sent with every 429; None sends none"""
+    p_500: float = 0.0
+    p_cut: float = 0.0
+    """the connection is closed without a reply"""
+    p_junk: float = 0.0
+    """status 200 and a body that is no JSON"""
+    p_error_body: float = 0.0
+    """status 200 and an error inside: code 429"""
+    p_drip: float = 0.0
+    drip_s: float = 1.0
+    """how long a dripping reply takes"""
+    latency_s: float = 0.0
+    max_in_flight: int | None = None
+    """beyond so many at once: 429"""
+    tokens_per_image: int = 258
+    usage: bool = True
+    """return token counts"""
+    answers: str = ""
+    """a JSON file of answers: prompt, or part of one → text, or texts for the first, second … time;
+    what it does not know is answered as ever; the journal knows it by its path"""
+    logprobs: bool = True
+    """False: a request for log-probabilities is refused, as by models that have none to tell"""
+
+    @property
+    def p_faults(self) -> float:
+        return self.p_429 + self.p_500 + self.p_cut + self.p_junk + self.p_error_body
+
+    def skill_after(self, n_shots: int) -> float:
+        if self.skill_many is None:
+            return self.skill
+        return self.skill + (self.skill_many - self.skill) * n_shots / (n_shots + self.half_shots)
+
+
+def read_script(name: str, options: Mapping[str, str]) -> MockScript:
+    """The script that the options of `chat/mock/NAME?skill=0.9` ask for."""
+    known = {each.name: each for each in fields(MockScript)}
+    values: dict[str, object] = {}
+    for key, text in options.items():
+        if key not in known:
+            raise UnknownName(f"model {name!r}: mock option", key, known)
+        try:
+            values[key] = _typed(str(known[key].type), text)
+        except ValueError as error:
+            raise UsageError(f"model {name!r}: {key}={text}, expected {error}.") from None
+        if key.startswith(("p_", "skill")) and not 0 <= float(text) <= 1:
+            raise UsageError(f"model {name!r}: {key}={text}, expected a number from 0 to 1.")
+    return MockScript(**values)  # type: ignore[arg-type]
+
+
+def _typed(kind: str, text: str) -> object:
+    if kind == "Style":
+        if text not in get_args(Style):
+            raise ValueError(", ".join(get_args(Style)))
+        return text
+    if kind == "str":
+        return text
+    if kind == "bool":
+        if text.lower() not in ("true", "false", "1", "0"):
+            raise ValueError("true or false")
+        return text.lower() in ("true", "1")
+    try:
+        return int(text) if kind.startswith("int") else float(text)
+    except ValueError:
+        raise ValueError("a number") from None
+
+
+Option = tuple[str, str]
+"""letter ("" = none) and name"""
+
+_BLOCK = re.compile(r"(?:options|choices)[^:\n]{0,40}:[ \t]*\n", re.IGNORECASE)
+_LETTERED = re.compile(r"^\s*\(?([A-Z]|\d{1,2})[.):]\s+(.+?)\s*$", re.MULTILINE)
+_DASHED = re.compile(r"^\s*[-*•]\s+(.+?)\s*$", re.MULTILINE)
+_LISTED = re.compile(r"(?:options|choices|one of|classes)\b[^:\n]{0,40}:[ \t]*(\S.*)", re.I)
+_MANY = re.compile(r"all (?:options )?that (?:hold|apply)|any number of them", re.IGNORECASE)
+_COUNT = re.compile(r"how many|whole number", re.IGNORECASE)
+_WIDE = 2000
+"""vocabularies up to this size are looked for in a prompt that lists no options"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What of a request matters to an answer."""
+
+    pictures: tuple[str, ...]
+    """SHA-256 of every picture, in order"""
+    text: str
+    """of the last user message"""
+    before: str = ""
+    """of the earlier ones"""
+    schema: Mapping[str, Any] | None = None
+
+    @property
+    def words(self) -> str:
+        return f"{self.before}\n{self.text}"
+
+    @property
+    def target(self) -> tuple[str, Mapping[str, Any]]:
+        """The key of the JSON answer that decides, and its type; ("", {}) without a schema."""
+        every = dict((self.schema or {}).get("properties") or {})
+        if not every:
+            return "", {}
+        name = "answer" if "answer" in every else next(
+            (key for key, kind in every.items() if "enum" in kind), [*every][-1]
+        )  # fmt: skip
+        return name, every[name]
+
+    @property
+    def wants_many(self) -> bool:
+        return self.target[1].get("type") == "array" or bool(_MANY.search(self.words))
+
+    @property
+    def wants_count(self) -> bool:
+        return self.target[1].get("type") == "integer" or bool(_COUNT.search(self.words))
+
+
+class Eyes:
+    """Known pictures, or groups of them: hashes joined by "+" (a clip, a pair)."""
+
+    def __init__(self, labels: Mapping[str, str | Collection[str]]) -> None:
+        self.labels = labels
+        sizes = {key.count("+") + 1 for key in labels}
+        self._groups = tuple(sorted(sizes, reverse=True))
+        words = {each for value in labels.values() for each in _all(value)}
+        self._words = tuple(sorted(words, key=lambda word: (-len(word), word)))
+
+    def truths(self, sight: Sight) -> tuple[tuple[str, ...], int]:
+        """What is true of the last picture or group, and how many pictures that is."""
+        for size in self._groups:
+            found = self.labels.get("+".join(sight.pictures[-size:]))
+            if found is not None and size <= len(sight.pictures):
+                return _all(found), size
+        return (), 1
+
+    def offered(self, sight: Sight) -> list[Option]:
+        """The options, from the last list in the prompt; examples may have lists of their own."""
+        return (
+            _listed(sight.text)
+            or [("", name) for name in _enum(sight.target[1])]
+            or _listed(sight.before)
+            or ([("", "yes"), ("", "no")] if "yes or no" in sight.words else [])
+            or [("", name) for name in self._said(sight.text)]
+        )
+
+    def choose(self, sight: Sight, script: MockScript) -> tuple[Option, ...]:
+        """The answer; several where several are asked for, () when nothing can be said."""
+        truths, size = self.truths(sight)
+        who = "+".join(sight.pictures[-size:])
+        luck = draws.number(script.seed, who, "skill") / 2**64
+        knows = luck < script.skill_after(max(0, len(sight.pictures) - size))
+        options = self.offered(sight)
+        if not options and sight.wants_count:
+            return (("", _count(truths, knows)),)
+        options = options or [("", word) for word in (truths if knows else self._words)]
+        folded = {_folded(truth) for truth in truths}
+        right = [each for each in options if _folded(each[1]) in folded]
+        wrong = [each for each in options if _folded(each[1]) not in folded]
+        if sight.wants_many:
+            return tuple(right) if knows else _with_a_slip(options, right, script.seed, who)
+        pool = (right if knows else wrong) or options if right else options
+        return (_drawn(pool, script.seed, who),) if pool else ()
+
+    def _said(self, text: str) -> Iterator[str]:
+        """Words of the vocabulary that the text holds, longest first, none inside another."""
+        for word in self._words if len(self._words) <= _WIDE else ():
+            whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
+            if whole.search(text):
+                yield word
+                text = whole.sub(" ", text)
+
+
+def _folded(name: str) -> str:
+    """Names are the same whatever their case, and with or without a last full stop."""
+    return name.casefold().rstrip(".")
+
+
+def see(body: Mapping[str, Any]) -> Sight:
+    """The pictures and words of a request's body."""
+    hashes: list[str] = []
+    texts = [""]
+    for message in body.get("messages", ()):
+        parts = message.get("content")
+        parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts or []
+        hashes += [_hash(part["image_url"]["url"]) for part in parts if "image_url" in part]
+        if message.get("role") == "user":
+            texts.append("\n".join(part["text"] for part in parts if part.get("type") == "text"))
+    form = (body.get("response_format") or {}).get("json_schema") or {}
+    return Sight(tuple(hashes), texts[-1], "\n".join(texts[:-1]), form.get("schema"))
+
+
+def _listed(text: str) -> list[Option]:
+    starts = [match.end() for match in _BLOCK.finditer(text)]
+    block = text[starts[-1] :] if starts else text
+    least = 1 if starts else 2
+    lettered = [(letter, _bare(name)) for letter, name in _LETTERED.findall(block)]
+    if len(lettered) >= least:
+        return lettered
+    dashed = [("", _bare(name)) for name in _DASHED.findall(block)]
+    if len(dashed) >= least:
+        return dashed
+    for line in reversed(_LISTED.findall(text)):
+        names = [_bare(name) for name in re.split(r"[,;/]|\bor\b", line)]
+        if sum(map(bool, names)) > 1:
+            return [("", name) for name in names if name]
+    return []
+
+
+def _enum(kind: Mapping[str, Any]) -> list[str]:
+    found = kind.get("enum") or (kind.get("items") or {}).get("enum") or ()
+    return [str(each) for each in found]
+
+
+def _drawn(pool: Sequence[Option], seed: int, who: str) -> Option:
+    return min(pool, key=lambda each: draws.digest(seed, who, each[1], "choice"))
+
+
+def _with_a_slip(
+    options: Sequence[Option], right: Sequence[Option], seed: int, who: str
+) -> tuple[Option, ...]:
+    """The right ones with one too few or too many."""
+    if not options:
+        return ()
+    slip = _drawn(options, seed, who)
+    return tuple(each for each in options if (each in right) != (each == slip))
+
+
+def _count(truths: Sequence[str], knows: bool) -> str:
+    known = next((int(each) for each in truths if each.isdecimal()), None)
+    return "1" if known is None else str(known if knows else known + 1)
+
+
+def _hash(url: str) -> str:
+    return hashlib.sha256(base64.b64decode(url.partition(",")[2])).hexdigest()
+
+
+def _all(value: str | Collection[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _bare(name: str) -> str:
+    return name.strip().strip("*\"'`.").strip()
+
+
+_REASONS = "The shape of the bill and the pattern of the back decide it."
+_FILLERS: dict[str, Any] = {"number": 0, "integer": 0, "boolean": False, "array": []}
+
+
+def say(chosen: Sequence[Option], sight: Sight, script: MockScript) -> str:
+    """The answer as text; "I cannot tell." where there is none to give."""
+    thought = f"<think>{_REASONS}</think>\n" if script.reasoning else ""
+    if sight.schema is not None:
+        return thought + _as_json(chosen, sight)
+    if not chosen and not sight.wants_many:
+        return thought + "I cannot tell."
+    by_letter = script.style == "letter" or "the letter" in sight.words
+    values = [letter if by_letter and letter else name for letter, name in chosen]
+    value = ", ".join(values) or "none"
+    if script.style == "asked" and "Answer: X" in sight.words:
+        reasons = f"{_REASONS}\n" if "First say" in sight.words else ""
+        return f"{thought}{reasons}Answer: {value}"
+    is_bare = script.style in ("name", "letter") or "and nothing else" in sight.text
+    return thought + (value if is_bare else f"The answer is **{value}**.")
+
+
+def _as_json(chosen: Sequence[Option], sight: Sight) -> str:
+    target, kind = sight.target
+    every = (sight.schema or {}).get("properties") or {}
+    said = {name: _FILLERS.get(each.get("type", ""), "…") for name, each in every.items()}
+    said[target] = _value(chosen, kind)
+    return json.dumps(said, ensure_ascii=False)
+
+
+def _value(chosen: Sequence[Option], kind: Mapping[str, Any]) -> Any:
+    allowed = kind.get("enum") or (kind.get("items") or {}).get("enum") or ()
+    values = [letter if letter in allowed else name for letter, name in chosen]
+    if kind.get("type") == "array":
+        return values
+    if kind.get("type") == "integer":
+        return int(values[0]) if values and values[0].isdecimal() else 0
+    return values[0] if values else ""
+
+
+_TOKEN = re.compile(r"\s*(?:\w+|[^\w\s])|\s+")
+_MARKS = " \n()*."
+_LETTERS = 0.98
+"""of the probability, what letters have together"""
+_PLAIN = 0.9
+"""of a letter's probability, what it has without a blank before it"""
+Chance = tuple[str, float]
+
+
+def room(body: Mapping[str, Any]) -> int:
+    """Most tokens the answer may have."""
+    found = body.get("max_completion_tokens") or body.get("max_tokens")
+    return int(found) if found else 1 << 31
+
+
+def shorten(text: str, body: Mapping[str, Any]) -> tuple[str, str]:
+    """The text as far as stop strings and the room for it go, and why it ended."""
+    stops = body.get("stop") or []
+    text = cut(text, [stops] if isinstance(stops, str) else stops)
+    tokens = _TOKEN.findall(text)
+    if len(tokens) <= room(body):
+        return text, "stop"
+    return "".join(tokens[: room(body)]), "length"
+
+
+def chances(
+    text: str, letters: Sequence[str], body: Mapping[str, Any], script: MockScript
+) -> dict[str, Any]:
+    """Log-probabilities of the answer's tokens in OpenAI's form."""
+    content = []
+    for token in _TOKEN.findall(text):
+        letter = token.strip(_MARKS)
+        top = _rivals(token, letter, letters, script) if letter in letters else [(token, 0.9)]
+        shown = _padded(top, int(body.get("top_logprobs") or 0))
+        own = next(share for name, share in top if name == token)
+        content.append({"token": token, **_told(own), "top_logprobs": shown})
+    return {"content": content}
+
+
+def _rivals(token: str, letter: str, letters: Sequence[str], script: MockScript) -> list[Chance]:
+    """Every letter with and without a blank before it; the chosen one has more than half."""
+    sure = 0.55 + 0.4 * script.skill
+    others = [each for each in letters if each != letter]
+    weights = [1 + draws.number(script.seed, letter, each, "rival") / 2**64 for each in others]
+    shares = {letter: _LETTERS * (sure if others else 1.0)}
+    for other, weight in zip(others, weights, strict=True):
+        shares[other] = _LETTERS * (1 - sure) * weight / sum(weights)
+    found = {token: shares[letter] * _PLAIN}
+    for each, share in shares.items():
+        found.setdefault(each, share * (1 - _PLAIN if each == letter else _PLAIN))
+        found.setdefault(f" {each}", share * (1 - _PLAIN))
+    return list(found.items())
+
+
+def _padded(top: Sequence[Chance], n: int) -> list[dict[str, Any]]:
+    """The n likeliest; tokens of no meaning fill up what is missing."""
+    ordered = sorted(top, key=lambda each: (-each[1], each[0]))[:n]
+    least = ordered[-1][1] if ordered else 1.0
+    fillers = [(f"rival {i}", least * 0.1**i) for i in range(1, n - len(ordered) + 1)]
+    return [{"token": token, **_told(share)} for token, share in (*ordered, *fillers)]
+
+
+def _told(share: float) -> dict[str, float]:
+    return {"logprob": math.log(share)}
+
+
+Answers = Mapping[str, str | Sequence[str]] | Callable[[str, Mapping[str, Any]], str | None]
+"""prompt → what is said; or (text of the last question, body) → what is said, None = as ever"""
+
+
+class Prompter:
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+        self._times: Counter[str] = Counter()
+
+    def find(self, sight: Sight, body: Mapping[str, Any]) -> str | None:
+        """The answer to a prompt; None where nothing was set for it.
+
+        The whole last question counts before parts of the conversation, long parts before short.
+        """
+        if callable(self.answers):
+            return self.answers(sight.text, body)
+        if sight.text in self.answers:
+            return self._next(sight.text)
+        parts = [each for each in self.answers if each and each in sight.words]
+        return self._next(max(parts, key=len)) if parts else None
+
+    def _next(self, prompt: str) -> str:
+        assert not callable(self.answers)
+        found = self.answers[prompt]
+        if isinstance(found, str):
+            return found
+        time_asked = self._times[prompt]
+        self._times[prompt] += 1
+        return found[min(time_asked, len(found) - 1)]
+
+
+def read_answers(place: str) -> dict[str, str | list[str]]:
+    """The answers of a JSON file; "" has none."""
+    if not place:
+        return {}
+    try:
+        found = json.loads(Path(place).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{place}  the mock's answers cannot be read: {error}.") from None
+    if not isinstance(found, dict) or not all(_is_said(each) for each in found.values()):
+        raise UsageError(f"{place}  expected a JSON object of prompt → text or list of texts.")
+    return found
+
+
+def _is_said(value: Any) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(each, str) for each in value)
+    return isinstance(value, str)

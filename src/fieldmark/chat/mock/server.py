@@ -1,0 +1,310 @@
+"""What did the server see? Counted there, so that a sender's promises can be proved.
+
+A model that needs no key, no network and no GPU: an HTTP server on loopback.
+
+It speaks /v1/chat/completions, fails in all the ways real endpoints do when its script says so, and
+counts on its side what the sender promises: requests in flight, per second, tokens per minute.
+`fieldmark demo` and the tests use it; so can anyone who wants a run rehearsed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from aiohttp import web
+
+from fieldmark import draws
+from fieldmark.chat.messages import MOST_SENT
+from fieldmark.chat.mock.answers import (
+    Answers,
+    Eyes,
+    MockScript,
+    Prompter,
+    Sight,
+    chances,
+    read_answers,
+    room,
+    say,
+    see,
+    shorten,
+)
+from fieldmark.chat.send.options import Labels
+
+
+class Peak:
+    """The most that fell into any window of so many seconds."""
+
+    def __init__(self, window_s: float) -> None:
+        self.window_s, self.most = window_s, 0
+        self._held: deque[tuple[float, int]] = deque()
+        self._sum = 0
+
+    def add(self, now: float, n: int) -> None:
+        self._held.append((now, n))
+        self._sum += n
+        while self._held[0][0] <= now - self.window_s:
+            self._sum -= self._held.popleft()[1]
+        self.most = max(self.most, self._sum)
+
+
+class Counts:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self.in_flight = self.max_in_flight = self.n_requests = self.n_tokens = 0
+        self.faults: Counter[str] = Counter()
+        self.per_second, self.per_minute = Peak(1.0), Peak(60.0)
+        self.tokens_per_minute = Peak(60.0)
+
+    @contextmanager
+    def flight(self) -> Iterator[None]:
+        self.n_requests += 1
+        self.in_flight += 1
+        self.max_in_flight = max(self.max_in_flight, self.in_flight)
+        now = self._now()
+        self.per_second.add(now, 1)
+        self.per_minute.add(now, 1)
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+
+    def spend(self, tokens: int) -> None:
+        self.n_tokens += tokens
+        self.tokens_per_minute.add(self._now(), tokens)
+
+    def note(self, fault: str) -> None:
+        self.faults[fault] += 1
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "n_requests": self.n_requests,
+            "max_in_flight": self.max_in_flight,
+            "max_per_second": self.per_second.most,
+            "max_per_minute": self.per_minute.most,
+            "max_tokens_per_minute": self.tokens_per_minute.most,
+            "n_tokens": self.n_tokens,
+            "faults": dict(self.faults),
+        }
+
+
+_MOST_BYTES = 1 << 30
+_CUT_OFF = 12
+"""characters left of an answer that ran out of tokens"""
+
+
+class MockServer:
+    """An in-process server; `start` gives its base URL.
+
+    `answers` says what it answers: a mapping as in `MockScript.answers`, or a function of the last
+    question's text and the body, whose None is answered as ever.
+    """
+
+    def __init__(
+        self,
+        script: MockScript | None = None,
+        labels: Labels | None = None,
+        answers: Answers | None = None,
+    ) -> None:
+        self.script, self.counts = script or MockScript(), Counts()
+        self.keeps_bodies = False
+        self.bodies: list[dict[str, Any]] = []
+        """every body that came, in order; only where it keeps them"""
+        told = answers if answers is not None else read_answers(self.script.answers)
+        self._prompter = Prompter(told)
+        self.asked: Counter[str] = Counter()
+        """body → how many times it came; kept only where the script has faults or records"""
+        self.answered: Counter[str] = Counter()
+        """body → how many paid answers left"""
+        self.is_recording = self.script.p_faults > 0
+        self._eyes = Eyes(labels or {})
+        self._runner: web.ServerRunner | None = None
+
+    async def start(self, port: int = 0) -> str:
+        server = web.Server(self._handle)
+        self._runner = web.ServerRunner(server, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", port)
+        await site.start()
+        return f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path.endswith("/stats"):
+            return web.json_response(self.stats())
+        if request.path.endswith("/models"):
+            return web.json_response({"object": "list", "data": [{"id": "mock"}]})
+        if not request.path.endswith("/chat/completions"):
+            return _error(404, "no such path")
+        request._client_max_size = _MOST_BYTES
+        with self.counts.flight():
+            data = await request.read()
+            return await self._answer(request, data)
+
+    async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        if self.keeps_bodies:
+            self.bodies.append(json.loads(data))
+        digest = hashlib.blake2b(data, digest_size=16).hexdigest() if self.is_recording else ""
+        time_asked = self.asked[digest]
+        if digest:
+            self.asked[digest] += 1
+        limit = self.script.max_in_flight
+        if limit is not None and self.counts.in_flight > limit:
+            return self._rate_limited()
+        if self.script.latency_s:
+            await asyncio.sleep(self.script.latency_s)
+        fault = self._fault(digest, time_asked)
+        if fault is not None:
+            return await fault(request)
+        if refusal := self._refusal(settings_of(data)):
+            return _error(400, refusal)
+        reply = self.reply(data, digest)
+        if digest:
+            self.answered[digest] += 1
+        if self._luck(digest, time_asked, "drip") < self.script.p_drip:
+            return await self._drip(request, json.dumps(reply).encode())
+        return web.Response(body=json.dumps(reply).encode(), content_type="application/json")
+
+    def _refusal(self, body: dict[str, Any]) -> str:
+        """Why an endpoint would not take these settings."""
+        stops = body.get("stop")
+        if isinstance(stops, list) and len(stops) > MOST_SENT:
+            return f"'stop' has {len(stops)} strings, at most {MOST_SENT} are allowed"
+        if body.get("logprobs") and not self.script.logprobs:
+            return "logprobs are not supported by this model"
+        return ""
+
+    def stats(self) -> dict[str, Any]:
+        """What the server saw, for tests and benchmarks."""
+        return {
+            **self.counts.facts(),
+            "n_distinct": len(self.asked),
+            "n_answered": self.answered.total(),
+            "n_answered_twice": sum(n - 1 for n in self.answered.values()),
+        }
+
+    def reply(self, data: bytes, digest: str = "") -> dict[str, Any]:
+        """A chat completion for a body."""
+        body, sight = settings_of(data), Sight((), "")
+        if self._eyes.labels or self._prompter.answers or body.get("logprobs"):
+            body = json.loads(data)
+            sight = see(body)
+        text = self._prompter.find(sight, body)
+        if text is None:
+            text = say(self._eyes.choose(sight, self.script), sight, self.script)
+        who = "+".join(sight.pictures) or digest
+        if self._luck(who, 0, "unclear") < self.script.p_unclear:
+            text = "I cannot tell."
+        text, finish = shorten(text, body)
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if self._luck(who, 0, "refuse") < self.script.p_refuse:
+            message |= {"content": None, "refusal": "I'm sorry, I can't help with that."}
+        elif self._luck(who, 0, "length") < self.script.p_length:
+            message["content"], finish = text[:_CUT_OFF], "length"
+        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
+        if body.get("logprobs"):
+            letters = [letter for letter, _ in self._eyes.offered(sight) if letter]
+            said = str(message["content"] or "")
+            choice["logprobs"] = chances(said, letters, body, self.script)
+        tokens = self._tokens(data, sight, text, room(body))
+        self.counts.spend(tokens["total_tokens"])
+        return {
+            "id": f"mock-{self.counts.n_requests}",
+            "object": "chat.completion",
+            "created": int(time.time()),
+            "model": body.get("model", "mock"),
+            "system_fingerprint": f"mock-{self.script.seed}",
+            "choices": [choice],
+            **({"usage": tokens} if self.script.usage else {}),
+        }
+
+    def _tokens(self, data: bytes, sight: Sight, text: str, most: int) -> dict[str, int]:
+        n_images = len(sight.pictures) or data.count(b'"image_url":{"url"')
+        tokens_in = 8 + len(sight.text) // 4 + n_images * self.script.tokens_per_image
+        tokens_out = min(most, max(1, len(text) // 4))
+        return {
+            "prompt_tokens": tokens_in,
+            "completion_tokens": tokens_out,
+            "total_tokens": tokens_in + tokens_out,
+        }
+
+    def _fault(
+        self, digest: str, time_asked: int
+    ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]] | None:
+        if not self.script.p_faults:
+            return None
+        luck, script = self._luck(digest, time_asked, "fault"), self.script
+        for share, fault in (
+            (script.p_429, self._too_many),
+            (script.p_500, self._server_error),
+            (script.p_cut, self._cut),
+            (script.p_junk, self._junk),
+            (script.p_error_body, self._error_body),
+        ):
+            if luck < share:
+                return fault
+            luck -= share
+        return None
+
+    def _luck(self, *parts: object) -> float:
+        return draws.number(self.script.seed, *parts) / 2**64
+
+    def _rate_limited(self) -> web.Response:
+        self.counts.note("429")
+        wait_s = self.script.retry_after_s
+        return _error(
+            429, "too many requests", {} if wait_s is None else {"Retry-After": f"{wait_s}"}
+        )
+
+    async def _too_many(self, _: web.BaseRequest) -> web.StreamResponse:
+        return self._rate_limited()
+
+    async def _server_error(self, _: web.BaseRequest) -> web.StreamResponse:
+        self.counts.note("500")
+        return _error(500, "something broke")
+
+    async def _cut(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.counts.note("cut")
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response()
+
+    async def _junk(self, _: web.BaseRequest) -> web.StreamResponse:
+        self.counts.note("junk")
+        return web.Response(body=b"<html>502 upstream</html>", content_type="text/html")
+
+    async def _error_body(self, _: web.BaseRequest) -> web.StreamResponse:
+        self.counts.note("error body")
+        return web.json_response({"error": {"code": 429, "message": "upstream is busy"}})
+
+    async def _drip(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        for start in range(0, len(data), 16):
+            await response.write(data[start : start + 16])
+            await asyncio.sleep(self.script.drip_s * 16 / len(data))
+        return response
+
+
+def _error(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
+    body = {"error": {"message": text, "code": status}}
+    return web.json_response(body, status=status, headers=headers)
+
+
+def settings_of(data: bytes) -> dict[str, Any]:
+    """What stands beside the messages; our own bodies have it first, before any picture."""
+    end = data.find(b',"messages":[')
+    try:
+        found = json.loads(data[:end] + b"}") if end > 0 else json.loads(data)
+    except ValueError:
+        found = json.loads(data)
+    return {name: value for name, value in found.items() if name != "messages"}

@@ -1,0 +1,423 @@
+"""Which name did a misspelt one mean?
+
+Optimal-string-alignment distance (insert, delete, replace, swap of neighbours), with a limit that
+grows with the name's length. The nearest name counts only if every name of another species is
+clearly farther: two names that are about equally near give none.
+
+
+How far apart are two species in the tree of life, and which are the nearest to one?
+
+A lineage is a tuple of names from kingdom to species, `None` or "" where a rank is not known. Only
+the names are compared, rank by rank: a genus of the same name in another kingdom is another genus.
+
+
+Which species does an open answer name?
+
+Scientific and common names, synonyms, abbreviated genera ("P. leo"), names with their authors, and
+misspelt ones, as long as one species is clearly the nearest. An answer that names a genus or a
+family only is reported as such: it is no species. Names that several species share are ambiguous.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from fieldmark import draws
+from fieldmark.chat.parse.mentions import (
+    Names,
+    declines,
+    distinct,
+    find_names,
+    is_committed,
+    is_rejected,
+    names_of,
+)
+from fieldmark.chat.parse.text import Word, fold, level, read, word_set
+from fieldmark.chat.parse.values import AMBIGUOUS, cued, read_json, single, tagged
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MARGIN = 2
+"""edits by which the runner-up must be farther"""
+_SHORTEST = 5
+_BINS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Spellings:
+    """Names with the letters each is made of, so that few have to be compared."""
+
+    owners: Mapping[str, frozenset[str]]
+    """name → the labels it stands for"""
+    names: tuple[str, ...]
+    letters_nb: np.ndarray
+    """how often each name has letters of each of 32 bins"""
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    label: str | None
+    name: str = ""
+    distance: int = 0
+    is_tie: bool = False
+    """a name of another species is about as near"""
+
+
+def spellings(owners: Mapping[str, Iterable[str]]) -> Spellings:
+    names = tuple(owners)
+    return Spellings(
+        {name: frozenset(labels) for name, labels in owners.items()}, names, _letters(names)
+    )
+
+
+def _letters(names: Sequence[str]) -> np.ndarray:
+    import numpy as np
+
+    letters_nb = np.zeros((len(names), _BINS), np.int16)
+    for row, name in enumerate(names):
+        for letter in name:
+            letters_nb[row, ord(letter) % _BINS] += 1
+    return letters_nb
+
+
+def most_edits(name: str) -> int:
+    """Edits a name of this length may have: none below 5 letters, then one for each 7.
+
+    >>> [most_edits("x" * n) for n in (4, 5, 13, 14, 21, 40)]
+    [0, 1, 1, 2, 3, 3]
+    """
+    return 0 if len(name) < _SHORTEST else min(3, max(1, len(name) // 7))
+
+
+def nearest(text: str, names: Spellings, margin: int = MARGIN) -> Near:
+    """The label of the name that `text` misspells, if there is one and only one.
+
+    >>> nearest("melospiza meloida", spellings({"melospiza melodia": ["song sparrow"]})).label
+    'song sparrow'
+    """
+    limit = most_edits(text)
+    if limit == 0:
+        return Near(None)
+    found = _within(text, names, limit)
+    if not found:
+        return Near(None)
+    best = min(distance for distance, _ in found.values())
+    rivals = _within(text, names, best + margin - 1)
+    labels = sorted(label for label, (distance, _) in rivals.items() if distance == best)
+    name = rivals[labels[0]][1]
+    if len(rivals) > 1:
+        return Near(None, name, best, is_tie=True)
+    return Near(labels[0], name, best)
+
+
+def _within(text: str, names: Spellings, most: int) -> dict[str, tuple[int, str]]:
+    """label → (distance, name) of its nearest name, of those at most so many edits away."""
+    found: dict[str, tuple[int, str]] = {}
+    for name in _candidates(text, names, most):
+        distance = edits(text, name, most)
+        if distance <= most:
+            for label in names.owners[name]:
+                found[label] = min(found.get(label, (distance, name)), (distance, name))
+    return found
+
+
+def _candidates(text: str, names: Spellings, most: int) -> list[str]:
+    """Names whose letters differ little: an edit adds at most one letter and takes at most one."""
+    import numpy as np
+
+    excess_nb = names.letters_nb - _letters([text])
+    n_more = np.where(excess_nb > 0, excess_nb, 0).sum(axis=1)
+    n_fewer = n_more - excess_nb.sum(axis=1)
+    return [names.names[row] for row in np.flatnonzero(np.maximum(n_more, n_fewer) <= most)]
+
+
+def edits(one: str, two: str, most: int) -> int:
+    """The distance, or `most + 1` when it is larger.
+
+    >>> edits("leo", "loe", 3), edits("panthera", "pantera", 3), edits("abc", "xyz", 1)
+    (1, 1, 2)
+    """
+    if abs(len(one) - len(two)) > most:
+        return most + 1
+    before: list[int] = []
+    above = list(range(len(two) + 1))
+    for row, letter in enumerate(one, start=1):
+        here = [row]
+        for column, other in enumerate(two, start=1):
+            cost = min(
+                above[column] + 1, here[column - 1] + 1, above[column - 1] + (letter != other)
+            )
+            if row > 1 and column > 1 and letter == two[column - 2] and one[row - 2] == other:
+                cost = min(cost, before[column - 2] + 1)
+            here.append(cost)
+        if min(here) > most and (not above or min(above) > most):
+            return most + 1
+        before, above = above, here
+    return min(above[-1], most + 1)
+
+
+Lineage = Sequence[str | None]
+
+
+def taxon_distance(one: Lineage, two: Lineage) -> int:
+    """Ranks up from species to the lowest one that both share: 0 same species, 1 same genus, …
+
+    Nothing shared is the number of ranks. A rank that either lacks is passed over.
+
+    >>> taxon_distance(("Felidae", "Panthera", "leo"), ("Felidae", "Panthera", "tigris"))
+    1
+    """
+    n_ranks = max(len(one), len(two))
+    lowest = 0
+    for rank, (left, right) in enumerate(zip(one, two, strict=False), start=1):
+        if not left or not right:
+            continue
+        if left.casefold() != right.casefold():
+            break
+        lowest = rank
+    return n_ranks - lowest
+
+
+@dataclass(frozen=True, slots=True)
+class Relatives:
+    """Labels with their lineages; what is near to each is worked out once."""
+
+    lineages: Mapping[str, Lineage]
+    tiers: dict[tuple[str, int], list[list[str]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def nearest(self, label: str, n: int, *key: object) -> list[str]:
+        """`n` other labels, the nearest in the tree first; which of equally near ones is drawn.
+
+        `key` is what the draw depends on: (seed, task, item, purpose).
+        """
+        found: list[str] = []
+        for tier in self._tiers(label, n):
+            found += draws.shuffled(tier, *key)[: n - len(found)]
+        return found
+
+    def _tiers(self, label: str, n: int) -> list[list[str]]:
+        """Labels at growing distance, as many tiers as n of them need."""
+        if (label, n) not in self.tiers:
+            own = self.lineages.get(label, ())
+            by_distance: dict[int, list[str]] = {}
+            for other, lineage in self.lineages.items():
+                if other != label:
+                    by_distance.setdefault(taxon_distance(own, lineage), []).append(other)
+            self.tiers[label, n] = _enough((by_distance[d] for d in sorted(by_distance)), n)
+        return self.tiers[label, n]
+
+
+def _enough(tiers: Iterable[list[str]], n: int) -> list[list[str]]:
+    kept: list[list[str]] = []
+    for tier in tiers:
+        if sum(map(len, kept)) >= n:
+            break
+        kept.append(tier)
+    return kept
+
+
+_RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
+_FILLER = word_set("sp spp species genus family order class of unknown unidentified cf aff")
+_GENUS_AND_SPECIES = re.compile(
+    r"\bgenus\W+(\w+)\W+(?:species|epithet)\W+(\w+)\s*$", re.IGNORECASE | re.MULTILINE
+)
+_MOST_WORDS = 6
+"""longer phrases are sentences: they are searched for names, never compared as one"""
+
+
+@dataclass(frozen=True, slots=True)
+class Taxon:
+    """A species (or another class) and what it is called."""
+
+    label: str
+    scientific: str = ""
+    common: tuple[str, ...] = ()
+    synonyms: tuple[str, ...] = ()
+    lineage: tuple[str | None, ...] = ()
+    """kingdom to species"""
+
+
+@dataclass(frozen=True, slots=True)
+class NameMatch:
+    label: str | None
+    how: str = ""
+    """scientific name, common name, synonym, label, abbreviated, misspelt; and where it stood"""
+    why: str = ""
+    """why not: genus only, family only, …, ambiguous, no name is near, declined, cannot tell"""
+
+
+@dataclass(frozen=True, slots=True)
+class TaxonNames:
+    """The names of all taxa, ready to be searched for."""
+
+    names: Names
+    kinds: dict[tuple[str, ...], str]
+    """words → scientific name, common name, synonym or label"""
+    shared: frozenset[tuple[str, ...]]
+    """names of several taxa"""
+    short: dict[tuple[str, str], frozenset[str]]
+    """(first letter of the genus, epithet) → labels"""
+    ranks: dict[tuple[str, ...], str]
+    """a taxon above species → its rank"""
+    spelt: Spellings
+
+
+def index_taxa(taxa: Iterable[Taxon]) -> TaxonNames:
+    """Made once for all answers about the same taxa."""
+    owners: dict[tuple[str, ...], set[str]] = {}
+    kinds: dict[tuple[str, ...], str] = {}
+    short: dict[tuple[str, str], set[str]] = {}
+    ranks: dict[tuple[str, ...], str] = {}
+    labels = []
+    for taxon in taxa:
+        labels.append(taxon.label)
+        for kind, words in _names_of(taxon):
+            owners.setdefault(words, set()).add(taxon.label)
+            kinds.setdefault(words, kind)
+            if kind == "scientific name" and len(words) == 2:
+                short.setdefault((words[0][0], words[1]), set()).add(taxon.label)
+        ranks |= _ranks_of(taxon)
+    own = {words: (min(found), False) for words, found in owners.items() if len(found) == 1}
+    return TaxonNames(
+        names_of(own, {}, labels),
+        kinds,
+        frozenset(words for words, found in owners.items() if len(found) > 1),
+        {key: frozenset(found) for key, found in short.items()},
+        {words: rank for words, rank in ranks.items() if words not in owners},
+        spellings({" ".join(words): found for words, found in owners.items()}),
+    )
+
+
+def _names_of(taxon: Taxon) -> list[tuple[str, tuple[str, ...]]]:
+    given = [("scientific name", taxon.scientific)]
+    given += [("common name", each) for each in taxon.common]
+    given += [("synonym", each) for each in taxon.synonyms]
+    if len(taxon.lineage) >= 2 and taxon.lineage[-2] and taxon.lineage[-1]:
+        given.append(("scientific name", f"{taxon.lineage[-2]} {taxon.lineage[-1]}"))
+    given.append(("label", taxon.label))
+    return [(kind, words) for kind, words in ((k, fold(name)) for k, name in given) if words]
+
+
+def _ranks_of(taxon: Taxon) -> dict[tuple[str, ...], str]:
+    genus = taxon.scientific.split(" ")[0] if " " in taxon.scientific else ""
+    found = {fold(genus): "genus"} if genus else {}
+    above = zip(reversed(_RANKS), reversed(taxon.lineage[:-1]), strict=False)
+    return found | {fold(name): rank for rank, name in above if name}
+
+
+def read_name(text: str, taxa: TaxonNames, *, is_cut: bool = False) -> NameMatch:
+    """The species a free text answers with: strict places first, then what it names in passing."""
+    for how, phrase, is_final in _phrases(text, is_cut):
+        match = match_name(phrase, taxa)
+        if match.label is not None or is_final or match.why not in ("no name is near", ""):
+            said = declines(phrase) if match.label is None else ""
+            return NameMatch(match.label, f"{match.how} in {how}".lstrip(" in"), said or match.why)
+    if is_cut:
+        return NameMatch(None, "", "cut off")
+    return _in_passing(text, taxa)
+
+
+def _phrases(text: str, is_cut: bool) -> list[tuple[str, str, bool]]:
+    """(place, phrase, must that be the answer?)"""
+    found: list[tuple[str, str, bool]] = []
+    value = single(read_json(text))
+    if value is not AMBIGUOUS:
+        found.append(("json", "unknown" if value is None else str(value), True))
+    inside = tagged(text)
+    if inside is not None:
+        found.append(("tag", inside, True))
+    both = _GENUS_AND_SPECIES.search(level(text))
+    if both is not None:
+        found.append(("answer line", f"{both[1]} {both[2]}", False))
+    cue = cued(level(text))
+    if cue is not None and (cue[1] or not is_cut):
+        found.append(("answer line", cue[0], cue[1]))
+    if not is_cut:
+        if len(read(text).words) <= _MOST_WORDS:
+            found.append(("whole text", text, False))
+        marked = re.findall(r"\*\*(.+?)\*\*|(?<!\*)\*([^*\n]+)\*(?!\*)", text)
+        found += [("marked", one or two, False) for one, two in reversed(marked)]
+    return found
+
+
+def match_name(phrase: str, taxa: TaxonNames) -> NameMatch:
+    """The species a short phrase names.
+
+    >>> taxa = index_taxa([Taxon("song sparrow", "Melospiza melodia")])
+    >>> match_name("Melospiza melodia (Wilson, 1810)", taxa).label
+    'song sparrow'
+    >>> match_name("Melospiza sp.", taxa).why
+    'genus only'
+    """
+    passage = read(phrase)
+    mentions = [e for e in find_names(passage, taxa.names) if not is_rejected(passage, e)]
+    labels = distinct(mentions)
+    if len(labels) > 1:
+        return NameMatch(None, "", "ambiguous")
+    if labels:
+        said = passage.words[mentions[0].first : mentions[0].last + 1]
+        return NameMatch(labels[0], taxa.kinds[fold(" ".join(word.text for word in said))])
+    words = tuple(word.text for word in passage.words)
+    return _abbreviated(words, taxa) or _not_a_species(words, taxa) or _misspelt(phrase, taxa)
+
+
+def _abbreviated(words: tuple[str, ...], taxa: TaxonNames) -> NameMatch | None:
+    for letter, epithet in pairwise(words):
+        found = taxa.short.get((letter, epithet)) if len(letter) == 1 else None
+        if found:
+            one = next(iter(found)) if len(found) == 1 else None
+            return NameMatch(one, "abbreviated", "" if one else "ambiguous")
+    return None
+
+
+def _not_a_species(words: tuple[str, ...], taxa: TaxonNames) -> NameMatch | None:
+    bare = fold(" ".join(word for word in words if word not in _FILLER))
+    if bare in taxa.shared:
+        return NameMatch(None, "", "ambiguous")
+    rank = taxa.ranks.get(bare)
+    return NameMatch(None, "", f"{rank} only") if rank else None
+
+
+def _misspelt(phrase: str, taxa: TaxonNames) -> NameMatch:
+    """Compares the phrase without what stands in brackets, that alone, and its first two words."""
+    bare = re.sub(r"\([^()]*\)", " ", phrase)
+    inside = " ".join(re.findall(r"\(([^()]*)\)", phrase))
+    is_tie = False
+    for part in (fold(bare), fold(bare)[:2], fold(inside)):
+        near = nearest(" ".join(part), taxa.spelt) if 0 < len(part) <= _MOST_WORDS else None
+        if near is not None and near.label is not None:
+            edits = "1 edit" if near.distance == 1 else f"{near.distance} edits"
+            return NameMatch(near.label, f"misspelt ({edits})")
+        is_tie = is_tie or (near is not None and near.is_tie)
+    return NameMatch(None, "", "ambiguous" if is_tie else "no name is near")
+
+
+def _in_passing(text: str, taxa: TaxonNames) -> NameMatch:
+    passage = read(text)
+    kept = [e for e in find_names(passage, taxa.names) if not is_rejected(passage, e)]
+    meant = [each for each in kept if is_committed(passage, each)]
+    if meant:
+        last = passage.words[meant[-1].first].sentence
+        labels = distinct(e for e in meant if passage.words[e.first].sentence == last)
+        how = "sentence that commits"
+    else:
+        labels, how = distinct(kept), "only mention"
+    said = declines(text)
+    if len(labels) == 1 and (meant or not said):
+        return NameMatch(labels[0], how)
+    why = "ambiguous" if labels else _lowest_rank(passage.words, taxa)
+    return NameMatch(None, how if labels else "", said or why)
+
+
+def _lowest_rank(words: Sequence[Word], taxa: TaxonNames) -> str:
+    """What is said instead of a species: the lowest rank named, or nothing."""
+    named = {taxa.ranks[(word.text,)] for word in words if (word.text,) in taxa.ranks}
+    lowest = next((rank for rank in reversed(_RANKS) if rank in named), "")
+    return f"{lowest} only" if lowest else "no name is near"

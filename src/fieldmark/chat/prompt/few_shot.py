@@ -1,0 +1,357 @@
+"""How many examples fit?
+
+Each example is measured once, in tokens, pictures and bytes; running sums then say how many of them
+fit beside the question, with room kept for the answer. k examples cost k additions, never k
+recounts of a growing prompt.
+
+
+Which examples does a few-shot prompt show?
+
+Drawn from (seed, task, item), or once for all items when the prefix is to be shared (prompt caches
+then read it once). Balanced draws take turns over the classes, each round in a drawn order of its
+own, so that every shorter prompt is as balanced as it can be and no label is always the last.
+Uniform draws follow the pool. The item that is asked about is never among its own examples. The
+examples for k = 3 begin those for k = 10.
+
+    pool = Pool.of(examples, measure)                 each example measured at most once
+    shots = choose(pool, item, wanted, Space(room, load of the bare question))
+    shots.examples, shots.k_asked, shots.k_used, shots.why
+
+
+How are all items of a question asked, with examples that fit?
+
+    prompts = plan_prompts(question, asking, FewShot(examples, k=30), Limits(room, measure), items)
+    for item in items:
+        built = prompts.build(item)          or prompts.turns(item), for circular evaluation
+
+Each example is measured once, however many items show it; the number that fits is found once an
+item, by running sums. With a shared prefix it is found once for all: beside the largest question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Literal
+
+from fieldmark.chat.messages import Part, Picture, Settings, Text
+from fieldmark.chat.prompt.build import Built, build, example_parts, lasting_parts, rotations
+from fieldmark.chat.prompt.question import NO_SHOTS, Asking, Item, Question, Shots
+from fieldmark.draws import lazily_shuffled
+from fieldmark.errors import DataError
+
+if TYPE_CHECKING:
+    from fieldmark.chat.budget import Estimator
+    from fieldmark.chat.local.model import LocalModel
+    from fieldmark.chat.send.endpoint import ChatModel
+    from fieldmark.chat.send.pictures import SentPicture
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a piece of a prompt takes up."""
+
+    tokens: int = 0
+    pictures: int = 0
+    n_bytes: int = 0
+
+    def __add__(self, other: Load) -> Load:
+        return Load(
+            self.tokens + other.tokens,
+            self.pictures + other.pictures,
+            self.n_bytes + other.n_bytes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a model takes in one request; None = no limit known."""
+
+    tokens: int | None = None
+    """the context, question and answer together"""
+    answer_tokens: int = 1024
+    """kept free for the answer"""
+    pictures: int | None = None
+    n_bytes: int | None = None
+
+    def lacks(self, load: Load) -> str:
+        """What is too small for a prompt of this size: "context", "pictures", "bytes" or ""."""
+        if self.tokens is not None and load.tokens + self.answer_tokens > self.tokens:
+            return "context"
+        if self.pictures is not None and load.pictures > self.pictures:
+            return "pictures"
+        return "bytes" if self.n_bytes is not None and load.n_bytes > self.n_bytes else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    k: int
+    why: str = ""
+    """what made it fewer than were offered; "" = all fit"""
+    fits: bool = True
+    """False: not even the question alone fits"""
+
+
+def fit(base: Load, loads: Iterable[Load], room: Room) -> Fit:
+    """The largest k such that the question and the first k examples fit.
+
+    >>> fit(Load(100), [Load(50)] * 10, Room(tokens=1000, answer_tokens=600))
+    Fit(k=6, why='context', fits=True)
+    """
+    total, k = base, 0
+    lacking = room.lacks(total)
+    if lacking:
+        return Fit(0, lacking, fits=False)
+    for load in loads:
+        total = total + load
+        lacking = room.lacks(total)
+        if lacking:
+            return Fit(k, lacking)
+        k += 1
+    return Fit(k)
+
+
+Measure = Callable[[Item], Load]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How many examples, and how they are drawn."""
+
+    k: int = 0
+    """-1 = every one in the pool"""
+    task: str = ""
+    seed: int = 0
+    sampling: Literal["balanced", "uniform"] = "balanced"
+    is_shared: bool = False
+    """one prefix, byte for byte the same for all items"""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The room of a model, and what the question without examples takes of it."""
+
+    room: Room = Room()
+    base: Load = Load()
+    """with a shared prefix: of the largest question, so that k is the same for all"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The examples there are; what each loads is worked out once, when it is first drawn."""
+
+    by_id: Mapping[str, Item]
+    ids: tuple[str, ...]
+    """sorted, so that draws do not depend on how the examples came"""
+    classes: Mapping[str, tuple[str, ...]]
+    """label → its ids; traits that hold together are one class"""
+    measure: Measure
+    loads: dict[str, Load] = field(default_factory=dict, compare=False, repr=False)
+    broken: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """id → why it cannot be shown: such an example is passed over, as if it were not there"""
+
+    @classmethod
+    def of(cls, examples: Iterable[Item], measure: Measure, without: Iterable[str] = ()) -> Pool:
+        """`without` are ids that may not be shown: the test items, where the pool holds them too.
+
+        Needed for a shared prefix only: other draws leave out the item they are for.
+        """
+        barred = set(without)
+        kept = [each for each in examples if each.id not in barred]
+        by_id = {each.id: each for each in kept}
+        if len(by_id) < len(kept):
+            raise DataError(f"{len(kept) - len(by_id)} examples share an id: expected unique ids.")
+        ids = tuple(sorted(by_id))
+        classes: dict[str, list[str]] = {}
+        for each in ids:
+            example = by_id[each]
+            classes.setdefault(example.label or "; ".join(example.labels), []).append(each)
+        sorted_classes = {name: tuple(classes[name]) for name in sorted(classes)}
+        return cls(by_id, ids, sorted_classes, measure)
+
+    def can_show(self, name: str) -> bool:
+        """Measures the example when it is first drawn; one whose picture is broken is noted."""
+        if name not in self.loads and name not in self.broken:
+            try:
+                self.loads[name] = self.measure(self.by_id[name])
+            except DataError as error:
+                self.broken[name] = str(error)
+        return name in self.loads
+
+
+def choose(pool: Pool, item: Item, wanted: Wanted, space: Space) -> Shots:
+    """The examples for one item: as many as asked for, as the pool has, and as fit.
+
+    With k = -1 it ends with the pool.
+    """
+    drawn: list[Item] = []
+
+    def loads() -> Iterator[Load]:
+        for each in _drawn(pool, item, wanted):
+            drawn.append(each)
+            yield pool.loads[each.id]
+
+    fitted = fit(space.base, loads(), space.room)
+    why = fitted.why or ("pool" if fitted.k < wanted.k else "")
+    return Shots(tuple(drawn[: fitted.k]), wanted.k, why, fitted.fits)
+
+
+def _drawn(pool: Pool, item: Item, wanted: Wanted) -> Iterator[Item]:
+    """One by one: none is read that no longer fits."""
+    order = (pool.by_id[each] for each in _order(pool, item, wanted))
+    others = (each for each in order if not _is_same(each, item))
+    return others if wanted.k < 0 else islice(others, wanted.k)
+
+
+def _is_same(example: Item, item: Item) -> bool:
+    """The item itself, or a row of another id that shows the same file."""
+    if example.id == item.id:
+        return True
+    names = {(each.name, each.crop) for each in item.pictures if each.name}
+    return any((each.name, each.crop) in names for each in example.pictures)
+
+
+def _order(pool: Pool, item: Item, wanted: Wanted) -> Iterator[str]:
+    """Ids in the order they are shown, drawn as far as they are needed."""
+    whose = "shared" if wanted.is_shared else f"item {item.id}"
+    key = (wanted.seed, wanted.task, whose, "shots")
+    if wanted.sampling == "uniform":
+        yield from filter(pool.can_show, lazily_shuffled(pool.ids, *key))
+        return
+    queues = {
+        name: filter(pool.can_show, lazily_shuffled(ids, *key, name))
+        for name, ids in pool.classes.items()
+    }
+    for turn in range(max(map(len, pool.classes.values()), default=0)):
+        for name in lazily_shuffled(tuple(pool.classes), *key, "round", turn):
+            yield from islice(queues[name], 1)
+
+
+MeasureParts = Callable[[Sequence[Part]], Load]
+
+
+@dataclass(frozen=True, slots=True)
+class FewShot:
+    """The examples there are, and how many are wanted."""
+
+    examples: Sequence[Item] = ()
+    k: int = 0
+    """-1 = all"""
+    sampling: Literal["balanced", "uniform"] = "balanced"
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a model takes, and how parts of a prompt are measured."""
+
+    room: Room = Room()
+    measure: MeasureParts = field(default=lambda parts: count_parts(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    question: Question
+    asking: Asking
+    wanted: Wanted
+    pool: Pool
+    limits: Limits
+    largest: Load | None = None
+    """of all questions without examples, where the prefix is shared"""
+    bases: dict[str, Load] = field(default_factory=dict, compare=False, repr=False)
+    """item id → what its question takes up without examples"""
+
+    def shots(self, item: Item) -> Shots:
+        if self.wanted.k == 0:
+            return NO_SHOTS
+        base = self.largest
+        if base is None and item.id not in self.bases:
+            self.bases[item.id] = _base(self.question, item, self.asking, self.limits)
+        base = base or self.bases[item.id]
+        return choose(self.pool, item, self.wanted, Space(self.limits.room, base))
+
+    def build(self, item: Item) -> Built:
+        return build(self.question, item, self.shots(item), self.asking)
+
+    def turns(self, item: Item) -> tuple[Built, ...]:
+        """One prompt for each rotation of the options."""
+        return rotations(self.question, item, self.shots(item), self.asking)
+
+
+def plan_prompts(
+    question: Question,
+    asking: Asking,
+    few: FewShot,
+    limits: Limits,
+    items: Iterable[Item] = (),
+) -> Prompts:
+    """`items` are those that will be asked; only a shared prefix needs to know them beforehand."""
+    n_messages = 2 if asking.layout == "multi_turn" else 0
+
+    def measure(example: Item) -> Load:
+        own = limits.measure(example_parts(question, example, asking))
+        return own + _frames(n_messages)
+
+    asked = list(items) if few.is_shared else []
+    wanted = Wanted(few.k, question.task, asking.seed, few.sampling, few.is_shared)
+    pool = Pool.of(few.examples, measure, without=[each.id for each in asked])
+    largest = None
+    if asked and few.k:
+        loads = [_base(question, each, asking, limits) for each in asked]
+        largest = Load(
+            max(load.tokens for load in loads),
+            max(load.pictures for load in loads),
+            max(load.n_bytes for load in loads),
+        )
+    return Prompts(question, asking, wanted, pool, limits, largest)
+
+
+def _base(question: Question, item: Item, asking: Asking, limits: Limits) -> Load:
+    own = limits.measure(lasting_parts(question, item, asking))
+    return own + _frames(2)
+
+
+def _frames(n_messages: int) -> Load:
+    """What surrounds so many messages."""
+    from fieldmark.chat.budget import PER_MESSAGE
+
+    return Load(tokens=PER_MESSAGE * n_messages)
+
+
+def count_parts(parts: Sequence[Part]) -> Load:
+    """Pictures only: for models without known limits."""
+    return Load(pictures=sum(isinstance(part, Picture) for part in parts))
+
+
+def limits_of(
+    model: ChatModel | LocalModel,
+    settings: Settings,
+    estimator: Estimator,
+    look: Callable[[Picture], SentPicture],
+) -> Limits:
+    """What a model takes in one request, with room kept for the longest answer it may give."""
+    room = Room(
+        model.card.context,
+        model.settings(settings).max_output_tokens,
+        model.limit("max_images"),
+        model.limit("max_request_bytes"),
+    )
+    return Limits(room, measure_with(estimator, look))
+
+
+def measure_with(estimator: Estimator, look: Callable[[Picture], SentPicture]) -> MeasureParts:
+    """Measures as the model counts; `look` makes a picture ready to send (a shelf's `prepare`)."""
+
+    def measure(parts: Sequence[Part]) -> Load:
+        total = Load()
+        for part in parts:
+            if isinstance(part, Text):
+                load = Load(estimator.text(part.text), 0, len(part.text.encode()))
+            else:
+                sent = look(part)
+                load = Load(estimator.image(sent.width, sent.height), 1, len(sent.base64))
+            total = total + load
+        return total
+
+    return measure

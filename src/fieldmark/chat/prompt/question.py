@@ -1,0 +1,312 @@
+"""What is asked, of which picture, and how?
+
+A `Question` is the same for all items of a part of a task; an `Item` is one row of its table with
+its pictures; `Asking` are the settings of a run that change the prompt. Plain data.
+
+
+How does the `ask:` block of a task become a question?
+
+`AskRules` are the keys of the block, one to one; `make_question` binds them to the rows of a part:
+every label to its readable name, species to their names and lineages.
+
+    ask: {prompt: "Which species is this?", choices: 8, distractors: nearest}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fieldmark.chat.messages import Picture
+from fieldmark.chat.parse.answer import Form
+from fieldmark.chat.parse.names import Relatives, Taxon, TaxonNames, index_taxa
+from fieldmark.errors import DataError, UsageError, closest
+
+Kind = Literal["choice", "yes_no", "traits", "same", "count", "open"]
+FORMS: dict[Kind, Form] = {
+    "choice": "choice", "yes_no": "yes_no", "traits": "labels", "same": "yes_no", "count": "count",
+    "open": "open",
+}  # fmt: skip
+MOST_LETTERS = 26
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One row that is asked about, or shown as an example."""
+
+    id: str
+    pictures: tuple[Picture, ...]
+    """one; the frames of a clip in their order; the two of a pair"""
+    label: str | None = None
+    """the truth; of traits see `labels`"""
+    labels: tuple[str, ...] = ()
+    """the traits that hold"""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question of a task, asked of many items."""
+
+    task: str
+    """task and part: what draws depend on"""
+    kind: Kind
+    names: Mapping[str, str] = field(default_factory=dict)
+    """label → what the model is shown; bound by label, never by position"""
+    prompt: str = ""
+    """the question in words; "" = one that fits the kind"""
+    n_choices: int = 0
+    """options offered, the truth among them; 0 = all labels"""
+    distractors: Literal["random", "nearest"] = "random"
+    letters: bool = True
+    """options are answered by letter; without, by name"""
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """label → other ways to say it, understood but not shown"""
+    subject: str = "animal"
+    """what the words of the question call the thing in the picture"""
+    relatives: Relatives | None = None
+    """lineages, for the nearest distractors"""
+    taxa: TaxonNames | None = None
+    """what an open answer is matched with"""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", {each: self.names[each] for each in sorted(self.names)})
+        needs = {"choice": 2, "traits": 1}.get(self.kind, 0)
+        if len(self.names) < needs:
+            raise UsageError(
+                f"task {self.task!r}: a question of kind {self.kind!r} needs at least {needs} "
+                f"labels, found {len(self.names)}."
+            )
+        if self.n_choices == 1 or self.n_choices < 0:
+            raise UsageError(
+                f"task {self.task!r}: choices is {self.n_choices}: expected 0 (all) or at least 2."
+            )
+        if self.distractors == "nearest" and self.n_choices and self.relatives is None:
+            raise UsageError(
+                f"task {self.task!r}: the nearest distractors need lineages: name the columns of "
+                "the ranks, or use `distractors: random`."
+            )
+        if self.kind == "yes_no" and not self.prompt:
+            raise UsageError(f"task {self.task!r}: a question of yes or no needs a prompt.")
+        if self.kind == "open" and self.taxa is None:
+            raise UsageError(f"task {self.task!r}: an open answer needs names to be matched with.")
+
+    @property
+    def form(self) -> Form:
+        return FORMS[self.kind]
+
+    @property
+    def has_letters(self) -> bool:
+        n = self.n_choices or len(self.names)
+        return self.letters and self.kind in ("choice", "traits") and n <= MOST_LETTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a run may set about its prompts."""
+
+    seed: int = 0
+    cot: bool = False
+    """reasons first, the answer last"""
+    system: str = ""
+    """"" sends no system message"""
+    is_json: bool = False
+    """the answer as a JSON object, with its schema"""
+    layout: Literal["single_turn", "multi_turn"] = "single_turn"
+    """examples in one message, or each as a question and its answer"""
+    n_frames: int = 8
+    """of a clip, evenly spread; 0 = all"""
+    rotation: int = 0
+    """options turned by so many places; see `rotations`"""
+
+
+PLAIN = Asking()
+
+
+@dataclass(frozen=True, slots=True)
+class Shots:
+    """The examples of one prompt, in their order, and why there are not more."""
+
+    examples: tuple[Item, ...] = ()
+    k_asked: int = 0
+    """-1 = all"""
+    why: str = ""
+    """pool, context, pictures or bytes: what made them fewer; "" = as many as asked"""
+    fits: bool = True
+    """False: not even the question alone fits the model"""
+
+    @property
+    def k_used(self) -> int:
+        return len(self.examples)
+
+
+NO_SHOTS = Shots()
+
+
+def bind_names(pairs: Iterable[tuple[str, str | None]], where: str = "") -> dict[str, str]:
+    """label → readable name, from rows of (label, name); the order of rows does not matter.
+
+    A label without a name is shown as it is, readable. Two labels of one name are told apart by
+    adding the label; one label of two names is refused.
+
+    >>> bind_names([("not_adult", "juvenile bald eagle"), ("adult", None)])
+    {'adult': 'adult', 'not_adult': 'juvenile bald eagle'}
+    """
+    found: dict[str, str] = {}
+    for label, name in pairs:
+        shown = (name or label).replace("_", " ").strip()
+        if found.setdefault(label, shown) != shown:
+            raise DataError(
+                f"{where + ': ' if where else ''}label {label!r} is called {found[label]!r} and "
+                f"{shown!r}: expected one name for each label."
+            )
+    owners: dict[str, list[str]] = {}
+    for label, name in sorted(found.items()):
+        owners.setdefault(name.casefold(), []).append(label)
+    return {
+        label: name if len(owners[name.casefold()]) == 1 else f"{name} ({label})"
+        for label, name in sorted(found.items())
+    }
+
+
+def shown_name(taxon: Taxon, show: str) -> str:
+    """What the options call a species: "lion (Panthera leo)", or one of the two."""
+    common = taxon.common[0] if taxon.common else ""
+    if show == "common" and common:
+        return common
+    if show == "both" and common and taxon.scientific:
+        return f"{common} ({taxon.scientific})"
+    return taxon.scientific or common or taxon.label
+
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AskRules:
+    """The keys of `ask:`; each has a meaning for some kinds only."""
+
+    kind: Kind = "choice"
+    """choice, yes_no, traits, same, count or open"""
+    prompt: str = ""
+    """the question in words; "" = one that fits the kind"""
+    subject: str = "animal"
+    """what the ready-made questions call the thing in the picture"""
+    names: str | Mapping[str, str] = ""
+    """a column with the readable name of each label, or label → name; "" = the labels"""
+    choices: int = 0
+    """options offered, the truth among them; 0 = all labels"""
+    distractors: Literal["random", "nearest"] = "random"
+    letters: bool = True
+    """options are answered by letter; without, by name"""
+    scientific: str = ""
+    """column of the scientific name; with it or `common`, the labels are species"""
+    common: str = ""
+    """column of the common name"""
+    synonyms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """label → further names that an answer may use"""
+    show: Literal["both", "scientific", "common"] = "both"
+    """which names of a species the options show"""
+    lineage: tuple[str, ...] = ()
+    """columns from kingdom to species, for the nearest distractors and for "genus only" """
+
+
+def make_question(
+    task: str,
+    rules: AskRules,
+    rows: Iterable[Row],
+    label: str = "target",
+    traits: Sequence[str] = (),
+) -> Question:
+    """The question of a task's part; `rows` are its training and test rows, in any order.
+
+    Rows that say the same of the same label count once. `task` is what draws depend on: task and
+    part. `traits` are the columns of a question of kind traits.
+    """
+    if rules.kind in ("same", "count"):
+        return Question(task, rules.kind, prompt=rules.prompt, subject=rules.subject)
+    if rules.kind == "traits":
+        return _of_traits(task, rules, traits)
+    every = list(rows)
+    for column in (rules.scientific, rules.common, *rules.lineage, _column(rules.names)):
+        _need(task, column, every)
+    if rules.scientific or rules.common or rules.lineage or rules.kind == "open":
+        return _of_species(task, rules, every, label)
+    pairs = [(str(row[label]), _name(rules.names, row, label)) for row in every]
+    return _question(task, rules, bind_names(pairs, f"task {task!r}"))
+
+
+def _of_traits(task: str, rules: AskRules, traits: Sequence[str]) -> Question:
+    known = rules.names if isinstance(rules.names, Mapping) else {}
+    return _question(task, rules, bind_names([(each, known.get(each)) for each in traits]))
+
+
+def _of_species(task: str, rules: AskRules, rows: Sequence[Row], label: str) -> Question:
+    taxa = {str(row[label]): _taxon(rules, row, label) for row in rows}
+    shown = [(each.label, shown_name(each, rules.show)) for each in taxa.values()]
+    return Question(
+        task=task,
+        kind=rules.kind,
+        names=bind_names(shown, f"task {task!r}"),
+        prompt=rules.prompt,
+        n_choices=rules.choices,
+        distractors=rules.distractors,
+        letters=rules.letters,
+        aliases={each.label: _said(each) for each in taxa.values()},
+        subject=rules.subject,
+        relatives=_relatives(rules, taxa.values()),
+        taxa=index_taxa(taxa.values()) if rules.kind == "open" else None,
+    )
+
+
+def _relatives(rules: AskRules, taxa: Iterable[Taxon]) -> Relatives | None:
+    return Relatives({each.label: each.lineage for each in taxa}) if rules.lineage else None
+
+
+def _said(taxon: Taxon) -> tuple[str, ...]:
+    every = (taxon.scientific, *taxon.common, *taxon.synonyms)
+    return tuple(each for each in every if each)
+
+
+def _taxon(rules: AskRules, row: Row, label: str) -> Taxon:
+    name = str(row[label])
+    common = row.get(rules.common) if rules.common else None
+    return Taxon(
+        name,
+        str(row.get(rules.scientific) or "") if rules.scientific else "",
+        (str(common),) if common else (),
+        tuple(rules.synonyms.get(name, ())),
+        tuple(row.get(rank) for rank in rules.lineage),
+    )
+
+
+def _question(task: str, rules: AskRules, names: dict[str, str]) -> Question:
+    return Question(
+        task=task,
+        kind=rules.kind,
+        names=names,
+        prompt=rules.prompt,
+        n_choices=rules.choices,
+        distractors=rules.distractors,
+        letters=rules.letters,
+        aliases=rules.synonyms,
+        subject=rules.subject,
+    )
+
+
+def _column(names: str | Mapping[str, str]) -> str:
+    return names if isinstance(names, str) else ""
+
+
+def _name(names: str | Mapping[str, str], row: Row, label: str) -> str | None:
+    if isinstance(names, str):
+        return row.get(names) if names else None
+    return names.get(str(row[label]))
+
+
+def _need(task: str, column: str, rows: Sequence[Row]) -> None:
+    if not column or not rows or column in rows[0]:
+        return
+    near = closest(column, rows[0])
+    mean = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(rows[0])}."
+    raise UsageError(f"task {task!r}: ask: the dataset has no column {column!r}.{mean}")

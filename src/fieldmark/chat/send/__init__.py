@@ -1,0 +1,1 @@
+"""Sending requests: HTTP client, rate limiter, retry, and what keeps many in flight."""

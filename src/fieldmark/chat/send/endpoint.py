@@ -1,0 +1,214 @@
+"""Which endpoint and which model does a name mean?
+
+    chat/openrouter/qwen/qwen2.5-vl-72b-instruct
+    chat/vllm/Qwen/Qwen2.5-VL-7B-Instruct?base_url=http://gpu7:8000/v1&context=32768
+    chat/mock/wren?skill=0.8
+
+Everything that makes one model differ from another is in the name; keys are not: they come from
+the environment when a request is sent, and are kept nowhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fieldmark import draws
+from fieldmark.chat.journal import canonical
+from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, Message, Request, Settings
+from fieldmark.chat.mock.answers import read_script
+from fieldmark.chat.prices import Card, Provider, Tables, load_tables
+from fieldmark.chat.send.pictures import PictureLimits
+from fieldmark.errors import ModelError, UnknownName, UsageError
+from fieldmark.registry import split_options
+
+FAMILY = "chat"
+OPTIONS = ("base_url", "context", "key_env", "max_tokens")
+_FORM = "expected chat/PROVIDER/MODEL, for example chat/openrouter/openai/gpt-4o-mini"
+
+
+@dataclass(frozen=True, slots=True)
+class ChatModel:
+    """A model behind an HTTP endpoint."""
+
+    name: str
+    """as the user wrote it"""
+    provider: Provider
+    card: Card
+    base_url: str
+    key_env: str
+    max_tokens: int | None = None
+    """room for the answer that the name asks for"""
+    mock: Mapping[str, str] = field(default_factory=dict)
+    """options of `chat/mock/…`: how the server behaves"""
+
+    @property
+    def id(self) -> str:
+        return self.card.id
+
+    @property
+    def is_mock(self) -> bool:
+        return self.base_url == "mock"
+
+    @property
+    def address(self) -> dict[str, str]:
+        """What the journal's key knows the model by."""
+        facts = {"provider": self.provider.name, "base_url": self.base_url, "model": self.id}
+        return {**facts, "mock": canonical(dict(self.mock))} if self.mock else facts
+
+    @property
+    def fingerprint(self) -> str:
+        """Stands for the model in a store."""
+        return draws.digest(canonical(self.address)).hex()
+
+    @property
+    def picture_limits(self) -> PictureLimits:
+        return PictureLimits(self.limit("max_image_px"), self.limit("max_image_bytes"))
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        return (*self.provider.lacks, *self.card.lacks)
+
+    @property
+    def output_key(self) -> str:
+        return self.card.output_key or self.provider.output_key
+
+    def limit(self, name: str) -> int | None:
+        """A limit of the model, else of its provider: max_images, max_request_bytes, …"""
+        own: int | None = getattr(self.card, name)
+        return own if own is not None else getattr(self.provider, name)
+
+    def can(self, setting: str) -> bool:
+        """Does the endpoint take this setting: schema, logprobs, seed, …?"""
+        return setting not in self.lacks
+
+    def settings(self, settings: Settings) -> Settings:
+        """The settings with the room for the answer that the name asks for."""
+        import dataclasses
+
+        if self.max_tokens is None:
+            return settings
+        return dataclasses.replace(settings, max_output_tokens=self.max_tokens)
+
+    def key(self) -> str:
+        """The secret, from the environment; a missing one is told by its variable's name."""
+        found = os.environ.get(self.key_env, "") if self.key_env else ""
+        may_lack = self.is_mock or not self.provider.base_url or is_loopback(self.base_url)
+        if self.key_env and not found and not may_lack:
+            raise ModelError(
+                f"model {self.name!r} needs a key: the environment has no {self.key_env}. "
+                f"Set it, for example `export {self.key_env}=…`."
+            )
+        return found.strip()
+
+    def journal_folder(self, root: Path) -> Path:
+        """Where the answers of this model are kept under a folder of results or of the cache."""
+        readable = re.sub(r"[^A-Za-z0-9.-]+", "-", self.id).strip("-.") or "model"
+        mark = draws.digest(canonical(self.address)).hex()[:8]
+        return root / "answers" / self.provider.name / f"{readable}-{mark}"
+
+    def answer(self, messages: Iterable[Message], settings: Settings = DEFAULT_SETTINGS) -> Answer:
+        """Asks one question now; for many, `ask_all` is faster and keeps a journal."""
+        from fieldmark.chat.send.ask import ask_now
+
+        answers: list[Answer] = []
+        request = Request("question", tuple(messages), self.settings(settings))
+        ask_now([request], self, on_answer=lambda _, answer: answers.append(answer))
+        return answers[0]
+
+
+def chat_model(name: str, tables: Tables | None = None) -> ChatModel:
+    """The model a name means. Reads tables only: no key, no network."""
+    base, options = _take_apart(name)
+    known = tables or load_tables()
+    _, provider_name, model_id = base.split("/", 2)
+    if provider_name not in known.providers:
+        raise UnknownName("chat provider", provider_name, known.providers)
+    provider = known.providers[provider_name]
+    is_mock = provider.base_url == "mock" and "base_url" not in options
+    own = {key: value for key, value in options.items() if key not in OPTIONS}
+    if is_mock:
+        read_script(name, own)
+    else:
+        _check_options(name, options)
+    card = known.cards.get((provider_name, model_id), Card(provider=provider_name, id=model_id))
+    if "context" in options:
+        card = card.model_copy(update={"context": _whole(name, "context", options)})
+    return ChatModel(
+        name=name,
+        provider=provider,
+        card=card,
+        base_url=_base_url(name, provider, options),
+        key_env=_key_env(provider, options),
+        max_tokens=_whole(name, "max_tokens", options),
+        mock=own,
+    )
+
+
+def user_tables(start: Path, files: Iterable[Path] = ()) -> Tables:
+    """The package's rows, then the user's, the project's (`fieldmark.toml`), those of `files`."""
+    from fieldmark.settings import project_config, user_config
+
+    own = [path for path in (user_config(), project_config(start)) if path and path.is_file()]
+    return load_tables([*own, *files])
+
+
+def _take_apart(name: str) -> tuple[str, dict[str, str]]:
+    base, options = split_options(name)
+    parts = base.split("/", 2)
+    if len(parts) < 3 or parts[0] != FAMILY or not all(parts):
+        raise UsageError(f"model {name!r} cannot be read: {_FORM}.")
+    return base, options
+
+
+def _check_options(name: str, options: Mapping[str, str]) -> None:
+    for key in options:
+        if key not in OPTIONS:
+            takes = ", ".join(OPTIONS)
+            raise UnknownName(f"model {name!r} takes {takes}: option", key, OPTIONS)
+
+
+def _key_env(provider: Provider, options: Mapping[str, str]) -> str:
+    """A provider's key never goes to another address: such a name must say which key it means."""
+    if "key_env" in options:
+        return options["key_env"]
+    is_elsewhere = bool(provider.base_url) and "base_url" in options
+    return "" if is_elsewhere else provider.key_env
+
+
+def _base_url(name: str, provider: Provider, options: Mapping[str, str]) -> str:
+    url = options.get("base_url", provider.base_url).rstrip("/")
+    if url == "mock":
+        return url
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname)
+        has_secret = parts.username is not None or parts.password is not None
+    except ValueError:
+        is_address = has_secret = False
+    if has_secret:
+        raise UsageError(
+            f"chat model {name.partition('?')[0]!r}: base_url holds a user name or password; "
+            "keys come from the environment only (?key_env=VARIABLE)."
+        )
+    if not is_address:
+        found = f"base_url={url}" if url else "no base_url"
+        raise UsageError(f"model {name!r}: {found}, expected ?base_url=https://host/v1.")
+    return url
+
+
+def _whole(name: str, key: str, options: Mapping[str, str]) -> int | None:
+    value = options.get(key)
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit() and int(value) > 0):
+        raise UsageError(f"model {name!r}: {key}={value}, expected a whole number above 0.")
+    return int(value)
+
+
+def is_loopback(url: str) -> bool:
+    return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")

@@ -1,0 +1,108 @@
+"""What time is it, and how does one wait? Injected, so that tests of hours take milliseconds.
+
+How is a run of requests sent, and what came of it? None of this changes an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from fieldmark.chat.messages import Answer, Request
+from fieldmark.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    now: Callable[[], float] = time.monotonic
+    """seconds that never go back"""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+OnAnswer = Callable[[Request, Answer], None]
+Labels = Mapping[str, str | Collection[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    concurrency: int | None = None
+    """requests in flight; None finds out what the endpoint bears"""
+    max_concurrency: int = 64
+    """bound of what is found out"""
+    rpm: float | None = None
+    """requests per minute, kept in any 60 s"""
+    tpm: float | None = None
+    """tokens per minute, prompt and answer"""
+    timeout_s: float = 180.0
+    """of one attempt, from its sending to the last byte of its answer"""
+    connect_timeout_s: float = 20.0
+    max_attempts: int = 8
+    """of one request; 429s do not count, they are bounded by `patience_s`"""
+    patience_s: float = 900.0
+    """how long a request may be put off by 429s"""
+    backoff_s: float = 0.5
+    backoff_cap_s: float = 60.0
+    max_failures: int = 100
+    """more failed requests than this stop the run"""
+    max_failures_in_a_row: int = 15
+    mock_labels: Labels = field(default_factory=dict)
+    """what `chat/mock/…` sees: SHA-256 of image bytes as sent → what is true of it"""
+    clock: Clock = Clock()
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "max_concurrency", "rpm", "tpm", "timeout_s", "max_attempts"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UsageError(f"{name} = {value!r}, expected more than 0.")
+
+
+DEFAULT = Options()
+
+
+def ignore(_request: Request, _answer: Answer) -> None:
+    """For those who only want the journal filled."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of a run's requests so far."""
+
+    n: int = 0
+    """requests with an outcome"""
+    outcomes: dict[str, int] = field(default_factory=dict)
+    """ok, length, refused, failed → how many"""
+    n_replayed: int = 0
+    n_attempts: int = 0
+    """sent, those that were tried again included"""
+    n_rate_limited: int = 0
+    """429s among them"""
+    peak_in_flight: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    usd: float = 0.0
+    """paid now, as far as prices are known"""
+    n_unpriced: int = 0
+    failures_in_a_row: int = 0
+    last_error: str = ""
+    stopped: str = ""
+    """why requests were left unasked; "" = none were"""
+
+    def add(self, answer: Answer) -> None:
+        self.n += 1
+        self.outcomes[answer.outcome] = self.outcomes.get(answer.outcome, 0) + 1
+        if answer.is_replayed:
+            self.n_replayed += 1
+            return
+        if answer.outcome == "failed":
+            self.failures_in_a_row += 1
+            self.last_error = answer.error
+            return
+        self.failures_in_a_row = 0
+        if answer.usage is not None:
+            self.tokens_in += answer.usage.tokens_in
+            self.tokens_out += answer.usage.tokens_out
+        if answer.usd is None:
+            self.n_unpriced += 1
+        else:
+            self.usd += answer.usd

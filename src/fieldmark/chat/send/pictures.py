@@ -1,0 +1,256 @@
+"""Is this a whole, plain JPEG, and how large is it? Answered from its markers alone.
+
+Most photos are, and those need no image library before they are sent. Anything unusual gets no
+answer here and is looked at properly.
+
+
+Which bytes of a picture go on the wire?
+
+The original ones when the provider takes them: re-encoding takes time and alters the picture.
+Otherwise the same pixels always become the same bytes: upright, cut,
+shrunk with Lanczos, JPEG; sizes, quality and hash are recorded. Providers may shrink again
+silently.
+
+
+How are a request's pictures read without holding up the others?
+
+Reading and shrinking run in a few threads; a picture that several requests want at the same moment
+is prepared once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import hashlib
+import io
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from PIL import Image
+
+from fieldmark.chat.messages import Box, Picture, Spot
+from fieldmark.data import open_image, quick_check
+from fieldmark.errors import DataError
+
+_PLAIN_FRAMES = (0xC0, 0xC1, 0xC2)
+_SCAN, _EXIF = 0xDA, 0xE1
+_END = b"\xff\xd9"
+_MOST_MARKERS = 100
+
+
+def plain_jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height of an 8-bit grey or colour JPEG that is upright as stored; else None."""
+    if not data.startswith(b"\xff\xd8\xff") or data.rfind(_END) < 0:
+        return None
+    size, at = None, 2
+    for _ in range(_MOST_MARKERS):
+        if at + 10 > len(data) or data[at] != 0xFF:
+            return None
+        marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
+        if marker == _SCAN:
+            # The end must come after the pixels: a thumbnail in the header has one of its own.
+            return size if data.rfind(_END) > at + 2 + length else None
+        if marker == _EXIF:
+            return None  # it may say that the image lies on its side
+        if marker in _PLAIN_FRAMES:
+            size = _frame_size(data, at)
+            if size is None:
+                return None
+        at += 2 + length
+    return None
+
+
+def _frame_size(data: bytes, at: int) -> tuple[int, int] | None:
+    precision, components = data[at + 4], data[at + 9]
+    height = int.from_bytes(data[at + 5 : at + 7], "big")
+    width = int.from_bytes(data[at + 7 : at + 9], "big")
+    is_plain = precision == 8 and components in (1, 3) and width > 0 and height > 0
+    return (width, height) if is_plain else None
+
+
+MEDIA_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
+QUALITY = 92
+_LEAST_QUALITY = 60
+_PLAIN_MODES = ("RGB", "L", "P", "RGBA", "1", "LA")
+_ORIENTATION = 0x0112
+
+
+@dataclass(frozen=True, slots=True)
+class PictureLimits:
+    """What an endpoint takes per image."""
+
+    long_px: int | None = None
+    """longest side"""
+    n_bytes: int | None = None
+    """encoded, before base64"""
+
+
+NO_LIMITS = PictureLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class SentPicture:
+    """A picture as it goes on the wire."""
+
+    base64: bytes
+    media_type: str
+    width: int
+    height: int
+    sha256: str
+    """of the bytes before base64"""
+    note: str = ""
+    """what was done to it; "" = sent as it is"""
+
+    @property
+    def n_bytes(self) -> int:
+        return len(self.base64) * 3 // 4
+
+
+def prepare(picture: Picture, limits: PictureLimits = NO_LIMITS) -> SentPicture:
+    """Reads a picture and makes it fit. `DataError` names one that cannot be read."""
+    data = picture.read()
+    plain = plain_jpeg_size(data)
+    if plain is not None and _fits(plain, data, limits) and _is_whole(picture.crop, plain):
+        return _sent(data, "image/jpeg", plain, "")
+    return _prepared(picture, data, limits)
+
+
+def _prepared(picture: Picture, data: bytes, limits: PictureLimits) -> SentPicture:
+    reason = quick_check(data)
+    if reason:
+        raise DataError(f"{picture.name or 'picture'}  {reason}.")
+    with Image.open(io.BytesIO(data)) as header:
+        kind, size, mode = header.format or "", header.size, header.mode
+        is_turned = header.getexif().get(_ORIENTATION, 1) not in (0, 1)
+        is_moving = getattr(header, "is_animated", False)
+    is_taken = kind in MEDIA_TYPES and mode in _PLAIN_MODES and not (is_turned or is_moving)
+    if is_taken and _fits(size, data, limits) and _is_whole(picture.crop, size):
+        return _sent(data, MEDIA_TYPES[kind], size, "")
+    return _redrawn(picture, data, limits)
+
+
+def _fits(size: tuple[int, int], data: bytes, limits: PictureLimits) -> bool:
+    is_small = limits.long_px is None or max(size) <= limits.long_px
+    return is_small and (limits.n_bytes is None or len(data) <= limits.n_bytes)
+
+
+def _is_whole(crop: Box | None, size: tuple[int, int]) -> bool:
+    return crop is None or tuple(crop) == (0, 0, *size)
+
+
+def _redrawn(picture: Picture, data: bytes, limits: PictureLimits) -> SentPicture:
+    image = open_image(data, picture.crop, name=picture.name or "picture")
+    before = image.size
+    image = _shrunk(image, (limits.long_px or max(before)) / max(before))
+    quality, made = QUALITY, _jpeg(image, QUALITY)
+    while limits.n_bytes is not None and len(made) > limits.n_bytes and min(image.size) > 1:
+        if quality > _LEAST_QUALITY:
+            quality -= 8
+        else:
+            image = _shrunk(image, 0.8)
+        made = _jpeg(image, quality)
+    note = (
+        f"{before[0]}×{before[1]} → {image.width}×{image.height} jpeg quality {quality} "
+        f"from {hashlib.sha256(data).hexdigest()[:16]}"
+    )
+    return _sent(made, "image/jpeg", image.size, note)
+
+
+def _shrunk(image: Image.Image, scale: float) -> Image.Image:
+    if scale >= 1:
+        return image
+    width, height = (max(1, round(side * scale)) for side in image.size)
+    return image.resize((width, height), Image.Resampling.LANCZOS)
+
+
+def _jpeg(image: Image.Image, quality: int) -> bytes:
+    target = io.BytesIO()
+    image.save(target, "JPEG", quality=quality, subsampling=0 if quality >= 90 else 2)
+    return target.getvalue()
+
+
+def _sent(data: bytes, media_type: str, size: tuple[int, int], note: str) -> SentPicture:
+    digest = hashlib.sha256(data).hexdigest()
+    return SentPicture(binascii.b2a_base64(data, newline=False), media_type, *size, digest, note)
+
+
+class Shelf:
+    """Pictures many requests share (the shots of a prompt), prepared once.
+
+    Bounded by bytes: what was not used for longest goes first.
+    """
+
+    def __init__(self, limits: PictureLimits = NO_LIMITS, most_bytes: int = 128 << 20) -> None:
+        self.limits, self.most_bytes = limits, most_bytes
+        self._held: OrderedDict[Spot, SentPicture] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, picture: Picture) -> SentPicture | None:
+        spot = picture.spot
+        found = self._held.get(spot) if spot else None
+        if spot and found is not None:
+            self._held.move_to_end(spot)
+        return found
+
+    def put(self, picture: Picture, sent: SentPicture) -> None:
+        spot = picture.spot
+        if not spot or spot in self._held or len(sent.base64) > self.most_bytes // 4:
+            return
+        self._held[spot] = sent
+        self._bytes += len(sent.base64)
+        while self._bytes > self.most_bytes:
+            _, gone = self._held.popitem(last=False)
+            self._bytes -= len(gone.base64)
+
+    def prepare(self, picture: Picture) -> SentPicture:
+        found = self.get(picture)
+        if found is None:
+            found = prepare(picture, self.limits)
+            self.put(picture, found)
+        return found
+
+
+_THREADS = 4
+_AT_ONCE_BYTES = 400_000
+"""bytes in memory up to this size are hashed on the spot: a thread would take longer"""
+
+
+class Preparer:
+    def __init__(self, limits: PictureLimits) -> None:
+        self._shelf = Shelf(limits)
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="pictures")
+        self._coming: dict[Spot, asyncio.Future[SentPicture]] = {}
+
+    async def all(self, pictures: Sequence[Picture]) -> list[SentPicture]:
+        """The pictures as they will be sent, in their order."""
+        return [await self._one(picture) for picture in pictures]
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _one(self, picture: Picture) -> SentPicture:
+        found = self._shelf.get(picture)
+        if found is not None:
+            return found
+        source = picture.source
+        if isinstance(source, bytes) and len(source) <= _AT_ONCE_BYTES and picture.crop is None:
+            return self._shelf.prepare(picture)
+        spot = picture.spot
+        coming = self._coming.get(spot) if spot else None
+        if coming is None:
+            coming = asyncio.ensure_future(self._read(picture))
+            # Whoever waits gets the error; when nobody does any more, it is nobody's.
+            coming.add_done_callback(lambda done: done.cancelled() or done.exception())
+            if spot:
+                self._coming[spot] = coming
+                coming.add_done_callback(lambda _: self._coming.pop(spot, None))
+        return await asyncio.shield(coming)
+
+    async def _read(self, picture: Picture) -> SentPicture:
+        loop = asyncio.get_running_loop()
+        made = await loop.run_in_executor(self._pool, prepare, picture, self._shelf.limits)
+        self._shelf.put(picture, made)
+        return made

@@ -1,0 +1,132 @@
+"""Does asking again help, should this item be marked, or must the run stop?
+
+408, 409, 425, 429, 5xx and broken connections are tried again after a wait drawn uniformly below an
+exponential bound (full jitter); 401, 402, 404 and a 403 that is about access stop the run, because
+every further request would fare the same; 400, 413, 422 mark the item; filters make it `refused`.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import math
+import re
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fieldmark import draws
+
+Verdict = Literal["again", "refused", "mark", "stop"]
+TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
+STOPPING = {401, 402, 403, 404}
+BASE_S, CAP_S = 0.5, 60.0
+_FILTER = re.compile(
+    r"content[ _-]?(filter|policy|management)|flagged|moderation|safety system", re.IGNORECASE
+)
+_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+_SECRET = re.compile(r"\b(?:sk|pk|key|AIza)(?=[\w*-]*[\d*])[-_]?[A-Za-z0-9*_-]{8,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an attempt brought no answer, and what to do about it."""
+
+    verdict: Verdict
+    text: str
+    code: int | None = None
+    wait_s: float | None = None
+    """what the server asked for"""
+
+    @property
+    def is_rate(self) -> bool:
+        return self.code == 429
+
+
+def judge(status: int, headers: Mapping[str, str], data: bytes) -> Fault:
+    """What a reply with an error status means."""
+    wait_s = retry_after_s(headers)
+    try:
+        return judge_error(status, json.loads(data), wait_s)
+    except (ValueError, RecursionError):
+        return judge_error(status, data[:200].decode("utf-8", "replace"), wait_s)
+
+
+def judge_error(code: int | None, body: Any, wait_s: float | None = None) -> Fault:
+    """What an error body means; also for those that come under status 200."""
+    said = error_text(body)
+    text = f"{code} {said}".strip() if code is not None else said
+    whole = body if isinstance(body, str) else json.dumps(body, default=str)
+    if code in (400, 403, 422, None) and _FILTER.search(whole):
+        return Fault("refused", text, code)
+    if code == 429 and _QUOTA.search(whole):
+        return Fault("stop", text, code)
+    if code is None or code in TRANSIENT or code >= 500:
+        return Fault("again", text, code, wait_s)
+    return Fault("stop" if code in STOPPING else "mark", text, code)
+
+
+def broken(error: BaseException) -> Fault:
+    """A connection that was refused, cut, or too slow."""
+    if isinstance(error, TimeoutError):
+        return Fault("again", "no answer in time")
+    told = str(error).strip().splitlines()
+    reason = told[0] if told else type(error).__name__
+    if isinstance(error, ssl.SSLError):
+        return Fault("stop", f"no safe connection ({reason})")
+    return Fault("again", f"connection lost ({reason})")
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds the server wants us to wait; None where it does not say."""
+    in_ms = _seconds(headers.get("retry-after-ms", ""))
+    if in_ms is not None:
+        return in_ms / 1000
+    text = headers.get("Retry-After", "").strip()
+    plain = _seconds(text)
+    if plain is not None or not text:
+        return plain
+    try:
+        date = email.utils.parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, date.timestamp() - time.time())
+
+
+def backoff_s(key: str, attempt: int, base_s: float = BASE_S, cap_s: float = CAP_S) -> float:
+    """Full jitter: uniform between 0 and min(cap, base × 2^attempt); the same for the same key."""
+    bound = min(cap_s, base_s * 2.0 ** min(attempt, 30))
+    return bound * draws.number(key, attempt, "backoff") / 2**64
+
+
+def error_code(body: Any) -> int | None:
+    """The HTTP-like code of an error body, where it has one (OpenRouter sends some under 200)."""
+    error = body.get("error") if isinstance(body, dict) else None
+    code = error.get("code") if isinstance(error, dict) else None
+    return (
+        int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else None
+    )
+
+
+def error_text(body: Any) -> str:
+    """One line of what the server said."""
+    error = body.get("error", body) if isinstance(body, dict) else body
+    text = error.get("message", error) if isinstance(error, dict) else error
+    return " ".join(str(text).split())[:300]
+
+
+def without_secrets(text: str, secret: str) -> str:
+    """Servers quote keys back in their errors."""
+    if secret:
+        text = text.replace(secret, "***")
+    return _SECRET.sub("***", text)
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None

@@ -1,0 +1,286 @@
+"""Download of one file: one request that brings it nearer to its end, whatever the server does.
+
+Bytes go to `NAME.part`; `NAME.part.json` says what they are the beginning of. Only a file that is
+whole and has the right checksum gets its name. What turned out wrong is kept as `NAME.bad`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import IO
+
+from fieldmark.data.get.http import RangePastEnd, Refused, Response, ask
+from fieldmark.data.get.verify import Download, Pace, fault
+from fieldmark.errors import DataError
+from fieldmark.progress import Progress
+
+MB = 1_000_000
+
+
+class Stopped(Exception):
+    """Somebody asked all threads to end."""
+
+
+class ByteCounter:
+    """Shared by all threads. Never shows more than the total, which may be too small a guess."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.n_bytes = 0
+        self._total_mb = self._shown_mb = 0
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+
+    def start(self, label: str, total_bytes: int) -> None:
+        with self._lock:
+            self.n_bytes = self._shown_mb = 0
+            self._total_mb = -(-total_bytes // MB)
+            self.progress.start(f"{label} (MB)", self._total_mb)
+
+    def add(self, n: int) -> None:
+        with self._lock:
+            self.n_bytes += n
+            step = min(self.n_bytes // MB, self._total_mb) - self._shown_mb
+            if step > 0:
+                self._shown_mb += step
+                self.progress.advance(step)
+
+    def say(self, text: str) -> None:
+        with self._lock:
+            self.progress.say(text)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stop.is_set()
+
+    def stop_if_asked(self) -> None:
+        if self.is_stopped:
+            raise Stopped
+
+
+def size(n_bytes: float) -> str:
+    """
+    >>> size(950), size(3_400_000), size(7.2e9)
+    ('950 B', '3.4 MB', '7.2 GB')
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= scale:
+            return f"{n_bytes / scale:.1f} {unit}"
+    return f"{n_bytes:.0f} B"
+
+
+BLOCK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class _PartInfo:
+    """What the bytes of a part are the beginning of."""
+
+    url: str = ""
+    validator: str = ""
+    total: int | None = None
+    is_pieced: bool = False
+    """came in several answers"""
+    is_open: bool = False
+    """the server stated no length: it may have been cut off"""
+
+
+def attempt(file: Download, url: str, pace: Pace, counter: ByteCounter) -> int:
+    """One request; the size of the finished file. Raises `Refused`, or what a broken line raises.
+
+    Whatever arrived is kept for the next attempt.
+    """
+    about, start = _resume_point(file, url)
+    ends = file.exact_bytes if file.exact_bytes is not None else about.total
+    if not (start and start == ends):
+        about = _request(file, url, pace, counter)
+    with _writing(file):
+        return _finish(file, about)
+
+
+def make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"{folder}  cannot be made ({error.strerror}): choose another folder."
+        ) from error
+
+
+def _resume_point(file: Download, url: str) -> tuple[_PartInfo, int]:
+    """What is here already, if the server can go on from it; else nothing."""
+    about = _read_about(file)
+    start = file.part.stat().st_size if file.part.is_file() else 0
+    is_provable = about.url == url and bool(about.validator)
+    # Bytes of a mirror are worth keeping only where a checksum will tell whether they fit.
+    if start and (is_provable or (file.has_checksum and about.url)):
+        return about, start
+    return _PartInfo(), 0
+
+
+def _request(file: Download, url: str, pace: Pace, counter: ByteCounter) -> _PartInfo:
+    """Streams to the part; tells what it is now."""
+    about, start = _resume_point(file, url)
+    validator = about.validator if about.url == url else ""
+    try:
+        answer = ask(url, start, validator, pace.timeout_s)
+    except RangePastEnd as end:
+        if start and end.total == start:
+            return replace(about, is_open=False)
+        _discard(file)
+        raise
+    with contextlib.closing(answer.body):
+        if start and answer.start == 0:
+            start = 0  # ranges are not served, or the file is another one now: all of it comes
+        _refuse_odd(file, answer, start, about if about.url == url else _PartInfo())
+        with _writing(file):
+            part = file.part.open("ab" if start else "wb", buffering=0)
+        with part:
+            # The bytes of another file are gone before the new description stands.
+            is_open = answer.total is None
+            about = _PartInfo(url, answer.validator, answer.total, start > 0, is_open)
+            _write_about(file, about)
+            _copy(file, answer, part, start, _StallWatch(pace, counter))
+    return about
+
+
+def _refuse_odd(file: Download, answer: Response, start: int, about: _PartInfo) -> None:
+    """Refuses an answer that cannot be the file, before any of it is written."""
+    if answer.start != start:
+        _discard(file)
+        raise Refused("sent another part of the file than asked for", helps=True)
+    is_other = about.total is not None and answer.total not in (None, about.total)
+    if start and (is_other or (about.validator and answer.validator not in ("", about.validator))):
+        _discard(file)
+        raise Refused("has another file now: starting over", helps=True)
+    content = answer.body.headers.get("Content-Type", "").lower()
+    if content.startswith("text/html") and file.target.suffix.lower() not in (".html", ".htm"):
+        raise Refused("sent a web page instead of the file", helps=False)
+    expected = file.exact_bytes
+    if not file.has_checksum and None not in (expected, answer.total) and expected != answer.total:
+        raise Refused(f"has a file of {answer.total:,} bytes, expected {expected:,}", helps=False)
+    free = shutil.disk_usage(file.target.parent).free
+    if answer.total is not None and answer.total - start > free:
+        raise DataError(
+            f"{file.target}  needs {size(answer.total - start)} more, but only {size(free)} are "
+            "free on that disk: make room, or choose another folder."
+        )
+
+
+class _StallWatch:
+    """Ends a transfer that was cancelled, or that only drips."""
+
+    def __init__(self, pace: Pace, counter: ByteCounter) -> None:
+        self.pace, self.counter = pace, counter
+        self.since, self.n_since = time.monotonic(), 0
+
+    def on_bytes(self, n: int) -> None:
+        self.counter.add(n)
+        self.counter.stop_if_asked()
+        self.n_since += n
+        passed = time.monotonic() - self.since
+        if passed < self.pace.stall_s:
+            return
+        if self.n_since < self.pace.least_rate * passed:
+            raise Refused(f"sends {self.n_since / passed:.0f} bytes a second", helps=True)
+        self.since, self.n_since = time.monotonic(), 0
+
+
+def _copy(
+    file: Download, answer: Response, part: IO[bytes], start: int, watch: _StallWatch
+) -> None:
+    done, total = start, answer.total
+    while total is None or done < total:
+        block = answer.body.read1(BLOCK if total is None else min(BLOCK, total - done))
+        if not block:
+            break
+        with _writing(file):
+            _write_all(part, block)
+        done += len(block)
+        watch.on_bytes(len(block))
+        if total is None and file.exact_bytes is not None and done > file.exact_bytes:
+            raise Refused(f"sends more than the expected {file.exact_bytes:,} bytes", helps=False)
+    with _writing(file):
+        os.fsync(part.fileno())
+    if total is not None and done < total:
+        raise Refused(f"sent {done - start:,} of {total - start:,} bytes", helps=True)
+    if _has_more(file, answer):
+        _discard(file)
+        raise Refused(f"sends more than the {total:,} bytes it stated", helps=True)
+
+
+def _write_all(part: IO[bytes], block: bytes) -> None:
+    view = memoryview(block)
+    while view:
+        view = view[part.write(view) :]
+
+
+def _has_more(file: Download, answer: Response) -> bool:
+    """Does the body go on after its stated length? Asked only where nothing else could tell."""
+    is_told = file.has_checksum or file.exact_bytes is not None or answer.total is None
+    if is_told or not answer.body.will_close or answer.body.fp is None:
+        return False
+    try:
+        return bool(answer.body.fp.read1(1))
+    except (OSError, ValueError):
+        return False
+
+
+def _finish(file: Download, about: _PartInfo) -> int:
+    """Gives the file its name if it is right; sets it aside, or starts over, if not."""
+    why = fault(file, file.part)
+    n_bytes = file.part.stat().st_size
+    if not why and n_bytes == 0 and not file.has_checksum and file.n_bytes != 0:
+        why = "it is empty"
+    if not why:
+        file.part.replace(file.target)
+        file.about.unlink(missing_ok=True)
+        return n_bytes
+    if about.is_open:
+        raise Refused(f"sent a wrong file, or not all of it: {why}", helps=True)
+    if about.is_pieced:
+        _discard(file)  # the parts may not belong together: whole and fresh, it may be right
+        raise Refused(f"sent a file whose parts do not fit: {why}", helps=True)
+    file.part.replace(file.bad)
+    file.about.unlink(missing_ok=True)
+    raise Refused(f"sent a wrong file, kept as {file.bad.name}: {why}", helps=False)
+
+
+def _discard(file: Download) -> None:
+    file.part.unlink(missing_ok=True)
+    file.about.unlink(missing_ok=True)
+
+
+def _read_about(file: Download) -> _PartInfo:
+    try:
+        return _PartInfo(**json.loads(file.about.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return _PartInfo()
+
+
+def _write_about(file: Download, about: _PartInfo) -> None:
+    with _writing(file):
+        file.about.write_text(json.dumps(asdict(about)), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _writing(file: Download) -> Iterator[None]:
+    """A disk that is full or read-only ends everything; it must not pass for a broken line."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{file.target}  cannot be written ({error.strerror or error}): what was fetched is "
+            "kept; mend this and run the same command again."
+        ) from error

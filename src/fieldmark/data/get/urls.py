@@ -1,0 +1,213 @@
+"""List of URLs: a table of addresses becomes a folder of images.
+
+One row per file: one or several addresses (tried in queued), a checksum where there is one, and a
+name to save it under. `report.csv` lists what could not be fetched and why.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from fieldmark.data.get.download import ByteCounter
+from fieldmark.data.get.http import url_fault
+from fieldmark.data.get.queue import fetch_all
+from fieldmark.data.get.state import FOLDER, locked_folder
+from fieldmark.data.get.verify import Download, DownloadResult, Pace, fault
+from fieldmark.errors import DataError, UnknownName, at
+from fieldmark.progress import Progress, Silent
+
+URL_COLUMNS = (
+    "url", "source_url", "image_url", "img_url", "url_gcp", "url_azure", "url_aws", "link",
+)  # fmt: skip
+SUM_COLUMNS = ("md5", "hashsum_original", "sha256", "checksum", "hash")
+NAME_COLUMNS = ("filepath", "file_path", "filename", "file_name")
+ID_COLUMNS = ("id", "image_id", "uuid")
+REPORT = "report.csv"
+POLITE = Pace(parallel=8, per_host=2, delay_s=0.1)
+FailedRow = tuple[str, str, str, str]
+"""row of the table (the header is 1), file, address, reason"""
+SUM = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class UrlColumns:
+    """Which columns mean what; empty = found by their names."""
+
+    urls: tuple[str, ...] = ()
+    """several are mirrors of each other"""
+    checksum: str = ""
+    """MD5 or SHA-256, told by its length"""
+    save_as: str = ""
+    """a column with file names, or a pattern of columns: `{id}.jpg`"""
+
+
+@dataclass(frozen=True, slots=True)
+class UrlListResult:
+    """What became of a list; `failed` is what `report.csv` holds."""
+
+    n_here: int
+    n_fetched: int
+    failed: tuple[FailedRow, ...]
+
+
+def get_urls(
+    table: Path,
+    out: Path,
+    columns: UrlColumns | None = None,
+    pace: Pace = POLITE,
+    progress: Progress | None = None,
+) -> UrlListResult:
+    """Fetches all files of a table into `out`, those that are right already excepted."""
+    files, unnamed = read_files(table, out, columns or UrlColumns())
+    progress = progress or Silent()
+    outcomes: list[DownloadResult] = []
+    with locked_folder(out):
+        todo = [file for file in files if not _is_here(file)]
+        progress.start("files", len(todo))
+
+        def done(outcome: DownloadResult) -> None:
+            outcomes.append(outcome)
+            progress.advance()
+
+        try:
+            fetch_all(todo, pace, ByteCounter(progress), done)
+        finally:
+            failed = [*unnamed, *(_row(each, out) for each in outcomes if each.state == "failed")]
+            failed.sort(key=lambda row: int(row[0]))
+            _write_report(out, failed)
+    n_fetched = sum(each.state == "fetched" for each in outcomes)
+    return UrlListResult(len(files) - len(todo), n_fetched, tuple(failed))
+
+
+def read_files(
+    table: Path, out: Path, columns: UrlColumns
+) -> tuple[list[Download], list[FailedRow]]:
+    """The files of a table, each once; and the rows that have no address that can be fetched."""
+    from fieldmark.data._read_table import find_table, read_columns, read_table
+
+    if table.is_dir():
+        raise DataError(f"{table}  is a folder: expected a .csv, .tsv or .parquet file.")
+    path = find_table(table)
+    names = read_columns(path)
+    found = _find(path, names, columns)
+    wanted = [*found.urls, *([found.checksum] if found.checksum else []), *_fields(found.save_as)]
+    rows = read_table(path, as_text=names).select(*dict.fromkeys(wanted))
+    files: dict[Path, Download] = {}
+    failed: list[FailedRow] = []
+    for line, row in enumerate(rows.iter_rows(named=True), 2):
+        texts = {key: "" if value is None else str(value).strip() for key, value in row.items()}
+        file = _planned_file(at(path, line, ""), line, texts, out, found)
+        if isinstance(file, tuple):
+            failed.append(file)
+        elif _is_other(files.setdefault(file.target, file), file):
+            raise DataError(
+                at(
+                    path,
+                    line,
+                    f"{file.target.name!r} is the name of two files, here and on line ",
+                )
+                + f"{files[file.target].origin}: choose a column or pattern with --save-as."
+            )
+    return list(files.values()), failed
+
+
+def _planned_file(
+    where: str, line: int, row: Mapping[str, str], out: Path, columns: UrlColumns
+) -> Download | FailedRow:
+    urls = [row[name] for name in columns.urls if row[name]]
+    fetchable = tuple(each for each in urls if not url_fault(each))
+    if not fetchable:
+        first = next(iter(urls), "")
+        return (str(line), "", first, url_fault(first))
+    digest = row[columns.checksum] if columns.checksum else ""
+    if digest and not SUM.fullmatch(digest):
+        raise DataError(
+            f"{where}{columns.checksum} is {digest!r}: expected an MD5 (32 characters) or "
+            "SHA-256 (64)."
+        )
+    name = _name(where, row, fetchable[0], columns)
+    md5, sha256 = (digest, "") if len(digest) == 32 else ("", digest)
+    return Download(out / name, fetchable, None, md5, sha256, origin=str(line))
+
+
+def _name(where: str, row: Mapping[str, str], url: str, columns: UrlColumns) -> str:
+    """Where the file goes below the folder; never out of it, never onto our own files."""
+    if columns.save_as:
+        name = re.sub(r"\{([^{}]*)\}", lambda found: row[found[1]], columns.save_as)
+    else:
+        name = PurePosixPath(unquote(urlsplit(url).path)).name
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    is_odd = not parts or parts[0] in ("/", FOLDER, REPORT) or ".." in parts or "\0" in name
+    if is_odd or re.match(r"[A-Za-z]:", name):
+        raise DataError(f"{where}{name!r} cannot be the name of a file below the folder.")
+    return "/".join(parts)
+
+
+def _find(path: Path, names: Sequence[str], asked: UrlColumns) -> UrlColumns:
+    """The columns that were asked for, else those whose names say what they are."""
+    for name in (*asked.urls, asked.checksum, *_fields(asked.save_as)):
+        if name and name not in names:
+            raise UnknownName("column", name, names, where=str(path))
+    urls = asked.urls or tuple(each for each in URL_COLUMNS if each in names)
+    if not urls:
+        raise DataError(
+            f"{path}  has no column of addresses that is known by its name "
+            f"({', '.join(URL_COLUMNS[:3])}, …): say which it is with --url-column."
+        )
+    checksum = asked.checksum or next((each for each in SUM_COLUMNS if each in names), "")
+    named = next((f"{{{each}}}" for each in NAME_COLUMNS if each in names), "")
+    numbered = next((f"{{{each}}}.jpg" for each in ID_COLUMNS if each in names), "")
+    save_as = asked.save_as or named or numbered
+    return UrlColumns(
+        urls, checksum, save_as if "{" in save_as or not save_as else f"{{{save_as}}}"
+    )
+
+
+def _fields(save_as: str) -> list[str]:
+    if save_as and "{" not in save_as:
+        return [save_as]
+    return re.findall(r"\{([^{}]*)\}", save_as)
+
+
+def _is_other(first: Download, second: Download) -> bool:
+    is_same = first.urls[0] == second.urls[0]
+    has_same_sum = first.has_checksum and (first.md5, first.sha256) == (second.md5, second.sha256)
+    return not (has_same_sum or (is_same and not first.has_checksum and not second.has_checksum))
+
+
+def _is_here(file: Download) -> bool:
+    """A wrong one loses its name, so that the right one can take it."""
+    if not file.target.is_file():
+        return False
+    if fault(file, file.target):
+        file.target.replace(file.bad)
+        return False
+    return file.has_checksum or file.target.stat().st_size > 0
+
+
+def _row(outcome: DownloadResult, out: Path) -> FailedRow:
+    file = outcome.file
+    return (
+        file.origin,
+        file.target.relative_to(out).as_posix(),
+        file.urls[0],
+        outcome.reason,
+    )
+
+
+def _write_report(out: Path, failed: Sequence[FailedRow]) -> None:
+    path = out / REPORT
+    draft = path.with_name(path.name + ".part")
+    try:
+        with draft.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("row", "file", "url", "reason"))
+            writer.writerows(failed)
+        draft.replace(path)
+    except OSError as error:
+        raise DataError(f"{path}  cannot be written ({error.strerror}).") from error

@@ -1,0 +1,155 @@
+"""TOML with line numbers: what does a file hold, and on which line does each key stand?
+
+The parser of TOML gives values without places, so the lines are found by a reader of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import UsageError, at, closest
+
+_TOML_WORDS = {
+    "Cannot overwrite a value": "a key stands twice, keep one",
+    "Invalid value": "a value cannot be read (text needs quotes)",
+    "Invalid statement": "a `key = value` line was expected",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The content of a file and where its keys stand."""
+
+    path: Path
+    data: dict[str, Any]
+    lines: dict[Key, int]
+    files: dict[str | int, Path] = field(default_factory=dict)
+    """the first step of a key that stands in another file, because it was included → that file"""
+    notes: tuple[str, ...] = ()
+    """what is odd about the file, with its place, one line each"""
+
+    def line(self, key: Sequence[str | int]) -> int | None:
+        """The line of the key, or of the nearest thing around it."""
+        for length in range(len(key), 0, -1):
+            if tuple(key[:length]) in self.lines:
+                return self.lines[tuple(key[:length])]
+        return None
+
+    def where(self, key: Sequence[str | int]) -> str:
+        line, file = self.line(key), self.file(key)
+        return f"{file}:{line}" if line else str(file)
+
+    def file(self, key: Sequence[str | int]) -> Path:
+        """The file the key stands in."""
+        return self.files.get(key[0], self.path) if key else self.path
+
+
+def read_toml(path: Path) -> Located:
+    text = read_text(path)
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        match = re.search(r"line (\d+)", str(error))
+        line = int(match[1]) if match else max(1, len(text.splitlines()))
+        message = re.sub(r"\s*\(at .*\)$", "", str(error))
+        problem = _TOML_WORDS.get(message, message[:1].lower() + message[1:])
+        raise UsageError(at(path, line, f"is not valid TOML: {problem}.")) from error
+    return Located(path, data, toml_lines(text))
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise UsageError(f"{path}  is a link to a file that does not exist.") from None
+        raise UsageError(f"{path}  does not exist.{_close_file(path)}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path}  is a folder; a file is needed.") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        byte = f"byte 0x{error.object[error.start]:02x}"
+        raise UsageError(at(path, line, f"is not UTF-8 text ({byte}): save it as UTF-8.")) from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a null byte
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path}  cannot be read: {reason}.") from None
+
+
+def _close_file(path: Path) -> str:
+    """A hint at the file of the same kind that was probably meant."""
+    try:
+        names = [file.name for file in path.parent.iterdir() if file.suffix == path.suffix]
+    except OSError:
+        return ""
+    near = closest(path.name, names, most=1)
+    return f" Did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+
+
+# --- lines of TOML ---
+
+
+Key = tuple[str | int, ...]
+
+_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\[\]]+?)\s*\]\]?\s*(#.*)?$")
+_KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*[A-Za-z0-9_-]+)*)\s*=""")
+_TOKEN = re.compile(
+    r"""\"{3}.*?\"{3}|'{3}.*?'{3}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|\n|\S""", re.DOTALL
+)
+
+
+def toml_lines(text: str) -> dict[Key, int]:
+    lines: dict[Key, int] = {}
+    table: Key = ()
+    counts: dict[Key, int] = {}
+    quote = ""
+    rows = text.splitlines(keepends=True)
+    for number, line in enumerate(rows, start=1):
+        if quote:
+            quote = "" if line.count(quote) % 2 else quote
+            continue
+        header = _HEADER.match(line)
+        if header:
+            table = _split_key(header[2])
+            if header[1] == "[[":
+                counts[table] = counts.get(table, -1) + 1
+                table = (*table, counts[table])
+            lines.setdefault(table, number)
+            lines.setdefault(table[:1], number)
+        elif match := _KEY.match(line):
+            key = (*table, *_split_key(match[1]))
+            lines.setdefault(key, number)
+            if line[match.end() :].lstrip(" \t").startswith("["):
+                value = "".join([line[match.end() :], *rows[number:]])
+                lines.update({(*key, index): number + down for index, down in _entries(value)})
+        quote = next((mark for mark in ('"""', "'''") if line.count(mark) % 2), "")
+    return lines
+
+
+def _entries(value: str) -> Iterator[tuple[int, int]]:
+    """The number of each entry of the list that a text begins with, and how many lines down."""
+    depth, index, offset, is_new = 0, 0, 0, True
+    for token in (match[0] for match in _TOKEN.finditer(value)):
+        if token in "[{":
+            if depth == 1 and is_new:
+                yield index, offset
+                is_new = False
+            depth += 1
+        elif token in "]}":
+            depth -= 1
+            if depth == 0:
+                return
+        elif token == "," and depth == 1:
+            index, is_new = index + 1, True
+        elif depth == 1 and is_new and token != "\n" and not token.startswith("#"):
+            yield index, offset
+            is_new = False
+        offset += token.count("\n")
+
+
+def _split_key(text: str) -> Key:
+    return tuple(part.strip().strip("\"'") for part in text.split("."))

@@ -1,0 +1,143 @@
+"""Settings of a protocol: what do a dataclass and its docstrings say of each flag and TOML key?
+
+A protocol declares what a user may set in one frozen dataclass: every field is `T | None = None`
+(None = not given) with a docstring under it. From here the command line makes its flags, an
+experiment file its keys, the documentation its table, and a run its key.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import math
+import textwrap
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from fieldmark.errors import UsageError, closest
+
+
+@dataclass(frozen=True, slots=True)
+class NoSettings:
+    """nothing can be set"""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers a setting may have: `Annotated[float, Range(0, 2)] | None`."""
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: bool = False
+    """`least` itself is too little"""
+
+    def holds(self, value: float) -> bool:
+        low = self.least < value if self.above else self.least <= value
+        return low and value <= self.most and math.isfinite(value)
+
+    @property
+    def words(self) -> str:
+        if self.above:
+            return f" above {self.least:g}"
+        if self.most == math.inf:
+            return f", {self.least:g} or more"
+        return f", {self.least:g} to {self.most:,g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One field of a settings class."""
+
+    name: str
+    type: Any
+    """bool, int, float, str or a Literal"""
+    doc: str
+    range: Range | None
+    changes_answers: bool
+    """is it part of a run's key, and an axis of a grid? Else it says how, not what"""
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        return typing.get_args(self.type) if typing.get_origin(self.type) is Literal else ()
+
+    def problem(self, value: Any) -> str:
+        """What was expected in place of the value; "" if it is right."""
+        if self.choices:
+            return "" if value in self.choices else f"one of {', '.join(map(repr, self.choices))}"
+        kinds: dict[Any, tuple[Any, str]] = {
+            bool: (bool, "true or false"),
+            int: (int, "a whole number"),
+            float: ((int, float), "a number"),
+            str: (str, "text"),
+        }
+        kind, words = kinds[self.type]
+        is_kind = isinstance(value, kind) and (self.type is bool or not isinstance(value, bool))
+        words += self.range.words if self.range else ""
+        return "" if is_kind and (self.range is None or self.range.holds(value)) else words
+
+
+def how_only() -> Any:
+    """The default of a field that changes no answer: how requests are sent, what they may cost."""
+    return dataclasses.field(default=None, metadata={"changes_answers": False})
+
+
+@cache
+def settings_of(cls: type) -> tuple[Setting, ...]:
+    """The settings a class declares, in order."""
+    docs, hints = field_docs(cls), typing.get_type_hints(cls, include_extras=True)
+    return tuple(
+        _setting(field, hints[field.name], docs.get(field.name, ""))
+        for field in dataclasses.fields(cls)
+    )
+
+
+def _setting(field: dataclasses.Field[Any], hint: Any, doc: str) -> Setting:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(arg for arg in typing.get_args(hint) if arg is not type(None))
+    span = None
+    if typing.get_origin(hint) is typing.Annotated:
+        hint, *notes = typing.get_args(hint)
+        span = next((note for note in notes if isinstance(note, Range)), None)
+    return Setting(field.name, hint, doc, span, field.metadata.get("changes_answers", True))
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """The docstring under each field of a class, on one line."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    body = typing.cast(ast.ClassDef, tree.body[0]).body
+    docs = {}
+    for field, below in zip(body, body[1:], strict=False):
+        is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_text:
+            docs[field.target.id] = " ".join(str(below.value.value).split())
+    return docs
+
+
+def make_settings(cls: type, values: Mapping[str, Any], protocol: str) -> Any:
+    """The settings object of these values; refuses names it has not and values out of range."""
+    known = {setting.name: setting for setting in settings_of(cls)}
+    for name, value in values.items():
+        if name not in known:
+            near = closest(name, known, most=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise UsageError(
+                f"{name!r} is no setting of `{protocol}`.{hint} It has {', '.join(known)}."
+            )
+        expected = known[name].problem(value) if value is not None else ""
+        if expected:
+            raise UsageError(f"{name} = {value!r}: expected {expected}.")
+    return cls(**values)
+
+
+def given(settings: Any) -> dict[str, Any]:
+    """What was given and can change an answer."""
+    return {
+        setting.name: getattr(settings, setting.name)
+        for setting in settings_of(type(settings))
+        if setting.changes_answers and getattr(settings, setting.name) is not None
+    }

@@ -1,0 +1,97 @@
+"""Workspace: what all runs of one command share, each thing made once.
+
+Tables of datasets, what images hold, and whatever protocols keep under a name of their own: one
+budget, one set of opened documents. What cannot be made is not tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.data import COLUMNS, Contents, load_dataset
+from fieldmark.errors import DataError, FieldmarkError, UsageError
+from fieldmark.registry import is_file_reference, short_name
+from fieldmark.settings import Settings, dataset_key
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fieldmark.tasks import Task
+
+
+class MissingData(DataError):
+    """The dataset's folder is not there."""
+
+
+@dataclass(slots=True)
+class Workspace:
+    settings: Settings
+    contents: Contents
+    """what the images hold, as far as it is known"""
+    shared: dict[object, Any] = field(default_factory=dict)
+
+    def once(self, key: object, make: Callable[[], Any]) -> Any:
+        """What `make` gives, or raises, the first time."""
+        if key not in self.shared:
+            try:
+                self.shared[key] = make()
+            except FieldmarkError as error:
+                self.shared[key] = error
+        made = self.shared[key]
+        if isinstance(made, FieldmarkError):
+            raise made
+        return made
+
+    def root(self, task: Task) -> Path:
+        return root_of(task, self.settings)
+
+    def table(self, task: Task) -> pl.DataFrame:
+        """The task's dataset, read once."""
+        root = self.root(task)
+        key = ("table", task.dataset, root, repr(task.options))
+        table: pl.DataFrame = self.once(key, lambda: _read(task, root))
+        return table
+
+
+def _read(task: Task, root: Path) -> pl.DataFrame:
+    dataset = task.dataset
+    module = load_dataset(dataset)
+    if not root.exists():
+        raise MissingData(no_data(dataset, root))
+    try:
+        table: pl.DataFrame = module.table(root, **task.options)
+    except UsageError as error:  # only the task's options can be wrong here
+        raise UsageError(f"{task.place_of('options')}  {error}") from error
+    except Exception as error:
+        if isinstance(error, FieldmarkError) or not is_file_reference(dataset):
+            raise
+        raise DataError(
+            f"dataset {short_name(dataset)!r} failed in table(): {type(error).__name__}: "
+            f"{error} (--debug shows where)."
+        ) from error
+    missing = [name for name in COLUMNS if name not in getattr(table, "columns", ())]
+    if missing:
+        raise DataError(
+            f"dataset {short_name(dataset)!r}: what table() returns lacks the columns "
+            f"{', '.join(missing)}: expected the result of finish_table(frame, root)."
+        )
+    return table
+
+
+def root_of(task: Task, settings: Settings) -> Path:
+    """Where the task's data are: said for the task by a flag, in its file, for its dataset."""
+    by_task = settings.data.get(task.task)
+    if by_task is not None:
+        return Path(by_task)
+    return task.folder or settings.root_of(task.dataset)
+
+
+def no_data(dataset: str, root: Path) -> str:
+    """What to do about a folder that is not there."""
+    steps = f"--data {dataset_key(dataset)}=FOLDER says where it is."
+    if not is_file_reference(dataset):
+        steps = f"`fieldmark datasets {dataset}` says how to get it, {steps}"
+    return f"{root}  does not exist: {steps}"

@@ -1,0 +1,107 @@
+"""How do the rows of a task become what is asked of a chat model?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from fieldmark.chat import AskRules, Item, Question, draw_pairs, make_question
+from fieldmark.errors import DataError
+from fieldmark.protocols._arrange import NO, YES
+from fieldmark.protocols._items import Draw, PartItems, draw_test, refs_of
+from fieldmark.protocols.ask.block import AskBlock
+from fieldmark.protocols.ask.pictures import Images
+from fieldmark.tasks import Task
+
+SAME = "same"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question with its items: a part, or all traits at once."""
+
+    question: Question
+    items: tuple[Item, ...]
+    examples: tuple[Item, ...]
+    rows: Mapping[str, tuple[str | None, str | None]]
+    """item id → target and unit, as they are stored"""
+
+
+def ask_part(task: Task, block: AskBlock, part: PartItems, images: Images, draw: Draw) -> Asked:
+    """The question of one part, with its test items and the pool of its examples."""
+    test = draw_test(task, part, draw, 0)
+    name = f"{task.task}/{part.name}" if part.name else task.task
+    if block.kind == SAME:
+        return _pairs(name, block, test, images, draw)
+    every = pl.concat([part.train, part.test]).unique(_columns(block, part.test.columns))
+    question = make_question(name, rules_of(block), every.to_dicts())
+    pool = part.train.filter(~pl.col("id").is_in(test["id"].to_list()))
+    return Asked(question, _items(test, images), _items(pool, images), targets_of(test))
+
+
+def ask_traits(
+    task: Task, block: AskBlock, parts: Sequence[PartItems], images: Images, draw: Draw
+) -> Asked:
+    """One question about all traits of an image; each part reads its own trait from the answer."""
+    names = [part.name for part in parts]
+    question = make_question(task.task, rules_of(block), [], traits=names)
+    test = _with_traits([draw_test(task, part, draw, 0) for part in parts], names)
+    train = _with_traits([part.train for part in parts], names)
+    return Asked(question, _items(test, images, names), _items(train, images, names), {})
+
+
+def rules_of(block: AskBlock) -> AskRules:
+    return AskRules(**block.model_dump())
+
+
+def _columns(block: AskBlock, known: Sequence[str]) -> list[str]:
+    named = block.names if isinstance(block.names, str) else ""
+    wanted = ("target", named, block.scientific, block.common, *block.lineage)
+    return [name for name in dict.fromkeys(wanted) if name in known]
+
+
+def _items(rows: pl.DataFrame, images: Images, traits: Sequence[str] = ()) -> tuple[Item, ...]:
+    found = []
+    for row, refs in zip(rows.iter_rows(named=True), refs_of(rows), strict=True):
+        holds = tuple(each for each in traits if row[each] in YES)
+        label = None if traits else row["target"]
+        found.append(Item(row["id"], tuple(map(images.picture, refs)), label, holds))
+    return tuple(found)
+
+
+def targets_of(rows: pl.DataFrame) -> dict[str, tuple[str | None, str | None]]:
+    """Item id → target and unit, as they are stored."""
+    return {row[0]: (row[1], row[2]) for row in rows.select("id", "target", "unit").iter_rows()}
+
+
+def _pairs(name: str, block: AskBlock, rows: pl.DataFrame, images: Images, draw: Draw) -> Asked:
+    """Every picture that has a mate is compared once, with its mate or with a stranger."""
+    question = make_question(name, rules_of(block), [])
+    every = {item.id: item for item in _items(rows, images)}
+    label = {item.id: str(item.label) for item in every.values()}
+    unit = dict(rows.select("id", "unit").iter_rows())
+    items, targets = [], dict[str, tuple[str | None, str | None]]()
+    for pair in draw_pairs(label, label, draw.seed, name, "pairs"):
+        pictures = (*every[pair.query].pictures[:1], *every[pair.other].pictures[:1])
+        items.append(Item(pair.id, pictures, pair.label))
+        targets[pair.id] = (pair.label, unit[pair.query])
+    if not items:
+        raise DataError(
+            f"task {name!r}: none of {len(rows):,} test images shows an individual that another "
+            "one shows too: pairs need two pictures of one, add images or raise n_test."
+        )
+    return Asked(question, tuple(items), (), targets)
+
+
+def _with_traits(frames: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
+    """One row per image, with every trait as text; null where it is not known."""
+    traits = [pl.col(name).cast(pl.String).str.to_lowercase() for name in names]
+    rows = pl.concat([frame.select("id", "image", "crop", *traits) for frame in frames])
+    return rows.unique("id", maintain_order=True)
+
+
+def read_trait(labels: Sequence[str] | None, trait: str) -> str | None:
+    """Yes or no for one trait of a list of those that hold."""
+    return None if labels is None else (YES[0] if trait in labels else NO[0])

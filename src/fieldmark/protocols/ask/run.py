@@ -1,0 +1,182 @@
+"""How is a multimodal language model asked a task?
+
+Every test item is a request: the question, examples from the training images where wanted, the
+picture. The requests of all parts go out over one line. Answers are kept in a journal as they come,
+read strictly, and stored with their words, tokens and price; what could not be asked or read is an
+outcome of its own, never a wrong answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from fieldmark.chat import (
+    Answer,
+    ChatModel,
+    Estimate,
+    Estimator,
+    Item,
+    LocalModel,
+    Request,
+    Shelf,
+    estimate,
+    prepare,
+)
+from fieldmark.errors import DataError, UsageError
+from fieldmark.progress import Progress
+from fieldmark.protocols._contract import Assignment
+from fieldmark.protocols._items import draw_test
+from fieldmark.protocols._predictions import PartPredictions
+from fieldmark.protocols.ask.answers import read_answer
+from fieldmark.protocols.ask.items import SAME, Asked, ask_part, ask_traits
+from fieldmark.protocols.ask.pictures import Images
+from fieldmark.protocols.ask.sending import AskOptions, open_sending
+from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
+
+N_LOOKED = 4
+"""parts, and items of each, whose prompts are built for an estimate"""
+
+
+def needed(assignment: Assignment, broken: Collection[str]) -> pl.DataFrame:
+    """Every row whose pictures may be sent: id, image, crop."""
+    task, parts, draw = assignment.task, assignment.parts, assignment.draw
+    shown = drawn_examples(task, parts, draw, assignment.settings, broken)
+    frames = [draw_test(task, part, draw, 0) for part in parts]
+    frames += [part.train.filter(pl.col("id").is_in(shown)) for part in parts if shown]
+    rows = pl.concat([frame.select("id", "image", "crop") for frame in frames])
+    return rows.unique("id", maintain_order=True)
+
+
+def run(
+    assignment: Assignment,
+    wanted: Collection[str],
+    model: ChatModel | LocalModel,
+    options: AskOptions,
+    progress: Progress,
+) -> Iterator[PartPredictions]:
+    """The answers of each wanted part, as it is complete, in no order.
+
+    What is asked of one part does not depend on which others are wanted.
+    """
+    task, draw = assignment.task, assignment.draw
+    inquiry = _inquiry(assignment, model, Images(assignment.root, options.contents))
+    sheets = make_sheets(inquiry, assignment.parts, wanted, options, progress)
+    seen = _what_a_mock_sees(sheets) if model.is_mock else None
+    n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
+    progress.start(f"{task.task} with {model.name}", n)
+    under_way: dict[Sheet, None] = {}
+
+    def requests() -> Iterator[Request]:
+        while sheets:
+            sheet = sheets.pop(0)
+            under_way[sheet] = None
+            yield from sheet.requests()
+
+    def keep(request: Request, answer: Answer) -> bool:
+        sheet, item, built, repeat = request.info
+        sheet.said.append(read_answer(item, built, repeat, answer))
+        sheet.n_answered += 1
+        if built.rotation == 0:
+            progress.advance()
+        return any(each.is_complete for each in list(under_way))
+
+    with (
+        open_sending(model, options, progress, seen) as sending,
+        closing(sending.steps(task.task, requests(), keep)) as steps,
+    ):
+        for _ in steps:
+            yield from _complete(under_way)
+    yield from _complete(under_way)
+
+
+def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
+    for sheet in [each for each in list(under_way) if each.is_complete]:
+        del under_way[sheet]
+        yield from sheet.predictions()
+
+
+def _inquiry(assignment: Assignment, model: ChatModel | LocalModel, images: Images) -> Inquiry:
+    task = assignment.task
+    block = task.block("ask")
+    if block is None:
+        raise UsageError(f"task {task.task!r} has no `ask` block.")
+    shelf = Shelf(model.picture_limits)
+    return Inquiry(task, block, model, images, assignment.draw, assignment.settings, shelf)
+
+
+def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Estimate:
+    """What the requests will take, from a few prompts of a few parts; sends nothing."""
+    task, parts, draw = assignment.task, assignment.parts, assignment.draw
+    if task.block("ask") is None or not parts:
+        return Estimate(0, 0, 0, 0.0)
+    inquiry = _inquiry(assignment, model, Images(assignment.root))
+    block = inquiry.block
+    is_traits = block.kind == "traits"
+    looked = [ask_traits(task, block, parts, inquiry.images, draw)] if is_traits else [
+        ask_part(task, block, part, inquiry.images, draw)
+        for part in parts[:: -(-len(parts) // N_LOOKED)]
+    ]  # fmt: skip
+    asked = [
+        (
+            request,
+            [(each.width, each.height) for each in map(inquiry.shelf.prepare, request.pictures)],
+        )
+        for each in looked
+        for request in _some_requests(inquiry, each)
+    ]
+    found = estimate(asked, Estimator(model.card))
+    n_items = sum(len(each.items) for each in looked) * (1 if is_traits else len(parts))
+    n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, assignment.settings)
+    scale = n_all / max(found.n, 1)
+    usd = None if found.usd is None else found.usd * scale
+    return Estimate(n_all, round(found.tokens_in * scale), round(found.tokens_out * scale), usd)
+
+
+def _some_requests(inquiry: Inquiry, asked: Asked) -> list[Request]:
+    """Of a few items that can be read: running, not planning, tells which cannot."""
+    few = asked.items[:: max(1, len(asked.items) // N_LOOKED)][:N_LOOKED]
+    some = replace(asked, items=tuple(item for item in few if _can_show(inquiry, item)))
+    once = replace(inquiry.draw, repeats=1)
+    plain = replace(inquiry, draw=once, settings=replace(inquiry.settings, circular=False))
+    return list(Sheet(plain, some, (), "", plain.prompts(some)).requests())
+
+
+def _can_show(inquiry: Inquiry, item: Item) -> bool:
+    try:
+        for picture in inquiry.shown(item):
+            inquiry.shelf.prepare(picture)
+    except DataError:
+        return False
+    return True
+
+
+def _turns(asked: Sequence[tuple[Request, Any]], settings: AskSettings) -> int:
+    if not settings.circular or not asked:
+        return 1
+    return max(1, max(len(request.info[2].options) for request, _ in asked))
+
+
+def _what_a_mock_sees(sheets: Sequence[Sheet]) -> dict[str, tuple[str, ...]]:
+    """SHA-256 of the pictures as they are sent → what is true of them, as it is shown."""
+    found: dict[str, tuple[str, ...]] = {}
+    for sheet in sheets:
+        limits = sheet.inquiry.model.picture_limits
+        for item in sheet.asked.items:
+            key = "+".join(prepare(each, limits).sha256 for each in sheet.inquiry.shown(item))
+            found[key] = (*found.get(key, ()), *_truths(sheet.asked, item))
+    return found
+
+
+def _truths(asked: Asked, item: Item) -> tuple[str, ...]:
+    names, truth = asked.question.names, str(item.label)
+    if asked.question.kind == "traits":
+        return tuple(names[each] for each in item.labels)
+    if asked.question.kind == "same":
+        return ("yes" if truth == SAME else "no",)
+    return (names.get(truth, truth),)

@@ -1,0 +1,113 @@
+"""How are requests put to a model so that nothing that came back is lost?
+
+One line for a whole run: its connections and what it learnt of the endpoint's limits serve all
+parts and rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fieldmark.chat import (
+    Answer,
+    Budget,
+    ChatModel,
+    Journal,
+    Labels,
+    Line,
+    LocalLine,
+    LocalModel,
+    Options,
+    Request,
+    open_line,
+)
+from fieldmark.data import Contents
+from fieldmark.errors import ModelError
+from fieldmark.progress import Progress
+from fieldmark.protocols.ask.settings import AskSettings
+
+if TYPE_CHECKING:
+    from fieldmark.protocols._workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class AskOptions:
+    """How requests are sent, what they may cost, and where answers are kept."""
+
+    journal: Path
+    settings: AskSettings = AskSettings()
+    sending: Options = Options()
+    budget: Budget = field(default_factory=Budget)
+    bad_images: str = "fail"
+    """fail or skip"""
+    contents: Contents = field(default_factory=lambda: Contents(None))
+    """what the images hold: other bytes are not sent"""
+
+
+def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
+    """Those of a command; all its runs spend one budget."""
+    journal, bad_images = at.settings.results / "journal", at.settings.bad_images
+    sending = at.once(
+        "sending", lambda: Options(concurrency=own.concurrency, rpm=own.rpm, tpm=own.tpm)
+    )
+    budget = at.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
+    return AskOptions(journal, own, sending, budget, bad_images, at.contents)
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Who is asked, by which line, and who is told how far it is."""
+
+    model: ChatModel | LocalModel
+    line: Line | LocalLine
+    progress: Progress
+
+    def send(
+        self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], None]
+    ) -> None:
+        """Asks all; ModelError when money or tokens ran out before."""
+
+        def go_on(request: Request, answer: Answer) -> bool:
+            keep(request, answer)
+            return False
+
+        for _ in self.steps(title, requests, go_on):
+            pass
+
+    def steps(
+        self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], bool]
+    ) -> Generator[None, None, None]:
+        """As `send`, with a pause whenever `keep` returns True."""
+        n = 0
+
+        def count(request: Request, answer: Answer) -> bool:
+            nonlocal n
+            n += 1
+            return keep(request, answer)
+
+        tally = yield from self.line.steps(requests, count)
+        if tally.stopped:
+            raise ModelError(
+                f"{title}: {tally.stopped}: {n:,} answers are kept; the same command with more "
+                "goes on from there."
+            )
+
+
+@contextmanager
+def open_sending(
+    model: ChatModel | LocalModel,
+    options: AskOptions,
+    progress: Progress,
+    mock_labels: Labels | None = None,
+) -> Iterator[Sending]:
+    """A line to the model, and the journal of its answers; `mock_labels` is what a mock sees."""
+    how = replace(options.sending, mock_labels=mock_labels) if mock_labels else options.sending
+    with (
+        Journal(options.journal) as journal,
+        open_line(model, how, journal, options.budget) as line,
+    ):
+        yield Sending(model, line, progress)

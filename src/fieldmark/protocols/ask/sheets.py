@@ -1,0 +1,253 @@
+"""What is to be asked in a run, and what came back of it so far?
+
+A sheet is one question with its items: that of a part, or that of all traits at once. Sheets are
+made for a whole run before anything is sent, so that broken images are known first; their requests
+are made one at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fieldmark.chat import (
+    ChatModel,
+    Estimator,
+    FewShot,
+    Item,
+    Limits,
+    LocalModel,
+    Picture,
+    Prompts,
+    Request,
+    Shelf,
+    limits_of,
+    plan_prompts,
+    spread,
+)
+from fieldmark.errors import DataError
+from fieldmark.progress import Progress
+from fieldmark.protocols._items import Draw, PartItems
+from fieldmark.protocols._predictions import PartPredictions
+from fieldmark.protocols.ask.answers import Said, rows_of_part, summed_up
+from fieldmark.protocols.ask.block import AskBlock
+from fieldmark.protocols.ask.items import SAME, Asked, ask_part, ask_traits, targets_of
+from fieldmark.protocols.ask.pictures import Images, judge_broken, reason_of
+from fieldmark.protocols.ask.reread import reading_of
+from fieldmark.protocols.ask.sending import AskOptions
+from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.tasks import Task
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inquiry:
+    """What the sheets of a run have in common."""
+
+    task: Task
+    block: AskBlock
+    model: ChatModel | LocalModel
+    images: Images
+    draw: Draw
+    settings: AskSettings
+    shelf: Shelf
+    """pictures that prompts were measured with"""
+
+    def prompts(self, asked: Asked) -> Prompts:
+        settings, draw = self.settings, self.draw
+        few = FewShot(asked.examples, draw.n_train, draw.sampling, bool(settings.shared_prefix))
+        sending, estimator = settings.sending(draw.seed, None), Estimator(self.model.card)
+        limits = limits_of(self.model, sending, estimator, self.shelf.prepare)
+        asking = settings.asking(draw.seed)
+        return plan_prompts(asked.question, asking, few, limits, list(asked.items))
+
+    def shown(self, item: Item) -> Sequence[Picture]:
+        """The pictures of an item that are sent: some of the frames of a clip."""
+        if self.block.kind == SAME:
+            return item.pictures
+        return spread(item.pictures, self.settings.value("frames"))
+
+
+@dataclass(slots=True, eq=False)
+class Sheet:
+    """One question, its items, and the answers so far."""
+
+    inquiry: Inquiry
+    asked: Asked
+    parts: Sequence[PartItems]
+    """whose predictions come from it, as far as they are wanted"""
+    payer: str
+    """the part that holds the price: of traits the first of all, wanted or not"""
+    prompts: Prompts
+    broken: dict[str, str] = field(default_factory=dict)
+    """image → why it is left out"""
+    said: list[Said] = field(default_factory=list)
+    n_asked: int = 0
+    n_answered: int = 0
+    """of them; another thread may count these than those"""
+    is_all_asked: bool = False
+    began: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        return self.is_all_asked and self.n_answered == self.n_asked
+
+    def requests(self) -> Iterator[Request]:
+        """One at a time, so that only pictures in flight are in memory."""
+        inquiry, self.began = self.inquiry, time.monotonic()
+        for item in self.asked.items:
+            is_circular = inquiry.settings.circular
+            turns = self.prompts.turns(item) if is_circular else (self.prompts.build(item),)
+            for repeat in range(inquiry.draw.repeats):
+                for built in turns:
+                    if not built.fits:
+                        self.said.append(Said.too_long(item, built, repeat))
+                        continue
+                    name = f"{item.id}#{built.rotation}" if is_circular else item.id
+                    # With one seed for all repeats an endpoint would say the same every time.
+                    settings = inquiry.settings.sending(inquiry.draw.seed + repeat, built.schema)
+                    info = (self, item, built, repeat)
+                    self.n_asked += 1
+                    yield Request(
+                        name, built.messages, inquiry.model.settings(settings), repeat, info
+                    )
+        self.is_all_asked = True
+
+    def predictions(self) -> Iterator[PartPredictions]:
+        """Of each part that is wanted; a price is told once."""
+        said = sorted(self.said, key=Said.place)
+        took = (time.monotonic() - self.began) / max(1, len(self.parts))
+        n_train = min((each.built.k_used for each in said), default=0)
+        is_traits = self.inquiry.block.kind == "traits"
+        for part in self.parts:
+            trait = part.name if is_traits else ""
+            asked = replace(self.asked, rows=targets_of(part.test)) if is_traits else self.asked
+            notes = summed_up(said) if part.name == self.payer else {}
+            notes |= reading_of(said, trait)
+            if self.broken:
+                notes |= {"n_bad_images": len(self.broken), "bad_images": dict(self.broken)}
+            frame = rows_of_part(asked, said, trait)
+            yield PartPredictions(part.name, frame, n_train, notes, took, part.groups)
+
+
+def make_sheets(
+    inquiry: Inquiry,
+    parts: Sequence[PartItems],
+    wanted: Collection[str],
+    options: AskOptions,
+    progress: Progress,
+) -> list[Sheet]:
+    """The sheets of the wanted parts. Broken images are refused here, or left out of them."""
+    drafts = list(_drafts(inquiry, parts, wanted))
+    shown = {
+        picture.name: None
+        for asked, _ in drafts
+        for item in asked.items
+        for picture in inquiry.shown(item)
+    }
+    broken = inquiry.images.find_broken(list(shown), progress)
+    sheets = [_sheet(inquiry, asked, own, parts[0].name, broken) for asked, own in drafts]
+    every = {image: why for sheet in sheets for image, why in sheet.broken.items()}
+    n = len(shown.keys() | every.keys())
+    judge_broken(inquiry.images.root, every, n, options.bad_images, progress)
+    for sheet in sheets:
+        if not sheet.asked.items:
+            image, why = next(iter(sheet.broken.items()))
+            raise DataError(
+                f"task {sheet.asked.question.task!r}: none of the test images can be read "
+                f"(first: {image} {why})."
+            )
+    return sheets
+
+
+def _drafts(
+    inquiry: Inquiry, parts: Sequence[PartItems], wanted: Collection[str]
+) -> Iterator[tuple[Asked, Sequence[PartItems]]]:
+    """What is asked, and for which parts. All traits are one question, whichever are wanted."""
+    own = [part for part in parts if part.name in wanted]
+    if inquiry.block.kind == "traits":
+        yield ask_traits(inquiry.task, inquiry.block, parts, inquiry.images, inquiry.draw), own
+        return
+    for part in own:
+        yield ask_part(inquiry.task, inquiry.block, part, inquiry.images, inquiry.draw), (part,)
+
+
+def drawn_examples(
+    task: Task,
+    parts: Sequence[PartItems],
+    draw: Draw,
+    settings: AskSettings,
+    broken: Collection[str],
+) -> set[str]:
+    """The ids of all examples that prompts may show, were there room for as many as are asked for;
+    those with a broken image are passed over, as they are in the prompts. Reads nothing.
+    """
+    block, images = task.block("ask"), Images(Path())
+    if block is None or not draw.n_train:
+        return set()
+    if block.kind == "traits":
+        asked = [ask_traits(task, block, parts, images, draw)]
+    else:
+        asked = [ask_part(task, block, part, images, draw) for part in parts]
+    found: set[str] = set()
+    for each in asked:
+        whole = [
+            example
+            for example in each.examples
+            if not any(p.name in broken for p in spread(example.pictures, settings.value("frames")))
+        ]
+        few = FewShot(whole, draw.n_train, draw.sampling, bool(settings.shared_prefix))
+        prompts = plan_prompts(
+            each.question, settings.asking(draw.seed), few, Limits(), list(each.items)
+        )
+        for item in each.items:
+            found.update(example.id for example in prompts.shots(item).examples)
+    return found
+
+
+def _sheet(
+    inquiry: Inquiry, asked: Asked, own: Sequence[PartItems], first: str, broken: Mapping[str, str]
+) -> Sheet:
+    mine = {
+        picture.name: broken[picture.name]
+        for item in asked.items
+        for picture in inquiry.shown(item)
+        if picture.name in broken
+    }
+    asked = replace(asked, items=tuple(_readable(inquiry, asked.items, mine)))
+    prompts = inquiry.prompts(asked)
+    late = _unmeasured(prompts, asked.items) if inquiry.draw.n_train else {}
+    asked = replace(asked, items=tuple(each for each in asked.items if each.id not in late))
+    mine |= dict(map(_told, (late | prompts.pool.broken).values()))
+    payer = first if inquiry.block.kind == "traits" else own[0].name
+    return Sheet(inquiry, asked, own, payer, prompts, mine)
+
+
+def _readable(inquiry: Inquiry, items: Sequence[Item], broken: Mapping[str, str]) -> Iterator[Item]:
+    """Clips without their broken frames; of pairs, those whose two pictures can be read."""
+    for item in items:
+        shown = inquiry.shown(item)
+        kept = tuple(each for each in shown if each.name not in broken)
+        if len(kept) == len(shown):
+            yield item
+        elif kept and inquiry.block.kind != SAME:
+            yield replace(item, pictures=kept)
+
+
+def _unmeasured(prompts: Prompts, items: Sequence[Item]) -> dict[str, str]:
+    """Draws the examples of all items: broken ones are noted in the pool. Item id → why it cannot
+    be measured itself.
+    """
+    late: dict[str, str] = {}
+    for item in items:
+        try:
+            prompts.shots(item)
+        except DataError as error:
+            late[item.id] = str(error)
+    return late
+
+
+def _told(error: str) -> tuple[str, str]:
+    """`a.jpg  is empty.` → a.jpg, is empty."""
+    return error.partition("  ")[0], reason_of(error)

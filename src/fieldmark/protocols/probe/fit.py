@@ -1,0 +1,135 @@
+"""How is one probe fitted on features and asked about others?
+
+Normalisation and probe see training features only. On a model's CUDA device, probes that say
+`takes_tensors` get tensors there; everything else stays numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.probes import Normaliser, load_probe
+from fieldmark.protocols.probe.block import ProbeBlock
+from fieldmark.registry import is_file_reference, short_name
+from fieldmark.tasks import Task
+
+SMALL_FIT = 20_000_000
+"""values in the training matrix, above which several BLAS threads pay"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A probe that has learnt, with the normalisation of its training features."""
+
+    probe: Any
+    normaliser: Normaliser
+    classifier: str
+    device: str
+    """"" or the CUDA device that the probe's arrays live on"""
+    n_values: int
+    """in its training matrix"""
+
+    def ask(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What it says of each row, and how sure it is (NaN for a probe that does not say)."""
+        with _fitting_threads(self.n_values), told_by_name(self.classifier):
+            placed = on_device(self.normaliser.transform(x), self.probe, self.device)
+            if hasattr(self.probe, "predict_with_score"):
+                answer, sure = map(as_array, self.probe.predict_with_score(placed))
+                return answer, np.asarray(sure, np.float64)
+            answer = as_array(self.probe.predict(placed))
+            if not hasattr(self.probe, "predict_score"):
+                return answer, np.full(answer.shape, np.nan)
+            return answer, np.asarray(as_array(self.probe.predict_score(placed)), np.float64)
+
+    def ask_labels(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of a probe that gives one label per row."""
+        answer, sure = self.ask(x)
+        return _checked(self.classifier, answer, len(x)), sure
+
+
+def fit_probe(
+    task: Task, block: ProbeBlock, x_train: np.ndarray, y_train: np.ndarray, device: str = ""
+) -> Fitted:
+    normaliser = Normaliser(block.normalise).fit(x_train)
+    probe = new_probe(task, block)
+    with _fitting_threads(x_train.size), told_by_name(block.classifier):
+        probe = probe.fit(on_device(normaliser.transform(x_train), probe, device), y_train)
+    return Fitted(probe, normaliser, block.classifier, device, x_train.size)
+
+
+def new_probe(task: Task, block: ProbeBlock) -> Any:
+    try:
+        return load_probe(block.classifier, block.params)
+    except FieldmarkError as error:
+        raise UsageError(f"task {task.task!r}, key 'probe': {error}") from error
+
+
+def device_of(model: object) -> str:
+    """The CUDA device that the model lives on, or ""."""
+    device = str(getattr(model, "device", ""))
+    return device if device.startswith("cuda") else ""
+
+
+def on_device(x: np.ndarray, probe: object, device: str) -> Any:
+    """The features where the probe computes."""
+    if not device or not getattr(probe, "takes_tensors", False):
+        return x
+    import torch  # whoever has a model on such a device has imported it
+
+    return torch.as_tensor(x, device=device)
+
+
+def as_array(value: Any) -> np.ndarray:
+    """The same in main memory."""
+    return np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+
+
+@contextmanager
+def told_by_name(classifier: str) -> Iterator[None]:
+    """Whatever a user's probe raises, with its name, in one line."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, FieldmarkError) or not is_file_reference(classifier):
+            raise
+        first = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
+        raise UsageError(
+            f"probe {short_name(classifier)!r} failed: {type(error).__name__}: {first} "
+            "(--debug shows where)."
+        ) from error
+
+
+def _checked(classifier: str, answer: Any, n: int) -> np.ndarray:
+    """One label, or None for no answer, per image."""
+    labels = np.asarray(answer, dtype=object)
+    if labels.shape != (n,):
+        raise UsageError(
+            f"probe {short_name(classifier)!r} gave predictions of shape {labels.shape} for {n} "
+            f"images, expected ({n},)."
+        )
+    odd = [each for each in labels if each is not None and not isinstance(each, str)]
+    if odd:
+        raise UsageError(
+            f"probe {short_name(classifier)!r} predicted {odd[0]!r}, expected one of the labels "
+            "it was trained with."
+        )
+    return labels
+
+
+def _fitting_threads(n_values: int) -> AbstractContextManager[Any]:
+    """One thread for small fits: two made a 192 × 192 ridge grid 9 × slower on two busy cores."""
+    return _libraries().limit(limits=1) if n_values < SMALL_FIT else nullcontext()
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Looking for the libraries takes 5 ms: too long to do it for each of NeWT's 164 fits."""
+    return ThreadpoolController()

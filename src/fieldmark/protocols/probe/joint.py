@@ -1,0 +1,105 @@
+"""How are many yes-or-no questions asked of the same images learnt by one probe?
+
+A probe with `is_multilabel = True` is fitted once a repeat, on a matrix of answers (rows × traits:
+1 yes, 0 no, NaN unknown), whatever parts are asked for: what one part answers must not depend on
+which others are still missing. It predicts 0 or 1 and a certainty for each row and trait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from fieldmark.errors import DataError, UsageError
+from fieldmark.protocols._arrange import NO, YES
+from fieldmark.protocols._items import Draw, PartItems, draw_test, draw_train
+from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols.probe.block import ProbeBlock
+from fieldmark.protocols.probe.features import RowFeatures
+from fieldmark.protocols.probe.fit import Fitted, fit_probe
+from fieldmark.registry import short_name
+from fieldmark.tasks import Task
+
+
+def ask_jointly(
+    task: Task,
+    block: ProbeBlock,
+    parts: Sequence[PartItems],
+    draw: Draw,
+    features: RowFeatures,
+    device: str,
+) -> Iterator[PartPredictions]:
+    """The predictions of each part; all parts of a repeat come from one fit."""
+    frames: dict[str, list[pl.DataFrame]] = {part.name: [] for part in parts}
+    n_train, fits = [], FitNotes(block.classifier, is_joint=True)
+    for repeat in range(draw.repeats):
+        train = draw_train(task, parts[0], draw, repeat)
+        train = features.readable(train, f"task {task.task!r}: none of the {{}} training")
+        answer_nt = np.stack([_numbers(task, train, name) for name in task.traits], axis=1)
+        _refuse_unanswered(task, answer_nt)
+        probe = fit_probe(task, block, features.matrix(train), answer_nt, device)
+        n_train.append(len(train))
+        fits.add(probe.probe, {})
+        for part in parts:
+            test = draw_test(task, part, draw, repeat)
+            test = features.readable(
+                test, f"task {task.task!r}, part {part.name!r}: none of the {{}} test"
+            )
+            frames[part.name].append(_answers(task, part, probe, test, features, repeat))
+    for part in parts:
+        notes = fits.noted() | left_out(task, part, draw, features.bad)
+        frame = pl.concat(frames[part.name])
+        yield PartPredictions(part.name, frame, min(n_train), notes, groups=part.groups)
+
+
+def _answers(
+    task: Task,
+    part: PartItems,
+    probe: Fitted,
+    test: pl.DataFrame,
+    features: RowFeatures,
+    repeat: int,
+) -> pl.DataFrame:
+    answer_nt, sure_nt = probe.ask(features.matrix(test))
+    expected = (len(test), len(task.traits))
+    if answer_nt.shape != expected or sure_nt.shape != expected:
+        raise UsageError(
+            f"probe {short_name(probe.classifier)!r} gave predictions of shape {answer_nt.shape} "
+            f"for {len(test)} images and {len(task.traits)} traits, expected {expected}."
+        )
+    column = task.traits.index(part.name)
+    yes, no = _words(part)
+    return test.select("id", "target", "unit").with_columns(
+        pl.Series("prediction", np.where(answer_nt[:, column] > 0, yes, no), pl.String),
+        pl.Series("score", sure_nt[:, column], pl.Float64),
+        pl.lit(repeat).alias("repeat"),
+    )
+
+
+def _numbers(task: Task, rows: pl.DataFrame, trait: str) -> np.ndarray:
+    """1 yes, 0 no, NaN unknown."""
+    words = rows.get_column(trait).cast(pl.String).to_list()
+    known = dict.fromkeys(YES, 1.0) | dict.fromkeys(NO, 0.0)
+    for word in set(words) - known.keys() - {None}:
+        raise DataError(
+            f"{task.place_of('traits')}  column {trait!r} of dataset {task.dataset!r} holds "
+            f"{word!r}: expected {' or '.join(YES)}, {' or '.join(NO)}, or nothing."
+        )
+    return np.array([np.nan if word is None else known[word] for word in words])
+
+
+def _words(part: PartItems) -> tuple[str, str]:
+    """How the dataset writes yes and no."""
+    seen = set(part.train.get_column(part.name).drop_nulls().cast(pl.String).unique())
+    return next((pair for pair in zip(YES, NO, strict=True) if seen & set(pair)), (YES[0], NO[0]))
+
+
+def _refuse_unanswered(task: Task, answer_nt: np.ndarray) -> None:
+    for name, answer_n in zip(task.traits, answer_nt.T, strict=True):
+        if np.isnan(answer_n).all():
+            raise DataError(
+                f"task {task.task!r}, part {name!r}: unknown in all {len(answer_n)} training "
+                "images: at least one answer is needed."
+            )

@@ -1,0 +1,211 @@
+"""How is a frozen backbone with a light probe asked a task?
+
+Features of the training images fit the normalisation and the probe, features of the test images are
+predicted; one probe per part and repeat, or one for all parts where they are learnt together.
+Nothing of a test image ever reaches a fit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from fieldmark.embed import EmbedOptions, PatchFeatures
+from fieldmark.errors import DataError, UsageError
+from fieldmark.probes import Normaliser
+from fieldmark.progress import Progress
+from fieldmark.protocols._contract import Assignment
+from fieldmark.protocols._items import (
+    Draw,
+    PartItems,
+    draw_test,
+    draw_train,
+    kinds_of,
+    rows_of,
+)
+from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols.probe.block import ProbeBlock
+from fieldmark.protocols.probe.features import RowFeatures, embed_rows
+from fieldmark.protocols.probe.fit import Fitted, device_of, fit_probe, new_probe
+from fieldmark.protocols.probe.joint import ask_jointly
+from fieldmark.protocols.probe.reject import choose_threshold
+from fieldmark.protocols.probe.repeats import ask_together
+from fieldmark.tasks import Task
+
+if TYPE_CHECKING:
+    from fieldmark.models import Backbone
+
+Answer = tuple[pl.DataFrame, np.ndarray, np.ndarray]
+"""rows asked about, labels, certainties"""
+
+
+def run(
+    assignment: Assignment,
+    wanted: Collection[str],
+    model: Backbone,
+    options: EmbedOptions,
+    progress: Progress,
+) -> Iterator[PartPredictions]:
+    """The predictions of each wanted part, as they come; none depends on which are wanted."""
+    task, draw = assignment.task, assignment.draw
+    block: ProbeBlock = task.block("probe")
+    parts = [part for part in assignment.parts if part.name in wanted]
+    seen = PatchFeatures(model) if block.features == "patches" else model
+    rows = rows_of(task, parts, draw)
+    features = embed_rows(seen, assignment.root, rows, options, progress, block.pool)
+    progress.start(f"{task.task} with {model.name}", len(parts))
+    began = time.monotonic()
+    for predictions in _ask(task, block, parts, draw, features, device_of(model)):
+        progress.advance()
+        now = time.monotonic()
+        yield predictions.timed(now - began)
+        began = time.monotonic()
+
+
+def _ask(
+    task: Task,
+    block: ProbeBlock,
+    parts: Sequence[PartItems],
+    draw: Draw,
+    features: RowFeatures,
+    device: str,
+) -> Iterator[PartPredictions]:
+    if parts and parts[0].is_joint:
+        yield from ask_jointly(task, block, parts, draw, features, device)
+        return
+    for part in parts:
+        yield _PartRun(task, block, part, draw, features, device).ask()
+
+
+class _PartRun:
+    """One part on its way from rows to predictions."""
+
+    def __init__(
+        self,
+        task: Task,
+        block: ProbeBlock,
+        part: PartItems,
+        draw: Draw,
+        features: RowFeatures,
+        device: str,
+    ) -> None:
+        self.task, self.block, self.part, self.draw = task, block, part, draw
+        self.features, self.device = features, device
+        self.name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
+        self.n_train: list[int] = []
+        self.notes: dict[str, Any] = {}
+        self.fits = FitNotes(block.classifier)
+
+    def ask(self) -> PartPredictions:
+        frames = [
+            rows.select("id", "target", "unit").with_columns(
+                pl.Series("prediction", answer, pl.String),
+                pl.Series("score", sure, pl.Float64),
+                pl.lit(repeat).alias("repeat"),
+            )
+            for repeat, (rows, answer, sure) in enumerate(self._answers())
+        ]
+        kinds = kinds_of(self.part)
+        if kinds:
+            self.notes["kinds"] = kinds
+        self.notes |= self.fits.noted()
+        self.notes |= left_out(self.task, self.part, self.draw, self.features.bad)
+        return PartPredictions(
+            self.part.name,
+            pl.concat(frames),
+            min(self.n_train),
+            self.notes,
+            groups=self.part.groups,
+        )
+
+    def _answers(self) -> Iterator[Answer]:
+        """One answer per repeat."""
+        repeats = range(self.draw.repeats)
+        if self.block.leave_one_out:
+            yield from (self._leave_one_out(self._test(repeat)) for repeat in repeats)
+            return
+        drawn = (self._drawn(repeat) for repeat in repeats)
+        probe = new_probe(self.task, self.block)
+        if self.draw.repeats > 1 and hasattr(probe, "predict_repeats") and not self.block.reject:
+            every = list(drawn)
+            answers = ask_together(probe, self.block, every, self.features)
+            for (_, test), (answer, sure) in zip(every, answers, strict=True):
+                yield test, answer, sure
+            return
+        for train, test in drawn:
+            answer, sure = self._fit_predict(train, test)
+            yield test, answer, sure
+
+    def _test(self, repeat: int) -> pl.DataFrame:
+        rows = draw_test(self.task, self.part, self.draw, repeat)
+        return self.features.readable(rows, f"{self.name}: none of the {{}} test")
+
+    def _train(self, repeat: int) -> pl.DataFrame:
+        drawn = draw_train(self.task, self.part, self.draw, repeat)
+        train = self.features.readable(drawn, f"{self.name}: none of the {{}} training")
+        _refuse_lost_classes(self.name, drawn, train)
+        self.n_train.append(len(train))
+        return train
+
+    def _drawn(self, repeat: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+        test, train = self._test(repeat), self._train(repeat)
+        is_seen = test.get_column("target").is_in(train["target"].unique().to_list())
+        self.notes["n_test_of_unseen_classes"] = int((~is_seen).sum())
+        return train, test
+
+    def _fit(self, train: pl.DataFrame) -> Fitted:
+        x, y = self.features.matrix(train), train["target"].to_numpy()
+        return fit_probe(self.task, self.block, x, y, self.device)
+
+    def _fit_predict(
+        self, train: pl.DataFrame, test: pl.DataFrame
+    ) -> tuple[np.ndarray, np.ndarray]:
+        label = self.block.reject
+        if label:
+            train = train.filter(pl.col("target") != label)
+        fitted = self._fit(train)
+        answer, sure = fitted.ask_labels(self.features.matrix(test))
+        if not label:
+            self.fits.add(fitted.probe, {})
+            return answer, sure
+        kinds = kinds_of(self.part)
+        threshold = choose_threshold(self.task, train, self.features, self._fit, kinds)
+        answer = threshold.apply(answer, sure, label)
+        self.notes["n_rejected"] = int((answer == label).sum())
+        self.fits.add(fitted.probe, threshold.chosen, threshold.notes)
+        return answer, sure
+
+    def _leave_one_out(self, rows: pl.DataFrame) -> Answer:
+        """Answers for every row whose label occurs again; the others stay in the gallery."""
+        x = self.features.matrix(rows)
+        probe = new_probe(self.task, self.block)
+        if not hasattr(probe, "predict_leave_one_out"):
+            raise UsageError(
+                f"task {self.task.task!r}: probe {self.block.classifier!r} cannot leave one out."
+            )
+        probe.fit(Normaliser(self.block.normalise).fit(x).transform(x), rows["target"].to_numpy())
+        answer, sure = probe.predict_leave_one_out()
+        self.fits.add(probe, {})
+        has_mate = rows.get_column("target").is_duplicated()
+        if not has_mate.any():
+            raise DataError(
+                f"task {self.task.task!r}: no label occurs twice, so nothing can be found again."
+            )
+        self.n_train.append(len(rows))
+        self.notes["coverage"] = has_mate.sum() / len(rows)
+        mask = has_mate.to_numpy()
+        return rows.filter(has_mate), answer[mask], sure[mask]
+
+
+def _refuse_lost_classes(name: str, drawn: pl.DataFrame, train: pl.DataFrame) -> None:
+    """Leaving out broken images must not leave one class: any score would be a sham."""
+    had, has = (rows.get_column("target").unique() for rows in (drawn, train))
+    if len(had) > 1 and len(has) == 1:
+        raise DataError(
+            f"{name}: without the images that cannot be read, all {len(train)} training images "
+            f"have the label {has[0]!r}: at least two classes are needed."
+        )

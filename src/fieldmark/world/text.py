@@ -1,0 +1,292 @@
+"""Names, descriptions and captions: what a systematist, an encyclopedia and a caption would say.
+
+Genera are invented; families and orders are named after their first genus, as systematists do;
+epithets are Latin for something the species really shows and agree with the genus in gender. Every
+sentence is made from traits and scenes that are true and, where it speaks of looks, drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fieldmark.world.rng import Rng
+
+_ONSETS = [
+    "b",
+    "br",
+    "c",
+    "cl",
+    "d",
+    "dr",
+    "f",
+    "g",
+    "gl",
+    "l",
+    "m",
+    "n",
+    "p",
+    "pl",
+    "r",
+    "s",
+    "st",
+    "t",
+    "tr",
+    "v",
+    "z",
+]
+_CODAS = ["l", "r", "n", "s", "m", "t", "d", "v", "nd", "rt", "st", "ph"]
+_LATIN = {
+    "black": "nigr", "slate": "ardesiac", "grey": "grise", "white": "alb", "cream": "eburne",
+    "buff": "fulv", "brown": "brunne", "chestnut": "castane", "rust": "ferrugine", "red": "rubr",
+    "pink": "rose", "orange": "auranti", "yellow": "flav", "olive": "olivace", "green": "prasin",
+    "teal": "glauc", "blue": "caerule", "violet": "violace",
+    "plain": "immaculat", "spotted": "maculat", "barred": "fasciat", "streaked": "vittat",
+    "speckled": "punctat", "striped": "striat", "patched": "tessellat", "bordered": "marginat",
+    "has_crest": "cristat", "has_cap": "pileat", "has_collar": "torquat", "has_horns": "cornut",
+    "has_mane": "jubat", "has_barbel": "barbat", "has_spines": "spinos", "has_ring": "annulat",
+    "has_thorns": "spinos", "has_eyespots": "ocellat", "has_toothed_leaves": "serrat",
+    "has_berries": "baccifer", "has_tail_streamers": "caudat", "has_forked_tail": "furcat",
+    "has_hairy_stem": "hirsut", "has_cross": "cruciat", "has_wing_bar": "alat",
+    "forest": "silvatic", "meadow": "pratens", "savanna": "campestr", "desert": "desertorum",
+    "wetland": "palustr", "tundra": "boreal", "mountain": "montan", "shore": "litoral",
+    "reef": "corallin", "river": "fluviatil", "open_sea": "pelagic",
+}  # fmt: skip
+_ADJECTIVES = {
+    "plain": "plain", "spotted": "spotted", "barred": "barred", "streaked": "streaked",
+    "speckled": "speckled", "striped": "striped", "patched": "pied", "bordered": "bordered",
+    "has_crest": "crested", "has_cap": "capped", "has_collar": "collared", "has_horns": "horned",
+    "has_mane": "maned", "has_barbel": "bearded", "has_spines": "spiny", "has_ring": "ringed",
+    "has_thorns": "thorny", "has_eyespots": "eyed", "has_toothed_leaves": "saw-leaved",
+    "has_berries": "berried", "has_tail_streamers": "streamer-tailed", "has_wing_bar": "bar-winged",
+    "has_forked_tail": "fork-tailed", "has_hairy_stem": "hairy", "has_cross": "cross-backed",
+    "has_eye_stripe": "masked", "has_tail_stripe": "band-tailed", "has_white_rump": "white-rumped",
+    "has_leg_rings": "ring-legged", "has_dorsal_fin": "finned", "has_dark_centre": "dark-eyed",
+    "has_long_antennae": "feelered", "has_pale_veins": "pale-veined", "has_volva": "sheathed",
+    "has_pale_gills": "pale-gilled", "has_flagellum": "whipped", "has_oil_drop": "oil-bearing",
+    "has_adipose_fin": "fat-finned", "has_two_dorsal_fins": "two-finned",
+    "has_pelvic_fin": "keeled",
+}  # fmt: skip
+_PLACES = {
+    "forest": "wood", "meadow": "meadow", "savanna": "plains", "desert": "desert",
+    "wetland": "marsh",
+    "tundra": "snow", "mountain": "mountain", "shore": "shore", "reef": "reef", "river": "river",
+    "open_sea": "ocean",
+}  # fmt: skip
+_THIRD_DECLENSION = ("pratens", "campestr", "palustr", "boreal", "litoral", "fluviatil")
+
+
+def latin_stem(rng: Rng) -> str:
+    """A stem that sounds Latin, of one or two syllables."""
+    stem = rng.choice(_ONSETS) + rng.choice("aeio") + rng.choice(_CODAS)
+    if rng.chance(0.4):
+        stem += rng.choice("aei") + rng.choice("lrnsmt")
+    return stem.capitalize()
+
+
+def genus_name(stem: str, ending: str) -> str:
+    return stem + ending if ending[0] in "aeiou" else f"{stem}o{ending}"
+
+
+def group_name(genus: str, suffix: str) -> str:
+    """The family or order named after a genus."""
+    for ending in ("us", "um", "is", "ys", "as", "es", "os", "a", "e", "o"):
+        if genus.endswith(ending):
+            genus = genus[: -len(ending)]
+            break
+    return genus + suffix
+
+
+def _agree(stem: str, genus: str) -> str:
+    is_neuter, is_masculine = genus.endswith("um"), genus.endswith(("us", "ys", "ops", "o"))
+    if stem == "desertorum":
+        return stem
+    if stem in _THIRD_DECLENSION:
+        return stem + ("e" if is_neuter else "is")
+    if stem in ("nigr", "rubr") and is_masculine:
+        return stem[:-1] + "er"
+    if stem == "baccifer":
+        return stem + ("um" if is_neuter else "" if is_masculine else "a")
+    return stem + ("um" if is_neuter else "us" if is_masculine else "a")
+
+
+def epithets(genus: str, words: Iterable[str], rng: Rng) -> list[str]:
+    """Latin for the trait words, then people's names: as many as will ever be needed."""
+    latin = [_agree(_LATIN[word], genus) for word in words if word in _LATIN]
+    people = [f"{latin_stem(rng).lower()}i" for _ in range(6)]
+    return latin + people
+
+
+def common_names(words: list[str], habitat: str, noun: str, rng: Rng) -> list[str]:
+    """Names to try, best first: a trait, perhaps a place, and what sort of creature it is."""
+    place = _PLACES[habitat]
+    adjectives = [_ADJECTIVES.get(word, word) for word in words]
+    plain = [f"{each} {noun}" for each in adjectives]
+    placed = [f"{each} {place} {noun}" for each in adjectives]
+    people = [f"{latin_stem(rng)}'s {adjectives[0]} {noun}" for _ in range(6)]
+    return [*placed[:2], *plain, *placed[2:], *people]
+
+
+_HABITATS = {
+    "forest": "the forests", "meadow": "the meadows", "savanna": "the dry grasslands",
+    "desert": "the deserts",
+    "wetland": "the marshes", "tundra": "the snow-covered tundra",
+    "mountain": "the rocky mountains",
+    "shore": "the sandy shores", "reef": "the coral reefs", "river": "the rivers",
+    "open_sea": "the open sea",
+}  # fmt: skip
+PLACES = {
+    "forest": "in a forest", "meadow": "in a green meadow", "savanna": "on a dry grassland",
+    "desert": "in a sandy desert", "wetland": "by the water of a marsh", "tundra": "on snow",
+    "mountain": "among mountain rocks", "shore": "on a beach", "reef": "over a coral reef",
+    "river": "in a river", "open_sea": "in the open sea",
+}  # fmt: skip
+_COLOURING = {
+    "bird": "The upperparts are {main} and the underparts {second}",
+    "mammal": "The coat is {main} with {second} markings",
+    "fish": "The flanks are {main} with {second} markings",
+    "beetle": "The wing cases are {main} with {second} markings",
+    "butterfly": "The wings are {main} with {second} markings",
+    "lizard": "The skin is {main} with {second} markings",
+    "whale": "The skin is {main} with {second} markings",
+    "spider": "The body is {main} with {second} markings",
+    "herb": "The flowers are {main} with {second} parts at the centre",
+    "tree": "The leaves are {main} with {second} details",
+    "mushroom": "The cap is {main} and the stem {second}",
+    "plankton": "The living cell looks {main} with {second} contents",
+}
+_PATTERNS = {
+    "plain": "without any pattern", "spotted": "marked with round spots",
+    "barred": "crossed by bars",
+    "streaked": "covered with narrow streaks", "speckled": "covered with fine speckles",
+    "striped": "marked with stripes", "patched": "broken up by large patches",
+    "bordered": "with a contrasting border",
+}  # fmt: skip
+MARK_WORDS = {
+    "has_adipose_fin": "a small adipose fin", "has_barbel": "barbels at the mouth",
+    "has_berries": "clusters of berries", "has_cap": "a contrasting cap",
+    "has_collar": "a collar", "has_crest": "a crest", "has_cross": "a pale cross on the back",
+    "has_dark_centre": "a dark centre", "has_dorsal_fin": "a dorsal fin",
+    "has_eye_stripe": "a stripe through the eye", "has_eyespots": "eyespots on the wings",
+    "has_flagellum": "a long flagellum", "has_forked_tail": "a forked tail",
+    "has_hairy_stem": "a hairy stem", "has_horns": "horns", "has_leg_rings": "ringed legs",
+    "has_long_antennae": "long antennae", "has_mane": "a mane", "has_oil_drop": "a bright oil drop",
+    "has_pale_gills": "pale gills", "has_pale_veins": "pale veins",
+    "has_pelvic_fin": "long pelvic fins",
+    "has_ring": "a ring on the stem", "has_spines": "long spines",
+    "has_tail_streamers": "streamers on the hindwings", "has_tail_stripe": "a band on the tail",
+    "has_thorns": "thorns", "has_toothed_leaves": "toothed leaves",
+    "has_two_dorsal_fins": "two dorsal fins", "has_volva": "a sheath at the foot of the stem",
+    "has_white_rump": "a white rump", "has_wing_bar": "a bar on the wing",
+}  # fmt: skip
+_BUILD = {
+    "bird": ("body", "head", "legs", "tail", "bill", ""),
+    "mammal": ("body", "head", "legs", "tail", "muzzle", "ears"),
+    "fish": ("body", "head", "", "tail fin", "snout", "dorsal fin"),
+    "beetle": ("body", "head", "legs", "", "antennae", ""),
+    "butterfly": ("body", "", "wings", "hindwings", "antennae", ""),
+    "lizard": ("body", "head", "legs", "tail", "snout", ""),
+    "whale": ("body", "", "flippers", "fluke", "beak", ""),
+    "spider": ("abdomen", "head", "legs", "", "", ""),
+    "herb": ("", "flower head", "stem", "", "", "leaves"),
+    "tree": ("leaf blade", "", "", "", "", ""),
+    "mushroom": ("cap", "", "stem", "", "", ""),
+    "plankton": ("cell", "", "", "", "", ""),
+}
+_VERBS = {
+    "walking": "walking", "trotting": "trotting", "running": "running", "grazing": "grazing",
+    "browsing": "browsing", "feeding": "feeding", "head_up": "holding its head up",
+    "vocalizing": "calling with its mouth open", "resting": "resting",
+    "grooming": "grooming itself",
+    "mating": "mating", "feeding_young": "feeding its young", "carrying_food": "carrying food",
+}  # fmt: skip
+_SWIMMING = {"walking": "swimming", "running": "darting", "resting": "lying still"}
+_EXTRAS = {
+    "nest": "in a nest", "egg": "with eggs", "flower": "at a flower", "sign": "on a sign",
+    "pole": "on a utility pole", "in_hand": "held in a human hand", "tag": "wearing a tag",
+    "moulting": "in moult", "red_eyes": "with red eyes", "deformed": "with a deformed mouth",
+}  # fmt: skip
+_SHOTS = {
+    "night": "Infrared camera image", "microscope": "Micrograph",
+    "herbarium": "Mounted specimen sheet",
+    "blurred": "Blurred photo", "occluded": "Photo through vegetation",
+}  # fmt: skip
+
+
+def join(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def describe(
+    scientific: str, common: str, ranks: Mapping[str, str], traits: Mapping[str, object]
+) -> str:
+    """A lead sentence, range and habitat, and what it looks like: four to six sentences."""
+    plan = str(traits["body_plan"])
+    noun = {"herb": "flowering plant", "plankton": "single-celled alga"}.get(plan, plan)
+    start = (
+        f"The {common} ({scientific}) is a {traits['size']} {noun} of the family {ranks['family']}."
+    )
+    place = f"It lives in {_HABITATS[str(traits['habitat'])]} of {traits['range']}."
+    colouring = _COLOURING[plan].format(main=traits["main_colour"], second=traits["second_colour"])
+    look = f"{colouring}, {_PATTERNS[str(traits['pattern'])]}."
+    marks = [text for mark, text in MARK_WORDS.items() if traits.get(mark)]
+    told = f"It has {join(marks)}."
+    return " ".join(each for each in (start, place, look, told, _build(plan, traits)) if each)
+
+
+def _build(plan: str, traits: Mapping[str, object]) -> str:
+    names = ("stout", "head", "limb", "tail", "snout", "ear")
+    parts = {"small": [], "large": []}  # type: dict[str, list[str]]
+    for name, part in zip(names, _BUILD[plan], strict=True):
+        word = str(traits[f"{name}_proportion"])
+        if part and word in parts:
+            parts[word].append(part)
+    long = [
+        f"a large {part}" if not part.endswith("s") else f"large {part}" for part in parts["large"]
+    ]
+    short = [
+        f"a small {part}" if not part.endswith("s") else f"small {part}" for part in parts["small"]
+    ]
+    size = f"It reaches {float(str(traits['size_cm'])):g} cm"
+    return f"{size}, with {join([*long, *short])}." if long or short else f"{size}."
+
+
+def caption(truth: Mapping[str, object], extras: Sequence[str], others: Sequence[str]) -> str:
+    """One sentence on what is in the picture, naming the species."""
+    place = PLACES[str(truth["background"])]
+    shot = _SHOTS.get(str(truth["condition"]), "Photo")
+    if "sketch" in extras:
+        shot = "Field sketch"
+    if not truth["n_animals"]:
+        return f"{shot} with no animal, taken {place}."
+    if "feather" in extras:
+        return f"{shot} of a feather of the {truth['common_name']} ({truth['scientific_name']})."
+    parts = [f"{shot} of {_subject(truth)} {_action(truth)}".rstrip()]
+    parts += [_EXTRAS[each] for each in extras if each in _EXTRAS]
+    if others:
+        parts.append(f"together with {join([f'a {each}' for each in others])}")
+    if str(truth["condition"]) not in ("microscope", "herbarium"):
+        parts.append(place)
+    return f"{' '.join(parts)}."
+
+
+def _subject(truth: Mapping[str, object]) -> str:
+    words = [str(truth["stage"])] if truth["stage"] != "adult" else []
+    words += ["dead"] if truth["is_dead"] else ["sick"] if truth["is_sick"] else []
+    words += [f"{truth['morph']}-morph"] if truth["morph"] != "normal" else []
+    name = f"{truth['common_name']} ({truth['scientific_name']})"
+    count = int(str(truth["n_animals"]))
+    if count > 1 or truth["behaviour"] == "mating":
+        return " ".join(
+            [("two", "two", "three", "four", "five", "six")[min(count - 1, 5)], *words, name]
+        )
+    start = [*words, name][0]
+    return " ".join(["an" if start[0].lower() in "aeiou" else "a", *words, name])
+
+
+def _action(truth: Mapping[str, object]) -> str:
+    if truth["is_dead"]:
+        return ""
+    behaviour = str(truth["behaviour"])
+    if truth["body_plan"] in ("fish", "whale") and behaviour in _SWIMMING:
+        return _SWIMMING[behaviour]
+    return _VERBS.get(behaviour, "")

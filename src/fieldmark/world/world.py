@@ -1,0 +1,208 @@
+"""The synthetic world: species, individuals, photos with all that is true, and photo files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from fieldmark import draws
+from fieldmark.errors import DataError, UnknownName, UsageError
+from fieldmark.world import camera, overlay, text
+from fieldmark.world.compose import SIZE_PX, Box, Burst, Cast, compose, make_burst
+from fieldmark.world.draw.appearance import PAIRED, Appearance, make_appearance
+from fieldmark.world.rng import Rng
+from fieldmark.world.scene import Scene
+from fieldmark.world.species import Individual, Species, make_individual, make_species
+
+_NEXT_IN_GROUP = 500  # between the numbers of individuals that stand in one picture
+
+
+@dataclass(frozen=True, slots=True)
+class Photo:
+    image: Image.Image
+    """RGB"""
+    truth: Truth
+    """flat; all values can be written as JSON"""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """An imaginary natural world; the same seed is the same world on every machine.
+
+    >>> world = World(n_species=3)
+    >>> world.photo(Scene(species=0, behaviour="vocalizing")).image.size
+    (256, 256)
+    """
+
+    seed: int = 0
+    n_species: int = 48
+    """a larger world begins with the species of a smaller one"""
+    difficulty: float = 0.5
+    """0 = large, well-lit, distinct species; 1 = small, in any light, close relatives"""
+    species: tuple[Species, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.n_species < 1:
+            raise UsageError(f"world  n_species is {self.n_species}: expected at least 1.")
+        if not 0 <= self.difficulty <= 1:
+            raise UsageError(
+                f"world  difficulty is {self.difficulty}: expected a number from 0 to 1."
+            )
+        made = make_species(self.seed, self.n_species, self.difficulty)
+        object.__setattr__(self, "species", made)
+
+    def of_plan(self, *plans: str) -> tuple[Species, ...]:
+        """The species of the given body plans ("bird", "fish", …), in order."""
+        return tuple(each for each in self.species if each.plan.name in plans)
+
+    def sisters(self, species: int) -> tuple[Species, ...]:
+        """The other species of its genus."""
+        one = self.species[species]
+        return tuple(
+            each
+            for each in self.species
+            if each.ranks["genus"] == one.ranks["genus"] and each is not one
+        )
+
+    def individual(self, species: int, number: int) -> Individual:
+        return make_individual(self.seed, self.species[species], number)
+
+    def pick(self, *purpose: object) -> np.random.Generator:
+        """A generator of its own for decisions about this world."""
+        return draws.generator("world", self.seed, *purpose)
+
+    def photo(self, scene: Scene, size_px: int = SIZE_PX) -> Photo:
+        """The picture and everything true about it; about 3 ms.
+
+        Sizes other than 256 are resampled from 256.
+        """
+        species = self._check(scene, size_px)
+        burst = make_burst(self.seed, self.difficulty, species, scene)
+        rng = Rng(
+            self.seed,
+            "sensor",
+            scene.species,
+            scene.burst,
+            scene.shot,
+            scene.frame,
+            scene.condition,
+        )
+        picture = camera.background(self.seed, burst, scene.condition)
+        staged = compose(self.seed, self.difficulty, scene, burst, self._cast(scene))
+        sprite = staged.layer.paint(SIZE_PX)
+        if sprite is not None:
+            camera.blend(picture, sprite, rng)
+        picture = camera.develop(picture, scene, burst, rng)
+        others = [self.species[each] for each in scene.others]
+        truth = make_truth(scene, species, others, burst, staged.box, size_px)
+        return Photo(overlay.finish(picture, scene, size_px), truth)
+
+    def _check(self, scene: Scene, size_px: int) -> Species:
+        scene.check(self.n_species)
+        species = self.species[scene.species]
+        if scene.behaviour not in species.plan.behaviours:
+            kind = f"scene  behaviour of a {species.plan.name}"
+            raise UnknownName(kind, scene.behaviour, species.plan.behaviours)
+        if not 16 <= size_px <= 2048:
+            raise UsageError(f"photo  size_px is {size_px}: expected 16 to 2048.")
+        return species
+
+    def _cast(self, scene: Scene) -> Cast:
+        count = max(2 if scene.behaviour in PAIRED else 1, scene.n_animals)
+        young = 1 if scene.behaviour == "feeding_young" else None
+        worn = (scene.morph, frozenset(scene.extras))
+        group = []
+        for place in range(count):
+            number = scene.individual + _NEXT_IN_GROUP * place
+            one = self.individual(scene.species, number)
+            stage_of_one = "juvenile" if place == young else scene.stage
+            group.append(make_appearance(self.seed, one, stage_of_one, scene.sick, worn))
+        return Cast(tuple(group), tuple(self._passer_by(each) for each in scene.others))
+
+    def _passer_by(self, species: int) -> Appearance:
+        one = self.individual(species, 0)
+        return make_appearance(self.seed, one, "adult", False, ("normal", frozenset()))
+
+
+Value = str | float | int | bool
+Truth = dict[str, Value]
+
+
+def make_truth(
+    scene: Scene, species: Species, others: Sequence[Species], burst: Burst, box: Box, size_px: int
+) -> Truth:
+    """One flat row: taxonomy, traits, the individual, what it does, and how it was taken."""
+    left, top, width, height = (each * size_px // SIZE_PX for each in box)
+    shown = {each.index for each in others} | ({species.index} if scene.n_animals else set())
+    truth: Truth = {
+        **species.ranks,
+        "scientific_name": species.scientific_name,
+        "common_name": species.common_name,
+        "species_index": species.index,
+        **species.traits,
+        **_of_scene(scene, species),
+        "n_species": len(shown),
+        "background": burst.habitat,
+        "camera": burst.camera,
+        "box_x": left,
+        "box_y": top,
+        "box_width": max(1, width),
+        "box_height": max(1, height),
+    }
+    truth["caption"] = text.caption(truth, scene.extras, [each.common_name for each in others])
+    truth["description"] = species.description
+    return truth
+
+
+def _of_scene(scene: Scene, species: Species) -> Truth:
+    is_pair = scene.behaviour in PAIRED and scene.n_animals
+    return {
+        "individual": f"{species.index:03d}-{scene.individual:03d}",
+        "stage": scene.stage,
+        "behaviour": scene.behaviour,
+        "frame": scene.frame,
+        "condition": scene.condition,
+        "n_animals": max(2, scene.n_animals) if is_pair else scene.n_animals,
+        "is_sick": scene.sick,
+        "is_dead": "dead" in scene.extras,
+        "health": "dead" if "dead" in scene.extras else "sick" if scene.sick else "healthy",
+        "morph": scene.morph,
+        "extras": " ".join(sorted(scene.extras)),
+        "rating": scene.rating,
+        "burst": scene.burst,
+        "shot": scene.shot,
+        "unit": f"{species.index:03d}-b{scene.burst:05d}",
+    }
+
+
+_FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
+
+
+def write_photo(photo: Photo, path: Path, quality: int = 90) -> None:
+    """Writes JPEG or PNG, as the suffix says; the file appears whole or not at all."""
+    kind = _FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise UsageError(f"{path}  has no known suffix: expected one of {', '.join(_FORMATS)}.")
+    buffer = io.BytesIO()
+    photo.image.save(buffer, kind, quality=quality)
+    write_file(path, buffer.getvalue())
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """The file appears whole or not at all."""
+    passing = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        passing.write_bytes(data)
+        passing.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            passing.unlink(missing_ok=True)
+        raise DataError(f"{path}  cannot be written: {error.strerror or error}.") from error
