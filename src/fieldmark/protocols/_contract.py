@@ -297,9 +297,15 @@ def load_protocol(name: str, where: str = "") -> Protocol:
     return protocol
 
 
-def protocol_of(label: str) -> Protocol:
-    """The protocol that made a run, by the run's `protocol`; one that is not here has defaults."""
+def protocol_of(label: str, settings: Collection[str] = ()) -> Protocol:
+    """The protocol that made a run, by the run's `protocol`; one that is not here has defaults.
+
+    A run whose settings hold the block of another protocol, and none of its label's, is of a time
+    when both had one label.
+    """
     name = label.partition("/")[0]
+    if name not in settings:
+        name = next((other for other in PROTOCOLS.names() if other in settings), name)
     return load_protocol(name) if name in PROTOCOLS.names() else _absent(name)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from fieldmark.experiments import execute, make_plan
 from fieldmark.experiments._grid import Axes, make_jobs
+from fieldmark.lmms.report import group_results
 from fieldmark.progress import Silent
-from fieldmark.report.lmms.groups import group_results
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 

@@ -13,8 +13,8 @@ import pytest
 import document_results as kit
 from document_results import GOOD, POOR, TASKS
 from fieldmark.cli import main
+from fieldmark.lmms.report import METHOD, average
 from fieldmark.report import plain_places, plain_rows, read_table, wide_table, with_groups
-from fieldmark.report.lmms.groups import METHOD, average
 from fieldmark.store import Score, Store
 
 CHOICE, FILTERS, COUNT = (TASKS[f"birds-{each}"] for each in ("choice", "filters", "count"))

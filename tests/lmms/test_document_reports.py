@@ -15,6 +15,7 @@ import document_results as kit
 from document_results import GOOD, POOR, TASKS
 from fieldmark.cli import main
 from fieldmark.errors import DataError
+from fieldmark.lmms.report import data_name, hub_name, item_values, split_name
 from fieldmark.report import (
     compare_models,
     comparison_text,
@@ -26,7 +27,6 @@ from fieldmark.report import (
     wide_table,
 )
 from fieldmark.report.export import choose, export
-from fieldmark.report.lmms.documents import data_name, hub_name, item_values, split_name
 from fieldmark.report.plots import draw, read_results
 from fieldmark.report.serve import LiveResults
 from fieldmark.report.site.predictions import read_column
