@@ -16,7 +16,6 @@ from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.data.documents import Documents, open_documents
 from fieldmark.lmms.data.pictures import to_picture
 from fieldmark.lmms.read.load import load_document_task
-from fieldmark.lmms.read.schema import functions_of
 
 pytest.importorskip("datasets")
 
@@ -152,7 +151,7 @@ def test_long_texts_in_code_are_no_names_of_files(tmp_path: Path) -> None:
     )
     (tmp_path / "birds.yaml").write_text(f"{START}process_docs: !function utils.docs\n")
     task = load_document_task(tmp_path / "birds.yaml", Trust.of(tmp_path))
-    assert code_digest(functions_of(task), task.trust)
+    assert code_digest(task.functions, task.trust)
 
 
 def test_a_temperature_beyond_numbers_is_one_line(tmp_path: Path) -> None:

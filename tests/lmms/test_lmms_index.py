@@ -8,7 +8,8 @@ import pytest
 
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.lmms.code.trust import Trust
-from fieldmark.lmms.read.index import Index, index_folders, yaml_files
+from fieldmark.lmms.read.index import Index, index_folders
+from fieldmark.tasks import yaml_files
 
 
 def fill(folder: Path, files: dict[str, str]) -> Path:

@@ -304,7 +304,7 @@ def _documents(store: Store, run: Run) -> Iterator[dict[str, Any]]:
 
 
 def _document(row: Mapping[str, Any], info: Mapping[str, Any], pipeline: str) -> dict[str, Any]:
-    from fieldmark.lmms import decode  # with it comes all that can ask
+    from fieldmark.lmms.score.encoding import decode
 
     values = info.get("values", {}).get(pipeline, {})
     line: dict[str, Any] = {

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms.check.problems import Kind, Level, Problem
 from fieldmark.lmms.code.digest import syntax_of
 from fieldmark.lmms.code.imports import find_file
 from fieldmark.lmms.code.sandbox import try_imports
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.read.schema import DocumentTask
+from fieldmark.tasks import Kind, Level, Problem
 
 _PACKAGE = re.compile(r"needs the package '[^']+', which is not installed: `[^`]+`")
 _LACKS = re.compile(r"(?P<file>\S+\.py) has no '(?P<name>\w+)'\.")

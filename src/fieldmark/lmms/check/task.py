@@ -27,7 +27,6 @@ from typing import Any
 from fieldmark.errors import DataError, FieldmarkError, UnknownName, UsageError, meant
 from fieldmark.lmms.ask.shots import SAMPLERS, SHOT_FIELDS
 from fieldmark.lmms.check.code import call_problems
-from fieldmark.lmms.check.problems import Kind, Level, Problem, problems_of
 from fieldmark.lmms.data.sources import BUILDERS, UPSTREAM_ONLY, find_source
 from fieldmark.lmms.metrics.registry import (
     aggregation,
@@ -40,6 +39,13 @@ from fieldmark.lmms.read.groups import Expanded
 from fieldmark.lmms.read.schema import NOT_RUN, DocumentTask, MetricItem, Pipeline
 from fieldmark.lmms.score.filters import FILTERS, make_filter, reasoning_tags
 from fieldmark.lmms.score.wanted import metrics_of, pipelines_of
+from fieldmark.tasks import Kind, Level, Problem, problems_of
+
+
+def task_problems(task: DocumentTask) -> Iterator[Problem]:
+    """All that its file tells, without the data and without running its code."""
+    yield from field_problems(task)
+    yield from name_problems(task)
 
 
 def field_problems(task: DocumentTask) -> Iterator[Problem]:

@@ -213,6 +213,28 @@ class DocumentTask(_Strict):
         return str(versions[0]) if versions else ""
 
     @property
+    def functions(self) -> list[Function]:
+        """Every piece of code it names, in the order it stands in."""
+        return functions_of(self)
+
+    def plain(self) -> dict[str, Any]:
+        """The keys that differ from their defaults, as JSON; code by its name."""
+        given = {
+            name: getattr(self, name)
+            for name, about in type(self).model_fields.items()
+            if getattr(self, name) != about.default
+        }
+        keys = {name: _plain(value) for name, value in given.items()}
+        return {name: value for name, value in keys.items() if value not in ([], {})}
+
+    def show(self) -> str:
+        """The file as it is read: what it includes is in place."""
+        import yaml
+
+        keys = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True).rstrip()
+        return f"{self.task}  {self.place_of('task')}\n\n{keys}"
+
+    @property
     def eval_split(self) -> str | None:
         """The split that is asked about."""
         return self.test_split or self.validation_split
@@ -281,19 +303,8 @@ class Group(_Strict):
         return f"group {self.group!r}" if self._origin is None else self._origin.where(key)
 
 
-def plain_task(task: DocumentTask) -> dict[str, Any]:
-    """The keys that differ from their defaults; code by its name."""
-    given = {
-        name: getattr(task, name)
-        for name, about in type(task).model_fields.items()
-        if getattr(task, name) != about.default
-    }
-    found = {name: _plain(value) for name, value in given.items()}
-    return {name: value for name, value in found.items() if value not in ([], {})}
-
-
 def functions_of(value: Any) -> list[Function]:
-    """Every piece of code a task names, in the order it stands in."""
+    """Every `!function` in a value."""
     if isinstance(value, Function):
         return [value]
     if isinstance(value, BaseModel):

@@ -36,7 +36,7 @@ from fieldmark.lmms.metrics.values import (
     rolling_values,
     text_values,
 )
-from fieldmark.lmms.read.schema import DocumentTask, plain_task
+from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.lmms.score.encoding import as_number, encode, plain_json
 from fieldmark.lmms.score.filters import make_filter, reasoning_tags, run_pipeline, strip_response
 from fieldmark.lmms.score.wanted import (
@@ -330,7 +330,7 @@ def summed_up(setup: Setup, judged: Sequence[Judged]) -> dict[str, Any]:
     part, task = setup.part, setup.task
     hows = sorted({each.reply.how for each in judged if each.reply.how})
     about: dict[str, Any] = {
-        "config": plain_task(task),
+        "config": task.plain(),
         "n_original": len(part.documents.test),
         "n_shot": part.k,
         "fallback": "; ".join(hows),

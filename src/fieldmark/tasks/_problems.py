@@ -1,4 +1,4 @@
-"""What is wrong with a task file, in one line, and how are equal lines told once?"""
+"""Problems (findings of `fieldmark check`): what is wrong with a task file, in one line?"""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Problem:
 
     @property
     def line(self) -> int:
-        found = re.search(r":(\d+)$", self.place)
-        return int(found[1]) if found else 0
+        match = re.search(r":(\d+)$", self.place)
+        return int(match[1]) if match else 0
 
     def found_in(self, path: Path) -> Problem:
         return replace(self, files=(path,))
@@ -65,27 +65,28 @@ class Problem:
 
 def problems_of(error: FieldmarkError, kind: Kind, place: str) -> list[Problem]:
     """One for each line of an error; lines that name no file get the place."""
-    on_one_line = place.encode("unicode_escape").decode() if "\n" in place else place
-    lines = (
-        str(error).replace(place, on_one_line).splitlines() if place else str(error).splitlines()
-    )
+    text = str(error)
+    if place:
+        on_one_line = place.encode("unicode_escape").decode() if "\n" in place else place
+        text = text.replace(place, on_one_line)
+    lines = text.splitlines()
     # From two on, the last line counts them (`join_problems`).
-    told = lines[:-1] if len(lines) > 1 else lines
-    return [_parsed(line, kind, place) for line in told]
+    lines = lines[:-1] if len(lines) > 1 else lines
+    return [_parsed(line, kind, place) for line in lines]
 
 
 def _parsed(line: str, kind: Kind, place: str) -> Problem:
-    found = _PLACED.fullmatch(line)
-    if found is None:
+    match = _PLACED.fullmatch(line)
+    if match is None:
         return Problem("error", kind, place, line)
-    number = f":{found['line']}" if found["line"] else ""
-    return Problem("error", kind, f"{found['file']}{number}", found["text"])
+    number = f":{match['line']}" if match["line"] else ""
+    return Problem("error", kind, f"{match['file']}{number}", match["text"])
 
 
-def told_once(problems: Iterable[Problem]) -> list[Problem]:
+def merge_problems(problems: Iterable[Problem]) -> list[Problem]:
     """Equal lines become one that knows all its files; errors first, then by place."""
     files: dict[Problem, dict[Path, None]] = {}
-    for each in problems:
-        files.setdefault(replace(each, files=()), {}).update(dict.fromkeys(each.files))
-    merged = [replace(each, files=tuple(found)) for each, found in files.items()]
-    return sorted(merged, key=lambda each: (LEVELS.index(each.level), each.file, each.line))
+    for problem in problems:
+        files.setdefault(replace(problem, files=()), {}).update(dict.fromkeys(problem.files))
+    merged = [replace(problem, files=tuple(paths)) for problem, paths in files.items()]
+    return sorted(merged, key=lambda one: (LEVELS.index(one.level), one.file, one.line))
