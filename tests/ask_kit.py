@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from fieldmark.chat import MockServer
-from fieldmark.experiments import Axes, How, evaluate, execute, make_jobs, make_plan
+from fieldmark.experiments import How, evaluate, execute, make_jobs, make_plan, single_axes
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 
@@ -18,8 +18,7 @@ TASK, WREN = "world-species", "chat/mock/wren?skill=0.7"
 
 
 def ask(settings: Settings, model: str = WREN, task: str = TASK, **axes: Any) -> Any:
-    how = {name: axes.pop(name) for name in list(axes) if name not in Axes.__dataclass_fields__}
-    return evaluate(model, task, settings=settings, ask=tuple(how.items()), **axes)
+    return evaluate(model, task, settings=settings, **axes)
 
 
 def facts_of(found: Any) -> list[dict[str, Any]]:
@@ -81,8 +80,7 @@ def n_pictures(body: dict[str, Any]) -> int:
 
 
 def carry_out(settings: Settings, model: str, how: How, **axes: Any) -> Any:
-    single = {name: (value,) for name, value in axes.items()}
-    plan = make_plan(make_jobs([(model, "", "")], [(TASK, "")], Axes(**single)), settings)
+    plan = make_plan(make_jobs([(model, "")], [(TASK, "")], single_axes(axes)), settings)
     return execute(plan, settings, Silent(), how)
 
 

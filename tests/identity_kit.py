@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.experiments import Axes, How, Plan, execute, make_jobs, make_plan
+from fieldmark.experiments import How, Plan, execute, make_jobs, make_plan, single_axes
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings, load_settings
 from fieldmark.store import Run, RunFilter, Store
@@ -192,8 +192,7 @@ def settings_at(place: Path, **changes: Any) -> Settings:
 def plan_of(
     place: Path, model: str, task: str, changes: dict[str, Any] | None = None, **axes: Any
 ) -> Plan:
-    single = {name: (value,) for name, value in axes.items()}
-    jobs = make_jobs([(model, "", "")], [(str(place / task), "")], Axes(**single))
+    jobs = make_jobs([(model, "")], [(str(place / task), "")], single_axes(axes))
     return make_plan(jobs, settings_at(place, **(changes or {})), may_load=True)
 
 

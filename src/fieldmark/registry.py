@@ -45,9 +45,9 @@ class Registry:
     """the package whose files are entries, and the entry-point group"""
     listing: str
     """the command that lists all"""
+    added: dict[str, Any] = field(default_factory=dict)
     joint: str = "-"
     """what stands in a name for the `_` of its file"""
-    added: dict[str, Any] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         return sorted({*self._files(), *self._built_in(), *self._entry_points(), *self.added})

@@ -8,6 +8,7 @@ import pytest
 
 from fieldmark.errors import UsageError
 from fieldmark.experiments import read_grid
+from fieldmark.protocols import given
 
 SMALL_DATA = """
 n_train = [10, 30, 100, 300, -1]
@@ -76,7 +77,7 @@ def test_small_data_metrics_chat_file_loads_unchanged(tmp_path: Path) -> None:
     assert len(read.jobs) == 3 * 2
     job = read.jobs[0]
     assert (job.model, job.protocol) == ("chat/openrouter/google/gemini-flash-1.5-8b", "ask")
-    assert dict(job.ask) == {"prompting": "single", "cot_enabled": False}
+    assert given(job.settings) == {"prompting": "single", "cot_enabled": False}
     assert job.selection.parts == ("ml_age_coopers_hawk", "ml_bio_has_red_eyes")
     assert job.selection.groups == (("cluster", ("appearance",)),)
     assert job.selection.without_groups == (("sub_cluster", ("species",)),)
@@ -92,8 +93,8 @@ def test_own_format_every_list_is_an_axis(tmp_path: Path) -> None:
         '[data]\nbeluga = "b"\n',
     )
     assert len(read.jobs) == 2 * 2 * 2 * 3 * 2
-    assert {job.task.probe.classifier for job in read.jobs} == {"simpleshot", "ridge"}
-    assert {job.task.probe.normalise for job in read.jobs} == {("centre", "l2")}
+    assert {job.task.block("probe").classifier for job in read.jobs} == {"simpleshot", "ridge"}
+    assert {job.task.block("probe").normalise for job in read.jobs} == {("centre", "l2")}
     assert {job.draw.sampling for job in read.jobs} == {"uniform"}
     assert {job.selection.any_of for job in read.jobs} == {(), ("behavior",)}
     assert read.data == {"beluga": tmp_path / "b"}
@@ -107,8 +108,8 @@ def test_defect_small_data_exactly_one_config(tmp_path: Path) -> None:
 
 def test_changed_parameters_keep_the_classifier(tmp_path: Path) -> None:
     read = grid(tmp_path, 'models = "classical/colour"\ntasks = "beluga"\n[probe]\nk = [1, 3]\n')
-    assert [job.task.probe.params["k"] for job in read.jobs] == [1, 3]
-    assert all(job.task.probe.leave_one_out for job in read.jobs)
+    assert [job.task.block("probe").params["k"] for job in read.jobs] == [1, 3]
+    assert all(job.task.block("probe").leave_one_out for job in read.jobs)
 
 
 def test_defect_small_data_no_models_silently_nothing(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_settings_of_ask_that_are_zero_or_false_are_given(tmp_path: Path) -> Non
     text = (
         'models = ["chat/mock/wren"]\ntasks = ["world-stage"]\ntemp = [0, 0.7]\ncircular = false\n'
     )
-    asked = [dict(job.ask) for job in grid(tmp_path, text).jobs]
+    asked = [given(job.settings) for job in grid(tmp_path, text).jobs]
     assert asked == [{"temp": 0.0, "circular": False}, {"temp": 0.7, "circular": False}]
     with pytest.raises(UsageError, match="temp"):
         grid(tmp_path, text.replace("[0, 0.7]", "[]"))

@@ -160,9 +160,9 @@ PROBE: list[Case] = [
 ASK: list[Case] = [
     ("prompt", edited("zoo.yaml", "Which animal is this?", "What animal is it?")),
     ("the name a label is shown by", other_name),
-    ("system text", with_axes(ask=(("system", "Be brief."),))),
-    ("temperature", with_axes(ask=(("temp", 0.5),))),
-    ("reasons first", with_axes(ask=(("cot_enabled", True),))),
+    ("system text", with_axes(system="Be brief.")),
+    ("temperature", with_axes(temp=0.5)),
+    ("reasons first", with_axes(cot_enabled=True)),
     ("n_train", with_axes(n_train=3)),
     ("the model", lambda _: {"model": "chat/mock/wren?skill=0.7"}),
 ]
@@ -170,8 +170,8 @@ DOCUMENTS: list[Case] = [
     ("a picture", lambda w: write_image(w / "d" / "2.png", 999) and None),
     ("a document", edited("documents.jsonl", "Which (3)?", "Whose (3)?")),
     ("prompt", edited("docs.yaml", "with one word", "in one word")),
-    ("system text", with_axes(ask=(("system", "Be brief."),))),
-    ("temperature 0 in place of the file's own", with_axes(ask=(("temp", 0.0),))),
+    ("system text", with_axes(system="Be brief.")),
+    ("temperature 0 in place of the file's own", with_axes(temp=0.0)),
     ("the file's temperature", edited("docs.yaml", "0.7", "0.6")),
     ("the task's code", edited("utils.py", 'convert("RGB")', 'convert("L").convert("RGB")')),
     ("a module its code imports", edited("util_help.py", 'doc["image"]', 'str(doc["image"])')),

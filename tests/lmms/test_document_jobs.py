@@ -55,7 +55,7 @@ def write(folder: Path, name: str, n: int = 4, **more: str) -> Path:
 
 
 def plan_of(tasks: list[str], settings: Settings, *folders: Path):
-    jobs = make_jobs([(MODEL, "", "")], [(each, "") for each in tasks], Axes(), None, folders)
+    jobs = make_jobs([(MODEL, "")], [(each, "") for each in tasks], Axes(), None, folders)
     return make_plan(jobs, settings)
 
 

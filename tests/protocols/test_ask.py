@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from fieldmark.cli._ask_flags import Ask
+import tyro
 
 from ask_kit import (
     WREN,
@@ -27,6 +27,8 @@ from ask_kit import (
 from chat_kit import running
 from fieldmark.chat import Budget, Options
 from fieldmark.cli import main
+from fieldmark.cli._protocol_flags import given_settings
+from fieldmark.cli.run import Args
 from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How
@@ -98,7 +100,7 @@ def test_half_a_character_is_stored_and_read(settings: Settings) -> None:
 
 
 def test_failed_requests_are_never_scored_nor_kept(settings: Settings) -> None:
-    outcome = carry_out(settings, "chat/mock/wren?skill=1&p_500=0.6", How(sending=FAST))
+    outcome = carry_out(settings, "chat/mock/wren?skill=1&p_500=0.6", How(shared={"sending": FAST}))
     assert outcome.n_done == 1
     with Store.open(settings.store) as store:
         rows, scores = store.predictions(1), wholes(store.scores()[1])
@@ -111,7 +113,7 @@ def test_failed_requests_are_never_scored_nor_kept(settings: Settings) -> None:
 
 
 def test_too_many_failures_stop_the_run_with_the_code_of_models(settings: Settings) -> None:
-    outcome = carry_out(settings, "chat/mock/wren?p_500=1", How(sending=FAST))
+    outcome = carry_out(settings, "chat/mock/wren?p_500=1", How(shared={"sending": FAST}))
     (failure,) = outcome.failures
     assert failure.exit_code == 4 and "\n" not in failure.error
     with Store.open(settings.store) as store:
@@ -122,7 +124,7 @@ def test_too_many_failures_stop_the_run_with_the_code_of_models(settings: Settin
 def test_a_storm_of_faults_loses_no_item(settings: Settings) -> None:
     storm = "chat/mock/wren?skill=1&p_429=0.3&p_cut=0.05&p_500=0.05&p_junk=0.02&p_error_body=0.05"
     sending = Options(backoff_s=0.001, backoff_cap_s=0.01, max_attempts=6)
-    assert carry_out(settings, storm, How(sending=sending), repeats=5).n_done == 1
+    assert carry_out(settings, storm, How(shared={"sending": sending}), repeats=5).n_done == 1
     calm = ask(settings, "chat/mock/wren?skill=1", repeats=5).predictions
     with Store.open(settings.store) as store:
         (run,) = (each for each in store.runs() if "p_429" in each.spec.model)
@@ -219,9 +221,9 @@ def test_traits_are_paid_by_the_answer(settings: Settings, tmp_path: Path) -> No
 
 def test_one_budget_serves_all_runs(settings: Settings) -> None:
     budget = Budget(max_tokens=10**7)
-    carry_out(settings, WREN, How(budget=budget))
+    carry_out(settings, WREN, How(shared={"budget": budget}))
     first = budget.spent_tokens
-    carry_out(settings, WREN, How(budget=budget), n_train=1)
+    carry_out(settings, WREN, How(shared={"budget": budget}), n_train=1)
     assert 0 < first < budget.spent_tokens
 
 
@@ -288,15 +290,18 @@ def test_a_setting_that_is_the_default_makes_no_other_run(settings: Settings) ->
     assert first.run.id == again.run.id
     with pytest.raises(FieldmarkError, match="max_output_tokens = 0: expected a whole number"):
         ask(settings, n_test=3, max_output_tokens=0)
-    with pytest.raises(FieldmarkError, match="'cot' is no setting of `ask`"):
+    with pytest.raises(FieldmarkError, match="'cot' is not known. Did you mean 'cot_enabled'?"):
         ask(settings, n_test=3, cot=True)
     with pytest.raises(FieldmarkError, match="temp = 9: expected a number, 0 to 2"):
         ask(settings, n_test=3, temp=9)
 
 
 def test_a_flag_of_zero_is_given() -> None:
-    assert Ask(temp=0.0).settings() == (("temp", 0.0),)
-    assert Ask().settings() == () and Ask(cot=True).settings() == (("cot_enabled", True),)
+    def read(*words: str) -> dict[str, Any]:
+        return given_settings(tyro.cli(Args, args=["--model", "m", "--task", "t", *words]))
+
+    assert read("--temp", "0") == {"temp": 0.0}
+    assert read() == {} and read("--cot-enabled") == {"cot_enabled": True}
 
 
 @pytest.mark.parametrize("how", ["cot_enabled", "json_answers", "shared_prefix", "circular"])

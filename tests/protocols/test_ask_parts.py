@@ -19,9 +19,17 @@ from fieldmark.errors import DataError
 from fieldmark.experiments import Axes, How, execute, make_jobs, make_plan
 from fieldmark.models import load_chat_model
 from fieldmark.progress import Silent
-from fieldmark.protocols import AskOptions, Draw, PartPredictions, Selection, split_parts
-from fieldmark.protocols import ask as protocol
+from fieldmark.protocols import (
+    AskOptions,
+    AskSettings,
+    Assignment,
+    Draw,
+    PartPredictions,
+    Selection,
+    split_parts,
+)
 from fieldmark.protocols.ask.pictures import Images
+from fieldmark.protocols.ask.run import needed, run
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
@@ -65,8 +73,8 @@ def test_defect_mllms_small_parts_fill_one_line(newt: tuple[Path, str], tmp_path
     server = Counting(MockScript(latency_s=0.15))
     with running(server) as url:
         name = f"chat/mock/wren?base_url={url}"
-        jobs = make_jobs([(name, "", "")], [(f"newt/{parts}", "")], Axes(n_test=(N_TEST,)))
-        how = How(sending=Options(concurrency=16))
+        jobs = make_jobs([(name, "")], [(f"newt/{parts}", "")], Axes(n_test=(N_TEST,)))
+        how = How(shared={"sending": Options(concurrency=16)})
         outcome = execute(make_plan(jobs, settings), settings, Silent(), how)
     assert outcome.n_done == 1
     assert server.counts.max_in_flight == 16, "no part alone has so many items"
@@ -98,8 +106,8 @@ def test_a_cap_keeps_the_parts_that_are_complete(newt: tuple[Path, str], tmp_pat
     def go(budget: int) -> Any:
         from fieldmark.chat import Budget
 
-        how = How(sending=Options(concurrency=3), budget=Budget(max_tokens=budget))
-        jobs = make_jobs([(name, "", "")], [(f"newt/{parts}", "")], Axes(n_test=(N_TEST,)))
+        how = How(shared={"sending": Options(concurrency=3), "budget": Budget(max_tokens=budget)})
+        jobs = make_jobs([(name, "")], [(f"newt/{parts}", "")], Axes(n_test=(N_TEST,)))
         return execute(make_plan(jobs, settings), settings, Silent(), how)
 
     with running(parrot) as url:
@@ -157,8 +165,8 @@ def run_protocol(root: Path, **draw: int) -> tuple[list[PartPredictions], Any]:
     options = AskOptions(Path("journal"), bad_images="skip")
     model = load_chat_model("chat/mock/wren?skill=1")
     names = [part.name for part in parts]
-    found = protocol.run(task, parts, names, model, root, Draw(**draw), options, Silent())
-    return list(found), parts
+    asked = Assignment(task, parts, root, Draw(**draw), AskSettings())
+    return list(run(asked, names, model, options, Silent())), parts
 
 
 def test_what_may_be_shown_is_known_before_anything_is_read(
@@ -169,10 +177,11 @@ def test_what_may_be_shown_is_known_before_anything_is_read(
     infos = [json.loads(text) for text in answers.frame["info"]]
     shown = {*answers.frame["id"], *(each for info in infos for each in info["examples"])}
     draw = Draw(n_train=2, n_test=4)
-    rows = protocol.needed(load_own_task("world-stage"), [part], draw, {}, ())
+    asked = Assignment(load_own_task("world-stage"), [part], world, draw, AskSettings())
+    rows = needed(asked, ())
     assert set(rows["id"]) == shown
     broken = part.train.filter(pl.col("id").is_in(infos[0]["examples"][:1]))["image"][0]
-    others = protocol.needed(load_own_task("world-stage"), [part], draw, {}, (broken,))
+    others = needed(asked, (broken,))
     assert broken not in others["image"].to_list(), "the next one drawn takes its place"
     assert len(others) >= len(rows) - 1
 

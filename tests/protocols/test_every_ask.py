@@ -14,7 +14,7 @@ from fieldmark.tasks import load_own_task, task_files
 pytestmark = pytest.mark.slow
 
 PARTS = {"newt": "newt/ml_age_bald_eagle,ml_tag_egg"}
-NAMES = [name for name in sorted(task_files()) if load_own_task(name).ask is not None]
+NAMES = [name for name in sorted(task_files()) if load_own_task(name).block("ask") is not None]
 SEEING, GUESSING = "chat/mock/wren?skill=1", "chat/mock/owl?skill=0"
 
 
@@ -27,8 +27,8 @@ def test_a_model_that_sees_is_right_and_one_that_does_not_is_wrong(
     root,  # type: ignore[no-untyped-def]
 ) -> None:
     task = load_own_task(name)
-    assert task.ask is not None
-    if task.ask.kind == "same" and n_train:
+    assert task.block("ask") is not None
+    if task.block("ask").kind == "same" and n_train:
         pytest.skip("pairs are asked without examples")
     root(task.dataset)
     how = {"settings": settings, "n_test": 8, "n_train": n_train}

@@ -53,10 +53,10 @@ def test_task_runs_end_to_end(name: str, settings: Settings, root) -> None:  # t
     task = load_own_task(name)
     root(task.dataset)
     results = {}
-    assert task.probe is not None
-    changes = {"probe": FEWER[task.probe.classifier]} if task.probe.classifier in FEWER else {}
+    block = task.block("probe")
+    changes = {"probe": FEWER[block.classifier]} if block.classifier in FEWER else {}
     models = ["classical/chance", "classical/pixels"]
-    if task.probe.features == "patches":
+    if block.features == "patches":
         models = [Tiles(), other_tiles()]
     for model in models:
         result = evaluate(model, DEAR.get(name, name), settings=settings, **changes)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fieldmark.protocols.probe.fit import as_array, device_of, fit_probe, on_device
-from fieldmark.tasks import Task
+from fieldmark.tasks import task_schema
 
 X = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
 Y = np.where(X[:, 0] > 0, "owl", "fox")
@@ -42,12 +42,12 @@ def test_tensors_there_and_back() -> None:
 
 def test_torch_is_not_imported_for_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    task = Task.model_validate(
+    task = task_schema().model_validate(
         {"task": "t", "title": "T", "dataset": "folder", "metric": "accuracy",
          "probe": {"classifier": "ridge"}}
     )  # fmt: skip
-    assert task.probe is not None
-    answer, sure = fit_probe(task, task.probe, X, Y).ask_labels(X)
+    assert task.block("probe") is not None
+    answer, sure = fit_probe(task, task.block("probe"), X, Y).ask_labels(X)
     assert (answer == Y).mean() > 0.8 and sure.shape == (60,)
 
 
@@ -58,11 +58,11 @@ def test_tensors_give_the_same_answers(classifier: str, device: str) -> None:
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device here")
     few: dict[str, Any] = {"mlp": {"epochs": 20}, "linear": {"steps": 200}}.get(classifier, {})
-    task = Task.model_validate(
+    task = task_schema().model_validate(
         {"task": "t", "title": "T", "dataset": "folder", "metric": "accuracy",
          "probe": {"classifier": classifier, **few}}
     )  # fmt: skip
-    assert task.probe is not None
-    here, _ = fit_probe(task, task.probe, X, Y).ask_labels(X)
-    there, sure = fit_probe(task, task.probe, X, Y, device).ask_labels(X)
+    assert task.block("probe") is not None
+    here, _ = fit_probe(task, task.block("probe"), X, Y).ask_labels(X)
+    there, sure = fit_probe(task, task.block("probe"), X, Y, device).ask_labels(X)
     assert (here == there).mean() > 0.95 and isinstance(sure, np.ndarray)

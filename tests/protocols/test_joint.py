@@ -17,7 +17,7 @@ from fieldmark.protocols._items import Draw, PartItems, check_part, draw_train, 
 from fieldmark.protocols.probe.features import RowFeatures
 from fieldmark.protocols.probe.joint import ask_jointly
 from fieldmark.settings import Settings
-from fieldmark.tasks import Task
+from fieldmark.tasks import Task, task_schema
 from fieldmark.world import World
 
 TRAITS = ("fin", "barbel", "spines")
@@ -52,7 +52,7 @@ def recorder() -> Iterator[type[Recorder]]:
 def task(**keys: object) -> Task:
     base = {"task": "t", "title": "T", "dataset": "folder", "metric": "macro_f1"}
     probe = {"classifier": "recorder"}
-    return Task.model_validate(base | {"traits": list(TRAITS), "probe": probe} | keys)
+    return task_schema().model_validate(base | {"traits": list(TRAITS), "probe": probe} | keys)
 
 
 def table(n: int = 90) -> pl.DataFrame:

@@ -17,10 +17,10 @@ from fieldmark.protocols._predictions import left_out
 from fieldmark.protocols.probe.fit import fit_probe
 from fieldmark.settings import Settings
 from fieldmark.store import PartRecord, Store, bad_images, fit_summary
-from fieldmark.tasks import Task
+from fieldmark.tasks import task_schema
 from fieldmark.world import World
 
-TASK = Task.model_validate(
+TASK = task_schema().model_validate(
     {"task": "t", "title": "T", "dataset": "folder", "metric": "accuracy",
      "probe": {"classifier": "simpleshot"}}
 )  # fmt: skip

@@ -19,10 +19,10 @@ from fieldmark.protocols.probe.fit import Fitted, fit_probe
 from fieldmark.protocols.probe.reject import Threshold, _folds, choose_threshold
 from fieldmark.settings import Settings
 from fieldmark.store import Store
-from fieldmark.tasks import Task, load_own_task
+from fieldmark.tasks import Task, load_own_task, task_schema
 from fieldmark.world import World
 
-TASK = Task.model_validate(
+TASK = task_schema().model_validate(
     {
         "task": "t", "title": "T", "dataset": "folder", "kinds": "sort", "metric": "user_loss",
         "probe": {"classifier": "simpleshot", "normalise": ["centre", "l2"], "reject": "unknown"},
@@ -59,8 +59,8 @@ def kinds(frame: pl.DataFrame) -> dict[str, str]:
 
 def chosen(train: pl.DataFrame, given: RowFeatures, task: Task = TASK) -> Threshold:
     def fit(some: pl.DataFrame) -> Fitted:
-        assert task.probe is not None
-        return fit_probe(task, task.probe, given.matrix(some), some["target"].to_numpy())
+        assert task.block("probe") is not None
+        return fit_probe(task, task.block("probe"), given.matrix(some), some["target"].to_numpy())
 
     return choose_threshold(task, train, given, fit, kinds(train))
 

@@ -9,7 +9,7 @@ import pytest
 
 from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
-from fieldmark.protocols import _repeats
+from fieldmark.protocols.probe import repeats as all_draws
 from fieldmark.settings import Settings
 from fieldmark.world import World
 
@@ -41,7 +41,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 def test_identical_to_one_fit_per_repeat(
     task: str, repeats: int, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_repeats, "MOST_ANSWERS", 100)  # several passes, so that joints show
+    monkeypatch.setattr(all_draws, "MOST_ANSWERS", 100)  # several passes, so that joints show
     columns = ["part", "repeat", "id", "target", "prediction", "unit"]
     together = evaluate("classical/pixels", task, settings=settings, repeats=repeats)
     path: Path = settings.results.parent / "one_by_one.py"

@@ -8,7 +8,7 @@ import pytest
 from fieldmark.protocols import PartItems, score_run
 from fieldmark.protocols._score import POOLED
 from fieldmark.store import Score
-from fieldmark.tasks import Task
+from fieldmark.tasks import task_schema
 
 BASE = {"task": "t", "title": "T", "dataset": "folder", "metric": "accuracy"}
 
@@ -52,7 +52,7 @@ ROWS = [
 
 def test_defect_newt_pooled_instead_of_mean_over_tasks() -> None:
     """Defect: pooled accuracy was reported where the benchmark means the mean over tasks."""
-    task = Task.model_validate(BASE | {"parts": "task", "groups": ["cluster"]})
+    task = task_schema().model_validate(BASE | {"parts": "task", "groups": ["cluster"]})
     parts = [part("a", cluster="c1"), part("b", cluster="c2")]
     scores = by_name(score_run(task, parts, frame(ROWS)))
     assert scores["", "accuracy"].value == pytest.approx((3 / 4 + 0) / 2)
@@ -65,7 +65,7 @@ def test_defect_newt_pooled_instead_of_mean_over_tasks() -> None:
 
 
 def test_pooled_can_be_the_score() -> None:
-    task = Task.model_validate(BASE | {"parts": "task", "score": "pooled"})
+    task = task_schema().model_validate(BASE | {"parts": "task", "score": "pooled"})
     scores = by_name(score_run(task, [part("a"), part("b")], frame(ROWS)))
     assert scores["", "accuracy"].value == pytest.approx(3 / 5)
     assert scores["mean over parts", "accuracy"].value == pytest.approx(3 / 8)
@@ -74,7 +74,7 @@ def test_pooled_can_be_the_score() -> None:
 def test_defect_ages_primary_follows_the_order_of_running() -> None:
     """Defect: the primary score was simply whichever setting ran last."""
     keys = {"parts": {"b": {}, "a": {}}, "primary": "a"}
-    task = Task.model_validate(BASE | keys)
+    task = task_schema().model_validate(BASE | keys)
     for parts in ([part("a"), part("b")], [part("b"), part("a")]):
         scores = by_name(score_run(task, parts, frame(ROWS)))
         assert scores["", "accuracy"].value == 3 / 4
@@ -82,7 +82,7 @@ def test_defect_ages_primary_follows_the_order_of_running() -> None:
 
 
 def test_labels_of_one_part_are_not_those_of_another() -> None:
-    task = Task.model_validate(
+    task = task_schema().model_validate(
         BASE | {"parts": "task", "score": "pooled", "also": "macro_accuracy"}
     )
     scores = by_name(score_run(task, [part("a"), part("b")], frame(ROWS)))
@@ -91,7 +91,7 @@ def test_labels_of_one_part_are_not_those_of_another() -> None:
 
 
 def test_repeats_are_averaged_and_do_not_narrow_the_interval() -> None:
-    task = Task.model_validate(BASE)
+    task = task_schema().model_validate(BASE)
     rows = [("", f"{k}", "x", "x" if k % 3 else "y") for k in range(60)]
     once = by_name(score_run(task, [part("")], frame(rows)))["", "accuracy"]
     twice = pl.concat([frame(rows), frame(rows, repeat=1)])
@@ -102,7 +102,7 @@ def test_repeats_are_averaged_and_do_not_narrow_the_interval() -> None:
 
 
 def test_what_was_not_answered_is_left_out_not_wrong() -> None:
-    task = Task.model_validate(BASE)
+    task = task_schema().model_validate(BASE)
     rows = frame([("", "1", "x", "x"), ("", "2", "x", "y")]).with_columns(
         outcome=pl.when(pl.col("id") == "2").then(pl.lit("refused")).otherwise(pl.col("outcome"))
     )

@@ -10,11 +10,12 @@ from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
 from fieldmark.protocols import PartItems, score_run
 from fieldmark.protocols._items import Draw, draw_test, draw_train, split_parts
-from fieldmark.protocols.probe import _Asking
+from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.protocols.probe.features import RowFeatures
 from fieldmark.protocols.probe.fit import fit_probe
+from fieldmark.protocols.probe.run import _PartRun
 from fieldmark.settings import Settings
-from fieldmark.tasks import ProbeBlock, Task, load_own_task
+from fieldmark.tasks import Task, load_own_task, task_schema
 from fieldmark.world import World
 
 SIZES = {"kabr": 30, "plantnet": 60, "birds525": 60, "rarespecies": 60, "fishnet": 60}
@@ -86,7 +87,7 @@ def test_defect_kabr_pooling_is_what_the_recipe_says() -> None:
 @pytest.mark.parametrize("name", ["leopard", "beluga"])
 def test_defect_leopard_and_beluga_compare_unnormalised_features(name: str) -> None:
     task = load_own_task(name)
-    assert task.probe is not None and task.probe.normalise == ("l2",)
+    assert task.block("probe") is not None and task.block("probe").normalise == ("l2",)
     random = np.random.default_rng(0)
     direction = np.repeat(random.normal(size=(8, 6)), 3, axis=0)
     x = direction + random.normal(0, 0.05, direction.shape)
@@ -97,7 +98,7 @@ def test_defect_leopard_and_beluga_compare_unnormalised_features(name: str) -> N
     place = {each: row for row, each in enumerate(rows["id"])}
     features = RowFeatures(x.astype(np.float32), place, {}, {})
     part = PartItems("", rows, rows)
-    asking = _Asking(task, task.probe, part, Draw(), features, "")
+    asking = _PartRun(task, task.block("probe"), part, Draw(), features, "")
     _, answer, _ = asking._leave_one_out(rows)
     assert (answer == rows["target"].to_numpy()).all()
 
@@ -105,9 +106,9 @@ def test_defect_leopard_and_beluga_compare_unnormalised_features(name: str) -> N
 def test_defect_fishnet_no_feature_scaling() -> None:
     """One learning rate must do for features of any size."""
     task = load_own_task("fishnet")
-    assert task.probe is not None and "standardise" in task.probe.normalise
+    assert task.block("probe") is not None and "standardise" in task.block("probe").normalise
     small = {"epochs": 3, "hidden": 16, "batch_size": 32}
-    block = ProbeBlock.model_validate(task.probe.model_dump() | small)
+    block = ProbeBlock.model_validate(task.block("probe").model_dump() | small)
     random = np.random.default_rng(0)
     x = random.normal(size=(80, 12)).astype(np.float32)
     y = (x[:, :9] > 0).astype(float)
@@ -139,7 +140,7 @@ def test_defect_fishnet_bootstrap_reads_only_the_first_trait() -> None:
         for part in traits for k in range(60)
     ]  # fmt: skip
     frame = pl.DataFrame(rows, schema_overrides={"unit": pl.String})
-    task = Task.model_validate(
+    task = task_schema().model_validate(
         {"task": "t", "title": "T", "dataset": "folder", "metric": "macro_f1", "traits": traits}
     )
     parts = [PartItems(name, pl.DataFrame(), pl.DataFrame()) for name in traits]
@@ -173,5 +174,5 @@ def test_defect_biobench_too_few_steps_divide_by_zero(settings: Settings) -> Non
 )
 def test_the_newer_suites_recipe_is_a_variant(name: str, metric: str, classifier: str) -> None:
     task = load_own_task(f"{name}@biobench2026")
-    assert task.probe is not None
-    assert (task.metric, task.probe.classifier) == (metric, classifier)
+    assert task.block("probe") is not None
+    assert (task.metric, task.block("probe").classifier) == (metric, classifier)

@@ -25,8 +25,8 @@ def test_every_task_can_be_asked(name: str) -> None:
     assert task.dataset in DATASETS.names()
     for metric in (task.metric, *task.also):
         load_metric(metric)
-    assert task.probe is not None
-    load_probe(task.probe.classifier, task.probe.params)
+    assert task.block("probe") is not None
+    load_probe(task.block("probe").classifier, task.block("probe").params)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -72,8 +72,8 @@ def test_adding_a_task_is_one_file(tmp_path: Path) -> None:
         "    def predict(self, X):\n        return X\n"
     )
     task = load_task(str(path))
-    assert task.probe is not None
-    assert task.probe.classifier == f"{tmp_path / 'my_probe.py'}:Always"
+    assert task.block("probe") is not None
+    assert task.block("probe").classifier == f"{tmp_path / 'my_probe.py'}:Always"
     assert register_task(path) == "mine"
     assert load_task("mine") == task
 
@@ -87,8 +87,8 @@ def test_variant_replaces_filters_and_merges_the_probe(tmp_path: Path) -> None:
     )
     task = load_task(f"{path}@other")
     assert task.train == {"year": ("2020",)}
-    assert task.probe is not None and task.probe.params == {"k": 5}
-    assert task.probe.normalise == ("l2",)
+    assert task.block("probe") is not None and task.block("probe").params == {"k": 5}
+    assert task.block("probe").normalise == ("l2",)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from fieldmark.experiments._grid import (
     make_jobs,
     named_changes,
     read_grid,
+    single_axes,
 )
 from fieldmark.experiments._prepare import replace_data
 from fieldmark.experiments.execute import Failure, How, Outcome, execute
@@ -38,4 +39,5 @@ __all__ = [
     "read_grid",
     "replace_data",
     "rescore",
+    "single_axes",
 ]

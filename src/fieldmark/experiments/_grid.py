@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.data import DATASETS
-from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems
+from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
 from fieldmark.experiments._schema import (
     NO_EFFECT,
     Experiment,
@@ -38,6 +38,7 @@ from fieldmark.protocols import (
 from fieldmark.settings import dataset_key
 from fieldmark.tasks import AnyTask, Finder, NamedTask, Task, parse_name
 
+AXES = ("n_train", "n_test", "sampling", "seed", "repeats")
 RANGES = {"n_train": (-1, 10**9), "n_test": (-1, 10**9), "repeats": (1, 10**4)}
 LARGEST_SEED = 2**62
 """what a store can hold, with room to spare"""
@@ -373,8 +374,11 @@ def single_axes(values: Mapping[str, Any], origin: Located | None = None) -> Axe
             blocks[name] = [named_changes(load_protocol(name), value)]
         elif name == "protocol":
             axes[name] = _known_protocol(value, "")
-        else:
+        elif name in AXES:
             axes[name] = (value,)
+        else:
+            known = [*AXES, "protocol", *protocols(), *every]
+            raise UsageError(f"{name!r} is not known.{meant(name, known)}")
     return Axes(**axes, blocks=blocks, settings=[settings], origin=origin)
 
 

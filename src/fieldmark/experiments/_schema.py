@@ -85,7 +85,7 @@ class Experiment(Strict):
     ) = None
     protocol: str = ""
     """how models are asked; without it all ways that a task and a model both can"""
-    data: dict[str, str] = {}
+    data: dict[str, str] = Field(default_factory=dict)
     """dataset → folder, relative to this file"""
     newt: NewtFilters | None = None
     newt_data: str = ""

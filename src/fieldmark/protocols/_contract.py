@@ -161,7 +161,7 @@ class Protocol:
     # What makes a run the same run.
 
     def label(self, task: Any) -> str:
-        """What a run's `protocol` says: the name, and a method after a slash where it has several."""
+        """What a run's `protocol` says: the name, and after a slash the method, of several."""
         return self.name
 
     def identity(self, assignment: Assignment) -> dict[str, Any]:

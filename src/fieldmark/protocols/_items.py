@@ -167,8 +167,8 @@ def check_part(
             wanted = getattr(own or task, key)
             raise DataError(
                 f"{name}: no {which} images: no row of dataset {task.dataset!r} fits "
-                f"{_rules(wanted)} (its splits: {_splits_of(part, table)}). Say under `{key}` in the "
-                "task file which rows do."
+                f"{_rules(wanted)} (its splits: {_splits_of(part, table)}). Say under `{key}` in "
+                "the task file which rows do."
             )
     labels = part.train.get_column(part.name if part.is_joint else "target").drop_nulls()
     if labels.n_unique() < 2:

@@ -1,7 +1,7 @@
 """Facts of a protocol: what does it say of itself that a report shows?
 
-Attributes of `Protocol`: `hub_task` (the task type on the Hugging Face Hub), `uses_training` (False:
-it stands at 0 training images), `order` (its place in legends). Reports name no protocol.
+Attributes of `Protocol`: `hub_task` (the task type on the Hugging Face Hub), `uses_training`
+(False: it stands at 0 training images), `order` (its place in legends). Reports name no protocol.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def run(family: Family, folder: Path, key: str = "", **more: Any) -> tuple[Any, 
     file = str(own_file(family, folder, **more))
     with running(MockServer(answers=script)) as url:
         model = f"chat/mock/parrot?base_url={url}"
-        return evaluate(model, file, settings=settings_in(folder), ask=how), script
+        return evaluate(model, file, settings=settings_in(folder), **dict(how)), script
 
 
 def values_of(info: Mapping[str, Any]) -> dict[str, Any]:

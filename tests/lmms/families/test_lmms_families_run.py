@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fieldmark.protocols import ASKING
+from fieldmark.protocols import LanguageProtocol
 from lmms.families.families import FAMILIES
 from lmms.families.files import PLATES_ROOT
 from lmms.families.kit import BLANK_LINE, CHECKOUT, Family, Unscored
@@ -52,7 +52,11 @@ def check_settings(wanted: Mapping[str, Any], body: Mapping[str, Any]) -> None:
 
 def check_aggregates(family: Family, found: Any) -> None:
     """A metric that cannot be computed is NaN and says why; the others stand."""
-    ours = {score.metric: score.value for score in found.scores if score.metric not in ASKING}
+    ours = {
+        score.metric: score.value
+        for score in found.scores
+        if score.metric not in LanguageProtocol.beside
+    }
     hows = {score.metric: score.warning for score in found.scores}
     for name, wanted in family.expected_aggregates().items():
         if isinstance(wanted, dict):

@@ -152,14 +152,14 @@ WARM = PLAIN + "generation_kwargs: {max_new_tokens: 7, temperature: 0.7, do_samp
 def test_what_is_given_overrides_the_file_even_when_it_is_zero(
     given: Any, temperature: float, room: int, tmp_path: Path
 ) -> None:
-    run = ask(tmp_path, WARM, knows, ask=given)
+    run = ask(tmp_path, WARM, knows, **dict(given))
     assert {(body["temperature"], body["max_tokens"]) for body in run.bodies} == {
         (temperature, room)
     }
 
 
 def test_a_temperature_of_zero_is_another_run_than_the_file_s_own(tmp_path: Path) -> None:
-    first, second = (ask(tmp_path, WARM, knows, ask=given) for given in ((), (("temp", 0.0),)))
+    first, second = (ask(tmp_path, WARM, knows, **dict(given)) for given in ((), (("temp", 0.0),)))
     assert first.bodies and second.bodies
     assert first.found.run.spec.settings != second.found.run.spec.settings
 
@@ -196,7 +196,7 @@ def test_shots_bring_their_pictures_in_one_message(tmp_path: Path) -> None:
 
 
 def test_shots_as_turns(tmp_path: Path) -> None:
-    run = ask(tmp_path, SHOTS, knows, n_train=2, ask=(("prompting", "multi"),))
+    run = ask(tmp_path, SHOTS, knows, n_train=2, prompting="multi")
     roles = [message["role"] for message in run.bodies[0]["messages"]]
     assert roles == ["user", "assistant", "user", "assistant", "user"]
     assert run.bodies[0]["messages"][1]["content"] in {"wren", "robin", "tit"}
@@ -326,7 +326,7 @@ lmms_eval_specific_kwargs: {default: {pre: "Usual: "}, openai: {pre: "Http: "}, 
     run = ask(tmp_path, text, knows, code=MESSAGES)
     assert texts(run.bodies[0])[0] == "Be brief."
     assert texts(run.bodies[0])[1].startswith("Http: hint") and len(reds(run.bodies[0])) == 1
-    mine = ask(tmp_path, text, knows, code=MESSAGES, ask=(("prompts_for", "mine"),))
+    mine = ask(tmp_path, text, knows, code=MESSAGES, prompts_for="mine")
     assert texts(mine.bodies[0])[1].startswith("My: hint")
 
 

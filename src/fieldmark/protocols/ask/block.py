@@ -30,7 +30,7 @@ class AskBlock(Strict):
     """column of the scientific name; with it or `common`, labels are species"""
     common: str = ""
     """column of the common name"""
-    synonyms: dict[str, Names] = {}
+    synonyms: dict[str, Names] = Field(default_factory=dict)
     """label → further names an answer may use"""
     show: Literal["both", "scientific", "common"] = "both"
     """which names of a species the options show"""

@@ -110,8 +110,9 @@ def _ask_fold(
 def _best(task: Task, answers: pl.DataFrame, kinds: dict[str, str]) -> Threshold:
     sure = answers["score"].to_numpy()
     if not np.isfinite(sure).all():
+        classifier = task.block("probe").classifier
         raise DataError(
-            f"task {task.task!r}: probe {task.block('probe').classifier!r} does not say how sure it is "
+            f"task {task.task!r}: probe {classifier!r} does not say how sure it is "
             "(predict_score), so it cannot reject."
         )
     metric = load_metric(task.metric)
