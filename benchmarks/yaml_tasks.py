@@ -21,16 +21,10 @@ from collections import Counter
 from pathlib import Path
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms import (
-    Entry,
-    Function,
-    Trust,
-    functions_of,
-    index_folders,
-    load_document_task,
-    load_group,
-)
 from fieldmark.lmms.code.sandbox import try_imports
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.read.index import Entry, index_folders
+from fieldmark.lmms.read.load import load_document_task, load_group
 
 BAR = 1057
 MOST_REASONS = 25
@@ -45,7 +39,7 @@ def read_all(folder: Path, trust: Trust) -> tuple[dict[Path, list[Function]], di
     for entry in index.entries:
         try:
             if entry.kind == "task":
-                tasks[entry.path] = functions_of(load_document_task(entry.path, trust))
+                tasks[entry.path] = load_document_task(entry.path, trust).functions
             elif entry.kind == "group":
                 load_group(entry.path, trust)
             elif entry.kind == "python":

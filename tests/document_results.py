@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.lmms.score.values import encode
+from fieldmark.lmms.score.encoding import encode
 from fieldmark.metrics import document_value
 from fieldmark.stats import Items, estimate, interval
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store

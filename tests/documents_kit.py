@@ -10,8 +10,9 @@ from typing import Any
 
 from PIL import Image
 
-from fieldmark.lmms import DocumentTask, Trust
-from fieldmark.lmms.read.loader import load_document_task
+from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.schema import DocumentTask
 
 
 def write_task(folder: Path, text: str, code: str = "", name: str = "task.yaml") -> DocumentTask:

@@ -16,7 +16,7 @@ from fieldmark.lazy import exports
 if TYPE_CHECKING:
     from fieldmark.data import load_dataset, register_dataset
     from fieldmark.experiments import Evaluation, evaluate
-    from fieldmark.lmms.metrics import register_aggregation
+    from fieldmark.lmms.metrics.registry import register_aggregation
     from fieldmark.metrics import load_metric, register_metric
     from fieldmark.models import load_model, register_model
     from fieldmark.probes import load_probe, register_probe
@@ -43,7 +43,7 @@ __getattr__ = exports(
     {
         "data": ("load_dataset", "register_dataset"),
         "experiments": ("Evaluation", "evaluate"),
-        "lmms.metrics": ("register_aggregation",),
+        "lmms.metrics.registry": ("register_aggregation",),
         "metrics": ("load_metric", "register_metric"),
         "models": ("load_model", "register_model"),
         "probes": ("load_probe", "register_probe"),

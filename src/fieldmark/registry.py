@@ -24,11 +24,15 @@ from fieldmark.code import DATA, PREFIX, SETTINGS, Bundle, closure_of, load_bund
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, closest
 
 BUILT_IN: dict[str, dict[str, str]] = {
-    "fieldmark.metric_registrars": {"documents": "fieldmark.lmms.metrics:register_document_metric"},
+    "fieldmark.metric_registrars": {
+        "documents": "fieldmark.lmms.metrics.registry:register_document_metric"
+    },
+    "fieldmark.report.export": {"lmms-eval": "fieldmark.lmms.export"},
+    "fieldmark.report_providers": {"documents": "fieldmark.lmms.report"},
     "fieldmark.protocols": {"documents": "fieldmark.lmms.documents:PROTOCOL"},
     "fieldmark.task_readers": {"lmms-eval": "fieldmark.lmms.reader:READER"},
 }
-"""the package's own plug-ins by group and name: `module:object`, imported when asked for"""
+"""the package's own plug-ins by group and name: `module:object` or a module, imported when asked"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,8 @@ class Registry:
             return importlib.import_module(f"{self.package}.{files[name]}")
         if name in self._built_in():
             module, _, attribute = self._built_in()[name].partition(":")
-            return getattr(importlib.import_module(module), attribute)
+            loaded = importlib.import_module(module)
+            return getattr(loaded, attribute) if attribute else loaded
         points = self._entry_points()
         if name in points:
             try:

@@ -66,7 +66,7 @@ def test_the_broken_ones_are_told_by_name(told: Any) -> None:
     assert all(BROKEN[file] in text for file, text in found.items())
 
 
-def test_functions_without_their_tag_are_told_once_each(told: Any) -> None:
+def test_functions_without_their_tag_are_merge_problems_each(told: Any) -> None:
     untagged = [each for each in told["problems"] if each["kind"] == "untagged"]
     assert {each["level"] for each in untagged} == {"warning"}
     stare = [each for each in untagged if "/stare/" in each["file"]]

@@ -56,7 +56,7 @@ def as_json(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, An
     return code, json.loads(out)
 
 
-def test_what_stands_in_a_template_is_told_once_at_its_line(
+def test_what_stands_in_a_template_is_merge_problems_at_its_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = check(capsys, folder)

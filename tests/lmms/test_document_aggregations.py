@@ -11,7 +11,7 @@ import sacrebleu
 from sklearn import metrics as sk
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.lmms.metrics import (
+from fieldmark.lmms.metrics.registry import (
     aggregation,
     document_metric,
     known_aggregations,

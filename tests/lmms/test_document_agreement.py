@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldmark.lmms.score.agreement import agreement_scores
+from fieldmark.lmms.score.scores import agreement_scores
 from fieldmark.stats import wilson
 
 VALUES = [[1, 1, 1], [1, 0, 0], [0.0, 0.0, 0.0], [1, 1, 0], [0, 1, 0]]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fieldmark.lmms.score import spread
+from fieldmark.lmms.score import resample
 from fieldmark.lmms.score.scores import (
     DocumentValues,
     ScoredMetric,
@@ -77,7 +77,7 @@ WORLDS_OF: dict[str, tuple[Callable[..., list[Any]], Any, float]] = {
 
 @pytest.mark.parametrize("name", WORLDS_OF)
 def test_intervals_hold_the_truth_19_times_out_of_20(name, monkeypatch):
-    monkeypatch.setattr(spread, "LADDER", (200,))
+    monkeypatch.setattr(resample, "LADDER", (200,))
     draw, aggregation, truth = WORLDS_OF[name]
     hits = 0
     for world in range(WORLDS):

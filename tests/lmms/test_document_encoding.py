@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms.score.values import decode, encode, plain_json
+from fieldmark.lmms.score.encoding import decode, encode, plain_json
 
 KEYS = st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.tuples(st.integers())
 PLAIN = KEYS | st.floats(allow_nan=False) | st.binary(max_size=4)

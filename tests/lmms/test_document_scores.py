@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fieldmark.errors import UnknownName
-from fieldmark.lmms.score import spread
+from fieldmark.lmms.score import resample
 from fieldmark.lmms.score.scores import (
     DocumentValues,
     ScoredMetric,
@@ -34,7 +34,7 @@ DICTS = [
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch):
     """So few that time is never short, but where a test is about that."""
-    monkeypatch.setattr(spread, "LADDER", (200, 100))
+    monkeypatch.setattr(resample, "LADDER", (200, 100))
 
 
 def _rows(values, name="m", pipeline="none", units=None):

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.lmms.metrics import (
+from fieldmark.lmms.metrics.registry import metrics_for
+from fieldmark.lmms.metrics.values import (
     TextMetric,
     choice_values,
     gold_places,
     likelihood_values,
-    metrics_for,
     rolling_values,
     text_values,
 )

@@ -16,17 +16,11 @@ import pytest
 import yaml
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms import (
-    Function,
-    Index,
-    Trust,
-    expand,
-    index_folders,
-    load_document_task,
-    load_group,
-    read_document_file,
-)
-from fieldmark.lmms.read.files import _parsed
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.read.files import _parsed, read_document_file
+from fieldmark.lmms.read.groups import expand
+from fieldmark.lmms.read.index import Index, index_folders
+from fieldmark.lmms.read.load import load_document_task, load_group
 
 ROOT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
 pytestmark = pytest.mark.skipif(not ROOT, reason="FIELDMARK_LMMS_EVAL names no checkout")

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms import Trust, load_document_task
-from fieldmark.lmms.check import Problem, field_problems, problems_of, told_once
-from fieldmark.lmms.check.names import name_problems
+from fieldmark.lmms.check.task import field_problems, name_problems
+from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.read.load import load_document_task
+from fieldmark.tasks import Problem, merge_problems, problems_of
 
 GOOD = {
     "task": "birds",
@@ -173,7 +174,7 @@ def test_equal_problems_become_one_that_knows_its_files() -> None:
     one = Problem("note", "no effect", "template:3", "full_docs is read by nothing.")
     other = Problem("error", "key", "a.yaml:9", "wrong.")
     a, b = Path("a.yaml"), Path("b.yaml")
-    told = told_once([one.found_in(a), other.found_in(a), one.found_in(b), one.found_in(a)])
+    told = merge_problems([one.found_in(a), other.found_in(a), one.found_in(b), one.found_in(a)])
     assert [(each.level, each.files) for each in told] == [("error", (a,)), ("note", (a, b))]
 
 

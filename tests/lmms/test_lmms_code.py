@@ -16,7 +16,7 @@ import pytest
 
 from fieldmark.errors import UsageError
 from fieldmark.lmms.code.call import call, load_function, seeded
-from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.lmms.code.trust import Function, Trust
 
 Load = Callable[[str], Any]
 

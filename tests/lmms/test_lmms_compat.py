@@ -6,7 +6,6 @@ With FIELDMARK_LMMS_EVAL the helpers are held against the ones of a checkout, on
 from __future__ import annotations
 
 import ast
-import importlib
 import os
 import random
 import sys
@@ -19,19 +18,11 @@ import pytest
 
 from fieldmark import draws
 from fieldmark.lmms.code.call import load_function, seeded
-from fieldmark.lmms.compat import utils
-from fieldmark.lmms.compat._distance import edit_distance
-from fieldmark.lmms.compat.api.metrics import anls
-from fieldmark.lmms.compat.loggers.evaluation_tracker import GeneralConfigTracker
-from fieldmark.lmms.compat.tasks import asr_wer_utils
-from fieldmark.lmms.compat.tasks._task_utils import (
-    default_template_yaml,
-    file_utils,
-    mmmu_mcq_utils,
-    point_format,
-    video_loader,
-)
-from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.lmms.code.imports import loader
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.compat import tasks, utils, word_errors
+from fieldmark.lmms.compat.utils import GeneralConfigTracker, anls
+from fieldmark.lmms.metrics.text import levenshtein
 
 CHECKOUT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
 needs_checkout = pytest.mark.skipif(not CHECKOUT, reason="FIELDMARK_LMMS_EVAL names no checkout")
@@ -62,8 +53,8 @@ def _texts(n: int, words: str, *keys: object) -> list[str]:
 def test_edit_distance_equals_brute_force() -> None:
     texts = [each[:5] for each in _texts(40, "a|b|c|ab", "edit")]
     for a, b in zip(texts, reversed(texts), strict=True):
-        assert edit_distance(a, b) == _brute(a, b)
-    assert edit_distance(["one", "two"], ["two"]) == 1
+        assert levenshtein(a, b) == _brute(a, b)
+    assert levenshtein(["one", "two"], ["two"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -83,16 +74,16 @@ def test_submission_files_lie_under_the_output_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     args = SimpleNamespace(output_path=str(tmp_path / "out"))
-    path = file_utils.generate_submission_file("a.json", args)
+    path = tasks.generate_submission_file("a.json", args)
     assert path == str(tmp_path / "out" / "submissions" / "a.json") and Path(path).parent.is_dir()
-    path = file_utils.generate_submission_file("a.json", None, subpath="x/y")
+    path = tasks.generate_submission_file("a.json", None, subpath="x/y")
     assert path == str(tmp_path / "x" / "y" / "a.json") and Path(path).parent.is_dir()
 
 
 def test_template_is_read_without_its_code(tmp_path: Path) -> None:
     text = "dataset_path: a/b\ndoc_to_text: !function utils.f\ndataset_kwargs:\n  token: true\n"
     (tmp_path / "_default_template_yaml").write_text(text)
-    found = default_template_yaml.load_default_template_yaml(str(tmp_path / "utils.py"))
+    found = tasks.load_default_template_yaml(str(tmp_path / "utils.py"))
     assert found == {"dataset_path": "a/b", "dataset_kwargs": {"token": True}}
 
 
@@ -110,15 +101,15 @@ def test_names_and_folders(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_videos_are_found_whatever_their_ending(tmp_path: Path) -> None:
     (tmp_path / "a.MP4").touch()
-    assert video_loader.get_video(str(tmp_path), "a") == str(tmp_path / "a.MP4")
+    assert tasks.get_video(str(tmp_path), "a") == str(tmp_path / "a.MP4")
     with pytest.raises(FileNotFoundError, match="there is no"):
-        video_loader.get_video(str(tmp_path), "b")
+        tasks.get_video(str(tmp_path), "b")
 
 
 def test_points() -> None:
-    found = point_format.parse_point2d('[{"point_2d": [500, 250]}] and (0.1, 0.5)', 200, 100)
+    found = tasks.parse_point2d('[{"point_2d": [500, 250]}] and (0.1, 0.5)', 200, 100)
     assert found.tolist() == [[100, 25], [20, 50]]
-    assert point_format.parse_point2d("none", 1, 1).size == 0
+    assert tasks.parse_point2d("none", 1, 1).size == 0
 
 
 @pytest.mark.parametrize(
@@ -129,14 +120,14 @@ def test_points() -> None:
     ],
 )  # fmt: skip
 def test_mmmu_options(response: str, expected: str) -> None:
-    by_letter, letters = mmmu_mcq_utils.get_multi_choice_info(["frog", "toad", "red newt"])
+    by_letter, letters = tasks.get_multi_choice_info(["frog", "toad", "red newt"])
     assert letters == ["A", "B", "C"] and by_letter["C"] == "red newt"
-    parse = mmmu_mcq_utils.parse_mmmu_multi_choice_response
+    parse = tasks.parse_mmmu_multi_choice_response
     assert parse(response, letters, by_letter) == expected
 
 
 def test_word_error_rate() -> None:
-    wer = asr_wer_utils.compute_wer
+    wer = word_errors.compute_wer
     assert wer(["a b c d"], ["a x c"], "en") == 0.5
     assert wer(["Hello , world"], ["hello world !"], "en") == 0
     assert wer(["ab cd"], ["ab cx"], "zh", char_languages=["zh"]) == 0.25
@@ -148,10 +139,10 @@ def test_word_error_rate() -> None:
 @pytest.mark.filterwarnings("ignore:invalid escape")
 def test_everything_public_task_code_imports_is_offered() -> None:
     """But two modules: a base class for tasks written as classes, and one that is not published."""
-    tasks = Path(CHECKOUT) / "lmms_eval" / "tasks"
-    files = [each for each in tasks.rglob("*.py") if each != tasks / "__init__.py"]
+    folder = Path(CHECKOUT) / "lmms_eval" / "tasks"
+    files = [path for path in folder.rglob("*.py") if path != folder / "__init__.py"]
     wanted = {
-        (node.module.replace("lmms_eval", "fieldmark.lmms.compat", 1), name.name)
+        (str(node.module), name.name)
         for file in files
         for node in ast.walk(ast.parse(file.read_bytes()))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lmms_eval.")
@@ -161,9 +152,9 @@ def test_everything_public_task_code_imports_is_offered() -> None:
     absent = set()
     for module, name in wanted:
         try:
-            getattr(importlib.import_module(module), name)
+            getattr(loader(Trust()).absolute(module, ("*",)), name)
         except (ModuleNotFoundError, AttributeError):
-            absent.add(module.removeprefix("fieldmark.lmms.compat."))
+            absent.add(module.removeprefix("lmms_eval."))
     assert len(wanted) > 15
     assert absent == {"api.task", "azure_openai_compat"}
 
@@ -171,13 +162,13 @@ def test_everything_public_task_code_imports_is_offered() -> None:
 @needs_checkout
 def test_mmmu_options_as_upstream() -> None:
     parse = theirs("lmms_eval.tasks._task_utils.mmmu_mcq_utils.parse_mmmu_multi_choice_response")
-    options, letters = mmmu_mcq_utils.get_multi_choice_info(["frog", "a toad", "newt", "D "])
+    options, letters = tasks.get_multi_choice_info(["frog", "a toad", "newt", "D "])
     words = "A|B|C|D|(A)|(C)|A.|D.| |, |frog|a toad|The|newt|so |it is |.|'|answer"
     for i, text in enumerate(_texts(3000, words, "mmmu")):
         with seeded(i):
             expected = parse(text, letters, options)
         with seeded(i):
-            found = mmmu_mcq_utils.parse_mmmu_multi_choice_response(text, letters, options)
+            found = tasks.parse_mmmu_multi_choice_response(text, letters, options)
         assert found == expected, text
 
 
@@ -186,7 +177,7 @@ def test_points_as_upstream() -> None:
     parse = theirs("lmms_eval.tasks._task_utils.point_format.parse_point2d")
     words = "[|]|(|)|1|20|0.5|,| |, |-|[3,4]|(0.1 , .2)|(0.25, 7)|x"
     for text in _texts(1000, words, "points"):
-        found = point_format.parse_point2d(text, 640, 480)
+        found = tasks.parse_point2d(text, 640, 480)
         assert np.array_equal(found, parse(text, 640, 480)), text
 
 
@@ -195,7 +186,7 @@ def test_word_error_rate_as_upstream(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     distances = ModuleType("editdistance")
-    vars(distances)["eval"] = edit_distance
+    vars(distances)["eval"] = levenshtein
     monkeypatch.setitem(sys.modules, "editdistance", distances)
     wer = theirs("lmms_eval.tasks.asr_wer_utils.compute_wer")
     clean = theirs("lmms_eval.tasks.asr_wer_utils.remove_sp")
@@ -208,11 +199,11 @@ def test_word_error_rate_as_upstream(
             "chinese_languages": ["zh"], "chinese_normalizer": str.strip,
             "basic_normalizer": str.upper, "char_languages": ["zh", "yue"],
         }  # fmt: skip
-        found = asr_wer_utils.compute_wer(refs, hyps, language, **options)
+        found = word_errors.compute_wer(refs, hyps, language, **options)
         assert found == wer(refs, hyps, language, **options)
         for text in (*refs, *hyps):
             spaces = {"no_space_languages": ["zh"]}
-            assert asr_wer_utils.remove_sp(text, language, **spaces) == clean(
+            assert word_errors.remove_sp(text, language, **spaces) == clean(
                 text, language, **spaces
             )
     capsys.readouterr()
@@ -239,7 +230,7 @@ def test_anls_as_upstream() -> None:
 
 def test_options_without_any_letter_are_drawn_from_the_global_state() -> None:
     letters = ["A", "B", "C"]
-    parse = mmmu_mcq_utils.parse_mmmu_multi_choice_response
+    parse = tasks.parse_mmmu_multi_choice_response
     with seeded(1):
         expected = random.choice(letters)
     with seeded(1):

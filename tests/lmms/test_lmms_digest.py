@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.lmms.code.digest import code_digest, code_files
-from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.lmms.code.trust import Function, Trust
 
 FILES = {
     "mine/utils.py": "import importlib, os, pathlib\nfrom . import a\n"

@@ -11,7 +11,7 @@ from PIL import Image
 from documents_kit import write_task
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.fields import Fields
-from fieldmark.lmms.ask.kwargs import prompt_kwargs
+from fieldmark.lmms.ask.settings import prompt_kwargs
 
 DOC = {"question": "Which?", "answer": "owl", "number": 2, "options": ["bat", "owl"], "n": "1"}
 

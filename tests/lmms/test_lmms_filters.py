@@ -9,8 +9,8 @@ import pytest
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.lmms.score.filters import (
     ExtendedRegexFilter,
-    Filter,
     MapFilter,
+    ResponseFilter,
     make_filter,
     reasoning_tags,
     register_filter,
@@ -199,11 +199,11 @@ def test_users_bring_classes_functions_and_factories():
 
 
 def test_code_that_fails_is_one_line():
-    class Broken(Filter):
+    class Broken(ResponseFilter):
         def apply(self, resps, docs):
             return (1 / 0 for _ in resps)
 
-    class Fewer(Filter):
+    class Fewer(ResponseFilter):
         def apply(self, resps, docs):
             return resps[1:]
 
@@ -214,7 +214,7 @@ def test_code_that_fails_is_one_line():
 
 
 def test_register_filter_adds_and_keeps_names_apart():
-    register_filter("identity_of_a_test", Filter)
+    register_filter("identity_of_a_test", ResponseFilter)
     assert _run([("identity_of_a_test", {})], [["a"]]) == [["a"]]
     with pytest.raises(UsageError, match="exists already"):
-        register_filter("regex", Filter)
+        register_filter("regex", ResponseFilter)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.lmms import Expanded, Trust, expand, expand_file, index_folders
+from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.read.groups import Expanded, expand, expand_file
+from fieldmark.lmms.read.index import index_folders
 
 TASK = "dataset_path: d\ntest_split: test\ndoc_to_text: q\ndoc_to_target: a\n"
 

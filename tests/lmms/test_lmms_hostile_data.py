@@ -10,16 +10,12 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms import (
-    Documents,
-    Trust,
-    code_digest,
-    functions_of,
-    generation_kwargs,
-    load_document_task,
-    open_documents,
-    to_picture,
-)
+from fieldmark.lmms.ask.settings import generation_kwargs
+from fieldmark.lmms.code.digest import code_digest
+from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.data.documents import Documents, open_documents
+from fieldmark.lmms.data.pictures import to_picture
+from fieldmark.lmms.read.load import load_document_task
 
 pytest.importorskip("datasets")
 
@@ -155,7 +151,7 @@ def test_long_texts_in_code_are_no_names_of_files(tmp_path: Path) -> None:
     )
     (tmp_path / "birds.yaml").write_text(f"{START}process_docs: !function utils.docs\n")
     task = load_document_task(tmp_path / "birds.yaml", Trust.of(tmp_path))
-    assert code_digest(functions_of(task), task.trust)
+    assert code_digest(task.functions, task.trust)
 
 
 def test_a_temperature_beyond_numbers_is_one_line(tmp_path: Path) -> None:

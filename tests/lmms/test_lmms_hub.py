@@ -15,7 +15,7 @@ import pytest
 from documents_kit import write_jsonl, write_task
 from fieldmark.errors import DataError
 from fieldmark.lmms.data.documents import open_documents
-from fieldmark.lmms.data.hub_cache import cached_file, missing_shards, snapshot
+from fieldmark.lmms.data.sources import cached_file, missing_shards, snapshot
 
 datasets = pytest.importorskip("datasets")
 

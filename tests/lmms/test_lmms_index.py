@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.lmms import Index, Trust, index_folders
-from fieldmark.lmms.read.index import yaml_files
+from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.read.index import Index, index_folders
+from fieldmark.tasks import yaml_files
 
 
 def fill(folder: Path, files: dict[str, str]) -> Path:

@@ -14,13 +14,14 @@ import pytest
 from PIL import Image
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms.code.call import call, load_function
-from fieldmark.lmms.code.judge import KEY, MODEL, URL, NoJudgement
-from fieldmark.lmms.compat.llm_judge import Request, ServerConfig, get_server
-from fieldmark.lmms.compat.verifiers import VerificationPipeline
-from fieldmark.lmms.compat.verifiers.extractors import StripReasoningExtractor
-from fieldmark.lmms.compat.verifiers.openai import OpenAIVerifier
-from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.lmms.code.call import NoJudgement, call, load_function
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.compat.judge import KEY, MODEL, URL, JudgeRequest, ServerConfig, get_server
+from fieldmark.lmms.compat.verifiers import (
+    OpenAIVerifier,
+    StripReasoningExtractor,
+    VerificationPipeline,
+)
 
 
 class Endpoint:
@@ -91,14 +92,16 @@ def test_request_carries_what_the_task_says(
     endpoint.replies = ["fine", "fine"]
     config = ServerConfig("judge-1", temperature=0.2, max_tokens=9, system_prompt="be fair")
     server = get_server("azure", config)
-    response = server.evaluate(Request([{"role": "user", "content": "q"}]))
+    response = server.evaluate(JudgeRequest([{"role": "user", "content": "q"}]))
     path, headers, body = endpoint.asked[0]
     assert (response.content, response.usage) == ("fine", {"total_tokens": 7})
     assert path == "/v1/chat/completions" and headers["Authorization"] == "Bearer secret"
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("judge-1", 0.2, 9)
     assert [each["role"] for each in body["messages"]] == ["system", "user"]
     monkeypatch.setenv(MODEL, "another")
-    server.evaluate(Request([{"role": "user", "content": "q"}], config=ServerConfig("judge-2")))
+    server.evaluate(
+        JudgeRequest([{"role": "user", "content": "q"}], config=ServerConfig("judge-2"))
+    )
     assert endpoint.asked[1][2]["model"] == "another"
 
 
@@ -108,7 +111,7 @@ def test_images_come_before_the_text(endpoint: Endpoint, tmp_path: Path) -> None
     image.save(tmp_path / "a.png")
     data = (tmp_path / "a.png").read_bytes()
     images = [image, data, str(tmp_path / "a.png"), base64.b64encode(data).decode()]
-    get_server().evaluate(Request([{"role": "user", "content": "which?"}], images=images))
+    get_server().evaluate(JudgeRequest([{"role": "user", "content": "which?"}], images=images))
     *pictures, text = endpoint.prompt()
     assert text == {"type": "text", "text": "which?"}
     heads = [each["image_url"]["url"].partition(",") for each in pictures]
@@ -120,13 +123,13 @@ def test_failures_are_tried_again_and_then_told(endpoint: Endpoint) -> None:
     config = ServerConfig("judge-1", num_retries=2, retry_delay=0)
     server = get_server("openai", config)
     endpoint.replies = [500, "fine"]
-    assert server.evaluate(Request([{"role": "user", "content": "q"}])).content == "fine"
+    assert server.evaluate(JudgeRequest([{"role": "user", "content": "q"}])).content == "fine"
     endpoint.replies = [429, 503]
     with pytest.raises(NoJudgement, match="failed 2 times: 503"):
-        server.evaluate(Request([{"role": "user", "content": "q"}]))
+        server.evaluate(JudgeRequest([{"role": "user", "content": "q"}]))
     endpoint.replies = [401]
     with pytest.raises(NoJudgement, match="answered 401"):
-        server.evaluate(Request([{"role": "user", "content": "q"}]))
+        server.evaluate(JudgeRequest([{"role": "user", "content": "q"}]))
     assert len(endpoint.asked) == 5
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from documents_kit import write_task
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.kwargs import (
+from fieldmark.lmms.ask.settings import (
     generation_kwargs,
     prompt_key,
     prompt_kwargs,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms import Function, Trust, load_document_task, load_group
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.read.load import load_document_task, load_group
 from fieldmark.lmms.read.schema import NO_EFFECT, DocumentTask
 from fieldmark.locate import Located
 

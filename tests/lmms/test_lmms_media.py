@@ -13,8 +13,7 @@ from PIL import Image, ImageDraw
 from documents_kit import picture_bytes, row_of
 from fieldmark.chat import prepare
 from fieldmark.errors import DataError, UsageError
-from fieldmark.lmms.data.decode import open_picture
-from fieldmark.lmms.data.media import to_picture
+from fieldmark.lmms.data.pictures import open_picture, to_picture
 
 
 def _pixels(data: bytes) -> np.ndarray:

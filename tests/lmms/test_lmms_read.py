@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms import Function, Trust, kind_of, read_document_file
-from fieldmark.lmms.read.keys import OWN_KEYS, THEIR_KEYS
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.read.files import OWN_KEYS, THEIR_KEYS, kind_of, read_document_file
 from fieldmark.lmms.read.schema import GROUP_KEYS, DocumentTask
 from fieldmark.tasks._schema import Task
 

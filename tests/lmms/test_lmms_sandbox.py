@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.lmms import functions_of, index_folders, load_document_task
 from fieldmark.lmms.code.sandbox import try_imports
-from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.read.index import index_folders
+from fieldmark.lmms.read.load import load_document_task
 
 CHECKOUT = os.environ.get("FIELDMARK_LMMS_EVAL", "")
 HOSTILE = {
@@ -116,7 +117,7 @@ def test_code_of_public_tasks_imports() -> None:
     trust = Trust.of(folder)
     paths = [each.path for each in index_folders([folder]).entries if each.kind == "task"]
     broken = folder / "plm_videobench" / "rcap" / "rcap_test.yaml"
-    tasks = [functions_of(load_document_task(each, trust)) for each in paths if each != broken]
+    tasks = [load_document_task(each, trust).functions for each in paths if each != broken]
     told = try_imports([each for some in tasks for each in some], trust)
     assert len(paths) == 1667
     assert sum(not any(told[each] for each in some) for some in tasks) >= 1057

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.template import compile_template, render
+from fieldmark.lmms.ask.fields import compile_template, render
 
 
 def test_columns_are_variables_and_one_newline_at_the_end_goes() -> None:

@@ -19,12 +19,10 @@ from typing import Any
 import pytest
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms import Trust
-from fieldmark.lmms.ask.fields import Fields
-from fieldmark.lmms.ask.kwargs import generation_kwargs, prompt_kwargs, target_kwargs
-from fieldmark.lmms.ask.template import render
-from fieldmark.lmms.read.loader import load_document_task
-from fieldmark.lmms.read.marks import Function
+from fieldmark.lmms.ask.fields import Fields, render
+from fieldmark.lmms.ask.settings import generation_kwargs, prompt_kwargs, target_kwargs
+from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.lmms.read.load import load_document_task
 from fieldmark.lmms.read.schema import DocumentTask
 
 CHECKOUT = os.environ.get("FIELDMARK_LMMS_EVAL", "")

@@ -22,11 +22,12 @@ PROTOCOLS = {"probe", "ask", "zero_shot", "zero-shot", "retrieve", "rerank"}
 
 @pytest.fixture
 def registries() -> Iterator[None]:
-    before = dict(providers._PROVIDERS), dict(EXPORTS.added)
+    added = providers.PROVIDERS.added, EXPORTS.added
+    before = [dict(entries) for entries in added]
     yield
-    for registry, kept in zip((providers._PROVIDERS, EXPORTS.added), before, strict=True):
-        registry.clear()
-        registry.update(kept)
+    for entries, kept in zip(added, before, strict=True):
+        entries.clear()
+        entries.update(kept)
 
 
 @pytest.mark.parametrize("package", ["report", "store"])
@@ -57,7 +58,7 @@ def test_a_provider_is_found_by_its_setting(registries: None, store: Store) -> N
     assert providers.value_metric(heard) == "loudness"
     assert providers.provider_of(run) is None
     with pytest.raises(UsageError, match="exists already"):
-        register_report_provider("sounds", "elsewhere")
+        register_report_provider("sounds", provider)
 
 
 def test_an_export_is_registered(registries: None, store: Store) -> None:

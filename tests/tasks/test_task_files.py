@@ -111,7 +111,7 @@ def test_missing_file() -> None:
 
 def test_one_loader_for_both_forms(tmp_path: Path) -> None:
     """Tasks in lmms-eval's form are loaded and registered like any other."""
-    from fieldmark.lmms import DocumentTask
+    from fieldmark.lmms.read.schema import DocumentTask
 
     path = tmp_path / "theirs.yaml"
     path.write_text("task: theirs\ndataset_path: json\ndoc_to_text: '{{q}}'\n")

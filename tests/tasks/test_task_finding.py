@@ -9,7 +9,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.lmms import DocumentTask
+from fieldmark.lmms.read.schema import DocumentTask
 from fieldmark.tasks import Finder, load_task
 
 TASK = """\

@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms import (
-    LEVELS,
-    Checked,
-    Problem,
-    Rendered,
-    Trust,
-    check_files,
-    problems_of,
-    render_documents,
-    told_once,
-    yaml_files,
-)
 from fieldmark.locate import read_text
 from fieldmark.progress import for_people
+from fieldmark.tasks import (
+    LEVELS,
+    CheckedFiles,
+    Problem,
+    RenderedTask,
+    TaskReader,
+    merge_problems,
+    problems_of,
+    task_readers,
+    yaml_files,
+)
 
 if TYPE_CHECKING:
     from fieldmark.cli.check import Args
@@ -38,50 +37,58 @@ _HEAD = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Findings:
     """What is known after all checks."""
 
     problems: tuple[Problem, ...]
     code: int
     """exit code"""
-    checked: Checked | None = None
-    """of the task files"""
-    rendered: tuple[Rendered, ...] = ()
+    checked: CheckedFiles | None = None
+    """the task files"""
+    rendered: tuple[RenderedTask, ...] = ()
     seconds: float = 0.0
 
 
-def check_paths(args: Args) -> Found:
+def check_paths(args: Args) -> Findings:
     start = time.monotonic()
     for path in args.path:
         if not path.exists():
             read_text(path)  # says so, with the closest name
     tasks = [path for path in args.path if not args.dataset and _holds_tasks(path)]
-    checked = _check_tasks(args, tasks) if tasks else None
-    problems = list(checked.problems) if checked else []
-    codes = [2] if _has_errors(problems) else []
-    rendered = list(_render(args, checked)) if checked and args.data else []
-    of_data = [each for one in rendered for each in one.problems]
-    codes += [3] if _has_errors(of_data) else []
+    codes: list[int] = []
+    problems: list[Problem] = []
+    rendered: list[RenderedTask] = []
+    checked = None
+    if tasks:
+        reader = task_readers()[0]
+        checked = _check_tasks(args, reader, tasks)
+        problems += checked.problems
+        codes += [2] if _has_errors(checked.problems) else []
+        for task, of_data in _render(args, reader, checked) if args.data else ():
+            rendered.append(task)
+            problems += of_data
+            codes += [3] if _has_errors(of_data) else []
     others: list[Problem] = []
-    for path in (each for each in args.path if each not in tasks):
+    for path in (path for path in args.path if path not in tasks):
         found, code = _check_other(args, path)
         others += found
         codes += [code] if code else []
-    every = (*told_once([*problems, *of_data]), *others)
-    return Found(every, min(codes, default=0), checked, tuple(rendered), time.monotonic() - start)
+    every = (*merge_problems(problems), *others)
+    seconds = time.monotonic() - start
+    return Findings(every, min(codes, default=0), checked, tuple(rendered), seconds)
 
 
 def _has_errors(problems: Iterable[Problem]) -> bool:
-    return any(each.level == "error" for each in problems)
+    return any(problem.level == "error" for problem in problems)
 
 
-def _check_tasks(args: Args, paths: Sequence[Path]) -> Checked:
+def _check_tasks(args: Args, reader: TaskReader, paths: Sequence[Path]) -> CheckedFiles:
     folders = [path if path.is_dir() else path.parent for path in paths]
-    trust = Trust.of(*folders, *_include_path(args))
     files = list(_files(paths))
     code_s = 0.0 if args.no_code else args.code_s
     with for_people(quiet=len(files) < MANY) as progress:
-        return check_files(files, trust, code_s, set(files) - set(paths), progress)
+        others = set(files) - set(paths)
+        return reader.check(files, [*folders, *_include_path(args)], code_s, others, progress)
 
 
 def _include_path(args: Args) -> tuple[Path, ...]:
@@ -90,19 +97,19 @@ def _include_path(args: Args) -> tuple[Path, ...]:
     return (*args.include_path, *load_settings().include_path)
 
 
-def _render(args: Args, checked: Checked) -> Iterator[Rendered]:
+def _render(
+    args: Args, reader: TaskReader, checked: CheckedFiles
+) -> Iterator[tuple[RenderedTask, list[Problem]]]:
     from fieldmark.settings import load_settings
 
     settings = load_settings()
     fetch = args.fetch or settings.may_fetch
-    files = [each for each in checked.files if each.task is not None]
+    files = [file for file in checked.files if file.task is not None]
     with for_people(quiet=len(files) < MANY) as progress:
         progress.start("documents of tasks", len(files))
         for file in files:
-            assert file.task is not None
-            found = render_documents(file.task, args.n_documents, settings.cache, fetch)
-            told = tuple(each.found_in(file.path) for each in found.problems)
-            yield replace(found, problems=told)
+            task = reader.render(file.task, args.n_documents, settings.cache, fetch)
+            yield task, [problem.found_in(file.path) for problem in task.problems]
             progress.advance()
 
 
@@ -110,12 +117,11 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
     """Each file once; folders whose name starts with a dot are other programs'."""
     seen: set[Path] = set()
     for path in paths:
-        below = yaml_files([path]) if path.is_dir() else [path]
-        for each in below:
-            is_hidden = path.is_dir() and _is_hidden(each.relative_to(path).parent)
-            if not is_hidden and each.resolve() not in seen:
-                seen.add(each.resolve())
-                yield each
+        for file in yaml_files([path]) if path.is_dir() else [path]:
+            is_hidden = path.is_dir() and _is_hidden(file.relative_to(path).parent)
+            if not is_hidden and file.resolve() not in seen:
+                seen.add(file.resolve())
+                yield file
 
 
 def _is_hidden(folder: Path) -> bool:
@@ -149,15 +155,15 @@ def _has_images(folder: Path) -> bool:
 def _check_other(args: Args, path: Path) -> tuple[list[Problem], int]:
     """Experiments, tables and folders of images; what is wrong is an error of its own kind."""
     try:
-        problems = list(_look(args, path))
+        problems = list(_other_problems(args, path))
     except FieldmarkError as error:
         if args.debug:
             raise
         return problems_of(error, "key", ""), error.exit_code
-    return problems, 3 if any(each.level == "error" for each in problems) else 0
+    return problems, 3 if _has_errors(problems) else 0
 
 
-def _look(args: Args, path: Path) -> Iterator[Problem]:
+def _other_problems(args: Args, path: Path) -> Iterator[Problem]:
     if path.suffix.lower() == ".toml":
         from fieldmark.experiments import read_grid
 
@@ -168,5 +174,19 @@ def _look(args: Args, path: Path) -> Iterator[Problem]:
 
     guess = "csv" if path.is_file() else "folder"
     for finding in load_dataset(args.dataset or guess).check(path):
-        level = next(each for each in LEVELS if each == finding.level)
+        level = next(level for level in LEVELS if level == finding.level)
         yield Problem(level, "data", "", finding.text)
+
+
+def fold(problems: Iterable[Problem]) -> list[Problem]:
+    """Notes that say the same of many files are told at the first, with their number; so are
+    warnings that say the same of several lines of one file.
+    """
+    folded: dict[tuple[str, ...], Problem] = {}
+    for problem in problems:
+        near = {"note": "", "warning": problem.file}.get(problem.level, problem.place)
+        key = problem.level, problem.kind, problem.text, near
+        files = folded[key].files if key in folded else ()
+        every = tuple(dict.fromkeys((*files, *problem.files)))
+        folded[key] = replace(folded.get(key, problem), files=every)
+    return list(folded.values())

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.cli._check import MANY, Found
+from fieldmark.cli._check import MANY, Findings, fold
 from fieldmark.cli._show import counted, talk
+from fieldmark.tasks import LEVELS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fieldmark.cli.check import Args
-    from fieldmark.lmms import Checked, Problem, Rendered, RenderedDocument
+    from fieldmark.tasks import CheckedFiles, Problem, RenderedTask
 
 _FORMS = {
     "task": "task",
@@ -30,29 +30,29 @@ _WIDEST = 400
 """characters shown of a text; `--json` has all"""
 
 
-def show(args: Args, found: Found) -> None:
-    for each in found.rendered:
-        _show_rendered(each)
-    for text in _lines(fold(found.problems)):
+def show(args: Args, findings: Findings) -> None:
+    for task in findings.rendered:
+        _show_rendered(task)
+    for text in _lines(fold(findings.problems)):
         print(text)
     paths = ", ".join(map(str, args.path))
-    talk(_printable(f"{paths}  {_summary(found)}"))
+    talk(_printable(f"{paths}  {_summary(findings)}"))
 
 
 def _lines(problems: Iterable[Problem]) -> Iterator[str]:
     """A line each; of a file with very many the first, and their number."""
-    n_told: Counter[str] = Counter()
-    for each in problems:
-        n_told[each.file] += 1
-        if n_told[each.file] <= _MOST_PER_FILE or not each.file:
-            yield line(each)
-    for file, n in n_told.items():
+    counts: Counter[str] = Counter()
+    for problem in problems:
+        counts[problem.file] += 1
+        if counts[problem.file] <= _MOST_PER_FILE or not problem.file:
+            yield _line(problem)
+    for file, n in counts.items():
         if file and n > _MOST_PER_FILE:
             more = counted(n - _MOST_PER_FILE, "more finding")
             yield _printable(f"note  {file}  {more}: `--json` has all.")
 
 
-def line(problem: Problem) -> str:
+def _line(problem: Problem) -> str:
     """`level  file:line  text`, and in how many files an included line was met."""
     where = f"{problem.place}  " if problem.place else ""
     n = len(problem.files)
@@ -65,84 +65,48 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def fold(problems: Iterable[Problem]) -> list[Problem]:
-    """Notes that say the same of many files are told at the first, with their number; so are
-    warnings that say the same of several lines of one file.
-    """
-    told: dict[tuple[str, ...], Problem] = {}
-    for each in problems:
-        near = {"note": "", "warning": each.file}.get(each.level, each.place)
-        key = each.level, each.kind, each.text, near
-        files = told[key].files if key in told else ()
-        told[key] = replace(told.get(key, each), files=tuple(dict.fromkeys((*files, *each.files))))
-    return list(told.values())
-
-
-def _summary(found: Found) -> str:
+def _summary(findings: Findings) -> str:
     """What was looked at, what was found, how long it took."""
-    levels = Counter(each.level for each in fold(found.problems))
-    words = [counted(levels[level], level) for level in ("error", "warning", "note")]
-    if found.checked is None or len(found.checked.files) < 2:
+    checked = findings.checked
+    levels = Counter(problem.level for problem in fold(findings.problems))
+    words = [counted(levels[level], level) for level in LEVELS]
+    if checked is None or len(checked.files) < 2:
         n = counted(sum(levels.values()), "finding")
         return f"{n}." if levels else "is fine."
-    looked = ", ".join(counted(n, _FORMS[kind]) for kind, n in _kinds(found.checked))
-    took = f" ({found.seconds:.1f} s)" if len(found.checked.files) >= MANY else ""
-    return f"{looked}: {', '.join(words)}{took}.{_code_words(found.checked)}"
+    kinds = Counter(file.kind for file in checked.files)
+    looked = ", ".join(counted(kinds[kind], _FORMS[kind]) for kind in _FORMS if kinds[kind])
+    took = f" ({findings.seconds:.1f} s)" if len(checked.files) >= MANY else ""
+    return f"{looked}: {', '.join(words)}{took}.{_code_words(checked)}"
 
 
-def _kinds(checked: Checked) -> list[tuple[str, int]]:
-    counts = Counter(each.kind for each in checked.files)
-    return [(kind, counts[kind]) for kind in _FORMS if counts[kind]]
-
-
-def _code_words(checked: Checked) -> str:
+def _code_words(checked: CheckedFiles) -> str:
     if checked.failing is None or not checked.tasks:
         return ""
-    n = sum(checked.imports(each) is True for each in checked.tasks)
+    n = sum(checked.imports(file) is True for file in checked.tasks)
     return f" The code of {n:,} of {counted(len(checked.tasks), 'task')} imports here."
 
 
-def _show_rendered(rendered: Rendered) -> None:
-    if not rendered.documents:
-        return
-    n = counted(rendered.n, "document")
-    print(_printable(f"task {rendered.task}  split {rendered.split}, {n}"))
-    for each in rendered.documents:
-        print(f"  document {each.row}")
-        for name, text in _parts(each):
-            print(f"    {name:<8}{_short(text)}")
+def _show_rendered(task: RenderedTask) -> None:
+    """Each text on one line, so that a row of the data is a few lines."""
+    for start, text in task.show():
+        flat = _printable(text.replace("\n", "⏎ "))
+        print(_printable(start) + (flat if len(flat) <= _WIDEST else f"{flat[: _WIDEST - 1]}…"))
 
 
-def _parts(document: RenderedDocument) -> list[tuple[str, str]]:
-    choices = document.choices
-    found = [("text", document.text), ("target", repr(document.target))]
-    if choices is not None:
-        found.append(("choices", " | ".join(map(str, choices))))
-    if document.visuals:
-        found.append(("visual", ", ".join(document.visuals)))
-    return found
-
-
-def _short(text: str) -> str:
-    """On one line, so that each document is a few lines."""
-    flat = _printable(text.replace("\n", "⏎ "))
-    return flat if len(flat) <= _WIDEST else f"{flat[: _WIDEST - 1]}…"
-
-
-def as_json(args: Args, found: Found) -> dict[str, Any]:
-    levels = Counter(each.level for each in found.problems)
+def as_json(args: Args, findings: Findings) -> dict[str, Any]:
+    problems, checked = findings.problems, findings.checked
+    levels = Counter(problem.level for problem in problems)
     kinds: dict[str, Counter[str]] = {}
-    for each in found.problems:
-        kinds.setdefault(each.kind, Counter())[each.level] += 1
-    checked = found.checked
+    for problem in problems:
+        kinds.setdefault(problem.kind, Counter())[problem.level] += 1
     return {
         "paths": [str(path) for path in args.path],
-        "ok": found.code == 0,
-        "levels": {level: levels[level] for level in ("error", "warning", "note")},
+        "ok": findings.code == 0,
+        "levels": {level: levels[level] for level in LEVELS},
         "kinds": {kind: dict(counts) for kind, counts in sorted(kinds.items())},
-        "problems": [_problem_json(each) for each in found.problems],
-        "files": [] if checked is None else _files_json(checked, found.problems),
-        "documents": [_rendered_json(each) for each in found.rendered],
+        "problems": [_problem_json(problem) for problem in problems],
+        "files": [] if checked is None else _files_json(checked, problems),
+        "documents": [task.plain() for task in findings.rendered],
     }
 
 
@@ -157,7 +121,7 @@ def _problem_json(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _files_json(checked: Checked, problems: Sequence[Problem]) -> list[dict[str, Any]]:
+def _files_json(checked: CheckedFiles, problems: Sequence[Problem]) -> list[dict[str, Any]]:
     """`problems` of a file are places in the list of all."""
     by_file: dict[Path, list[int]] = {}
     for number, problem in enumerate(problems):
@@ -165,30 +129,12 @@ def _files_json(checked: Checked, problems: Sequence[Problem]) -> list[dict[str,
             by_file.setdefault(path, []).append(number)
     return [
         {
-            "file": str(each.path),
-            "form": each.kind,
-            "name": each.name,
-            "ok": all(problems[n].level != "error" for n in by_file.get(each.path, ())),
-            "imports": checked.imports(each),
-            "problems": by_file.get(each.path, []),
+            "file": str(file.path),
+            "form": file.kind,
+            "name": file.name,
+            "ok": all(problems[n].level != "error" for n in by_file.get(file.path, ())),
+            "imports": checked.imports(file),
+            "problems": by_file.get(file.path, []),
         }
-        for each in checked.files
+        for file in checked.files
     ]
-
-
-def _rendered_json(rendered: Rendered) -> dict[str, Any]:
-    return {
-        "task": rendered.task,
-        "split": rendered.split,
-        "n": rendered.n,
-        "documents": [
-            {
-                "row": each.row,
-                "text": each.text,
-                "target": each.target,
-                "choices": each.choices,
-                "visuals": each.visuals,
-            }
-            for each in rendered.documents
-        ],
-    }

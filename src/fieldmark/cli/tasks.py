@@ -18,8 +18,7 @@ from tyro.conf import Positional, UseAppendAction, arg
 from fieldmark.cli._show import print_json, show_rows, talk
 
 if TYPE_CHECKING:
-    from fieldmark.lmms import DocumentTask
-    from fieldmark.tasks import AnyTask
+    from fieldmark.tasks import NamedTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +35,13 @@ class Args:
 
 def run(args: Args) -> int:
     from fieldmark.settings import load_settings
-    from fieldmark.tasks import list_tasks
+    from fieldmark.tasks import Finder, list_tasks
 
     folders = (*args.include_path, *load_settings().include_path)
-    rows = [*list_tasks(args.query), *(_document_rows(args.query, folders) if folders else ())]
+    rows = list_tasks(args.query)
+    if folders:
+        query = args.query.lower()
+        rows += [row for row in Finder(folders).rows() if query in " ".join(row.values()).lower()]
     exact = [row for row in rows if row["task"] == args.query]
     is_name = len(exact) == 1 or "@" in args.query or args.query.endswith((".yaml", ".yml"))
     if is_name or not rows:
@@ -50,50 +52,33 @@ def run(args: Args) -> int:
     return 0
 
 
-def _document_rows(query: str, folders: Sequence[Path]) -> list[dict[str, str]]:
-    """Tasks, groups and tags in lmms-eval's form that match."""
-    from fieldmark.tasks import Finder
-
-    rows = Finder(folders).rows()
-    return [row for row in rows if query.lower() in " ".join(row.values()).lower()]
-
-
 def _show_one(args: Args, folders: Sequence[Path]) -> int:
     """A group or tag shows all its tasks; as JSON they are a list then."""
-    from fieldmark.lmms import DocumentTask
     from fieldmark.tasks import Finder
 
     every = Finder(folders).find(args.query)
     if args.json:
-        plain = [_plain(each.task) for each in every]
+        plain = [_plain(named.task) for named in every]
         print_json(plain[0] if len(plain) == 1 else plain)
         return 0
-    for each in every:
-        if isinstance(each.task, DocumentTask):
-            _print_document(each.task)
-        else:
-            print(f"{each.task.task}  {each.task.title}\n\n{each.task.about}\n")
-            print(_text_of(each.name))
+    for named in every:
+        print(_shown(named))
     return 0
 
 
-def _plain(task: AnyTask) -> dict[str, Any]:
-    from fieldmark.lmms import DocumentTask, plain_task
+def _plain(task: Any) -> dict[str, Any]:
+    from fieldmark.tasks import Task
 
-    return plain_task(task) if isinstance(task, DocumentTask) else task.model_dump(mode="json")
-
-
-def _text_of(name: str) -> str:
-    from fieldmark.tasks import find_file, parse_name
-
-    return find_file(parse_name(name).base).read_text(encoding="utf-8").rstrip()
+    plain: dict[str, Any]
+    plain = task.model_dump(mode="json") if isinstance(task, Task) else task.plain()
+    return plain
 
 
-def _print_document(task: DocumentTask) -> None:
-    """The file as it is read: what it includes is in place."""
-    import yaml
+def _shown(named: NamedTask) -> str:
+    from fieldmark.tasks import Task, find_file, parse_name
 
-    from fieldmark.lmms import plain_task
-
-    print(f"{task.task}  {task.place_of('task')}\n")
-    print(yaml.safe_dump(plain_task(task), sort_keys=False, allow_unicode=True).rstrip())
+    task = named.task
+    if not isinstance(task, Task):
+        return str(task.show())
+    text = find_file(parse_name(named.name).base).read_text(encoding="utf-8").rstrip()
+    return f"{task.task}  {task.title}\n\n{task.about}\n\n{text}"

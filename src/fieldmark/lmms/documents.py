@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fieldmark.chat import Estimate
-    from fieldmark.lmms.ask.part import DocumentPart
+    from fieldmark.lmms.data.documents import DocumentPart
     from fieldmark.lmms.read.schema import DocumentTask
     from fieldmark.progress import Progress
     from fieldmark.protocols import Draw, PartPredictions, Scoring, Selection, Workspace
@@ -43,9 +43,12 @@ class DocumentProtocol(LanguageProtocol):
         return None
 
     def problems(self, task: DocumentTask) -> list[str]:
-        from fieldmark.lmms.check.documents import document_problems
+        """What its file alone tells; the data are not looked at and no code is run."""
+        from fieldmark.lmms.ask.run import why_not_run
+        from fieldmark.lmms.check.task import task_problems
 
-        return document_problems(task)
+        problems = [problem for problem in task_problems(task) if problem.level == "error"]
+        return [*(f"{problem.place}  {problem.text}" for problem in problems), *why_not_run(task)]
 
     def cell(self, task: DocumentTask, wish: Wish) -> tuple[DocumentTask, Draw]:
         """`num_fewshot` of the file holds unless another number is asked for; an exact 0 holds
@@ -83,7 +86,8 @@ class DocumentProtocol(LanguageProtocol):
     def outline(self, assignment: Assignment) -> dict[str, Any]:
         """The file as resolved, the code behind it, and what was set."""
         from fieldmark import draws
-        from fieldmark.lmms import code_digest, functions_of, mean_of, metric_names, plain_task
+        from fieldmark.lmms.code.digest import code_digest
+        from fieldmark.lmms.score.wanted import mean_of, metric_names
         from fieldmark.store import canonical_json
 
         task = assignment.task
@@ -92,8 +96,8 @@ class DocumentProtocol(LanguageProtocol):
             "output_type": task.output_type,
             "mean_of": mean,
             "pipeline": pipeline,
-            "digest": draws.digest(canonical_json(plain_task(task))).hex()[:16],
-            "code": code_digest(functions_of(task), task.trust),
+            "digest": draws.digest(canonical_json(task.plain())).hex()[:16],
+            "code": code_digest(task.functions, task.trust),
         }
         return {
             "parts": [""],
@@ -111,11 +115,11 @@ class DocumentProtocol(LanguageProtocol):
         self, task: DocumentTask, draw: Draw, selection: Selection, at: Workspace
     ) -> list[DocumentPart]:
         """Documents are opened once; a task that cannot be opened is not tried again."""
-        from fieldmark.lmms import draw_part, open_documents, plain_task
+        from fieldmark.lmms.data.documents import draw_part, open_documents
         from fieldmark.store import canonical_json
 
         own = at.settings
-        plain = {name: value for name, value in plain_task(task).items() if name != "repeats"}
+        plain = {name: value for name, value in task.plain().items() if name != "repeats"}
         key = ("documents", task.place_of("task"), canonical_json(plain))
         documents = at.once(key, lambda: open_documents(task, own.cache, own.may_fetch))
         return [draw_part(task, documents, draw)]
@@ -128,7 +132,7 @@ class DocumentProtocol(LanguageProtocol):
         return
 
     def estimate(self, assignment: Assignment, model_name: str) -> Estimate:
-        from fieldmark.lmms import estimate_documents
+        from fieldmark.lmms.ask.run import estimate_documents
         from fieldmark.models import load_chat_model
 
         model = load_chat_model(model_name)
@@ -147,7 +151,7 @@ class DocumentProtocol(LanguageProtocol):
         at: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
-        from fieldmark.lmms import ask_documents
+        from fieldmark.lmms.ask.run import ask_documents
         from fieldmark.protocols import ask_options
 
         part = replace(assignment.parts[0], memberships=assignment.groups)
@@ -158,7 +162,7 @@ class DocumentProtocol(LanguageProtocol):
         self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],
         folder: Path,
     ) -> list[Score]:  # fmt: skip
-        from fieldmark.lmms import score_document_run
+        from fieldmark.lmms.score.scores import score_document_run
 
         seed = assignment.draw.seed
         scores = score_document_run(assignment.task, predictions, seed, folder)
@@ -174,7 +178,7 @@ class DocumentProtocol(LanguageProtocol):
         """Documents keep the values their tasks gave them; where a task's own code makes one number
         of these, it is not run again.
         """
-        from fieldmark.lmms import score_document_run
+        from fieldmark.lmms.score.scores import score_document_run
 
         task = _scoring_of(parts)
         if task is None:
@@ -191,9 +195,7 @@ class DocumentProtocol(LanguageProtocol):
         return {**info, "documents": own | {"groups": every}}
 
     def record(self, task: DocumentTask) -> dict[str, Any]:
-        from fieldmark.lmms import plain_task
-
-        return plain_task(task)
+        return task.plain()
 
 
 def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:
@@ -216,7 +218,7 @@ def _scoring_of(parts: Sequence[PartRecord]) -> DocumentTask | None:
 
 def _is_aggregated_here(item: dict[str, Any], is_own: bool) -> bool:
     """Not by a task's code, nor by the way of a metric that somebody registered elsewhere."""
-    from fieldmark.lmms.metrics import known_document_metrics
+    from fieldmark.lmms.metrics.registry import known_document_metrics
 
     given = item.get("aggregation")
     if given is not None:

@@ -9,20 +9,25 @@ Tasks in fieldmark's own form that lie in these folders are found by name as wel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UnknownName, UsageError, join_problems
+from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import kind_of, read_document_file
 from fieldmark.lmms.read.groups import Expanded, expand, expand_file
 from fieldmark.lmms.read.index import Index, index_folders
-from fieldmark.lmms.read.loader import load_document_task
-from fieldmark.lmms.read.marks import Trust
-from fieldmark.lmms.read.schema import Group, GroupMetric
-from fieldmark.tasks import NamedTask, is_pattern, load_own_task, task_files
+from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.schema import DocumentTask, Group, GroupMetric
+from fieldmark.tasks import NamedTask, TaskReader, is_pattern, load_own_task, task_files
+
+if TYPE_CHECKING:
+    from fieldmark.lmms.check.render import RenderedDocuments
+    from fieldmark.progress import Progress
+    from fieldmark.tasks import CheckedFiles
 
 
 @dataclass(slots=True)
@@ -99,14 +104,31 @@ class TaskFolders:
         return self._indexes[key]
 
 
-class Reader:
-    """What is registered as the task reader `lmms-eval`."""
+class LmmsReader:
+    """What is registered as the task reader `lmms-eval`; see `fieldmark.tasks.TaskReader`."""
 
     def open(self, folders: Sequence[Path]) -> TaskFolders:
         return TaskFolders(folders)
 
+    def check(
+        self,
+        paths: Sequence[Path],
+        folders: Sequence[Path],
+        code_s: float = 0.0,
+        others: Container[Path] = (),
+        progress: Progress | None = None,
+    ) -> CheckedFiles:
+        from fieldmark.lmms.check.files import check_files
 
-READER = Reader()
+        return check_files(paths, Trust.of(*folders), code_s, others, progress)
+
+    def render(self, task: DocumentTask, n: int, cache: Path, fetch: bool) -> RenderedDocuments:
+        from fieldmark.lmms.check.render import render_documents
+
+        return render_documents(task, n, cache, fetch)
+
+
+READER: TaskReader = LmmsReader()
 
 
 def _refuse_broken(problems: list[str]) -> None:

@@ -297,13 +297,16 @@ def load_protocol(name: str, where: str = "") -> Protocol:
     return protocol
 
 
-def protocol_of(label: str, settings: Mapping[str, Any] | None = None) -> Protocol:
-    """The protocol that made a run, by what the run's `protocol` says; the settings of the run
-    know better: they hold a protocol's own facts under its name. One that is not here has defaults.
+def protocol_of(label: str, settings: Collection[str] = ()) -> Protocol:
+    """The protocol that made a run, by the run's `protocol`; one that is not here has defaults.
+
+    A run whose settings hold the block of another protocol, and none of its label's, is of a time
+    when both had one label.
     """
-    names = PROTOCOLS.names()
-    name = next((name for name in names if name in (settings or ())), label.partition("/")[0])
-    return load_protocol(name) if name in names else _absent(name)
+    name = label.partition("/")[0]
+    if name not in settings:
+        name = next((other for other in PROTOCOLS.names() if other in settings), name)
+    return load_protocol(name) if name in PROTOCOLS.names() else _absent(name)
 
 
 def _absent(name: str) -> Protocol:

@@ -10,10 +10,9 @@ object; it needs nothing of this package, and is imported when the first such ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from fieldmark.errors import UsageError
+from fieldmark.registry import Registry
 from fieldmark.store import Run, Score, Store
 
 if TYPE_CHECKING:
@@ -68,29 +67,24 @@ class ReportProvider(Protocol):
         """The groups of tasks that these runs belong to, of each model, by name."""
 
 
-_PROVIDERS: dict[str, ReportProvider | str] = {"documents": "fieldmark.report.lmms"}
-"""the setting that marks a run, and its provider or where that is imported from"""
+PROVIDERS = Registry("report provider", "fieldmark.report_providers", "fieldmark table --help")
+"""by the setting that marks a run"""
 
 
-def register_report_provider(setting: str, provider: ReportProvider | str) -> None:
-    """Makes a provider (or the name of its module) known for runs that have this setting."""
-    if setting in _PROVIDERS:
-        raise UsageError(f"report provider {setting!r} exists already: choose another name.")
-    _PROVIDERS[setting] = provider
+def register_report_provider(setting: str, provider: ReportProvider) -> None:
+    """Makes a provider known for runs that have this setting."""
+    PROVIDERS.register(setting, provider)
 
 
 def provider_of(run: Run) -> ReportProvider | None:
     """None for a run that answers with labels."""
-    setting = next((name for name in _PROVIDERS if name in run.spec.settings), None)
-    if setting is None:
-        return None
-    provider = _PROVIDERS[setting]
-    return cast(ReportProvider, import_module(provider)) if isinstance(provider, str) else provider
+    setting = next((name for name in PROVIDERS if name in run.spec.settings), None)
+    return None if setting is None else cast(ReportProvider, PROVIDERS.get(setting))
 
 
 def is_valued(run: Run) -> bool:
     """Were the answers valued one by one by the task's own rules, and not as labels?"""
-    return any(name in run.spec.settings for name in _PROVIDERS)
+    return any(name in run.spec.settings for name in PROVIDERS)
 
 
 def value_metric(run: Run) -> str:

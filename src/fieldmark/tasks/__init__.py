@@ -25,17 +25,34 @@ if TYPE_CHECKING:
         parse_name,
         task_files,
     )
-    from fieldmark.tasks._readers import Library, NamedTask, TaskReader
+    from fieldmark.tasks._problems import LEVELS, Kind, Level, Problem, merge_problems, problems_of
+    from fieldmark.tasks._readers import (
+        CheckedFile,
+        CheckedFiles,
+        Library,
+        NamedTask,
+        RenderedTask,
+        TaskReader,
+        task_readers,
+        yaml_files,
+    )
     from fieldmark.tasks._schema import Filter, Names, Part, Strict, Task, is_match, task_schema
 
 __all__ = [
+    "LEVELS",
     "AnyTask",
+    "CheckedFile",
+    "CheckedFiles",
     "Filter",
     "Finder",
+    "Kind",
+    "Level",
     "Library",
     "NamedTask",
     "Names",
     "Part",
+    "Problem",
+    "RenderedTask",
     "Strict",
     "Task",
     "TaskName",
@@ -46,10 +63,14 @@ __all__ = [
     "list_tasks",
     "load_own_task",
     "load_task",
+    "merge_problems",
     "parse_name",
+    "problems_of",
     "register_task",
     "task_files",
+    "task_readers",
     "task_schema",
+    "yaml_files",
 ]
 
 __getattr__ = exports(
@@ -73,7 +94,17 @@ __getattr__ = exports(
             "parse_name",
             "task_files",
         ),
-        "_readers": ("Library", "NamedTask", "TaskReader"),
+        "_problems": ("LEVELS", "Kind", "Level", "Problem", "merge_problems", "problems_of"),
+        "_readers": (
+            "CheckedFile",
+            "CheckedFiles",
+            "Library",
+            "NamedTask",
+            "RenderedTask",
+            "TaskReader",
+            "task_readers",
+            "yaml_files",
+        ),
         "_schema": (
             "Filter",
             "Names",

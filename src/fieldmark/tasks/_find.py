@@ -15,7 +15,7 @@ from typing import Any
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.locate import is_file, is_folder, with_home
 from fieldmark.tasks._loader import is_pattern, load_own_task, parse_name, register_file, task_files
-from fieldmark.tasks._readers import Library, NamedTask, open_libraries
+from fieldmark.tasks._readers import Library, NamedTask, task_readers
 
 AnyTask = Any
 """a `Task`, or one of the form that a task reader knows"""
@@ -59,7 +59,7 @@ class Finder:
 
     def _libraries(self) -> list[Library]:
         if not self._opened:
-            self._opened = open_libraries(self.folders)
+            self._opened = [reader.open(self.folders) for reader in task_readers()]
         return self._opened
 
 
@@ -77,6 +77,6 @@ def load_task(name: str, include_path: Sequence[Path] = ()) -> AnyTask:
 
 def register_task(path: Path | str) -> str:
     """Makes the task in the file known by its name, which is returned."""
-    task = load_task(str(path))
-    register_file(task.task, Path(path))
-    return str(task.task)
+    name = str(load_task(str(path)).task)
+    register_file(name, Path(path))
+    return name

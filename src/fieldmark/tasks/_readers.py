@@ -1,23 +1,26 @@
-"""Task readers: plug-ins that read task files of other programs' forms.
+"""Task readers: plug-ins that read and check task files of other programs' forms.
 
-A reader is an object in the group `fieldmark.task_readers`; it is loaded when a file or a name is
-asked for that fieldmark's own form does not explain. It offers `open(folders)`, which gives what is
-below: the tasks of the folders that the user named with `--include-path`.
+A reader is an object in the group `fieldmark.task_readers`, loaded when a file or a name is asked
+for. `open(folders)` gives the tasks of the folders that the user named with `--include-path`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fieldmark.errors import UsageError
 from fieldmark.registry import Registry
 
 if TYPE_CHECKING:
-    from fieldmark.tasks._find import AnyTask
+    from fieldmark.progress import Progress
+    from fieldmark.tasks._problems import Problem
 
 READERS = Registry("task reader", "fieldmark.task_readers", "fieldmark tasks --help")
+_SKIPPED = frozenset(("__pycache__", ".ipynb_checkpoints", ".git", ".venv", "node_modules"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,9 @@ class NamedTask:
     """A task, and what it is called in a run."""
 
     name: str
-    task: AnyTask
+    task: Any
+    """fieldmark's own `Task`, or an object of the reader's with `task` (its name), `place_of`,
+    `plain()` (the keys that differ from their defaults, as JSON) and `show()` (for people)"""
     groups: tuple[dict[str, Any], ...] = ()
     """the groups it was asked for with, each with what is averaged over it"""
 
@@ -49,12 +54,94 @@ class Library(Protocol):
     def in_folder(self, folder: Path, where: str = "") -> list[NamedTask]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """What a file is, and its task or group where that can be loaded."""
+
+    path: Path
+    kind: str
+    """task, group, python, abstract (a template), own, other (no task), unread"""
+    name: str = ""
+    place: str = ""
+    """`file:line` of the name"""
+    task: Any = None
+    group: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFiles:
+    """All files of a check, and what is wrong with them."""
+
+    files: tuple[CheckedFile, ...]
+    problems: tuple[Problem, ...]
+    """equal ones once; errors first"""
+    failing: frozenset[Path] | None = None
+    """files of tasks whose code does not import here; None = nobody tried"""
+
+    @property
+    def tasks(self) -> list[CheckedFile]:
+        return [file for file in self.files if file.kind == "task"]
+
+    def imports(self, file: CheckedFile) -> bool | None:
+        """Does all code of the task in this file import? None = nobody tried."""
+        if self.failing is None or file.task is None:
+            return None
+        return file.path not in self.failing
+
+
+class RenderedTask(Protocol):
+    """The first rows of a task's data as a model would be asked."""
+
+    @property
+    def problems(self) -> Sequence[Problem]: ...
+
+    def show(self) -> list[tuple[str, str]]:
+        """Lines for people: what stands before, and a text that may be long."""
+
+    def plain(self) -> dict[str, Any]:
+        """The same as JSON."""
+
+
 class TaskReader(Protocol):
     """What a plug-in offers."""
 
     def open(self, folders: Sequence[Path]) -> Library: ...
 
+    def check(
+        self,
+        paths: Sequence[Path],
+        folders: Sequence[Path],
+        code_s: float = 0.0,
+        others: Container[Path] = (),
+        progress: Progress | None = None,
+    ) -> CheckedFiles:
+        """What is wrong with the files. Code of tasks may come from the folders; importing a file
+        of it may take `code_s` seconds, 0 = none is imported. Files of `others` that have no key
+        of a task are only counted.
+        """
 
-def open_libraries(folders: Sequence[Path]) -> list[Library]:
-    """The folders as each reader sees them; nothing is read yet."""
-    return [READERS.get(name).open(folders) for name in READERS]
+    def render(self, task: Any, n: int, cache: Path, fetch: bool) -> RenderedTask:
+        """The first `n` rows of the task; all that goes wrong is a problem, not an exception."""
+
+
+def task_readers() -> list[TaskReader]:
+    return [READERS.get(name) for name in READERS]
+
+
+def yaml_files(folders: Iterable[Path]) -> Iterator[Path]:
+    """The files below each folder in the order of their names, each once."""
+    seen: set[str] = set()
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{folder}  is no folder: one with task files (.yaml) is needed.")
+        for path in sorted(_walk(folder)):
+            real = os.path.realpath(path)
+            if real not in seen:
+                seen.add(real)
+                yield Path(path)
+
+
+def _walk(folder: Path) -> Iterator[str]:
+    for here, inner, files in os.walk(folder):
+        inner[:] = [name for name in inner if name not in _SKIPPED]
+        yield from (f"{here}/{name}" for name in files if name.endswith((".yaml", ".yml")))

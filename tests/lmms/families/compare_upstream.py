@@ -18,15 +18,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms import (
-    DocumentTask,
-    Function,
-    generation_kwargs,
-    index_folders,
-    load_document_task,
-    prompt_kwargs,
-    target_kwargs,
-)
+from fieldmark.lmms.ask.settings import generation_kwargs, prompt_kwargs, target_kwargs
+from fieldmark.lmms.code.trust import Function
+from fieldmark.lmms.read.index import index_folders
+from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.read.schema import DocumentTask
 from lmms.families.families import FAMILIES
 from lmms.families.files import PLATES_ROOT
 from lmms.families.kit import TASKS, Family, Unscored

@@ -17,7 +17,7 @@ from PIL import Image
 from chat_kit import running
 from fieldmark.chat import MockServer
 from fieldmark.experiments import evaluate
-from fieldmark.lmms.score.values import decode
+from fieldmark.lmms.score.encoding import decode
 from fieldmark.settings import Settings
 from lmms.families.kit import TASKS, Family
 from lmms.families.made_data import redirected

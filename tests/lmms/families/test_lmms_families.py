@@ -11,17 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fieldmark.lmms import (
-    Fields,
-    generation_kwargs,
-    load_document_task,
-    load_function,
-    open_documents,
-    prompt_kwargs,
-    target_kwargs,
-    to_picture,
-)
-from fieldmark.lmms.metrics import aggregation, choice_values, document_metric
+from fieldmark.lmms.ask.fields import Fields
+from fieldmark.lmms.ask.settings import generation_kwargs, prompt_kwargs, target_kwargs
+from fieldmark.lmms.code.call import load_function
+from fieldmark.lmms.data.documents import open_documents
+from fieldmark.lmms.data.pictures import to_picture
+from fieldmark.lmms.metrics.registry import aggregation, document_metric
+from fieldmark.lmms.metrics.values import choice_values
+from fieldmark.lmms.read.load import load_document_task
 from lmms.families.families import EVERY, FAMILIES
 from lmms.families.files import PLATES_ROOT
 from lmms.families.kit import CHECKOUT, TASKS, Family

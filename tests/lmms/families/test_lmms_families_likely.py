@@ -11,7 +11,7 @@ import pytest
 from chat_kit import running
 from fieldmark.chat import LocalModel, MockScript, MockServer, Text, user
 from fieldmark.experiments import evaluate
-from fieldmark.lmms import to_picture
+from fieldmark.lmms.data.pictures import to_picture
 from lmms.families.families import FAMILIES
 from lmms.families.kit import CHECKOUT, Family
 from lmms.families.scripted import key_of, own_file, pixels_of, settings_in, values_of

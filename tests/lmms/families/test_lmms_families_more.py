@@ -11,19 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fieldmark.lmms import (
-    Fields,
-    Function,
-    load_document_task,
-    open_documents,
-    open_part,
-    prompt_kwargs,
-    score_document_run,
-    target_kwargs,
-)
+from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.prompts import build_prompt
 from fieldmark.lmms.ask.run import make_setup
-from fieldmark.lmms.score.values import encode
+from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
+from fieldmark.lmms.code.trust import Function
+from fieldmark.lmms.data.documents import open_documents, open_part
+from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.score.encoding import encode
+from fieldmark.lmms.score.scores import score_document_run
 from fieldmark.models import load_chat_model
 from fieldmark.protocols import AskSettings, Draw
 from lmms.families.beyond import AI2D

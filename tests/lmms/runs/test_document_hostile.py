@@ -14,7 +14,7 @@ from documents_kit import write_jsonl
 from fieldmark.cli import main
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import Evaluation, evaluate
-from fieldmark.lmms import score_document_run
+from fieldmark.lmms.score.scores import score_document_run
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_task
 

@@ -13,10 +13,13 @@ from typing import Any, Literal, cast
 
 from fieldmark.chat import Message, Part, Role, Text, assistant, system, user
 from fieldmark.errors import UsageError
-from fieldmark.lmms import DocumentTask, Fields, Function, to_picture
-from fieldmark.lmms.ask.generation import Generation
-from fieldmark.lmms.ask.part import DocumentPart
+from fieldmark.lmms.ask.fields import Fields
+from fieldmark.lmms.ask.settings import Generation
 from fieldmark.lmms.ask.shots import Examples, Shot, question_of
+from fieldmark.lmms.code.trust import Function
+from fieldmark.lmms.data.documents import DocumentPart
+from fieldmark.lmms.data.pictures import to_picture
+from fieldmark.lmms.read.schema import DocumentTask
 
 ROLES = ("system", "user", "assistant")
 

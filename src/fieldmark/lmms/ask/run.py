@@ -1,32 +1,28 @@
-"""How are all documents of a task asked, scored and written down?"""
+"""How are all documents of a task asked, scored and written down?
+
+What will it cost to ask all documents?
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from fieldmark.chat import ChatModel, Estimate, LocalModel
-from fieldmark.errors import UsageError
-from fieldmark.lmms import (
-    NOT_RUN,
-    DocumentTask,
-    Fields,
-    prompt_key,
-    prompt_kwargs,
-    target_kwargs,
-)
+from fieldmark.chat import ChatModel, Estimate, Estimator, LocalModel, Request, Shelf, estimate
+from fieldmark.errors import DataError, UsageError
 from fieldmark.lmms.ask.choices import weigh
-from fieldmark.lmms.ask.cost import estimate_prompts
-from fieldmark.lmms.ask.generate import Reply, generate, seen_by_mock
-from fieldmark.lmms.ask.generation import read_generation
-from fieldmark.lmms.ask.part import DocumentPart
-from fieldmark.lmms.ask.prompts import Setup
-from fieldmark.lmms.ask.rounds import converse
+from fieldmark.lmms.ask.fields import Fields
+from fieldmark.lmms.ask.generate import Reply, converse, generate, seen_by_mock
+from fieldmark.lmms.ask.prompts import Setup, build_prompt
+from fieldmark.lmms.ask.settings import prompt_key, prompt_kwargs, read_generation, target_kwargs
 from fieldmark.lmms.ask.shots import make_examples
-from fieldmark.lmms.score.results import judge
-from fieldmark.lmms.score.rows import rows_of, summed_up
+from fieldmark.lmms.data.documents import DocumentPart
+from fieldmark.lmms.read.schema import NOT_RUN, DocumentTask
+from fieldmark.lmms.score.results import judge, rows_of, summed_up
+from fieldmark.lmms.score.wanted import repeats_of
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
     AskOptions,
@@ -129,3 +125,25 @@ def estimate_documents(
 ) -> Estimate:
     """What the requests will take, from a few prompts; sends nothing."""
     return estimate_prompts(make_setup(part, model, draw, settings), model)
+
+
+N_LOOKED = 8
+"""documents whose prompts are built"""
+
+
+def estimate_prompts(setup: Setup, model: ChatModel | LocalModel) -> Estimate:
+    """From a few prompts, spread over the documents; reads their pictures, sends nothing."""
+    rows = setup.part.rows
+    looked = rows[:: -(-len(rows) // N_LOOKED)]
+    shelf, settings = Shelf(model.picture_limits), model.settings(setup.generation.settings)
+    asked = []
+    for row in looked:
+        request = Request(str(row), build_prompt(setup, row).messages, settings)
+        with suppress(DataError):  # running, not planning, tells which pictures cannot be read
+            sizes = [(each.width, each.height) for each in map(shelf.prepare, request.pictures)]
+            asked.append((request, sizes))
+    found = estimate(asked, Estimator(model.card))
+    n = len(rows) * repeats_of(setup.task)
+    scale = n / max(found.n, 1)
+    usd = None if found.usd is None else found.usd * scale
+    return Estimate(n, round(found.tokens_in * scale), round(found.tokens_out * scale), usd)

@@ -12,8 +12,11 @@ from typing import Any
 
 from fieldmark import draws
 from fieldmark.errors import DataError, UsageError
-from fieldmark.lmms import DocumentTask, Fields, Function, call, load_function
-from fieldmark.lmms.ask.part import DocumentPart
+from fieldmark.lmms.ask.fields import Fields
+from fieldmark.lmms.code.call import call, load_function
+from fieldmark.lmms.code.trust import Function
+from fieldmark.lmms.data.documents import DocumentPart
+from fieldmark.lmms.read.schema import DocumentTask
 
 SAMPLERS = ("default", "first_n", "random")
 SHOT_FIELDS = ("doc_to_text", "doc_to_target", "doc_to_choice", "doc_to_visual")

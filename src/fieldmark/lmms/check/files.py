@@ -1,4 +1,4 @@
-"""Which of these task files are wrong, and where?
+"""Checking task files: which of these files are wrong, and where?
 
 Files in fieldmark's own form and in lmms-eval's alike, from a single one to a checkout of
 thousands. Offline: neither data nor network; the code of tasks is imported in processes of its own,
@@ -7,71 +7,33 @@ or not at all.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.lmms import (
-    DocumentTask,
-    Entry,
-    Function,
-    Group,
-    Index,
-    Problem,
-    Trust,
-    code_problems,
-    expand_file,
-    field_problems,
-    functions_of,
-    index_folders,
-    kind_of,
-    make_group,
-    make_task,
-    problems_of,
-    read_document_file,
-    told_once,
-    yaml_files,
-)
-from fieldmark.lmms.check.names import group_problems, name_problems
+from fieldmark.lmms.check.code import code_problems
+from fieldmark.lmms.check.task import group_problems
+from fieldmark.lmms.check.task import task_problems as problems_of_task
+from fieldmark.lmms.code.trust import Trust
+from fieldmark.lmms.read.files import kind_of, read_document_file
+from fieldmark.lmms.read.groups import expand_file
+from fieldmark.lmms.read.index import Entry, Index, index_folders
+from fieldmark.lmms.read.load import make_group, make_task
 from fieldmark.locate import Located
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols import task_problems
 from fieldmark.registry import is_file_reference, resolve_reference
-from fieldmark.tasks import Task, load_own_task
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedFile:
-    """What a file is, and its task or group where that can be loaded."""
-
-    path: Path
-    kind: str
-    """task, group, python, abstract (a template), own, other (no task), unread"""
-    name: str = ""
-    place: str = ""
-    """`file:line` of the name"""
-    task: DocumentTask | None = None
-    group: Group | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    files: tuple[CheckedFile, ...]
-    problems: tuple[Problem, ...]
-    """equal ones told once; errors first"""
-    failing: frozenset[Path] | None = None
-    """files of tasks whose code does not import here; None = nobody tried"""
-
-    @property
-    def tasks(self) -> list[CheckedFile]:
-        return [each for each in self.files if each.kind == "task"]
-
-    def imports(self, file: CheckedFile) -> bool | None:
-        """Does all code of the task in this file import? None = nobody tried."""
-        if self.failing is None or file.task is None:
-            return None
-        return file.path not in self.failing
+from fieldmark.tasks import (
+    CheckedFile,
+    CheckedFiles,
+    Problem,
+    Task,
+    load_own_task,
+    merge_problems,
+    problems_of,
+    yaml_files,
+)
 
 
 def check_files(
@@ -80,7 +42,7 @@ def check_files(
     code_s: float = 0.0,
     others: Container[Path] = (),
     progress: Progress | None = None,
-) -> Checked:
+) -> CheckedFiles:
     """`code_s`: seconds that importing a file of code may take; 0 = no code is imported.
 
     Files of `others` that have no key of a task are somebody else's: they are counted, no more.
@@ -90,27 +52,23 @@ def check_files(
     problems: list[Problem] = []
     progress.start("task files", len(paths))
     for path in paths:
-        file, found = _look(path, trust, path in others, bool(code_s))
+        file, own = _check_file(path, trust, path in others, bool(code_s))
         files.append(file)
         progress.advance()
-        problems.extend(each.found_in(path) for each in found)
+        problems.extend(problem.found_in(path) for problem in own)
     problems.extend(_duplicates(files))
-    problems.extend(_groups(files, trust))
+    problems.extend(_group_problems(files, trust))
     failing = None
     if code_s:
-        functions = _functions(files)
+        functions = {file.path: file.task.functions for file in files if file.task is not None}
         progress.start("code of tasks", len(functions))
         code = list(code_problems(functions, trust, code_s))
-        failing = frozenset(path for each in code for path in each.files)
+        failing = frozenset(path for problem in code for path in problem.files)
         problems.extend(code)
-    return Checked(tuple(files), tuple(told_once(problems)), failing)
+    return CheckedFiles(tuple(files), tuple(merge_problems(problems)), failing)
 
 
-def _functions(files: Iterable[CheckedFile]) -> dict[Path, list[Function]]:
-    return {each.path: functions_of(each.task) for each in files if each.task is not None}
-
-
-def _look(
+def _check_file(
     path: Path, trust: Trust, is_other: bool, with_code: bool
 ) -> tuple[CheckedFile, list[Problem]]:
     """What the file is, and what is wrong with it by itself."""
@@ -140,8 +98,7 @@ def _validated(
             return replace(file, group=make_group(located)), []
         if file.kind == "task":
             task = make_task(located, trust)
-            problems = [*field_problems(task), *name_problems(task)]
-            return replace(file, task=task), problems
+            return replace(file, task=task), list(problems_of_task(task))
         if file.kind == "abstract":
             make_task(replace(located, data={**located.data, "task": file.path.stem}), trust)
     except FieldmarkError as error:
@@ -159,13 +116,13 @@ def _own_problems(path: Path, trust: Trust, with_code: bool) -> list[Problem]:
         every = [task, *(load_own_task(f"{path}@{variant}") for variant in task.variants)]
     except FieldmarkError as error:
         return problems_of(error, "key", str(path))
-    code = [each for task in every for each in _code_of(task)]
-    told = f"outside the folders whose code may run ({trust.words()}): name its folder too."
-    lines = [f"{place}  {file} lies {told}" for place, file in code if not trust.allows(file)]
+    code = [reference for variant in every for reference in _code_of(variant)]
+    outside = f"outside the folders whose code may run ({trust.words()}): name its folder too."
+    lines = [f"{place}  {file} lies {outside}" for place, file in code if not trust.allows(file)]
     if not lines and (with_code or not code):
-        lines = [line for each in every for line in task_problems(each)]
-    unique = dict.fromkeys(lines)
-    return [each for line in unique for each in problems_of(UsageError(line), "key", str(path))]
+        lines = [line for variant in every for line in task_problems(variant)]
+    errors = [UsageError(line) for line in dict.fromkeys(lines)]
+    return [problem for error in errors for problem in problems_of(error, "key", str(path))]
 
 
 def _code_of(task: Task) -> Iterator[tuple[str, Path]]:
@@ -180,44 +137,43 @@ def _duplicates(files: Sequence[CheckedFile]) -> Iterator[Problem]:
     for file in files:
         if file.name and file.kind in ("task", "group", "own", "python"):
             by_name.setdefault(file.name, []).append(file)
-    for name, found in by_name.items():
-        for second in found[1:]:
-            first = found[0]
+    for name, (first, *further) in by_name.items():
+        for second in further:
             word = "group" if second.kind == "group" else "task"
             text = f"{word} {name!r} stands in {first.place} too: rename one."
             yield Problem("error", "name", second.place, text, (first.path, second.path))
 
 
-def _groups(files: Sequence[CheckedFile], trust: Trust) -> Iterator[Problem]:
+def _group_problems(files: Sequence[CheckedFile], trust: Trust) -> Iterator[Problem]:
     """Members that are not there, keys that do not fit them, averages over nothing.
 
     What is wrong with a member's own file is told there.
     """
-    groups = [each for each in files if each.group is not None]
+    groups = [file for file in files if file.group is not None]
     if not groups:
         return
     index = _index(files, trust)
-    known = {str(each.path) for each in files}
+    known = {str(file.path) for file in files}
     for file in groups:
         try:
             expanded = expand_file(index, file.path, trust)
         except FieldmarkError as error:
-            for each in problems_of(error, "group", file.place):
-                if each.file == str(file.path) or each.file not in known:
-                    yield each.found_in(file.path)
+            for problem in problems_of(error, "group", file.place):
+                if problem.file == str(file.path) or problem.file not in known:
+                    yield problem.found_in(file.path)
         else:
-            yield from (each.found_in(file.path) for each in group_problems(expanded))
+            yield from (problem.found_in(file.path) for problem in group_problems(expanded))
 
 
 def _index(files: Sequence[CheckedFile], trust: Trust) -> Index:
     """The names that groups may use: of all files at hand, and of trusted folders besides."""
-    entries = [_entry(each) for each in files if each.kind in ("task", "group", "own", "python")]
-    seen = {each.path.resolve() for each in files}
+    entries = [_entry(file) for file in files if file.kind in ("task", "group", "own", "python")]
+    seen = {file.path.resolve() for file in files}
     if all(path.resolve() in seen for path in yaml_files(trust.folders)):
         return Index(trust.folders, tuple(entries))
     around = index_folders(list(trust.folders), trust).entries
-    every = [*entries, *(each for each in around if each.path.resolve() not in seen)]
-    return Index(trust.folders, tuple(every))
+    further = [entry for entry in around if entry.path.resolve() not in seen]
+    return Index(trust.folders, (*entries, *further))
 
 
 def _entry(file: CheckedFile) -> Entry:

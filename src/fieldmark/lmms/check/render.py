@@ -1,4 +1,4 @@
-"""What do the first documents of a task look like, as a model would be asked?
+"""Rendering documents: what do the first documents of a task look like, as a model is asked?
 
 For a person to read before money is spent. The code of the task runs here, in this process.
 """
@@ -6,24 +6,19 @@ For a person to read before money is spent. The code of the task runs here, in t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.lmms import (
-    Documents,
-    DocumentTask,
-    Fields,
-    Problem,
-    Split,
-    open_documents,
-    problems_of,
-    prompt_kwargs,
-    target_kwargs,
-    to_picture,
-)
-from fieldmark.lmms.metrics import gold_places
+from fieldmark.lmms.ask.fields import Fields
+from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
+from fieldmark.lmms.data.documents import Documents, Split, open_documents
+from fieldmark.lmms.data.pictures import to_picture
+from fieldmark.lmms.metrics.values import gold_places
+from fieldmark.lmms.read.schema import DocumentTask
+from fieldmark.tasks import Problem, problems_of
 
 _NUMBER = re.compile(r"document \d+: (?:target .* is none)?")
 
@@ -39,9 +34,18 @@ class RenderedDocument:
     gold: Any = None
     """what names the right choice: the target, or the text where each choice is an input"""
 
+    def show(self) -> Iterator[tuple[str, str]]:
+        yield f"  document {self.row}", ""
+        yield "    text    ", self.text
+        yield "    target  ", repr(self.target)
+        if self.choices is not None:
+            yield "    choices ", " | ".join(map(str, self.choices))
+        if self.visuals:
+            yield "    visual  ", ", ".join(self.visuals)
+
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedDocuments:
     """The first documents of one task."""
 
     task: str
@@ -51,15 +55,27 @@ class Rendered:
     documents: tuple[RenderedDocument, ...] = ()
     problems: tuple[Problem, ...] = ()
 
+    def show(self) -> list[tuple[str, str]]:
+        if not self.documents:
+            return []
+        n = f"{self.n:,} document{'' if self.n == 1 else 's'}"
+        first = (f"task {self.task}  split {self.split}, {n}", "")
+        return [first, *(line for document in self.documents for line in document.show())]
 
-def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> Rendered:
+    def plain(self) -> dict[str, Any]:
+        shown = ("row", "text", "target", "choices", "visuals")
+        rows = [{name: getattr(row, name) for name in shown} for row in self.documents]
+        return {"task": self.task, "split": self.split, "n": self.n, "documents": rows}
+
+
+def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> RenderedDocuments:
     """Opens the data; everything that goes wrong is a problem, never an exception."""
     place = task.place_of("dataset_path")
     try:
         documents = open_documents(task, cache, fetch)
         split = documents.test
     except FieldmarkError as error:
-        return Rendered(task.task, problems=tuple(problems_of(error, "data", place)))
+        return RenderedDocuments(task.task, problems=tuple(problems_of(error, "data", place)))
     fields = Fields(task, prompt_kwargs(task, ()), target_kwargs(task, ()), split.columns)
     shown: list[RenderedDocument] = []
     wrong: list[Problem] = []
@@ -74,14 +90,14 @@ def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> Re
         place = task.place_of("doc_to_target")
         wrong.append(Problem("warning", "document", place, f"{fields.odd_target}."))
     problems = (*_notes(documents), *_first_of_each(wrong))
-    return Rendered(task.task, split.name, len(split), tuple(shown), problems)
+    return RenderedDocuments(task.task, split.name, len(split), tuple(shown), problems)
 
 
 def _first_of_each(problems: list[Problem]) -> list[Problem]:
     """What is wrong with several documents for one reason is told of the first."""
     by_reason: dict[tuple[str, str], Problem] = {}
-    for each in problems:
-        by_reason.setdefault((each.place, _NUMBER.sub("", each.text)), each)
+    for problem in problems:
+        by_reason.setdefault((problem.place, _NUMBER.sub("", problem.text)), problem)
     return list(by_reason.values())
 
 
@@ -89,16 +105,15 @@ def _unanswerable(task: DocumentTask, document: RenderedDocument) -> list[Proble
     """No choice can be right where the target is none of them."""
     if task.output_type != "multiple_choice" or document.choices is None:
         return []
-    choices = [str(each) for each in document.choices]
-    if gold_places(document.gold, choices):
+    if gold_places(document.gold, [str(choice) for choice in document.choices]):
         return []
     text = f"document {document.row}: target {document.gold!r} is none of the choices."
     return [Problem("warning", "document", task.place_of("doc_to_target"), text)]
 
 
 def _notes(documents: Documents) -> list[Problem]:
-    found = (note.partition("  ") for note in documents.notes)
-    return [Problem("note", "no effect", place, text) for place, _, text in found]
+    notes = (note.partition("  ") for note in documents.notes)
+    return [Problem("note", "no effect", place, text) for place, _, text in notes]
 
 
 def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
@@ -108,13 +123,13 @@ def _rendered(fields: Fields, split: Split, row: int) -> RenderedDocument:
     if task.doc_to_messages is not None:
         text = _turns(fields.messages(split.document(row, media=True), row))
     else:
-        asked = fields.text(doc, row)
-        gold = target if isinstance(asked, str) else asked
-        text = f"{fields.description(doc, row)}{asked}"
+        question = fields.text(doc, row)
+        gold = target if isinstance(question, str) else question
+        text = f"{fields.description(doc, row)}{question}"
         if task.doc_to_visual is not None:
-            for each in fields.visuals(split.document(row, media=True), row):
-                to_picture(each, task.place_of("doc_to_visual"))  # says what cannot be sent
-                visuals.append(_picture_words(each))
+            for visual in fields.visuals(split.document(row, media=True), row):
+                to_picture(visual, task.place_of("doc_to_visual"))  # says what cannot be sent
+                visuals.append(_picture_words(visual))
     choices = None if task.doc_to_choice is None else fields.choices(doc, row)
     return RenderedDocument(row, text, target, choices, visuals, gold)
 
@@ -123,8 +138,8 @@ def _turns(messages: Any) -> str:
     """`user: <image> Which bird is this?`, a line for each turn."""
     lines = []
     for turn in messages if isinstance(messages, list) else [messages]:
-        said = turn.get("content") if isinstance(turn, dict) else turn
-        parts = said if isinstance(said, list) else [said]
+        content = turn.get("content") if isinstance(turn, dict) else turn
+        parts = content if isinstance(content, list) else [content]
         role = turn.get("role", "user") if isinstance(turn, dict) else "user"
         lines.append(f"{role}: {' '.join(map(_part_words, parts))}")
     return "\n".join(lines)

@@ -3,6 +3,8 @@
 Code comes only from folders the user named (`Trust`). Whatever goes wrong in it, at import or when
 it is called, is one line that names the place in the task file, the document, the error and the
 line of the code. How modules are found and what they can import is `_imports`' matter.
+
+Which package must be installed when an import fails?
 """
 
 from __future__ import annotations
@@ -19,19 +21,22 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
 from fieldmark.errors import FieldmarkError, UsageError, meant
-from fieldmark.lmms.code.digest import code_digest
-from fieldmark.lmms.code.imports import MARK, loader
-from fieldmark.lmms.code.judge import NoJudgement
-from fieldmark.lmms.code.places import find_file
-from fieldmark.lmms.code.words import missing_package
-from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.lmms.code.imports import MARK, find_file, loader
+from fieldmark.lmms.code.trust import Function, Trust
 
 if TYPE_CHECKING:
     import numpy as np
 
 _SPARE: list[np.random.MT19937] = []
 """generators that stand in numpy's place while task code runs, kept since making one is slow"""
-__all__ = ["call", "code_digest", "load_function", "one_line", "seeded", "told"]
+
+
+class NoJudgement(BaseException):
+    """No judge could be asked.
+
+    Not an `Exception`: task code commonly answers those with a score of 0, and a judge that was
+    not there must never look like a wrong answer.
+    """
 
 
 def load_function(function: Function, trust: Trust) -> Any:
@@ -151,3 +156,30 @@ def seeded(seed: int, *keys: object) -> Iterator[None]:
         random.setstate(python_state)
         mtrand.set_bit_generator(numpy_own)
         _SPARE.append(spare)
+
+
+INSTALLED_AS = {
+    "Levenshtein": "levenshtein",
+    "PIL": "pillow",
+    "azure": "azure-identity",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dotenv": "python-dotenv",
+    "google": "google-genai",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+"""names that are imported → what they are called where one installs them, if that differs"""
+OF_EXTRA = {"datasets": "hub", "loguru": "hub", "sacrebleu": "hub", "torch": "vision"}
+
+
+def missing_package(error: ModuleNotFoundError) -> str:
+    """`needs the package 'x', …`; "" when the error is not about a package that can be had."""
+    name = (error.name or "").partition(".")[0]
+    if not name or name in ("lmms_eval", "fieldmark") or not str(error).startswith("No module"):
+        return ""
+    install = INSTALLED_AS.get(name, name)
+    if name in OF_EXTRA:
+        install = f"'fieldmark[{OF_EXTRA[name]}]'"
+    return f"needs the package {name!r}, which is not installed: `pip install {install}`"

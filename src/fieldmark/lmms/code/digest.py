@@ -14,8 +14,8 @@ from pathlib import Path
 
 from fieldmark import draws
 from fieldmark.code import called_name, joined_texts, texts_in
-from fieldmark.lmms.code.places import TASKS, Places, find_file, module_path
-from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.lmms.code.imports import TASKS, Places, find_file, module_path
+from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.locate import is_file
 
 LONGEST_NAME = 200

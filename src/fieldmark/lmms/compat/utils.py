@@ -1,13 +1,14 @@
-"""`lmms_eval.utils`, as far as task code uses it."""
+"""Small helpers of `lmms_eval`: names and folders, the logger, ANLS of one document."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["eval_logger", "resolve_cache_dir", "sanitize_model_name"]
+from fieldmark.lmms.metrics import text
 
 
 def _logger() -> Any:
@@ -19,6 +20,7 @@ def _logger() -> Any:
 
 
 eval_logger = _logger()
+levenshtein_distance = text.levenshtein
 
 
 def resolve_cache_dir(cache_dir: str, base_dir: str | None = None) -> str:
@@ -30,5 +32,36 @@ def resolve_cache_dir(cache_dir: str, base_dir: str | None = None) -> str:
 
 def sanitize_model_name(model_name: str, full_path: bool = False) -> str:
     """A name that can be a folder's: of a path its last two parts, unless all are wanted."""
-    text = model_name if full_path else "/".join(model_name.split("/")[-2:])
-    return re.sub(r'[<>:"/|\\?*\[\]]+', "__", text)
+    name = model_name if full_path else "/".join(model_name.split("/")[-2:])
+    return re.sub(r'[<>:"/|\\?*\[\]]+', "__", name)
+
+
+def anls(
+    references: Sequence[str], predictions: Sequence[Any], thresh_hold: float = 0.5
+) -> dict[str, float]:
+    """`anls` of the metrics, in the form `lmms_eval.api.metrics` gives it."""
+    first = predictions[0] if isinstance(predictions[0], str) else predictions[0][0]
+    return {"anls": text.anls(references, [first], thresh_hold)}
+
+
+MODEL_KEYS = (
+    "peft",
+    "delta",
+    "pretrained",
+    "model",
+    "model_version",
+    "model_name",
+    "model_id",
+    "path",
+    "engine",
+)
+"""of model arguments that name the model, the first given one counts"""
+
+
+class GeneralConfigTracker:
+    @staticmethod
+    def _get_model_name(model_args: str) -> str:
+        """The model in `key=value,key=value`; "" when none of the keys is there."""
+        pairs = (each.partition("=") for each in str(model_args or "").split(","))
+        given = {key.strip(): value for key, _, value in pairs}
+        return next((given[key] for key in MODEL_KEYS if key in given), "")

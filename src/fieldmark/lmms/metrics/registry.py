@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.lmms.metrics.weighted import Weighted
+    from fieldmark.lmms.metrics.aggregations import Weighted
 
 CHOICE, LIKELIHOOD, ROLLING = "multiple_choice", "loglikelihood", "loglikelihood_rolling"
 TEXT = "generate_until"
@@ -165,16 +165,16 @@ def _metrics() -> dict[str, DocumentMetric]:
 @lru_cache(maxsize=1)
 def _aggregations() -> dict[str, Aggregation]:
     # Imported here: numpy is not needed to check a name.
-    from fieldmark.lmms.metrics import translation, weighted
+    from fieldmark.lmms.metrics import aggregations as weighted
 
     hundred, positive = (0.0, 100.0), (0.0, math.inf)
     every = (
         Aggregation("acc_all", weighted=weighted.acc_all, bounds=_SHARE, units=weighted.questions),
         _lower("bits_per_byte", weighted.bits_per_byte, _ANY),
-        Aggregation("bleu", weighted=translation.bleu, bounds=hundred),
+        Aggregation("bleu", weighted=weighted.bleu, bounds=hundred),
         _lower("brier_score", weighted.brier_score, (0.0, 2.0)),
         Aggregation("bypass", weighted=weighted.bypass),
-        Aggregation("chrf", weighted=translation.chrf, bounds=hundred),
+        Aggregation("chrf", weighted=weighted.chrf, bounds=hundred),
         Aggregation("f1", weighted=weighted.f1, bounds=_SHARE),
         Aggregation("f1_macro", weighted=weighted.f1_macro, bounds=_SHARE),
         Aggregation("f1_micro", weighted=weighted.f1_micro, bounds=_SHARE),
@@ -184,7 +184,7 @@ def _aggregations() -> dict[str, Aggregation]:
         Aggregation("median", weighted=weighted.median),
         Aggregation("nanmean", weighted=weighted.nanmean),
         _lower("perplexity", weighted.perplexity, positive),
-        _lower("ter", translation.ter, positive),
+        _lower("ter", weighted.ter, positive),
         _lower("weighted_perplexity", weighted.weighted_perplexity, positive),
     )
     return {each.name: each for each in every}

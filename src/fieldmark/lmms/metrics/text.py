@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Sequence
+from typing import Any
 
 from fieldmark.errors import UsageError
 
@@ -79,8 +80,8 @@ def _likeness(wanted: str, said: str, least: float) -> float:
     return 1 - levenshtein(a, b) / length
 
 
-def levenshtein(a: str, b: str) -> int:
-    """The fewest letters to insert, delete or replace."""
+def levenshtein(a: Sequence[Any], b: Sequence[Any]) -> int:
+    """Edit distance: the fewest letters (or words) to insert, delete or replace."""
     if len(a) > len(b):
         a, b = b, a
     before = list(range(len(a) + 1))

@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 
 from fieldmark.errors import UnknownName, UsageError, join_problems
+from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import kind_of, read_document_file, with_includes
 from fieldmark.lmms.read.index import Entry, Index
-from fieldmark.lmms.read.loader import load_document_task, make_group, make_task, with_overrides
-from fieldmark.lmms.read.marks import Trust
+from fieldmark.lmms.read.load import load_document_task, make_group, make_task, with_overrides
 from fieldmark.lmms.read.schema import GROUP_KEYS, DocumentTask, Group, GroupItem
 from fieldmark.locate import Located
 from fieldmark.tasks import is_pattern

@@ -7,8 +7,7 @@ file system.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -16,11 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fieldmark.errors import UnknownName, UsageError
+from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import Kind, kind_of, read_document_file
-from fieldmark.lmms.read.marks import Trust
 from fieldmark.locate import Located
-
-_SKIPPED = frozenset(("__pycache__", ".ipynb_checkpoints", ".git", ".venv", "node_modules"))
+from fieldmark.tasks import yaml_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +112,6 @@ def index_folders(folders: Sequence[Path], trust: Trust | None = None) -> Index:
         except UsageError as error:
             problems.append((path, str(error)))
     return Index(tuple(folders), tuple(entries), tuple(problems))
-
-
-def yaml_files(folders: Iterable[Path]) -> Iterator[Path]:
-    """The files below each folder in the order of their names, each once."""
-    seen: set[str] = set()
-    for folder in folders:
-        if not folder.is_dir():
-            raise UsageError(f"{folder}  is no folder: one with task files (.yaml) is needed.")
-        for path in sorted(_walk(folder)):
-            real = os.path.realpath(path)
-            if real not in seen:
-                seen.add(real)
-                yield Path(path)
-
-
-def _walk(folder: Path) -> Iterator[str]:
-    for here, inner, files in os.walk(folder):
-        inner[:] = [name for name in inner if name not in _SKIPPED]
-        yield from (f"{here}/{name}" for name in files if name.endswith((".yaml", ".yml")))
 
 
 def _entry(located: Located) -> Entry:

@@ -3,6 +3,8 @@
 All 42 fields of its task configuration, read as its authors meant them; `!function` stays a mark
 (`Function`) until it is needed. Keys that have no effect upstream are accepted, and told by
 `DocumentTask.notes`. What is rendered, sent and scored is decided elsewhere.
+
+How is a task told in plain JSON, for records and hashes?
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from pydantic import (
     model_validator,
 )
 
-from fieldmark.lmms.read.marks import Function, Trust
+from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.locate import Located
 
 OutputType = Literal[
@@ -211,6 +213,28 @@ class DocumentTask(_Strict):
         return str(versions[0]) if versions else ""
 
     @property
+    def functions(self) -> list[Function]:
+        """Every piece of code it names, in the order it stands in."""
+        return functions_of(self)
+
+    def plain(self) -> dict[str, Any]:
+        """The keys that differ from their defaults, as JSON; code by its name."""
+        given = {
+            name: getattr(self, name)
+            for name, about in type(self).model_fields.items()
+            if getattr(self, name) != about.default
+        }
+        keys = {name: _plain(value) for name, value in given.items()}
+        return {name: value for name, value in keys.items() if value not in ([], {})}
+
+    def show(self) -> str:
+        """The file as it is read: what it includes is in place."""
+        import yaml
+
+        keys = yaml.safe_dump(self.plain(), sort_keys=False, allow_unicode=True).rstrip()
+        return f"{self.task}  {self.place_of('task')}\n\n{keys}"
+
+    @property
     def eval_split(self) -> str | None:
         """The split that is asked about."""
         return self.test_split or self.validation_split
@@ -277,3 +301,29 @@ class Group(_Strict):
 
     def place_of(self, *key: str | int) -> str:
         return f"group {self.group!r}" if self._origin is None else self._origin.where(key)
+
+
+def functions_of(value: Any) -> list[Function]:
+    """Every `!function` in a value."""
+    if isinstance(value, Function):
+        return [value]
+    if isinstance(value, BaseModel):
+        value = [*(getattr(value, name) for name in type(value).model_fields), value.model_extra]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return [each for item in value for each in functions_of(item)]
+    return []
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Function):
+        return str(value)
+    if isinstance(value, BaseModel):
+        named = {name: getattr(value, name) for name in type(value).model_fields}
+        return _plain({**named, **(value.model_extra or {})})
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -1,4 +1,13 @@
-"""How do raw responses become what is scored?
+"""Which part of a response is thought, not answer?
+
+What does each filter make of responses?
+
+A filter takes the responses of all requests (a list for each) with their documents and gives as
+many back. Classes carry the names that task code subclasses; what they do is written down in
+lmms-eval's guide. A response that is no text counts as an empty one; an index that a match does
+not have counts as no match.
+
+How do raw responses become what is scored?
 
 Pipelines of filters, which a task file names (`_filter_kinds` says what each does) or brings as
 code: a class, a function that gives a filter, or one of the responses and documents.
@@ -7,55 +16,371 @@ code: a class, a function that gives a filter, or one of the responses and docum
 from __future__ import annotations
 
 import inspect
+import json
+import re
+import sys
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
-from fieldmark.errors import UnknownName, UsageError, meant
+from fieldmark.errors import UnknownName, UsageError, closest, meant
 from fieldmark.lmms.code.call import call
-from fieldmark.lmms.score.filter_kinds import (
-    CustomFilter,
-    ExtendedRegexFilter,
-    Filter,
-    LowercaseFilter,
-    MajorityVoteFilter,
-    MapFilter,
-    MultiChoiceRegexFilter,
-    RegexFilter,
-    SimpleMultiChoiceRegexFilter,
-    StripThinkingFilter,
-    TakeFirstFilter,
-    TakeKFilter,
-    UppercaseFilter,
-    WhitespaceFilter,
-)
-from fieldmark.lmms.score.reasoning import reasoning_tags, strip_reasoning, strip_response
 
-__all__ = [
-    "FILTERS",
-    "CustomFilter",
-    "ExtendedRegexFilter",
-    "Filter",
-    "LowercaseFilter",
-    "MajorityVoteFilter",
-    "MapFilter",
-    "MultiChoiceRegexFilter",
-    "RegexFilter",
-    "SimpleMultiChoiceRegexFilter",
-    "StripThinkingFilter",
-    "TakeFirstFilter",
-    "TakeKFilter",
-    "UppercaseFilter",
-    "WhitespaceFilter",
-    "make_filter",
-    "reasoning_tags",
-    "register_filter",
-    "run_pipeline",
-    "strip_reasoning",
-    "strip_response",
-]
+THINK = ("<think>", "</think>")
+THINKING = ("<thinking>", "</thinking>")
+ANALYSIS = ("<analysis>", "</analysis>")
+DEFAULT = (THINK, ANALYSIS)
+"""what is stripped before scoring where a task says nothing"""
 
-FILTERS: dict[str, type[Filter]] = {
+Tags = tuple[tuple[str, str], ...]
+
+
+def reasoning_tags(value: Any, default: Tags = DEFAULT) -> Tags:
+    """The pairs that a task's `reasoning_tags` means; none for "none" and false."""
+    if value is None:
+        return default
+    if value is False or value == "none":
+        return ()
+    pairs = _from_json(value) if isinstance(value, str) else value
+    is_pairs = isinstance(pairs, list | tuple) and all(map(_is_pair, pairs))
+    if not is_pairs:
+        raise UsageError(
+            f"reasoning_tags is {value!r}: expected pairs such as "
+            f'[["{THINK[0]}", "{THINK[1]}"]], or none.'
+        )
+    return tuple((start, end) for start, end in pairs)
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _is_pair(pair: Any) -> bool:
+    is_two = isinstance(pair, list | tuple) and len(pair) == 2
+    return is_two and all(isinstance(each, str) and each for each in pair)
+
+
+def strip_reasoning(text: str, pairs: Sequence[Sequence[str]]) -> str:
+    """The text without the blocks between the tags, stripped.
+
+    Where a prompt ended with the opening tag the response has only the closing one: what follows
+    the last of them is the answer. A block that never ends stays.
+    """
+    for start, end in pairs:
+        text = _without_blocks(text, start, end)
+        if end in text and start not in text:
+            text = text.rpartition(end)[2]
+    return text.strip()
+
+
+def strip_response(response: Any, pairs: Sequence[Sequence[str]]) -> Any:
+    """`strip_reasoning` of a text, or of the texts in a list; anything else stays."""
+    if isinstance(response, str):
+        return strip_reasoning(response, pairs)
+    if isinstance(response, list):
+        return [strip_reasoning(x, pairs) if isinstance(x, str) else x for x in response]
+    return response
+
+
+def _without_blocks(text: str, start: str, end: str) -> str:
+    while True:
+        first = text.find(start)
+        last = text.find(end, first) if first >= 0 else -1
+        if last < 0:
+            return text
+        text = text[:first] + text[last + len(end) :]
+
+
+NUMBER_AFTER_HASHES = r"#### (\-?[0-9\.\,]+)"
+INVALID = "[invalid]"
+
+
+class ResponseFilter:
+    """The identity; task code derives its own from it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Options stand in the task file; the identity has none."""
+
+    def apply(self, resps: Any, docs: Any) -> Any:  # noqa: ARG002
+        """`resps`: a list for each request; `docs`: the document of each."""
+        return resps
+
+
+class _EachFilter(ResponseFilter):
+    """Changes every response by itself."""
+
+    def change(self, response: Any) -> Any:
+        return response
+
+    def apply(self, resps: Any, docs: Any) -> Any:  # noqa: ARG002
+        return [[self.change(each) for each in responses] for responses in resps]
+
+
+class TakeFirstFilter(ResponseFilter):
+    """The first response; "" where there is none. What is one text already stays so."""
+
+    def __init__(self) -> None: ...
+
+    def apply(self, resps: Any, docs: Any) -> Any:  # noqa: ARG002
+        return [each if isinstance(each, str) else (each[0] if each else "") for each in resps]
+
+
+class TakeKFilter(ResponseFilter):
+    """The first k responses."""
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+
+    def apply(self, resps: Any, docs: Any) -> Any:  # noqa: ARG002
+        resps = list(resps)
+        fewest = min(map(len, resps), default=self.k)
+        if fewest < self.k:
+            raise UsageError(
+                f"take_first_k wants {self.k} responses of a document, found {fewest}: "
+                f"expected repeats: {self.k} or more in the task."
+            )
+        return [each[: self.k] for each in resps]
+
+
+class MajorityVoteFilter(ResponseFilter):
+    """The most frequent response, in a list of one; of equals the one that came first."""
+
+    def __init__(self) -> None: ...
+
+    def apply(self, resps: Any, docs: Any) -> Any:  # noqa: ARG002
+        return [_most_frequent(each) for each in resps]
+
+
+def _most_frequent(responses: Sequence[Any]) -> list[Any]:
+    if not responses:
+        return []
+    keys = [each if isinstance(each, str) else repr(each) for each in responses]
+    return [responses[keys.index(Counter(keys).most_common(1)[0][0])]]
+
+
+class WhitespaceFilter(_EachFilter):
+    """One leading space less."""
+
+    def __init__(self) -> None: ...
+
+    def change(self, response: Any) -> Any:
+        return _text(response).removeprefix(" ")
+
+
+class LowercaseFilter(_EachFilter):
+    def __init__(self) -> None: ...
+
+    def change(self, response: Any) -> Any:
+        return _text(response).lower()
+
+
+class UppercaseFilter(_EachFilter):
+    def __init__(self) -> None: ...
+
+    def change(self, response: Any) -> Any:
+        return _text(response).upper()
+
+
+class MapFilter(_EachFilter):
+    """What the mapping has for the response, else the default."""
+
+    def __init__(
+        self, mapping_dict: Mapping[Any, Any] | None = None, default_value: Any = None
+    ) -> None:
+        if not isinstance(mapping_dict, Mapping | None):
+            raise UsageError(
+                f"map: mapping_dict is a {type(mapping_dict).__name__}: expected a mapping from "
+                "responses to values."
+            )
+        self.mapping_dict = dict(mapping_dict or {})
+        self.default_value = default_value
+
+    def change(self, response: Any) -> Any:
+        return self.mapping_dict.get(response, self.default_value)
+
+
+class StripThinkingFilter(_EachFilter):
+    """Without what stands between tags of thought."""
+
+    def __init__(self, tag_pairs: Sequence[Sequence[str]] | None = None) -> None:
+        self.tag_pairs = tag_pairs or [list(THINK), list(THINKING)]
+
+    def change(self, response: Any) -> Any:
+        is_text = isinstance(response, str)
+        return strip_reasoning(response, self.tag_pairs) if is_text else response
+
+
+class CustomFilter(ResponseFilter):
+    """A function of the responses and the documents."""
+
+    def __init__(self, filter_fn: Callable[[Any, Any], Any]) -> None:
+        self.filter_fn = filter_fn
+
+    def apply(self, resps: Any, docs: Any) -> Any:
+        return self.filter_fn(resps, docs)
+
+
+class RegexFilter(_EachFilter):
+    """One of the matches of a pattern (of its groups the first that is not empty), stripped."""
+
+    def __init__(
+        self,
+        regex_pattern: str = NUMBER_AFTER_HASHES,
+        group_select: int = 0,
+        fallback: str = INVALID,
+    ) -> None:
+        self.regex_pattern = regex_pattern
+        self.regex = compiled(regex_pattern)
+        self.group_select = group_select
+        self.fallback = fallback
+
+    def change(self, response: Any) -> Any:
+        match = _select(self.regex, _text(response), self.group_select)
+        return self.fallback if match is None else match
+
+
+class ExtendedRegexFilter(RegexFilter):
+    """What filters that read choices have in common."""
+
+    def __init__(
+        self,
+        regex_pattern: str = NUMBER_AFTER_HASHES,
+        group_select: int = 0,
+        fallback: str = INVALID,
+        ignore_case: bool = False,
+        ignore_punctuation: bool = False,
+        regexes_to_ignore: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(regex_pattern, group_select, fallback)
+        self.ignore_case = ignore_case
+        self.ignore_punctuation = ignore_punctuation
+        self.regexes_to_ignore = regexes_to_ignore
+
+    @property
+    def punct_tbl(self) -> dict[int, None]:
+        """For `str.translate`: without the punctuation of any script."""
+        return _punctuation()
+
+    def filter_ignores(self, st: str) -> str:
+        """The text without what does not count."""
+        for pattern in self.regexes_to_ignore or ():
+            st = compiled(pattern).sub("", st)
+        if self.ignore_case:
+            st = st.lower()
+        return st.translate(_punctuation()) if self.ignore_punctuation else st
+
+    def find_match(
+        self, regex: re.Pattern[str], resp: str, convert_dict: Mapping[str, str] | None = None
+    ) -> str:
+        """The match that is asked for, converted where it can be; "" for none."""
+        match = _select(regex, resp, self.group_select) or ""
+        return (convert_dict or {}).get(match, match)
+
+
+class MultiChoiceRegexFilter(ExtendedRegexFilter):
+    """The letter "(B)": by the pattern, else by the choice's own text, else by a letter after ":".
+
+    Documents have the column `choices`.
+    """
+
+    def apply(self, resps: Any, docs: Any) -> Any:
+        return [
+            [self._letter(_text(each), doc["choices"]) for each in responses]
+            for responses, doc in zip(resps, _with_choices(docs), strict=True)
+        ]
+
+    def _letter(self, response: str, choices: Sequence[str]) -> str:
+        letters = [chr(ord("A") + place) for place in range(len(choices))]
+        text_of = [self.filter_ignores(each.strip()) for each in choices]
+        to_letter = {
+            text: f"({letter})" for text, letter in zip(text_of, letters, strict=True) if text
+        }
+        after_colon = f":[\\s]*({_either(letters)})"
+        return (
+            self.find_match(self.regex, response)
+            or self._by_text(response, to_letter)
+            or self.find_match(
+                re.compile(after_colon), response, {each: f"({each})" for each in letters}
+            )
+            or self.fallback
+        )
+
+    def _by_text(self, response: str, to_letter: Mapping[str, str]) -> str:
+        if not to_letter:
+            return ""
+        pattern = re.compile(_either(to_letter))
+        return self.find_match(pattern, self.filter_ignores(response), to_letter)
+
+
+class SimpleMultiChoiceRegexFilter(ExtendedRegexFilter):
+    """The letter of the option ("B. a wren", in the question) whose text is in the response, else
+    the response without punctuation; one text for each request."""
+
+    _OPTION = re.compile(r"\b([A-Z])\.\s+([^\n]*)")
+
+    def apply(self, resps: Any, docs: Any) -> Any:
+        return [
+            self._letter(_text(responses[0]) if responses else "", doc["question"])
+            for responses, doc in zip(resps, docs, strict=True)
+        ]
+
+    def _letter(self, response: str, question: str) -> str:
+        texts = [text.strip() for _, text in self._OPTION.findall(question)]
+        plain = re.sub(r"[^\w\s]", "", response).strip()
+        found = re.search(_either(texts), plain) if texts else None
+        letter_of = {text: chr(ord("A") + place) for place, text in enumerate(texts)}
+        return letter_of.get(found.group(), plain) if found else plain
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, or one line that says what is wrong with it."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"pattern {pattern!r} is no regular expression: {error}.") from error
+
+
+def _select(regex: re.Pattern[str], response: str, place: int) -> str | None:
+    matches = regex.findall(response)
+    if not -len(matches) <= place < len(matches):
+        return None
+    match = matches[place]
+    if isinstance(match, tuple):
+        match = next(filter(None, match), None)
+    return match if match is None else match.strip()
+
+
+def _text(response: Any) -> str:
+    return response if isinstance(response, str) else ""
+
+
+def _either(texts: Iterable[str]) -> str:
+    return "|".join(map(re.escape, texts))
+
+
+def _with_choices(docs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    for each in docs:
+        if "choices" not in each:
+            near = closest("choices", each)
+            raise UsageError(
+                "multi_choice_regex wants the column 'choices', which the documents do not have"
+                + (f": {near[0]!r} is nearest." if near else ".")
+            )
+    return docs
+
+
+@lru_cache(maxsize=1)
+def _punctuation() -> dict[int, None]:
+    every = range(sys.maxunicode)
+    return dict.fromkeys(each for each in every if unicodedata.category(chr(each))[0] == "P")
+
+
+FILTERS: dict[str, type[ResponseFilter]] = {
     "custom": CustomFilter,
     "lowercase": LowercaseFilter,
     "majority_vote": MajorityVoteFilter,
@@ -71,7 +396,7 @@ FILTERS: dict[str, type[Filter]] = {
 """what a task file may name"""
 
 
-def register_filter(name: str, filter_class: type[Filter]) -> None:
+def register_filter(name: str, filter_class: type[ResponseFilter]) -> None:
     """Makes a class known under a name, for this process."""
     if name in FILTERS:
         raise UsageError(f"filter {name!r} exists already: choose another name.")

@@ -3,32 +3,59 @@
 A mean has the interval that means have everywhere here. Any other aggregation, named or brought by
 the task, is computed again on resamples of the documents, or of the units they belong to. A score
 that cannot be computed is NaN, and its warning says why: the others stand.
+
+How much do the answers to one question differ when it is asked several times?
+
+Of every repeat's value of one metric: the mean (what one answer is worth), the majority (what the
+most frequent answer is worth, or whether most answers are right), the variance within documents,
+and the share of documents whose repeats all agree.
+
+How do the stored answers of a run become its scores?
+
+Needs the task and the store: neither the model nor the documents.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.lmms.ask.calls import Caller, numbers_in
-from fieldmark.lmms.metrics import (
+from fieldmark.lmms.metrics.registry import (
     Aggregation,
     DocumentMetric,
     aggregation,
     find_document_metric,
     known_aggregations,
 )
-from fieldmark.lmms.score.spread import Limits, function_limits, weighted_limits
-from fieldmark.lmms.score.values import as_number
+from fieldmark.lmms.read.schema import DocumentTask
+from fieldmark.lmms.score.encoding import as_number, decode
+from fieldmark.lmms.score.resample import (
+    Caller,
+    Limits,
+    function_limits,
+    numbers_in,
+    weighted_limits,
+)
+from fieldmark.lmms.score.wanted import (
+    aggregation_of,
+    higher_is_better,
+    metrics_of,
+    pipelines_of,
+    repeats_of,
+    result_name,
+)
 from fieldmark.metrics import document_value
 from fieldmark.stats import Items, Resampling, interval
-from fieldmark.store import Score
+from fieldmark.store import OK, Score
 
 SEVERAL_SECONDS, AT_ONCE = 10.0, 6
 """for the resamples of one function, and how many functions may take as long"""
@@ -255,3 +282,153 @@ def _standing(key: str) -> tuple[bool, str]:
 def _named(metric: ScoredMetric, key: str) -> str:
     inside = f"{metric.name}/{key}" if key else metric.name
     return replace(metric, name=inside).result
+
+
+MEAN, MAJORITY = "mean_accuracy", "majority_accuracy"
+VARIANCE, AGREEMENT = "within_variance", "agreement_rate"
+
+
+def agreement_scores(
+    metric: str,
+    values: Sequence[Sequence[Any]],
+    units: Sequence[str | None] | None = None,
+    answers: Sequence[Sequence[Any]] | None = None,
+    resampling: Resampling | None = None,
+) -> list[Score]:
+    """Four scores `metric/...` from the values of each document's repeats.
+
+    `answers`: what was answered in each repeat; agreement and majority are then those of answers,
+    else those of values. A document with fewer than two numbers is left out; without any document
+    there are no scores.
+    """
+    kept = [
+        place for place, each in enumerate(values) if len(each) > 1 and all(map(_is_known, each))
+    ]
+    if not kept:
+        return []
+    own = [[float(each) for each in values[place]] for place in kept]
+    said = [list(answers[place]) for place in kept] if answers else own
+    unit = np.array([units[place] for place in kept], dtype=object) if units else None
+    items = Items(np.zeros(len(kept), np.int64), unit=unit)
+    per_document: dict[str, Callable[[list[float], list[Any]], float]] = {
+        MEAN: lambda value, _: float(np.mean(value)),
+        MAJORITY: _by_answer if answers else _by_value,
+        VARIANCE: lambda value, _: float(np.var(value, ddof=1)),
+        AGREEMENT: lambda _, answer: float(len({*map(repr, answer)}) == 1),
+    }
+    found = {name: list(map(each, own, said)) for name, each in per_document.items()}
+    return [
+        replace(_score(name, np.array(each), items, resampling), metric=f"{metric}/{name}")
+        for name, each in found.items()
+    ]
+
+
+def _score(name: str, value_n: np.ndarray, items: Items, resampling: Resampling | None) -> Score:
+    is_share = bool(((value_n >= 0) & (value_n <= 1)).all())
+    bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
+    mean = document_value(name, bounds=bounds)
+    found = interval(items, value_n, mean, resampling or Resampling())
+    return Score(
+        name,
+        float(value_n.mean()),
+        low=found.low,
+        high=found.high,
+        n=len(value_n),
+        n_units=found.n_units,
+        method=found.method,
+        higher_is_better=name != VARIANCE,
+        is_fraction=is_share and name != VARIANCE,
+    )
+
+
+def _is_known(value: Any) -> bool:
+    number = as_number(value)
+    return number is not None and math.isfinite(number)
+
+
+def _by_value(value: list[float], _: list[Any]) -> float:
+    """1 where more than half are right; a tie is not."""
+    return float(sum(value) > len(value) / 2)
+
+
+def _by_answer(value: list[float], answer: list[Any]) -> float:
+    """The value of the most frequent answer; of equals the one that came first."""
+    keys = [repr(each) for each in answer]
+    return value[keys.index(Counter(keys).most_common(1)[0][0])]
+
+
+def score_document_run(
+    task: DocumentTask, predictions: pl.DataFrame, seed: int, folder: Path | None
+) -> list[Score]:
+    """All scores of a run; aggregations write their files into the folder."""
+    # The store sorts ids as texts; aggregations may count on the documents' own order.
+    answered = predictions.filter(pl.col("outcome") == OK).sort(pl.col("id").cast(pl.Int64))
+    infos = [json.loads(text) for text in answered["info"]]
+    rows = [
+        DocumentValues(_values(info), unit)
+        for info, unit in zip(infos, answered["unit"], strict=True)
+    ]
+    settings = ScoreSettings(task.task, seed, folder)
+    scores = score_documents(scored_metrics(task), rows, settings)
+    if repeats_of(task) > 1:
+        scores += _agreement(task, infos, answered["unit"].to_list(), seed)
+    hows = sorted({info["how"] for info in infos if "how" in info})
+    told = [*hows, *_oddities(task, infos, answered["unit"].to_list())]
+    if not infos:
+        told = [_silence(predictions)]
+    return [
+        replace(each, warning="; ".join(filter(None, (*told, each.warning)))) for each in scores
+    ]
+
+
+def _silence(predictions: pl.DataFrame) -> str:
+    """Why there is nothing to score, in the words of the first failure."""
+    errors = (json.loads(text).get("error", "") for text in predictions["info"] if text)
+    first = next(filter(None, errors), "").rstrip(".")
+    return f"none of {len(predictions)} documents was answered{f': {first}' if first else ''}"
+
+
+def _oddities(
+    task: DocumentTask, infos: Sequence[dict[str, Any]], units: Sequence[str | None]
+) -> Iterator[str]:
+    """What looks like a mistake in the task's file."""
+    for words, n in sorted(Counter(info.get("odd", "") for info in infos).items()):
+        if words:
+            yield f"{n} of {len(infos)} documents: {words}"
+    if task.cluster_key and infos and not any(units):
+        yield f"cluster_key {task.cluster_key!r} is in no document: each counts as independent"
+
+
+def scored_metrics(task: DocumentTask) -> list[ScoredMetric]:
+    """Every metric under every pipeline."""
+    return [
+        ScoredMetric(
+            item.name,
+            pipeline.name,
+            aggregation_of(task, item),
+            higher_is_better(item),
+            task.place_of("metric_list", number, "aggregation"),
+        )
+        for pipeline in pipelines_of(task)
+        for number, item in enumerate(metrics_of(task))
+    ]
+
+
+def _agreement(
+    task: DocumentTask, infos: Sequence[dict[str, Any]], units: Sequence[str | None], seed: int
+) -> list[Score]:
+    """How far the repeats of a document differ, by the first metric."""
+    told = [info.get("each", []) for info in infos]
+    values = [[decode(value) for _, value in each] for each in told]
+    answers = [[said for said, _ in each] for each in told]
+    first = scored_metrics(task)[0]
+    resampling = Resampling(seed=seed, task=f"{task.task} repeats")
+    found = agreement_scores(first.name, values, units, answers, resampling)
+    return [replace(each, metric=result_name(each.metric, first.pipeline)) for each in found]
+
+
+def _values(info: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        pipeline: {name: decode(text) for name, text in values.items()}
+        for pipeline, values in info["values"].items()
+    }

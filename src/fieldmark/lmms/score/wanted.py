@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fieldmark.lmms import (
-    DocumentTask,
-    Function,
-    MetricItem,
-    Pipeline,
-    load_function,
-    make_filter,
-    reasoning_tags,
-)
-from fieldmark.lmms.metrics import find_document_metric
+from fieldmark.lmms.code.call import load_function
+from fieldmark.lmms.code.trust import Function
+from fieldmark.lmms.metrics.registry import find_document_metric
+from fieldmark.lmms.read.schema import DocumentTask, MetricItem, Pipeline
+from fieldmark.lmms.score.filters import make_filter, reasoning_tags
 
 _DEFAULTS = {
     "multiple_choice": ("acc", "acc_norm"),

@@ -29,12 +29,7 @@ __all__ = [
     "what_it_is",
 ]
 
-EXPORTS = Registry(
-    "export format",
-    "fieldmark.report.export",
-    "fieldmark export",
-    {"lmms-eval": "fieldmark.report.lmms.export"},
-)
+EXPORTS = Registry("export format", "fieldmark.report.export", "fieldmark export")
 
 __getattr__ = exports(__name__, {"_chosen": ("Chosen", "ExportFile", "choose")})
 

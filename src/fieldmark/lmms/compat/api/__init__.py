@@ -1,1 +1,0 @@
-"""`lmms_eval.api`, as far as task code uses it."""

@@ -1,0 +1,264 @@
+"""LLM judge (`lmms_eval.llm_judge`): how does task code ask a language model about an answer?
+
+Only where the user has named an endpoint that speaks OpenAI's protocol: `JUDGE_BASE_URL` (for
+example http://localhost:8000/v1), `JUDGE_API_KEY` where it wants one, `JUDGE_MODEL_NAME` to put
+another model in the place of the one the task names. A key for OpenAI alone sends nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fieldmark.lmms.code.call import NoJudgement
+from fieldmark.locate import is_file
+
+URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL_NAME"
+MOST_TRIES = 5
+MOST_DELAY_S = 10.0
+LONGEST_PATH = 1000
+"""characters; longer texts are base64"""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSettings:
+    """Who is asked, and how often."""
+
+    model: str
+    temperature: float = 0.0
+    max_tokens: int = 1024
+    top_p: float | None = None
+    timeout_s: float = 60.0
+    tries: int = 3
+    delay_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    text: str
+    model: str
+    usage: dict[str, int] = field(default_factory=dict)
+
+
+def ask_judge(messages: Sequence[dict[str, Any]], settings: JudgeSettings) -> Judgement:
+    """The judge's answer; raises `NoJudgement` without an endpoint, or when it fails for good."""
+    url = os.environ.get(URL, "").rstrip("/")
+    model = os.environ.get(MODEL) or settings.model
+    if not url:
+        raise NoJudgement(
+            f"this task asks a judge ({model}): set {URL} to an endpoint that speaks OpenAI's "
+            f"protocol, {KEY} to its key, and {MODEL} for another model"
+        )
+    body = {
+        "model": model,
+        "messages": list(messages),
+        "temperature": settings.temperature,
+        "max_tokens": settings.max_tokens,
+    }
+    if settings.top_p is not None:
+        body["top_p"] = settings.top_p
+    return _judgement(_post(f"{url}/chat/completions", body, settings), model)
+
+
+def _post(url: str, body: dict[str, Any], settings: JudgeSettings) -> Any:
+    headers = {"Content-Type": "application/json"}
+    if os.environ.get(KEY):
+        headers["Authorization"] = f"Bearer {os.environ[KEY]}"
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    n_tries = max(1, min(settings.tries, MOST_TRIES))
+    for i in range(n_tries):
+        try:
+            with urllib.request.urlopen(request, timeout=settings.timeout_s) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            if error.code not in (408, 409, 429) and error.code < 500:
+                raise NoJudgement(
+                    f"the judge at {url} answered {error.code}: {error.reason}"
+                ) from None
+            last = f"{error.code} {error.reason}"
+        except (OSError, ValueError) as error:
+            last = str(error)
+        if i + 1 < n_tries:
+            time.sleep(min(settings.delay_s, MOST_DELAY_S))
+    raise NoJudgement(f"the judge at {url} failed {n_tries} times: {last}")
+
+
+def _judgement(answer: Any, model: str) -> Judgement:
+    try:
+        text = answer["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        raise NoJudgement("the judge's answer has no choices[0].message.content") from None
+    usage = {
+        key: value for key, value in (answer.get("usage") or {}).items() if isinstance(value, int)
+    }
+    return Judgement(str(text or ""), str(answer.get("model") or model), usage)
+
+
+def with_images(messages: Sequence[dict[str, Any]], images: Sequence[Any]) -> list[dict[str, Any]]:
+    """The messages with the images put before the text of the last one of the user."""
+    result = [dict(each) for each in messages]
+    asked = [each for each in result if each.get("role") == "user"]
+    if not images or not asked:
+        return result
+    content = asked[-1]["content"]
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    pictures = [{"type": "image_url", "image_url": {"url": _address(each)}} for each in images]
+    asked[-1]["content"] = [*pictures, *parts]
+    return result
+
+
+def _address(image: Any) -> str:
+    """A data address of a picture: an object with `save`, bytes, a file's name, or base64 text."""
+    if isinstance(image, str) and image.startswith(("data:", "http://", "https://")):
+        return image
+    if isinstance(image, bytes):
+        data = image
+    elif hasattr(image, "save"):
+        stream = io.BytesIO()
+        image.convert("RGB").save(stream, "PNG")
+        data = stream.getvalue()
+    elif len(str(image)) < LONGEST_PATH and is_file(Path(str(image))):
+        data = Path(str(image)).read_bytes()
+    else:
+        return f"data:image/png;base64,{image}"
+    kind = "jpeg" if data[:2] == b"\xff\xd8" else "png"
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+@dataclass(slots=True)  # task code may set the fields
+class ServerConfig:
+    """Which model judges, and how it is asked."""
+
+    model_name: str
+    temperature: float = 0.0
+    max_tokens: int = 1024
+    top_p: float | None = None
+    timeout: int = 60
+    num_retries: int = 5
+    retry_delay: float = 10
+    max_concurrent: int = 10
+    system_prompt: str | None = None
+    response_format: str | None = None
+    judge_type: str = "general"
+    output_format: str | None = None
+    score_range: tuple[float, float] | None = None
+    evaluation_criteria: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class JudgeRequest:
+    """Messages for the judge, with pictures for the last of the user's."""
+
+    messages: list[dict[str, Any]]
+    images: list[Any] | None = None
+    config: ServerConfig | None = None
+    question: str | None = None
+    answer: str | None = None
+    prediction: str | None = None
+    context: str | None = None
+    options: list[str] | None = None
+
+
+@dataclass(slots=True)
+class JudgeResponse:
+    content: str
+    model_used: str
+    usage: dict[str, int] | None = None
+    raw_response: Any = None
+    parsed_result: Any = None
+    success: bool = True
+    error_message: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+RIGHT_OR_WRONG = """Decide whether an answer to a question is right.
+
+Question: {question}
+The right answer: {answer}
+The answer to judge: {prediction}
+
+It is right when its final statement means the same as the right answer: another wording, an \
+option's letter in place of its text, or another way to write the same number do not matter. It \
+is wrong when a part is missing, or when anything wrong is added; a unit that was asked for is \
+part of the answer.
+Reply with {yes} if it is right and with {no} if it is not. Reply with nothing else."""
+
+
+class ServerInterface:
+    """What `get_server` gives: asks one judge."""
+
+    def __init__(self, config: ServerConfig | None = None) -> None:
+        self.config = config or ServerConfig(model_name="gpt-4o")
+
+    def is_available(self) -> bool:
+        return True
+
+    def evaluate(self, request: JudgeRequest) -> JudgeResponse:
+        """The judge's answer to the messages; the request's own settings come first."""
+        config = request.config or self.config
+        messages = with_images(request.messages, request.images or [])
+        if config.system_prompt and not any(each.get("role") == "system" for each in messages):
+            messages.insert(0, {"role": "system", "content": config.system_prompt})
+        settings = JudgeSettings(
+            config.model_name,
+            config.temperature,
+            config.max_tokens,
+            config.top_p,
+            config.timeout,
+            config.num_retries,
+            config.retry_delay,
+        )
+        answer = ask_judge(messages, settings)
+        return JudgeResponse(answer.text, answer.model, answer.usage)
+
+    def evaluate_binary(
+        self,
+        question: str,
+        answer: str,
+        prediction: str,
+        output_format: str = "0/1",
+        custom_prompt: str | None = None,
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Right or wrong, as 1 and 0 or, for yes/no, as true and false."""
+        is_number = output_format in ("0/1", "1/0")
+        yes, no = ("1", "0") if is_number else ("Yes", "No")
+        texts = {"question": question, "answer": answer, "prediction": prediction}
+        if custom_prompt:
+            prompt = custom_prompt.format(**{**texts, "pred": prediction, **more})
+        else:
+            prompt = RIGHT_OR_WRONG.format(**texts, yes=yes, no=no)
+        response = self.evaluate(JudgeRequest([{"role": "user", "content": prompt}]))
+        is_right = _is_one(response.content) if is_number else _is_yes(response.content)
+        return {
+            "result": int(is_right) if is_number else is_right,
+            "raw_response": response.content,
+            "model": response.model_used,
+            "prompt": prompt,
+            "success": response.success,
+        }
+
+
+def get_server(server_name: str | None = None, config: ServerConfig | None = None) -> Any:
+    """A judge; which service it was made for (`server_name`) makes no difference here."""
+    del server_name
+    return ServerInterface(config)
+
+
+def _is_one(text: str) -> bool:
+    found = re.search(r"(?<![\d.])[01](?![\d.]\d|\d)", text)
+    return found is not None and found.group() == "1"
+
+
+def _is_yes(text: str) -> bool:
+    return text.strip().lower().startswith("yes")

@@ -1,1 +1,0 @@
-"""`lmms_eval.loggers`, as far as task code uses it."""

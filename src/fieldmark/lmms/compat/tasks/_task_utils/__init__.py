@@ -1,1 +1,0 @@
-"""`lmms_eval.tasks._task_utils`."""

@@ -1,0 +1,224 @@
+"""How does a value of a column that holds pictures become what a task's code expects?
+
+Pictures become Pillow images, upright, as the `datasets` library makes them, with one difference:
+only their header is read here. Sounds and videos stay encoded: fieldmark sends none, and decoding
+them takes packages that a task about pictures should not need.
+
+How does what a task shows become a picture of a message?
+
+A task's `doc_to_visual` gives Pillow images, paths, bytes or rows of an image column. fieldmark
+sends images: a video or a sound is refused in one line.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageOps
+
+from fieldmark.chat import Picture
+from fieldmark.errors import DataError, UsageError
+from fieldmark.locate import is_file, with_home
+
+DAMAGE = (
+    OSError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
+    AssertionError, RuntimeError, ImportError, struct.error, zlib.error,
+    Image.DecompressionBombError,
+)  # fmt: skip
+"""what decoders are known to raise on damaged files"""
+LISTS = ("List", "LargeList", "Sequence")
+_LEFT_ENCODED = ("Audio", "Video", "Nifti", "Mesh", "Pdf")
+_LONGEST = 1024
+"""characters of a path"""
+_ORIENTATION = 0x0112
+_PNG_TURNS = (b"eXIf", b"Raw profile type", b"XML:com.adobe.xmp")
+"""where a PNG may say that it is turned; asking Pillow would decode it"""
+
+
+def decoded(feature: Any, value: Any, folders: Sequence[Path] = ()) -> Any:
+    """The value of a column of this kind, deep in lists and mappings too."""
+    if value is None:
+        return None
+    kind = type(feature).__name__
+    if kind == "Image" and feature.decode:
+        return open_picture(value, feature.mode, folders)
+    if isinstance(feature, Mapping):
+        return {name: decoded(each, value[name], folders) for name, each in feature.items()}
+    if isinstance(feature, list):
+        return [decoded(feature[0], each, folders) for each in value]
+    if kind in LISTS:
+        return [decoded(feature.feature, each, folders) for each in value]
+    is_decodable = hasattr(feature, "decode_example") and getattr(feature, "decode", True)
+    if is_decodable and kind not in _LEFT_ENCODED:
+        return feature.decode_example(value)
+    return value
+
+
+def open_picture(
+    value: Mapping[str, Any], mode: str | None = None, folders: Sequence[Path] = ()
+) -> Image.Image:
+    """The picture of `{bytes, path}`; its pixels are read on first use."""
+    data, path = value["bytes"], value["path"]
+    if data is None:
+        data = (find_picture(path, folders) or Path(path)).read_bytes()
+    image: Image.Image = Image.open(io.BytesIO(data))
+    if value["bytes"] is None:
+        vars(image)["filename"] = path
+    if _is_turned(image, data):
+        image = ImageOps.exif_transpose(image)
+    return image.convert(mode) if mode and mode != image.mode else image
+
+
+def find_picture(text: str, folders: Sequence[Path]) -> Path | None:
+    """The image file a text names, looked for in the folders; None if it names none.
+
+    >>> find_picture("an owl, half asleep", [Path("photos")])
+    """
+    if len(text) > _LONGEST or Path(text).suffix.lower() not in Image.registered_extensions():
+        return None
+    places = (folder / text for folder in folders or (Path(),))
+    return next((each for each in places if is_file(each)), None)
+
+
+def without_pictures(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row as templates see it: a picture has no words, but it can write files."""
+    return {name: each for name, each in row.items() if not holds_picture(each)}
+
+
+def holds_picture(value: Any) -> bool:
+    first = value[0] if isinstance(value, list) and value else value
+    return isinstance(first, Image.Image)
+
+
+def untouched_bytes(image: Image.Image) -> bytes | None:
+    """The bytes the picture was opened from, as long as its pixels were not looked at.
+
+    From then on somebody may have drawn on it. Not those of a picture that says it is turned: who
+    opened it so wants its pixels as they lie.
+    """
+    source = getattr(image, "fp", None)
+    if not isinstance(source, io.BytesIO) or not getattr(image, "tile", None):
+        return None
+    data = source.getvalue()
+    return None if _is_turned(image, data) else data
+
+
+def _is_turned(image: Image.Image, data: bytes) -> bool:
+    if image.format == "PNG" and not any(mark in data for mark in _PNG_TURNS):
+        return False
+    return image.getexif().get(_ORIENTATION) is not None
+
+
+def words_of(error: BaseException) -> str:
+    """Why a picture cannot be read."""
+    if type(error).__name__ == "UnidentifiedImageError":
+        return "it is no picture Pillow knows"
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
+_VIDEOS = {".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv"}
+_SOUNDS = {".wav", ".mp3", ".m4a", ".aac", ".flac", ".ogg", ".opus"}
+_LONGEST_SHOWN = 200
+_PNG_MODES = {"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"}
+
+
+def to_picture(visual: Any, where: str = "") -> Picture:
+    """A picture whose bytes are made when they are read; changed Pillow images become PNG."""
+    if isinstance(visual, Image.Image):
+        return _from_image(visual, where)
+    if isinstance(visual, (bytes, bytearray)):
+        return Picture(bytes(visual))
+    if isinstance(visual, (str, Path)):
+        return _from_address(visual, where)
+    if isinstance(visual, Mapping):
+        return _from_row(visual, where)
+    if type(visual).__name__ == "ndarray" and visual.ndim in (2, 3):
+        return Picture(lambda: _png(Image.fromarray(visual), where))
+    raise _unfit(where, _kind_of(visual))
+
+
+def _from_image(image: Image.Image, where: str) -> Picture:
+    """Its own bytes where it is still as it was in the dataset: smaller than a PNG, and exact."""
+    data = untouched_bytes(image)
+    return Picture(lambda: _png(image, where)) if data is None else Picture(data)
+
+
+def _from_row(row: Mapping[str, Any], where: str) -> Picture:
+    """`{bytes, path}` as image columns hold them, `{type, url}` as messages do."""
+    kind = row.get("type", "image")
+    if kind not in ("image", "image_url"):
+        raise _unfit(where, str(kind))
+    if "sampling_rate" in row:
+        raise _unfit(where, "sound")
+    if "video_start" in row or "video_end" in row:
+        raise _unfit(where, "video")
+    path = str(row.get("path") or "")
+    if row.get("bytes") is not None:
+        _refuse_others(path, where)
+        return Picture(bytes(row["bytes"]))
+    for key in ("path", "url", "image", "image_url"):
+        if row.get(key) is not None:
+            return to_picture(row[key], where)
+    raise _unfit(where, f"mapping of {', '.join(map(str, row)) or 'nothing'}")
+
+
+def _from_address(address: str | Path, where: str) -> Picture:
+    text = str(address)
+    if text.startswith("data:image/"):
+        return Picture(_decoded(text, where))
+    text = text.removeprefix("file://")
+    if "://" in text:
+        raise UsageError(_line(where, f"{text!r} is remote: a file on this machine is expected."))
+    _refuse_others(text, where)
+    path = with_home(text)
+    if not is_file(path):
+        raise DataError(_line(where, f"image {_shown(text)} does not exist."))
+    return Picture(path.read_bytes, name=str(path.resolve()))
+
+
+def _decoded(address: str, where: str) -> bytes:
+    try:
+        return base64.b64decode(address.partition(",")[2], validate=True)
+    except ValueError as error:
+        raise DataError(_line(where, f"a data address is not base64: {error}.")) from None
+
+
+def _refuse_others(path: str, where: str) -> None:
+    ending = Path(path).suffix.lower()
+    if ending in _VIDEOS or ending in _SOUNDS:
+        raise _unfit(where, f"{'video' if ending in _VIDEOS else 'sound'} ({path})")
+
+
+def _png(image: Image.Image, where: str) -> bytes:
+    target = io.BytesIO()
+    try:
+        plain = image if image.mode in _PNG_MODES else image.convert("RGB")
+        plain.save(target, "PNG")
+    except DAMAGE as error:
+        raise DataError(_line(where, f"a picture cannot be read: {words_of(error)}.")) from error
+    return target.getvalue()
+
+
+def _shown(text: str) -> str:
+    """Base64 without a word before it is a text too, of megabytes."""
+    return repr(text) if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]!r}…"
+
+
+def _kind_of(visual: object) -> str:
+    name = type(visual).__name__
+    known = {"VideoDecoder": "video", "VideoReader": "video", "AudioDecoder": "sound"}
+    return known.get(name, name)
+
+
+def _unfit(where: str, kind: str) -> UsageError:
+    return UsageError(_line(where, f"doc_to_visual gave a {kind}: fieldmark sends images only."))
+
+
+def _line(where: str, text: str) -> str:
+    return f"{where}  {text}" if where else text

@@ -1,0 +1,436 @@
+"""How is an aggregation called that the task brought with it?
+
+Such code may print, log, draw from global random states, write files where it stands or where
+`args.output_path` says, change the values it is given, and fail. Its first call is the real one;
+further calls (resamples) leave no trace. The working folder and the global random states belong to
+the process, so no two aggregations run at once.
+
+Between which values does the number of an aggregation lie, 19 times out of 20?
+
+A bootstrap over documents, or over the units they belong to, with as many resamples as there is
+time for. Not every function that a task brings can be resampled: some count (a sum over twice the
+documents is twice the number), some look documents up by their id (a document that was drawn twice
+counts once), some want pairs to be complete. These are found out by asking about documents that
+come twice, and get their interval by leaving out blocks of documents in turn; where values carry an
+id that several share, blocks hold all that share it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import logging
+import math
+import os
+import pickle
+import sys
+import tempfile
+import threading
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.lmms.code.call import call, seeded
+from fieldmark.lmms.score.encoding import as_number
+from fieldmark.stats import (
+    Items,
+    Resampling,
+    jackknife_limits,
+    percentile_limits,
+    unit_blocks,
+    unit_weights,
+)
+
+_ONE_AT_A_TIME = threading.RLock()
+
+USUAL_FLAGS: Mapping[str, Any] = {
+    "batch_size": 1,
+    "config": "",
+    "device": None,
+    "gen_kwargs": "",
+    "include_path": None,
+    "limit": None,
+    "log_samples": False,
+    "log_samples_suffix": "model_outputs",
+    "model": "",
+    "model_args": "",
+    "num_fewshot": None,
+    "offset": 0,
+    "output_path": None,
+    "predict_only": False,
+    "process_with_media": False,
+    "seed": [0, 1234, 1234, 1234],
+    "tasks": "",
+    "timezone": "UTC",
+    "verbosity": "INFO",
+    "wandb_args": "",
+}
+"""lmms-eval's flags, as task code may read them from `args`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A function of a list of values."""
+
+    function: Callable[..., Any]
+    where: str
+    """`file:line`, for messages"""
+    seed: int = 0
+    flags: Mapping[str, Any] = field(default_factory=dict)
+
+    def once(self, items: Sequence[Any], folder: Path | None) -> Any:
+        """The real call; files go to the folder, or nowhere."""
+        with contextlib.ExitStack() as stack:
+            place = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            place.mkdir(parents=True, exist_ok=True)
+            place = place.resolve()  # code is told it while it stands there
+            stack.enter_context(_standing_in(place))
+            stack.enter_context(seeded(self.seed, _name(self.function), "aggregation"))
+            return self._call(copies(items)(range(len(items))), self._options(place))
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[Callable[[list[Any]], Any]]:
+        """A function to call as often as wanted: it is silent, and what it writes is gone."""
+        with contextlib.ExitStack() as stack:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            stack.enter_context(_standing_in(place))
+            stack.enter_context(_silence())
+            stack.enter_context(seeded(self.seed, _name(self.function), "resamples"))
+            options = self._options(place)
+            yield lambda items: self._call(items, options)
+
+    def _options(self, place: Path) -> dict[str, Any]:
+        if not _asks_for_args(self.function):
+            return {}
+        return {"args": Namespace(**{**USUAL_FLAGS, **self.flags, "output_path": str(place)})}
+
+    def _call(self, items: list[Any], options: Mapping[str, Any]) -> Any:
+        return call(self.function, items, where=self.where, **options)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _asks_for_args(function: Callable[..., Any]) -> bool:
+    try:
+        found = inspect.signature(function).parameters.get("args")
+    except (TypeError, ValueError):
+        return False
+    return found is not None and found.kind is not inspect.Parameter.VAR_POSITIONAL
+
+
+@contextlib.contextmanager
+def _standing_in(folder: Path) -> Iterator[None]:
+    with _ONE_AT_A_TIME:
+        before = Path.cwd()
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """No prints, no logs: a function is called hundreds of times."""
+    loguru = sys.modules.get("loguru")
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    if loguru is not None:
+        loguru.logger.disable("")
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+        if loguru is not None:
+            loguru.logger.enable("")
+
+
+def numbers_in(result: Any, key: str = "") -> dict[str, float]:
+    """The numbers of a result: itself, or those in a mapping by `key` or `key/key`.
+
+    >>> numbers_in({"all": 0.5, "by kind": {"bird": 1, "note": "few"}})
+    {'all': 0.5, 'by kind/bird': 1.0}
+    """
+    if isinstance(result, Mapping):
+        inside: dict[str, float] = {}
+        for name, each in result.items():
+            inside |= numbers_in(each, f"{key}/{name}" if key else str(name))
+        return inside
+    if isinstance(result, np.ndarray) and result.size == 1:
+        result = result.reshape(-1)[0]
+    number = as_number(result)
+    return {} if number is None else {key: number}
+
+
+def copies(items: Sequence[Any]) -> Callable[[Iterable[int]], list[Any]]:
+    """Items by their places, each a value of its own: code may change what it is given.
+
+    Values of kinds that cannot be copied are handed out as they are.
+    """
+    try:
+        kept = [pickle.dumps(each) for each in items]
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError):
+        return lambda places: [items[place] for place in places]
+    return lambda places: [pickle.loads(kept[place]) for place in places]
+
+
+def is_same(a: Mapping[str, float], b: Mapping[str, float]) -> bool:
+    """Are all numbers equal, but for rounding?"""
+    return a.keys() == b.keys() and all(
+        math.isclose(a[key], b[key], rel_tol=1e-6, abs_tol=1e-9)
+        or (math.isnan(a[key]) and math.isnan(b[key]))
+        for key in a
+    )
+
+
+LADDER = (2000, 1000, 500, 200, 100)
+"""numbers of resamples: rungs, so that a machine's mood does not change an interval"""
+MOST_BLOCKS, LEAST_BLOCKS = 40, 10
+_NO_SPREAD = "every resample gives the same number: the spread is not known"
+_ANY = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """An interval, or why there is none."""
+
+    low: float | None = None
+    high: float | None = None
+    method: str = ""
+    n_units: int | None = None
+    warning: str = ""
+
+
+class LimitsOf:
+    """The limits of each number, by its key; `other` are those of all that are not listed."""
+
+    def __init__(self, other: Limits, listed: Mapping[str, Limits] | None = None) -> None:
+        self.other, self.listed = other, listed or {}
+
+    def __getitem__(self, key: str) -> Limits:
+        return self.listed.get(key, self.other)
+
+
+def weighted_limits(
+    value: float,
+    score: Callable[[np.ndarray], np.ndarray],
+    items: Items,
+    resampling: Resampling,
+    bounds: tuple[float, float],
+    seconds: float,
+) -> Limits:
+    """For a score that takes resampling weights."""
+    n_units = _n_units(items)
+    if n_units < 2:
+        return Limits(n_units=n_units, warning="one unit only: no interval")
+    began = time.perf_counter()
+    score(np.ones((20, len(items.target))))
+    n = _rung(seconds * 20 / max(1e-9, time.perf_counter() - began))
+    if not n:
+        return Limits(n_units=n_units, warning="too slow to resample: no interval")
+    weights = unit_weights(items, _with_draws(resampling, n))
+    replicate_r = np.concatenate([score(each) for each in weights])
+    return _percentiles(value, replicate_r, items, resampling, bounds)
+
+
+def function_limits(
+    caller: Caller, items: list[Any], grouping: Items, resampling: Resampling, seconds: float
+) -> LimitsOf:
+    """For a function of a list: the limits of every number it gives."""
+    n_units = _n_units(grouping)
+    if n_units < 2:
+        return LimitsOf(Limits(n_units=n_units, warning="one unit only: no interval"))
+    with caller.again() as function:
+        try:
+            asked = _Asked(function, items, grouping, resampling, seconds)
+            missing = Limits(n_units=n_units, warning="no interval: a second call does not give it")
+            return LimitsOf(missing, asked.limits())
+        except FieldmarkError as error:
+            text = f"no interval, since other documents cannot be asked about: {error}"
+            return LimitsOf(Limits(n_units=n_units, warning=text))
+
+
+class _Asked:
+    """A function, and what was found out about it."""
+
+    def __init__(
+        self,
+        function: Callable[[list[Any]], Any],
+        items: list[Any],
+        grouping: Items,
+        resampling: Resampling,
+        seconds: float,
+    ) -> None:
+        self.function, self.items, self.grouping = function, items, grouping
+        self.resampling, self.seconds = resampling, seconds
+        self.pick: Callable[[Iterable[int]], list[Any]] = lambda places: [items[i] for i in places]
+        self.every: np.ndarray = np.arange(len(items))
+        self.values = self._values_and_cost()
+
+    def _values_and_cost(self) -> dict[str, float]:
+        """A second call: the first may have imported much. Notices values that it changes."""
+        fresh = copies(self.items)
+        given = fresh(self.every)
+        before = repr(given)
+        began = time.perf_counter()
+        found = numbers_in(self.function(given))
+        self.cost = max(1e-6, time.perf_counter() - began)
+        if repr(given) != before:
+            self.pick = fresh
+        return found
+
+    def ask(self, place_n: np.ndarray) -> dict[str, float]:
+        return numbers_in(self.function(self.pick(place_n.tolist())))
+
+    def limits(self) -> dict[str, Limits]:
+        n = _rung(self.seconds / self.cost)
+        if not n:
+            return self._without_blocks([self.grouping, *self._shared()])
+        drawn = self._resampled(n) if self._may_come_twice() else None
+        if drawn is not None:
+            return self._all(drawn)
+        return self._without_blocks([*self._shared(), self.grouping])
+
+    def _shared(self) -> list[Items]:
+        """Documents that share an id, where the task does not say what is independent."""
+        if _n_units(self.grouping) < len(self.items):
+            return []
+        shared = _shared_id(self.items)
+        return [] if shared is None else [Items(self.grouping.target, unit=shared)]
+
+    def _may_come_twice(self) -> bool:
+        """Is it a function of shares of documents, which resamples change?"""
+        try:
+            if not is_same(self.ask(np.tile(self.every, 2)), self.values):
+                return False
+            random = self.resampling.generator("twice")
+            halves = [np.sort(random.permutation(self.every)[::2]) for _ in range(3)]
+            added = [self.ask(np.concatenate([self.every, half])) for half in halves]
+            if not all(is_same(each, self.values) for each in added):
+                return True
+            return all(is_same(self.ask(half), self.values) for half in halves)
+        except FieldmarkError:
+            return False
+
+    def _resampled(self, n: int) -> list[dict[str, float]] | None:
+        """The numbers of each resample; None where more than one in twenty fails."""
+        drawn: list[dict[str, float]] = []
+        n_failed, late = 0, time.perf_counter() + 2 * self.seconds
+        for weight in self._weights(n):
+            try:
+                drawn.append(self.ask(np.repeat(self.every, weight)))
+            except FieldmarkError:
+                n_failed += 1
+                if n_failed > n / 20:
+                    return None
+            if time.perf_counter() > late:  # resamples take longer than the call that was timed
+                return drawn[: _rung(len(drawn))] or None
+        return drawn
+
+    def _weights(self, n: int) -> Iterator[np.ndarray]:
+        for block in unit_weights(self.grouping, _with_draws(self.resampling, n)):
+            yield from block
+
+    def _all(self, drawn: Sequence[Mapping[str, float]]) -> dict[str, Limits]:
+        found = {}
+        for key, value in self.values.items():
+            replicate_r = np.array([each.get(key, math.nan) for each in drawn])
+            found[key] = _percentiles(value, replicate_r, self.grouping, self.resampling, _ANY)
+        return found
+
+    def _without_blocks(self, groupings: Sequence[Items]) -> dict[str, Limits]:
+        """By the first grouping whose blocks can be left out."""
+        most = min(MOST_BLOCKS, int(self.seconds / self.cost))
+        if most < LEAST_BLOCKS:
+            text = f"no interval: one call takes {self.cost:.1f} s, too long for resamples"
+            none = Limits(n_units=_n_units(self.grouping), warning=text)
+            return dict.fromkeys(self.values, none)
+        first: FieldmarkError | None = None
+        for grouping in groupings:
+            try:
+                return self._jackknifed(grouping, min(most, _n_units(grouping)))
+            except FieldmarkError as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+    def _jackknifed(self, grouping: Items, n_blocks: int) -> dict[str, Limits]:
+        block_n = unit_blocks(grouping, n_blocks, self.resampling)
+        without = [self.ask(np.flatnonzero(block_n != each)) for each in range(n_blocks)]
+        found = {}
+        for key, value in self.values.items():
+            value_b = np.array([each.get(key, math.nan) for each in without])
+            found[key] = _jackknife(value, value_b, grouping, self.resampling.level)
+        return found
+
+
+def _shared_id(items: Sequence[Any]) -> np.ndarray | None:
+    """The finest key of mappings that a few values share, where there are enough of its groups."""
+    if not all(isinstance(each, Mapping) for each in items):
+        return None
+    best: tuple[int, np.ndarray] | None = None
+    for key in set(items[0]).intersection(*items[1:]):
+        column = [each[key] for each in items]
+        if not all(isinstance(each, int | str) and not isinstance(each, bool) for each in column):
+            continue
+        _, code_n = np.unique([str(each) for each in column], return_inverse=True)
+        n = int(code_n.max()) + 1
+        if LEAST_BLOCKS <= n <= len(items) / 1.5 and (best is None or n > best[0]):
+            best = n, code_n
+    return None if best is None else best[1]
+
+
+def _percentiles(
+    value: float,
+    replicate_r: np.ndarray,
+    items: Items,
+    resampling: Resampling,
+    bounds: tuple[float, float],
+) -> Limits:
+    n_units, n_asked = _n_units(items), len(replicate_r)
+    replicate_r = replicate_r[np.isfinite(replicate_r)]
+    if not math.isfinite(value) or len(replicate_r) < 0.9 * n_asked:
+        text = "no interval: the number is not defined for many resamples"
+        return Limits(n_units=n_units, warning=text)
+    width = bounds[1] - bounds[0]
+    if not math.isfinite(width) and np.ptp(replicate_r) <= 1e-12 * max(1.0, abs(value)):
+        return Limits(n_units=n_units, warning=_NO_SPREAD)
+    scale = width if math.isfinite(width) else 1.0
+    scaled = (bounds[0] / scale, bounds[1] / scale)
+    low, high = percentile_limits(value / scale, replicate_r / scale, items, resampling, scaled)
+    method = "bootstrap" if n_asked >= LADDER[0] else f"bootstrap, {n_asked} resamples"
+    return Limits(low * scale, high * scale, method, n_units)
+
+
+def _jackknife(value: float, value_b: np.ndarray, items: Items, level: float) -> Limits:
+    n_units = _n_units(items)
+    if not (math.isfinite(value) and np.isfinite(value_b).all()):
+        text = "no interval: the number is not defined without some documents"
+        return Limits(n_units=n_units, warning=text)
+    if np.ptp(value_b) <= 1e-12 * max(1.0, abs(value)):
+        return Limits(n_units=n_units, warning=_NO_SPREAD)
+    low, high = jackknife_limits(value, value_b, level, _ANY)
+    return Limits(low, high, f"jackknife, {len(value_b)} blocks", n_units)
+
+
+def _rung(n_affordable: float) -> int:
+    """The most resamples of the ladder that there is time for; 0 for none."""
+    return next((each for each in LADDER if each <= n_affordable), 0)
+
+
+def _with_draws(resampling: Resampling, n: int) -> Resampling:
+    return Resampling(n, resampling.level, resampling.seed, resampling.task)
+
+
+def _n_units(items: Items) -> int:
+    return int(items.unit_codes().max(initial=-1)) + 1
