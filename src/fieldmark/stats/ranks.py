@@ -1,4 +1,4 @@
-"""Which place does a model take over many tasks, and how sure is that?
+"""Rank intervals (mean score, Borda) over many tasks, and Kendall's tau between tasks.
 
 Two ways to one order, always both: by the mean of the scores, and by Borda (the share of the other
 models beaten, averaged over tasks), which no single task's scale can rule. Intervals draw the items
@@ -13,15 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fieldmark.stats._interval import widened_tails
-from fieldmark.stats._resample import Resampling
-
-_DEFAULT = Resampling()
+from fieldmark.stats.bootstrap import DEFAULT, Resampling
+from fieldmark.stats.interval import widened_tails
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One way to order models; every array has one entry per model."""
+class Ordering:
+    """Models in one order; every array has one entry per model."""
 
     value: np.ndarray
     """the mean score, or the share of other models beaten"""
@@ -38,8 +36,8 @@ class Place:
 class Ranks:
     """Places of the models over tasks that all of them did."""
 
-    mean: Place
-    borda: Place
+    mean: Ordering
+    borda: Ordering
     n_tasks: int
     has_items: bool
     """whether the items were drawn anew as well, not only the tasks"""
@@ -50,7 +48,7 @@ def rank_intervals(
     replicates: Sequence[np.ndarray] | None = None,
     *,
     is_up: Sequence[bool] | None = None,
-    resampling: Resampling = _DEFAULT,
+    resampling: Resampling = DEFAULT,
 ) -> Ranks:
     """Places of models (columns) over tasks (rows).
 
@@ -144,11 +142,11 @@ def _ranked(score_rm: np.ndarray) -> np.ndarray:
 
 def _place(
     value_m: np.ndarray, drawn_rm: np.ndarray, sign: float, tails: tuple[float, float]
-) -> Place:
+) -> Ordering:
     low, high = np.quantile(drawn_rm, tails, axis=0) + value_m - drawn_rm.mean(axis=0)
     rank = _ranked(sign * value_m[None])[0]
     rank_low, rank_high = np.quantile(_ranked(sign * drawn_rm), tails, axis=0)
-    return Place(
+    return Ordering(
         value_m,
         np.minimum(low, value_m),
         np.maximum(high, value_m),

@@ -1,18 +1,23 @@
-"""How often would chance alone part two models so far, had each unit's lead any sign?
+"""Permutation tests: how often would chance alone part two models so far?
 
-The sum of the units' leads under random signs, its law computed instead of sampled: all signs for a
-few units, a Fourier sum where leads are multiples of one step (rights and wrongs in bursts), else
-the saddlepoint formula (Lugannani and Rice 1980; Robinson 1982 for this law). So a p of one in a
-million costs as little as one of a half, which correcting for 100 models needs.
+Sign flips: the sum of the units' leads under random signs, its law computed instead of sampled: all
+signs for a few units, a Fourier sum where leads are multiples of one step (rights and wrongs in
+bursts), else the saddlepoint formula (Lugannani and Rice 1980; Robinson 1982 for this law). So a p
+of one in a million costs as little as one of a half, which correcting for 100 models needs.
+
+Swaps, for any metric: the answers of both models are swapped unit by unit and scored anew; all
+swaps for a few units, else as many at random as resamples are drawn.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
-from fieldmark.stats._laws import bdtr, ndtr
+from fieldmark.stats.bootstrap import CellKinds, Resampling, cell_kinds
+from fieldmark.stats.items import Items, Metric, weighted_score
 
 _ALL_SIGNS = 16
 """up to so many units all signs are tried"""
@@ -41,6 +46,8 @@ def sign_flip(lead_u: np.ndarray) -> float:
 
 def binomial_split(n_first: np.ndarray, n_second: np.ndarray) -> np.ndarray:
     """Exact McNemar: two-sided p of so uneven splits of the items only one model has right."""
+    from scipy.special import bdtr  # slow to load, and most reports need none
+
     fewer = np.minimum(n_first, n_second).astype(np.int64)
     total = (n_first + n_second).astype(np.int64)
     return np.asarray(np.minimum(1.0, 2 * bdtr(fewer, total, 0.5)))
@@ -87,6 +94,8 @@ def _common_step(size_k: np.ndarray) -> float | None:
 
 def _saddlepoint(size_k: np.ndarray, found: float) -> float:
     """Lugannani and Rice's tail of the sum of ±size, whose cumulants are sums of log cosh."""
+    from scipy.special import ndtr  # slow to load, and most reports need none
+
     least = 2.0 ** (1 - len(size_k))
     if found >= size_k.sum() * (1 - 1e-9):
         return least
@@ -108,3 +117,56 @@ def _saddlepoint(size_k: np.ndarray, found: float) -> float:
     density = math.exp(-(far**2) / 2) / math.sqrt(2 * math.pi)
     tail = float(ndtr(-far)) + density * (1 / steep - 1 / far)
     return min(1.0, max(2 * tail, least))
+
+
+# --- swaps ---
+
+
+ALL_SWAPS = 12
+"""up to so many units every swap is scored"""
+
+
+def swap_test(
+    items: Items, a: np.ndarray, b: np.ndarray, metric: Metric, resampling: Resampling
+) -> float:
+    """Two-sided p of the difference of the two models' scores."""
+    cells = cell_kinds(items, a, b)
+    target, ours, theirs = cells.columns.T
+    twice = np.tile(cells.part, 2), np.tile(target, 2)
+    score_a = weighted_score(items, metric, *twice, np.concatenate([ours, theirs]))
+    score_b = weighted_score(items, metric, *twice, np.concatenate([theirs, ours]))
+    whole = cells.weights(cells.kinds.count[None, :])
+
+    def difference(kept: np.ndarray) -> np.ndarray:
+        weight = np.concatenate([kept, whole - kept], axis=1)
+        return np.asarray(score_a(weight) - score_b(weight))
+
+    found = float(difference(whole)[0])
+    if cells.kinds.count.sum() <= ALL_SWAPS:
+        return float(_is_as_far(cells.values(_every_swap(cells), difference), found).mean())
+    return _share_as_far(cells.values(cells.kinds.halved(resampling, "test"), difference), found)
+
+
+def _every_swap(cells: CellKinds) -> Iterator[np.ndarray]:
+    """How many units of each kind are kept, for every choice of units."""
+    kind_u = np.repeat(np.arange(len(cells.kinds.count)), cells.kinds.count)
+    is_kept = (np.arange(1 << len(kind_u))[:, None] >> np.arange(len(kind_u))) & 1
+    yield is_kept @ (kind_u[:, None] == np.arange(len(cells.kinds.count)))
+
+
+def _is_as_far(chance_r: np.ndarray, found: float) -> np.ndarray:
+    return np.asarray(np.abs(chance_r) >= abs(found) - 1e-12)
+
+
+def _share_as_far(chance_r: np.ndarray, found: float) -> float:
+    """Share of chance results at least as far from 0, the found one counted among them.
+
+    Where none of them is, the draws only say "less than one in so many", which no correction for
+    many models survives; Hoeffding's bound for sums of random signs then says how much less.
+    """
+    n_far = int(_is_as_far(chance_r, found).sum())
+    share = (1 + n_far) / (1 + len(chance_r))
+    if n_far:
+        return share
+    steps = abs(found) / float(np.sqrt(np.mean(chance_r**2)))
+    return min(share, 2 * math.exp(-(steps**2) / 2))

@@ -8,8 +8,8 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmark.stats import _sign_flip
-from fieldmark.stats._sign_flip import sign_flip
+from fieldmark.stats import permutation
+from fieldmark.stats.permutation import sign_flip
 
 
 def by_hand(lead: np.ndarray) -> float:
@@ -30,7 +30,7 @@ def test_few_units_are_exact(lead: list[float]) -> None:
 def test_whole_numbers_are_exact(sizes: tuple[int, ...], seed: int) -> None:
     random = np.random.default_rng(seed)
     lead = random.choice(sizes, 18) * random.choice([-1, 1], 18, p=[0.25, 0.75]) / 700
-    exact = _sign_flip._all_signs(np.abs(lead), abs(lead.sum()))
+    exact = permutation._all_signs(np.abs(lead), abs(lead.sum()))
     assert sign_flip(lead) == pytest.approx(exact, rel=1e-6)
 
 
@@ -39,7 +39,7 @@ def test_whole_numbers_are_exact(sizes: tuple[int, ...], seed: int) -> None:
 def test_saddlepoint_is_near_for_twenty_units(seed: int, tail: float) -> None:
     random = np.random.default_rng(seed)
     lead = random.random(20) ** tail * random.choice([-1, 1], 20, p=[0.2, 0.8])
-    exact = _sign_flip._all_signs(np.abs(lead), abs(lead.sum()))
+    exact = permutation._all_signs(np.abs(lead), abs(lead.sum()))
     assert sign_flip(lead) == pytest.approx(exact, rel=0.15 if exact > 1e-3 else 0.5)
 
 

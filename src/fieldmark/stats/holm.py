@@ -1,7 +1,6 @@
-"""How surprising is a p value when many were looked at?
+"""Holm's correction for multiple testing: how surprising is a p value when many were looked at?
 
-Holm holds the chance of even one false alarm (to confirm); Benjamini and Hochberg hold the share of
-false alarms among the alarms (to explore).
+It holds the chance of even one false alarm.
 """
 
 from __future__ import annotations
@@ -26,21 +25,6 @@ def holm(p: ArrayLike, n_tests: int | None = None) -> np.ndarray:
     corrected = np.empty(len(p_k))
     stepped = np.minimum(p_k[order] * (n - np.arange(len(p_k))), 1.0)
     corrected[order] = np.maximum.accumulate(stepped) if len(p_k) else stepped
-    return corrected
-
-
-def benjamini_hochberg(p: ArrayLike) -> np.ndarray:
-    """The p values corrected so that those below q hold at most a share q of false alarms.
-
-    >>> benjamini_hochberg([0.01, 0.04, 0.03]).round(2).tolist()
-    [0.03, 0.04, 0.04]
-    """
-    p_k = _read(p)
-    order = np.argsort(p_k, kind="stable")[::-1]
-    rank = np.arange(len(p_k), 0, -1)
-    corrected = np.empty(len(p_k))
-    scaled = np.minimum(p_k[order] * len(p_k) / rank, 1.0)
-    corrected[order] = np.minimum.accumulate(scaled) if len(p_k) else scaled
     return corrected
 
 

@@ -1,4 +1,4 @@
-"""What does each item add to a score, so that models can be compared item by item?
+"""Influence values: what does each item add to a score, so that models can be paired by items?
 
 The share right, macro accuracy and macro F1 have closed forms; any mean over items has its item
 values. What a pair of models' items add to the *difference* is exact for all but F1, whose ratios
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmark.stats._items import Items, Metric, item_values
+from fieldmark.stats.items import Items, Metric, item_values
 
 _BY_CLASS = ("recall", "f1")
 

@@ -1,22 +1,23 @@
-"""Between which values does a mean over classes lie, when some classes have few images?
+"""Interval of macro accuracy and macro F1 (means over classes), where some classes have few images.
 
 Resamples of a class's one image never differ, so bootstrap intervals are too narrow in a long tail
 (macro accuracy, 100 classes, n = 500: they held the truth 82 times in 100). Here each item is held
-against what the *other* items of its class say, drawn towards the mean of all classes as by two
-items more; the sum of these over a unit is the unit's share of the spread. Limits are Wilson's for
-as many independent items as would spread so, because a score near 1 can only be lower.
+against what the *other* items of its class say (leave-one-out), drawn towards the mean of all
+classes as by two items more; the sum of these over a unit is the unit's share of the spread. Limits
+are Wilson's for as many independent items as would spread so, because a score near 1 can only be
+lower. Where classes are so thin that even this covers too little, `weak_coverage` says so.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
-from fieldmark.stats._influence import Classes, form_of, read_classes
-from fieldmark.stats._items import Items, Metric
-from fieldmark.stats._laws import stdtrit
-from fieldmark.stats._wilson import wilson_limits
+from fieldmark.stats.influence import Classes, form_of, read_classes
+from fieldmark.stats.items import Items, Metric
+from fieldmark.stats.wilson import wilson_limits
 
 _PRIOR = 2
 """items of the mean of all classes that every class is given"""
@@ -26,6 +27,8 @@ def class_limits(
     items: Items, prediction: np.ndarray, metric: Metric, level: float
 ) -> tuple[float, float]:
     """The limits of a score whose closed form is a mean over classes."""
+    from scipy.special import stdtrit  # slow to load, and most reports need none
+
     prediction = np.asarray(prediction)
     classes = read_classes(items, int(prediction.max()))
     value, spread_n = class_spread(items, classes, prediction, metric)
@@ -70,3 +73,44 @@ def _f1(classes: Classes, prediction: np.ndarray, is_right: np.ndarray) -> tuple
     with_wrong = share / np.maximum(whole, 1) * (2 * hits + _PRIOR * value) / (whole - 1 + _PRIOR)
     gain = 2 * share / np.maximum(whole, 1) * (1 - with_right / np.maximum(whole - 2 + _PRIOR, 1))
     return value, np.where(is_right, gain[own], -with_wrong[own] - with_wrong[answered])
+
+
+# --- known weakness ---
+
+
+FEW = 5
+"""test images below which a class counts as thin"""
+
+
+@dataclass(frozen=True, slots=True)
+class WeakCoverage:
+    """Why an interval may be too narrow, and which metric to show beside it."""
+
+    n_thin: int
+    n_classes: int
+    few: int
+    beside: str
+    """the metric whose interval behaves better; "" where the metric is that one"""
+
+    @property
+    def words(self) -> str:
+        """The warning, one line."""
+        return f"{self.n_thin} of {self.n_classes} classes have < {self.few} test images"
+
+
+def weak_coverage(items: Items, metric: Metric, few: int = FEW) -> WeakCoverage | None:
+    """The warning for this metric on these items; None where its interval is as good as it claims.
+
+    Metrics that are means over items need none. Of parts, each part's classes are counted.
+    """
+    form = getattr(metric, "closed_form", "")
+    if getattr(metric, "kind", "other") == "mean" or form not in ("recall", "f1"):
+        return None
+    key = np.asarray(items.target)
+    if items.score == "mean":
+        key = items.part_codes() * (int(key.max(initial=0)) + 1) + key
+    size_c = np.unique(key, return_counts=True)[1]
+    n_thin = int((size_c < few).sum())
+    if not n_thin:
+        return None
+    return WeakCoverage(n_thin, len(size_c), few, "" if form == "recall" else "macro_accuracy")

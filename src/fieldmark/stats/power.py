@@ -1,4 +1,4 @@
-"""How small a difference could these items show, and how many items would show a smaller one?
+"""Statistical power: how small a difference could these items show, how many would show a smaller?
 
 A difference is called visible when a test at 5 % would see it 4 times in 5 (80 % power), given how
 often, or how much, the two models disagreed here.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from fieldmark.stats._interval import wilson
-from fieldmark.stats._laws import stdtrit
+from fieldmark.stats.wilson import wilson
 
 _NORMAL = NormalDist()
 _FEWEST_SPLITS = 6
@@ -36,6 +35,8 @@ def detectable_share(n_discordant: int, n: int, level: float = 0.95, power: floa
 
 def detectable_mean(se: float, n_units: int, level: float = 0.95, power: float = 0.8) -> float:
     """The smallest visible difference whose standard error is `se`; infinite for one unit."""
+    from scipy.special import stdtrit  # slow to load, and most reports need none
+
     if n_units < 2:
         return math.inf
     quantiles = stdtrit(n_units - 1, (1 + level) / 2) + stdtrit(n_units - 1, power)

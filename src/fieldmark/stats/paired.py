@@ -1,4 +1,4 @@
-"""Do two models differ, on the same items?
+"""Paired comparison (McNemar, sign flips): do two models differ, on the same items?
 
 The test asks how often chance alone would part them so far: the exact McNemar test for a share
 without clusters, else swapping the two models' answers unit by unit (sign flips). The interval of
@@ -15,16 +15,13 @@ from statistics import NormalDist
 
 import numpy as np
 
-from fieldmark.stats._influence import form_of, item_share, lead_values, score_values
-from fieldmark.stats._interval import count_units, percentile_limits, replicate_mean, wilson
-from fieldmark.stats._items import Items, Metric, estimate, weighted_score
-from fieldmark.stats._laws import stdtrit
-from fieldmark.stats._power import detectable_mean, detectable_share, items_to_detect
-from fieldmark.stats._resample import Resampling, cell_kinds
-from fieldmark.stats._sign_flip import binomial_split, sign_flip
-from fieldmark.stats._swap import ALL_SWAPS, swap_test
-
-_DEFAULT = Resampling()
+from fieldmark.stats.bootstrap import DEFAULT, Resampling, cell_kinds, replicate_mean
+from fieldmark.stats.influence import form_of, item_share, lead_values, score_values
+from fieldmark.stats.interval import percentile_limits
+from fieldmark.stats.items import Items, Metric, count_units, estimate, weighted_score
+from fieldmark.stats.permutation import ALL_SWAPS, binomial_split, sign_flip, swap_test
+from fieldmark.stats.power import detectable_mean, detectable_share, items_to_detect
+from fieldmark.stats.wilson import wilson
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class Comparison:
 
 
 def compare(
-    items: Items, a: np.ndarray, b: np.ndarray, metric: Metric, resampling: Resampling = _DEFAULT
+    items: Items, a: np.ndarray, b: np.ndarray, metric: Metric, resampling: Resampling = DEFAULT
 ) -> Comparison:
     """How much higher model a's predictions score than model b's, and how sure that is."""
     a, b = np.asarray(a), np.asarray(b)
@@ -106,7 +103,7 @@ def compare(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _TestResult:
     low: float
     high: float
     p: float
@@ -145,13 +142,13 @@ def _lead_by_unit(items: Items, a: np.ndarray, b: np.ndarray, metric: Metric) ->
     return None if lead_n is None else np.bincount(items.unit_codes(), lead_n)
 
 
-def _by_split(lead_u: np.ndarray, n: int, level: float) -> _Found:
+def _by_split(lead_u: np.ndarray, n: int, level: float) -> _TestResult:
     n_a, n_b = int((lead_u > 0).sum()), int((lead_u < 0).sum())
     p = float(binomial_split(np.array(n_a), np.array(n_b)))
     low, high = _split_limits(n_a, n_b, n, level)
     detectable = detectable_share(n_a + n_b, n, level)
     words = "exact McNemar test; interval by Bonett and Price's formula"
-    return _Found(low, high, p, "mcnemar", words, n_a + n_b, detectable)
+    return _TestResult(low, high, p, "mcnemar", words, n_a + n_b, detectable)
 
 
 def _split_limits(n_a: int, n_b: int, n: int, level: float) -> tuple[float, float]:
@@ -169,7 +166,7 @@ def _by_leads(
     metric: Metric,
     lead_u: np.ndarray,
     resampling: Resampling,
-) -> _Found:
+) -> _TestResult:
     """Metrics whose difference is a sum over items."""
     form, n_units = form_of(metric), len(lead_u)
     is_exact = form != "f1" or n_units > ALL_SWAPS
@@ -187,12 +184,14 @@ def _by_leads(
         )
         words = f"sign flips of whole units; interval by {resampling.draws:,} shared resamples"
     n_discordant = int((np.abs(lead_u) > 1e-12).sum())
-    return _Found(low, high, p, "sign-flip", words, n_discordant, _visible(se, n_units, metric))
+    return _TestResult(
+        low, high, p, "sign-flip", words, n_discordant, _visible(se, n_units, metric)
+    )
 
 
 def _by_swaps(
     items: Items, a: np.ndarray, b: np.ndarray, metric: Metric, resampling: Resampling
-) -> _Found:
+) -> _TestResult:
     """Any other metric: scored anew for every resample and every swap."""
     cells = cell_kinds(items, a, b)
     target, ours, theirs = cells.columns.T
@@ -209,7 +208,7 @@ def _by_swaps(
     n_discordant = len(np.unique(items.unit_codes()[a != b]))
     words = f"swaps of whole units; interval by {resampling.draws:,} shared resamples"
     visible = _visible(float(replicate_r.std()), n_units, metric)
-    return _Found(low, high, p, "sign-flip", words, n_discordant, visible)
+    return _TestResult(low, high, p, "sign-flip", words, n_discordant, visible)
 
 
 def _standard_error(items: Items, lead_u: np.ndarray) -> float:
@@ -226,6 +225,8 @@ def _lead_limits(
     value: float, se: float, items: Items, metric: Metric, level: float
 ) -> tuple[float, float]:
     """Student's limits of a sum of leads; where no unit leads, what so many may have missed."""
+    from scipy.special import stdtrit  # slow to load, and most reports need none
+
     n_units = count_units(items)
     freedom = n_units - (int(items.part_codes().max()) + 1)
     least, most = _bounds(metric)

@@ -1,4 +1,4 @@
-"""How often does each item count, had other units been met?
+"""Jackknife, and bootstrap weights: intervals of any function of a list of items.
 
 For scores that are no metric of targets and predictions: any function of a list of items. Either
 units are drawn with replacement (`unit_weights`, whose scores go to `percentile_limits`), or, for
@@ -13,9 +13,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fieldmark.stats._items import Items
-from fieldmark.stats._laws import stdtrit
-from fieldmark.stats._resample import Kinds, Resampling
+from fieldmark.stats.bootstrap import Kinds, Resampling
+from fieldmark.stats.items import Items
 
 _BLOCK_ENTRIES = 1 << 21
 
@@ -50,6 +49,8 @@ def jackknife_limits(
     value: float, without_b: np.ndarray, level: float, bounds: tuple[float, float]
 ) -> tuple[float, float]:
     """Student's limits from the scores without each block in turn, within the bounds."""
+    from scipy.special import stdtrit  # slow to load, and most reports need none
+
     n = len(without_b)
     error = math.sqrt((n - 1) / n * float(((without_b - without_b.mean()) ** 2).sum()))
     half = float(stdtrit(n - 1, (1 + level) / 2)) * error

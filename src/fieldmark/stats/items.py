@@ -1,4 +1,4 @@
-"""What was asked, which items belong together, and how do parts make one score?"""
+"""Items, clusters (units) and parts: which items belong together, and how do they make a score?"""
 
 from __future__ import annotations
 
@@ -154,3 +154,8 @@ def code_labels(part: np.ndarray, *labels: np.ndarray) -> list[np.ndarray]:
     names = [np.char.add(np.char.add(part.astype(str), "\0"), each.astype(str)) for each in labels]
     _, code = np.unique(np.concatenate(names), return_inverse=True)
     return list(np.split(code.astype(np.int64), len(labels)))
+
+
+def count_units(items: Items) -> int:
+    """Independent units among the items."""
+    return int(items.unit_codes().max(initial=-1)) + 1

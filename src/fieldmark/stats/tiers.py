@@ -1,4 +1,4 @@
-"""Which models cannot be told apart?
+"""Tiers: which models cannot be told apart?
 
 The best model leads tier A; those not distinguishable from it share the tier. The best of the rest
 leads tier B, and so on. Inside a tier there is no order. Leaders are chosen by looking, which makes
@@ -18,17 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmark.stats._correction import holm
-from fieldmark.stats._influence import form_of, lead_values, score_values
-from fieldmark.stats._interval import count_units
-from fieldmark.stats._items import Items, Metric, estimate
-from fieldmark.stats._laws import ndtr, stdtr
-from fieldmark.stats._replicates import replicate_scores
-from fieldmark.stats._resample import Resampling
-from fieldmark.stats._sign_flip import binomial_split, sign_flip
-from fieldmark.stats._swap import ALL_SWAPS, swap_test
+from fieldmark.stats.bootstrap import DEFAULT, Resampling, replicate_scores
+from fieldmark.stats.holm import holm
+from fieldmark.stats.influence import form_of, lead_values, score_values
+from fieldmark.stats.items import Items, Metric, count_units, estimate
+from fieldmark.stats.permutation import ALL_SWAPS, binomial_split, sign_flip, swap_test
 
-_DEFAULT = Resampling()
 FEW_UNITS = 50
 """up to so many units every pair is tested in full"""
 Judge = Callable[[int, np.ndarray], np.ndarray]
@@ -52,7 +47,7 @@ class Tiers:
 
 
 def tiers(
-    items: Items, answers_mn: np.ndarray, metric: Metric, resampling: Resampling = _DEFAULT
+    items: Items, answers_mn: np.ndarray, metric: Metric, resampling: Resampling = DEFAULT
 ) -> Tiers:
     """The tiers of m models from their answers (models × items) to the same items."""
     answers_mn = np.asarray(answers_mn)
@@ -153,6 +148,8 @@ def _judge_leads(
     Random signs have lighter tails than the normal law: to the fourth order by far^4 / 12 times the
     largest unit's part of the variance.
     """
+    from scipy.special import ndtr  # slow to load, and most reports need none
+
     gram_mm, n_units = value_mu @ value_mu.T, value_mu.shape[1]
     square_m, peak = np.diag(gram_mm), float(value_mu.max() - value_mu.min())
     factor, extra, most = (1.3, 0.1, 30.0) if is_exact else (3.0, 0.3, 1.0)
@@ -194,6 +191,8 @@ def _judge_any(
                 for each in others
             ]
         )
+    from scipy.special import stdtr
+
     spread_mm = np.cov(replicate_scores(items, answers_mn, metric, resampling), rowvar=False)
 
     def judge(leader: int, others: np.ndarray) -> np.ndarray:

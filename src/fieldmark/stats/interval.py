@@ -1,7 +1,7 @@
-"""Between which values does the true score lie, 19 times out of 20?
+"""Confidence interval of a score: which method fits it, and the percentile bootstrap.
 
 A share without clusters: Wilson's interval (normal theory covers 81 % of n=30, p=.9 where it
-claims 95). Means over classes: `_class_interval`. Everything else: a percentile bootstrap over
+claims 95). Means over classes: `macro_interval`. Everything else: a percentile bootstrap over
 units, moved onto the estimate because resamples lose rare classes and sit below it, and widened for
 few units as Student's t widens a mean's. The interval always contains its estimate.
 """
@@ -9,56 +9,24 @@ few units as Student's t widens a mean's. The interval always contains its estim
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
-from fieldmark.stats._class_interval import class_limits
-from fieldmark.stats._class_replicates import replicate_classes
-from fieldmark.stats._influence import form_of
-from fieldmark.stats._items import Items, Metric, estimate, item_values, weighted_score
-from fieldmark.stats._laws import ndtr, stdtrit
-from fieldmark.stats._resample import Resampling, cell_kinds, mean_kinds
-from fieldmark.stats._wilson import wilson_limits
-
-_DEFAULT = Resampling()
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Limits of a score, and what they rest on."""
-
-    low: float
-    high: float
-    method: str
-    """"wilson", "leave-one-out" or "bootstrap" """
-    n: int
-    n_units: int
-    """independent units among the n items"""
-
-    @property
-    def half_width(self) -> float:
-        """What stands after ± in a table."""
-        return (self.high - self.low) / 2
-
-
-def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
-    """Wilson's score interval for a share; without any item, all of [0, 1].
-
-    >>> round(wilson(9, 10).low, 3)
-    0.596
-    """
-    if not 0 <= hits <= n:
-        raise ValueError(f"{hits} hits of {n}: expected 0 <= hits <= n.")
-    if n == 0:
-        return Interval(0.0, 1.0, "wilson", 0, 0)
-    low, high = wilson_limits(hits / n, n, NormalDist().inv_cdf((1 + level) / 2))
-    return Interval(low, high, "wilson", n, n)
+from fieldmark.stats.bootstrap import (
+    DEFAULT,
+    Resampling,
+    cell_kinds,
+    replicate_classes,
+    replicate_mean,
+)
+from fieldmark.stats.influence import form_of
+from fieldmark.stats.items import Items, Metric, count_units, estimate, item_values, weighted_score
+from fieldmark.stats.macro_interval import class_limits
+from fieldmark.stats.wilson import Interval, wilson
 
 
 def interval(
-    items: Items, prediction: np.ndarray, metric: Metric, resampling: Resampling = _DEFAULT
+    items: Items, prediction: np.ndarray, metric: Metric, resampling: Resampling = DEFAULT
 ) -> Interval:
     """The interval of a score by the method that fits it."""
     n = len(items.target)
@@ -74,7 +42,7 @@ def interval(
 
 
 def bootstrap(
-    items: Items, prediction: np.ndarray, metric: Metric, resampling: Resampling = _DEFAULT
+    items: Items, prediction: np.ndarray, metric: Metric, resampling: Resampling = DEFAULT
 ) -> Interval:
     """The bootstrap interval of any score, resampling units within parts."""
     bounds = getattr(metric, "bounds", (-math.inf, math.inf))
@@ -92,13 +60,6 @@ def bootstrap(
     value = estimate(items, prediction, metric)
     low, high = percentile_limits(value, replicate_r, items, resampling, bounds)
     return Interval(low, high, "bootstrap", len(items.target), count_units(items))
-
-
-def replicate_mean(items: Items, value_n: np.ndarray, resampling: Resampling) -> np.ndarray:
-    """Resampled scores where the score is a mean of item values."""
-    kinds = mean_kinds(items, value_n)
-    blocks = kinds.kinds.resampled(resampling, "interval")
-    return np.concatenate([kinds.means(block) for block in blocks])
 
 
 def percentile_limits(
@@ -124,14 +85,11 @@ def percentile_limits(
     return min(max(float(low), bounds[0]), value), max(min(float(high), bounds[1]), value)
 
 
-def count_units(items: Items) -> int:
-    """Independent units among the items."""
-    return int(items.unit_codes().max(initial=-1)) + 1
-
-
 def widened_tails(n: int, freedom: int, level: float) -> tuple[float, float]:
     """Which percentiles of resamples to take: beyond (1 - level) / 2 when few things were drawn
     (Hesterberg 2015)."""
+    from scipy.special import ndtr, stdtrit  # slow to load, and most reports need none
+
     if freedom < 1:
         return 0.0, 1.0
     tail = float(ndtr(stdtrit(freedom, (1 - level) / 2) * math.sqrt(n / freedom)))

@@ -6,9 +6,7 @@ import scipy.stats
 
 from fieldmark.metrics import load_metric
 from fieldmark.stats import Items, Resampling
-from fieldmark.stats import _class_replicates as classes
-from fieldmark.stats._counts import draw_counts
-from fieldmark.stats._resample import cell_kinds
+from fieldmark.stats.bootstrap import cell_kinds, draw_counts, replicate_classes
 
 
 @pytest.mark.parametrize("kinds", [50, 900])
@@ -46,7 +44,7 @@ def test_replicates_equal_the_metric_on_the_same_resamples(
     prediction = np.where(random.random(240) < 0.6, target, random.integers(-1, 11, 240))
     items = Items(target, np.arange(240) // burst, part, score)  # type: ignore[arg-type]
     metric, settings = load_metric(name), Resampling(draws=20)
-    ours = classes.replicate_classes(items, prediction, metric, settings)
+    ours = replicate_classes(items, prediction, metric, settings)
     kept = prediction
     if name == "macro_accuracy":
         kept = np.where(prediction == target, prediction, -1)

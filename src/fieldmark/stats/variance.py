@@ -1,4 +1,4 @@
-"""How much of a score's spread is the test images' luck, how much the training's?
+"""Variance components: how much of a score's spread is the test images' luck, or the training's?
 
 A model fitted R times on other training draws and tested on the same items leaves a table of
 repeats × items. Both are samples, crossed with each other (random effects): the variance of a score
@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from fieldmark.stats._laws import stdtrit
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +94,8 @@ def _by_unit(value_ri: np.ndarray, unit: np.ndarray | None) -> np.ndarray:
 
 def _quantile(mean_square: np.ndarray, freedom: np.ndarray, level: float) -> float:
     """Student's t with Satterthwaite's degrees of freedom of units + repeats - noise."""
+    from scipy.special import stdtrit  # slow to load, and most reports need none
+
     is_used = freedom > 0
     total = float(mean_square @ np.array([1.0, 1.0, -1.0]))
     spread = float((mean_square[is_used] ** 2 / freedom[is_used]).sum())
