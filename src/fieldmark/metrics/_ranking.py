@@ -1,4 +1,4 @@
-"""Do the items that are so come before those that are not?
+"""Average precision: do the items that are so come before those that are not?
 
 Computed from signed certainties, so that two models that give the same yes and no can differ.
 Weights may be a matrix, one row per resample: then there is one value per row.
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.metrics._inputs import read_columns
+from fieldmark.metrics._classification import read_columns
 from fieldmark.metrics._registry import metric
 
 
