@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from fieldmark import draws
 from fieldmark.report.rows import Row
-from fieldmark.store import RunSpec
-from fieldmark.store.records import canonical_json
+from fieldmark.store import RunSpec, canonical_json
 
 
 def signatures(rows: Sequence[Row]) -> list[str]:

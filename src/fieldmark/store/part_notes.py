@@ -1,4 +1,4 @@
-"""What did the parts of a run note: what their fits chose, and which images were left out?
+"""Notes of parts: what did the fits of a run choose, and which images were left out?
 
 Parts note it as `fit` and `bad_images` of their `info`; the first repeat of a part carries what all
 of them chose, and where one probe learns all parts, every part does.

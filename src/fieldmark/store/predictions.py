@@ -1,29 +1,26 @@
-"""What did runs answer: by name for a person, in whole numbers for statistics?
+"""Stored predictions: how are they packed into a few blobs, and what did runs answer?
 
-Reading only. Rows come in the order of part, repeat and item name.
+By name for a person, in whole numbers for statistics. Names are numbers in the file (`text.id`,
+0: none). The rows of a part are in the order of the items' names, whoever wrote them, so that what
+was asked is byte-equal for all models that were asked it.
 """
 
 from __future__ import annotations
 
+import json
+import sqlite3
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fieldmark.store.columns import (
-    NUMBER,
-    REAL,
-    Asked,
-    unpack,
-    unpack_answered,
-    unpack_asked,
-    unpack_contents,
-)
 from fieldmark.store.database import Database
-from fieldmark.store.names import Names
 from fieldmark.store.records import OK
+from fieldmark.store.texts import TextTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -68,7 +65,7 @@ def select_answers(database: Database, runs: Sequence[int], with_scores: bool = 
         if len(mine) == len(set(runs))
     ]
     if not found:
-        nothing = Asked(*[np.empty(0, NUMBER)] * 3)
+        nothing = ItemColumns(*[np.empty(0, NUMBER)] * 3)
         found = [_joined((0, 0), [_Piece(0, b"", None)] * len(runs), {0: nothing}, with_scores)]
     return found[0] if len(found) == 1 else _chained(found)
 
@@ -106,7 +103,7 @@ def _pieces(
     return found
 
 
-def _asked(database: Database, wanted: set[int]) -> dict[int, Asked]:
+def _asked(database: Database, wanted: set[int]) -> dict[int, ItemColumns]:
     found = {}
     for number in wanted:
         sql = "SELECT item, target, unit FROM item_list WHERE id = ?"
@@ -115,7 +112,10 @@ def _asked(database: Database, wanted: set[int]) -> dict[int, Asked]:
 
 
 def _joined(
-    where: tuple[int, int], pieces: Sequence[_Piece], asked: Mapping[int, Asked], with_scores: bool
+    where: tuple[int, int],
+    pieces: Sequence[_Piece],
+    asked: Mapping[int, ItemColumns],
+    with_scores: bool,
 ) -> Answers:
     """The items that all pieces have, with the same target."""
     first = asked[pieces[0].items]
@@ -140,7 +140,7 @@ def _aligned(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     return column if rows is None else column[rows]
 
 
-def _rows_of(first: Asked, other: Asked) -> np.ndarray | None:
+def _rows_of(first: ItemColumns, other: ItemColumns) -> np.ndarray | None:
     """Where each item of the first stands in the other; -1: it does not, or with another target.
 
     None: they are the same.
@@ -160,7 +160,7 @@ def _scores(piece: _Piece) -> np.ndarray:
     return np.frombuffer(piece.score, REAL)
 
 
-def count_outcomes(database: Database, names: Names, run: int) -> dict[str, int]:
+def count_outcomes(database: Database, names: TextTable, run: int) -> dict[str, int]:
     rows = database.rows(
         "SELECT outcome, n FROM answer JOIN item_list ON item_list.id = items WHERE run = ?", [run]
     )
@@ -178,7 +178,7 @@ def count_outcomes(database: Database, names: Names, run: int) -> dict[str, int]
 
 
 def select_predictions(
-    database: Database, names: Names, run: int, part: str | None = None
+    database: Database, names: TextTable, run: int, part: str | None = None
 ) -> pl.DataFrame:
     """One row per prediction, by part, repeat and id."""
     import polars as pl
@@ -195,7 +195,7 @@ def select_predictions(
 
 
 def _frame(
-    names: Names, part: str, repeat: int, content: bytes | None, *blobs: Any
+    names: TextTable, part: str, repeat: int, content: bytes | None, *blobs: Any
 ) -> pl.DataFrame:
     import polars as pl
 
@@ -223,4 +223,120 @@ def _frame(
             "info": pl.Series(answered.info or [None] * n, dtype=pl.String),
             "content": pl.Series(unpack_contents(content, n), dtype=pl.Binary),
         },
+    )
+
+
+# --- packing ---
+
+
+NUMBER = np.dtype("<i4")
+REAL = np.dtype("<f8")
+CONTENT = np.dtype("V16")
+"""digest of what an item's images hold; zeros: not known"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemColumns:
+    """What was asked in one part."""
+
+    item: np.ndarray
+    target: np.ndarray
+    unit: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerColumns:
+    """What came back; None where all rows are as usual."""
+
+    prediction: np.ndarray
+    outcome: np.ndarray | None
+    score: np.ndarray | None
+    info: list[str | None] | None
+
+
+def insert_columns(
+    connection: sqlite3.Connection,
+    where: tuple[int, int, int],
+    columns: Mapping[str, Sequence[Any]],
+    numbers: Mapping[str, int],
+) -> None:
+    """Writes the predictions of a part: columns of names, in any order."""
+    order = sorted(range(len(columns["item"])), key=columns["item"].__getitem__)
+    rows = {name: [column[at] for at in order] for name, column in columns.items()}
+    asked = [_pack(rows[name], numbers) for name in ("item", "target", "unit")]
+    content = _pack_contents(rows["content"])
+    is_plain = all(each == OK for each in rows["outcome"])
+    connection.execute(
+        "INSERT INTO answer (run, part, repeat, items, prediction, outcome, score, info) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            *where,
+            _item_list(connection, len(order), asked, content),
+            _pack(rows["prediction"], numbers),
+            None if is_plain else _pack(rows["outcome"], numbers),
+            _pack_reals(rows["score"]),
+            _pack_texts(rows["info"]),
+        ],
+    )
+
+
+def _item_list(
+    connection: sqlite3.Connection, n: int, asked: Sequence[bytes], content: bytes | None
+) -> int:
+    key = blake2b(b"".join([*asked, content or b""]), digest_size=16).digest()
+    found = connection.execute("SELECT id FROM item_list WHERE key = ?", [key]).fetchone()
+    if found is None:
+        found = connection.execute(
+            "INSERT INTO item_list (key, n, item, target, unit, content) "
+            "VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+            [key, n, *asked, content],
+        ).fetchone()
+    return int(found[0])
+
+
+def _pack(names: Sequence[str | None], numbers: Mapping[str, int]) -> bytes:
+    return np.array([0 if name is None else numbers[name] for name in names], NUMBER).tobytes()
+
+
+def _pack_contents(digests: Sequence[bytes | None]) -> bytes | None:
+    if all(digest is None for digest in digests):
+        return None
+    unknown = bytes(CONTENT.itemsize)
+    return b"".join(unknown if digest is None else digest for digest in digests)
+
+
+def unpack_contents(blob: bytes | None, n: int) -> list[bytes | None]:
+    if blob is None:
+        return [None] * n
+    found = np.frombuffer(blob, CONTENT).tolist()
+    return [digest if any(digest) else None for digest in found]
+
+
+def _pack_reals(values: Sequence[float | None]) -> bytes | None:
+    reals = np.array([np.nan if value is None else value for value in values], REAL)
+    return None if np.isnan(reals).all() else reals.tobytes()
+
+
+def _pack_texts(texts: Sequence[str | None]) -> bytes | None:
+    if all(text is None for text in texts):
+        return None
+    return zlib.compress(json.dumps(texts, ensure_ascii=False).encode(), level=3)
+
+
+def unpack(blob: bytes) -> np.ndarray:
+    return np.frombuffer(blob, NUMBER)
+
+
+def unpack_asked(item: bytes, target: bytes, unit: bytes) -> ItemColumns:
+    return ItemColumns(unpack(item), unpack(target), unpack(unit))
+
+
+def unpack_answered(
+    prediction: bytes, outcome: bytes | None, score: bytes | None, info: bytes | None
+) -> AnswerColumns:
+    return AnswerColumns(
+        unpack(prediction),
+        None if outcome is None else unpack(outcome),
+        None if score is None else np.frombuffer(score, REAL),
+        None if info is None else json.loads(zlib.decompress(info)),
     )

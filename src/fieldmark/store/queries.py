@@ -1,4 +1,4 @@
-"""Which runs, parts and scores does the store hold?
+"""SQL queries: which runs, parts and scores does the store hold?
 
 Reading only. Whatever is read comes in an order that depends on names and numbers, never on which
 process wrote first.

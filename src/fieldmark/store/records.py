@@ -1,4 +1,4 @@
-"""What goes into the store and comes out of it?
+"""Records: what goes into the store and comes out of it?
 
 Plain frozen records and the canonical JSON that their hashes stand on. No database here.
 """

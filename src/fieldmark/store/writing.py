@@ -1,4 +1,4 @@
-"""How do runs, their parts and scores get into the store?"""
+"""SQL writes: how do runs, their parts and scores get into the store?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Any
 
 from fieldmark.errors import DataError
-from fieldmark.store.names import Names
 from fieldmark.store.records import (
     OK,
     PartResult,
@@ -23,11 +22,14 @@ from fieldmark.store.records import (
     known,
     utc_now,
 )
+from fieldmark.store.texts import TextTable
 
 
-def insert_part(connection: sqlite3.Connection, names: Names, run: int, result: PartResult) -> None:
+def insert_part(
+    connection: sqlite3.Connection, names: TextTable, run: int, result: PartResult
+) -> None:
     """Writes a part and its predictions, in place of what stood there."""
-    from fieldmark.store.columns import insert_columns  # numpy: not needed to open a file
+    from fieldmark.store.predictions import insert_columns  # numpy: not needed to open a file
 
     columns = plain_columns(result.predictions)
     check_columns(columns, f"part {result.part!r}, repeat {result.repeat}")

@@ -25,8 +25,7 @@ from fieldmark.report.export._facts import (
 from fieldmark.report.providers import is_valued, provider_of, value_metric, why_not_paired
 from fieldmark.report.rows import Row
 from fieldmark.report.signature import signature
-from fieldmark.store import OK, Run
-from fieldmark.store.records import canonical_json
+from fieldmark.store import OK, Run, canonical_json
 
 SCHEMA = "0.3.0"
 HAS_PREDICTIONS = True

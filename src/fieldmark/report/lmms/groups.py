@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fieldmark.report.lmms.documents import NO_FILTER, facts_of, has_documents, named
-from fieldmark.store import Run, RunSpec, Score, Store
-from fieldmark.store.records import canonical_json
+from fieldmark.store import Run, RunSpec, Score, Store, canonical_json
 
 METHOD = "members' intervals as independent"
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fieldmark.report.lmms.documents import NO_FILTER, facts_of, has_documents, pipelines_of
-from fieldmark.store import OK, Run, Store
-from fieldmark.store.records import canonical_json
+from fieldmark.store import OK, Run, Store, canonical_json
 
 RIGHT = "accuracy"
 """the metric of a single item that is known of every run without documents"""

@@ -17,8 +17,7 @@ from fieldmark.registry import is_file_reference, short_name
 from fieldmark.report.plots._facts import images_per_s, parameters
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import provider_of
-from fieldmark.store import Run, Store
-from fieldmark.store.place import host
+from fieldmark.store import Run, Store, host
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How does a name become a number, and back?
+"""String interning: how does a name become a number, and back?
 
 Item ids, labels, units and part names stand once in the table `text`. Both directions are
 remembered while the store is open.
@@ -21,7 +21,9 @@ _AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class TextTable:
+    """The table `text`, as far as it was read."""
+
     database: Database
     _numbers: dict[str, int] = field(default_factory=dict)
     _texts: dict[int, str] = field(default_factory=dict)
