@@ -14,7 +14,7 @@ import fieldmark
 from fieldmark.errors import UsageError
 from fieldmark.report import is_valued, providers, register_report_provider
 from fieldmark.report.export import EXPORTS, choose, export, register_export, what_it_is
-from fieldmark.report.protocol_facts import protocol_fact
+from fieldmark.report.providers import protocol_fact
 from fieldmark.store import RunFilter, Store
 
 PROTOCOLS = {"probe", "ask", "zero_shot", "zero-shot", "retrieve", "rerank"}

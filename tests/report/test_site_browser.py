@@ -15,7 +15,7 @@ import pytest
 from fieldmark.metrics import load_metric
 from fieldmark.report.paired import read_paired
 from fieldmark.report.site import SiteOptions, build_site
-from fieldmark.report.site.scripts import without_folders
+from fieldmark.report.site.pages import without_folders
 from fieldmark.settings import Settings
 from fieldmark.stats import compare
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store

@@ -19,8 +19,8 @@ from fieldmark.report.plots._panel import (
     short_names,
     without_family,
 )
-from fieldmark.report.plots._theme import FAINT, SERIES
-from fieldmark.report.protocol_facts import protocol_fact
+from fieldmark.report.plots._render import FAINT, SERIES
+from fieldmark.report.providers import protocol_fact
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
 

@@ -21,7 +21,7 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.protocol_facts import protocol_fact
+from fieldmark.report.providers import protocol_fact
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
-from fieldmark.report.plots._lines import line_panel
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -18,6 +17,7 @@ from fieldmark.report.plots._panel import (
     figure,
     first_panels,
     heading,
+    line_panel,
     panels,
     rounded,
     short_names,

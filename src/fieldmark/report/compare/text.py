@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fieldmark.report.cells import MISSING, arrow, number
-from fieldmark.report.columns import align
-from fieldmark.report.compare import Disagreement, Question, counts
+from fieldmark.report.compare.models import ComparedTask, Disagreement, counts
+from fieldmark.report.table.layout import MISSING, align, arrow, number
 from fieldmark.store import Score
 
 FEW = 5
@@ -22,7 +21,7 @@ FEW = 5
 _NUMBERS = ("A", "B", "A − B", "95 % interval", "p", "p, Holm", "visible from", "n", "units")
 
 
-def comparison_text(questions: Sequence[Question], width: int = 80) -> str:
+def comparison_text(questions: Sequence[ComparedTask], width: int = 80) -> str:
     """The whole answer."""
     a, b = questions[0].a.model, questions[0].b.model
     lines = [f"A  {a}", f"B  {b}", ""]
@@ -37,7 +36,7 @@ def comparison_text(questions: Sequence[Question], width: int = 80) -> str:
     return "\n".join([*lines, *_legend(questions, width)])
 
 
-def verdict(questions: Sequence[Question]) -> str:
+def verdict(questions: Sequence[ComparedTask]) -> str:
     """The decision in a sentence or two."""
     a, b = questions[0].a.model, questions[0].b.model
     n = counts(questions)
@@ -56,7 +55,7 @@ def verdict(questions: Sequence[Question]) -> str:
     return "; ".join(said) + "."
 
 
-def _smallest(ties: Sequence[Question]) -> str:
+def _smallest(ties: Sequence[ComparedTask]) -> str:
     """What would have been seen, and how to see more."""
     if len(ties) > 1 or not math.isfinite(ties[0].found.detectable):
         return ""
@@ -67,19 +66,19 @@ def _smallest(ties: Sequence[Question]) -> str:
     return f"The smallest difference visible with them is {least}{halve}."
 
 
-def _difference(question: Question) -> str:
+def _difference(question: ComparedTask) -> str:
     found, score = question.found, question.a.score
     span = f"{_signed(found.low, score)} to {_signed(found.high, score)}"
     return f"difference {_signed(found.difference, score)}, {100 * found.level:g} % interval {span}"
 
 
-def _tasks(questions: Sequence[Question], side: str) -> str:
+def _tasks(questions: Sequence[ComparedTask], side: str) -> str:
     names = [each.a.run.spec.task_name for each in questions if each.verdict == side]
     shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
     return f"{len(names)} task{'s' * (len(names) > 1)} ({shown})"
 
 
-def _headings(questions: Sequence[Question]) -> list[str]:
+def _headings(questions: Sequence[ComparedTask]) -> list[str]:
     many = ["p, Holm"] if len(questions) > 1 else []
     return [
         "task",
@@ -96,16 +95,16 @@ def _headings(questions: Sequence[Question]) -> list[str]:
     ]
 
 
-def _named(heading: str, questions: Sequence[Question]) -> str:
+def _named(heading: str, questions: Sequence[ComparedTask]) -> str:
     level = questions[0].found.level
     return f"{100 * level:g} % interval" if heading == "95 % interval" else heading
 
 
-def _body(questions: Sequence[Question]) -> list[list[str]]:
+def _body(questions: Sequence[ComparedTask]) -> list[list[str]]:
     return [_line(each, is_alone=len(questions) == 1) for each in questions]
 
 
-def _line(question: Question, is_alone: bool) -> list[str]:
+def _line(question: ComparedTask, is_alone: bool) -> list[str]:
     found, score = question.found, question.a.score
     sign = {"a": "A", "b": "B", "tie": "="}[question.verdict]
     corrected = [] if is_alone else [_p(question.p_corrected)]
@@ -144,7 +143,7 @@ def _p(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _where(question: Question, width: int, is_alone: bool) -> Iterator[str]:
+def _where(question: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
     """Which items and classes make the difference."""
     where = question.where
     for side, spread in zip("AB", question.spreads, strict=True):
@@ -171,7 +170,7 @@ def _classes(where: Disagreement) -> str:
     return "".join(f"; {each}" for each in said)
 
 
-def _legend(questions: Sequence[Question], width: int) -> list[str]:
+def _legend(questions: Sequence[ComparedTask], width: int) -> list[str]:
     methods = list(dict.fromkeys(each.found.method for each in questions))
     said = [
         "paired on the same items",
@@ -190,7 +189,7 @@ def _legend(questions: Sequence[Question], width: int) -> list[str]:
     return [*([""] * (len(questions) <= FEW)), *textwrap.wrap(" · ".join(said), width)]
 
 
-def plain_comparison(question: Question) -> Mapping[str, Any]:
+def plain_comparison(question: ComparedTask) -> Mapping[str, Any]:
     """What programs read: flat JSON values."""
     found = asdict(question.found) | {
         "score_a": question.a.score.value,

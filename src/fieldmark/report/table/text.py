@@ -1,32 +1,33 @@
-"""What does a person read: which model is better at what, how sure is that, and how was it found?
+"""Table as text: which model is better at what, how sure is that, and how was it found?
 
 Plain text for a terminal of 80 columns: wide (models × tasks), long (a line per run) and by part
-(parts × models). Under every table stand its legend, what is missing from it, and the lines that
-reproduce it.
+(parts × models). Under every table stand the decision in a sentence, the legend, what is missing,
+and the lines that reproduce it.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from fieldmark.report.cells import (
+from fieldmark.report.labels import signatures
+from fieldmark.report.providers import is_valued
+from fieldmark.report.rows import Row, Table
+from fieldmark.report.table.layout import (
+    GAP,
     MISSING,
     WEAK,
+    align,
     arrow,
     column_of_cells,
     interval_cell,
     marks,
     number,
+    text_width,
 )
-from fieldmark.report.columns import GAP, align, text_width
-from fieldmark.report.decision import decision
-from fieldmark.report.places import agreement, places
-from fieldmark.report.providers import is_valued
-from fieldmark.report.ranking import rank_models
-from fieldmark.report.rows import Row, Table
-from fieldmark.report.signature import signatures
+from fieldmark.report.table.ranking import agreement, places, rank_models
 
 WHOLE = "(the whole task)"
 RANK = "rank"
@@ -223,3 +224,53 @@ def _left_out(table: Table) -> Iterator[str]:
     if table.left_out:
         counts = [f"{n:,} {words.get(state, state)}" for state, n in table.left_out.items()]
         yield f"not shown: {', '.join(counts)} (run the same command again to complete them)"
+
+
+# --- the decision in a sentence ---
+
+
+N_NAMED = 3
+"""models named beyond the first"""
+
+
+def decision(rows: Sequence[Row]) -> str:
+    """The sentence for a table; "" where nothing was compared."""
+    every = [row for row in rows if row.tier is not None]
+    compared = [row for row in every if row.is_counted]
+    columns = list(dict.fromkeys((row.column, row.score.metric) for row in compared))
+    if len(columns) == 1:
+        is_alone = len(compared) == len(every)
+        return ("" if is_alone else f"{columns[0][0].replace(chr(10), ' ')}: ") + _for_one(compared)
+    return _for_many(compared, len(columns)) if columns else ""
+
+
+def _for_one(rows: Sequence[Row]) -> str:
+    best, *others = sorted((row for row in rows if row.is_tied), key=_standing)
+    if not others:
+        return f"Use {best.model}: it is better than all others here."
+    if len(rows) == len(others) + 1 and len({row.score.value for row in rows}) == 1:
+        return f"{_named([best.model, *(row.model for row in others)])} score the same here."
+    verb = "cannot be told from it here"
+    return f"Use {best.model}; {_named([row.model for row in others])} {verb}."
+
+
+def _for_many(rows: Sequence[Row], n_columns: int) -> str:
+    n_best = Counter(row.model for row in rows if row.is_tied)
+    first, *others = [f"{model} on {n}" for model, n in n_best.most_common()]
+    said = [f"{first} of {n_columns} tasks", *others[:N_NAMED]]
+    more = f" and {len(others) - N_NAMED} others on fewer" if len(others) > N_NAMED else ""
+    return f"Best, or not to be told from the best: {', '.join(said)}{more}."
+
+
+def _named(models: Sequence[str]) -> str:
+    shown = list(models[:N_NAMED])
+    if len(models) > N_NAMED:
+        shown.append(f"{len(models) - N_NAMED} others")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _standing(row: Row) -> float:
+    """Smaller is better; what is not defined comes last."""
+    if math.isnan(row.score.value):
+        return math.inf
+    return -row.score.value if row.score.higher_is_better else row.score.value

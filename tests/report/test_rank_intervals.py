@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fieldmark import draws
-from fieldmark.report import plain_places, read_table, wide_table
-from fieldmark.report.places import agreement, grid_of, places
+from fieldmark.report import plain_ranks, read_table, wide_table
 from fieldmark.report.rows import Row
+from fieldmark.report.table.ranking import agreement, grid_of, places
 from fieldmark.store import Run, RunSpec, Score, Store
 
 
@@ -43,7 +43,7 @@ def test_the_wide_table_and_json_tell_the_places(empty, filled):
     lines = wide_table(table, 200).splitlines()
     assert "rank" in lines[1] and "2–3" in lines[3]
     assert any(line.startswith("Do the tasks order the models alike?") for line in lines)
-    assert plain_places(table)["m/best"] == {"rank": 1.0, "rank_low": 1, "rank_high": 1}
+    assert plain_ranks(table)["m/best"] == {"rank": 1.0, "rank_low": 1, "rank_high": 1}
 
 
 def test_a_model_with_gaps_has_no_place(empty, filled):
@@ -51,7 +51,7 @@ def test_a_model_with_gaps_has_no_place(empty, filled):
     filled(empty, asked("m/part", "t0"), {"": np.ones(200, bool)})
     table = read_table(empty, compare=False)
     assert set(places(grid_of(table))) == {"m/best", "m/one"}
-    assert plain_places(table)["m/part"]["rank"] is None
+    assert plain_ranks(table)["m/part"]["rank"] is None
 
 
 def test_one_task_or_one_model_has_no_place(empty, filled):

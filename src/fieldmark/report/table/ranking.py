@@ -1,14 +1,17 @@
-"""Which place does a model take over all tasks, how sure is that, and do the tasks agree?
+"""Ranking: in which order do models stand over all tasks, how sure is that, do the tasks agree?
 
-The items of each task are drawn anew by way of the scores' own intervals, so that no prediction is
-read; models are taken as independent, which makes the places rather too wide than too narrow. The
-tasks are drawn anew as well: with other tasks the order could have been another.
+By their mean over the columns; models that lack a column come after those that have all, as a mean
+over fewer tasks is no fair match. Where directions or units differ, a mean of ranks is taken.
+
+Rank intervals: the items of each task are drawn anew by way of the scores' own intervals, so that
+no prediction is read; models are taken as independent, which makes the ranks rather too wide than
+too narrow. The tasks are drawn anew as well: with other tasks the order could have been another.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -16,7 +19,84 @@ import numpy as np
 
 from fieldmark import draws
 from fieldmark.report.rows import Row, Table
+from fieldmark.report.table.layout import MISSING, arrow, number
 from fieldmark.stats import Resampling, kendall_tau, rank_intervals
+from fieldmark.store import Score
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    models: list[str]
+    """best first"""
+    heading: str
+    """of the column of summaries; "" where there is nothing to sum up"""
+    summaries: list[str]
+
+
+def rank_models(grid: Mapping[tuple[str, str], Row], models: Iterable[str] = ()) -> Ranking:
+    """The models of a grid (model, column) → row, best first; then those it does not hold."""
+    absent = sorted(set(models) - {model for model, _ in grid})
+    found = _rank(grid) if grid else Ranking([], "", [])
+    return Ranking(
+        [*found.models, *absent], found.heading, [*found.summaries, *([MISSING] * len(absent))]
+    )
+
+
+def _rank(grid: Mapping[tuple[str, str], Row]) -> Ranking:
+    columns = {column: row.score for (_, column), row in grid.items()}
+    values: dict[str, dict[str, float]] = {model: {} for model, _ in grid}
+    for (model, column), row in grid.items():
+        if not math.isnan(row.score.value):
+            values[model][column] = row.score.value
+    kinds = {(score.higher_is_better, score.is_fraction) for score in columns.values()}
+    if len(kinds) > 1:
+        return _ranking(_ranks(values, columns), len(columns), "mean rank ↓", "{:.1f}".format)
+    score = next(iter(columns.values()))
+    heading = f"mean {arrow(score)}"
+    return _ranking(values, len(columns), heading, lambda mean: number(mean, score))
+
+
+def _ranking(
+    values: Mapping[str, Mapping[str, float]],
+    n_columns: int,
+    heading: str,
+    written: Callable[[float], str],
+) -> Ranking:
+    means = {model: sum(mine.values()) / max(len(mine), 1) for model, mine in values.items()}
+    sign = -1 if heading.endswith("↑") else 1
+
+    def standing(model: str) -> tuple[int, float, str]:
+        n_missing = n_columns - len(values[model])
+        return (
+            (0 if not n_missing else 2 if n_missing == n_columns else 1),
+            sign * means[model],
+            model,
+        )
+
+    models = sorted(values, key=standing)
+    summaries = [
+        written(means[model]) if len(values[model]) == n_columns else MISSING for model in models
+    ]
+    return Ranking(models, heading if n_columns > 1 else "", summaries)
+
+
+def _ranks(
+    values: Mapping[str, Mapping[str, float]], columns: Mapping[str, Score]
+) -> dict[str, dict[str, float]]:
+    """1 for the best of a column; equal values share the mean of their ranks."""
+    ranks: dict[str, dict[str, float]] = {model: {} for model in values}
+    for column, score in columns.items():
+        sign = -1 if score.higher_is_better else 1
+        keys = {m: sign * mine[column] for m, mine in values.items() if column in mine}
+        for model, key in keys.items():
+            n_better = sum(other < key for other in keys.values())
+            n_equal = sum(other == key for other in keys.values())
+            ranks[model][column] = n_better + (n_equal + 1) / 2
+    return ranks
+
+
+# --- rank intervals ---
+
 
 N_DRAWN = 100
 """scores drawn per cell, from which each draw of tasks takes one"""
@@ -29,7 +109,7 @@ Grid = Mapping[tuple[str, str], Row]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankInterval:
     """1 is the best; equals share the mean of their places."""
 
     rank: float
@@ -40,7 +120,7 @@ class Place:
     @property
     def text(self) -> str:
         """
-        >>> Place(2.0, 1, 3).text, Place(4.0, 4, 4).text
+        >>> RankInterval(2.0, 1, 3).text, RankInterval(4.0, 4, 4).text
         ('1–3', '4')
         """
         return f"{self.low}" if self.low == self.high else f"{self.low}–{self.high}"
@@ -55,7 +135,7 @@ def grid_of(table: Table) -> dict[tuple[str, str], Row]:
     }
 
 
-def places(grid: Grid) -> dict[str, Place]:
+def places(grid: Grid) -> dict[str, RankInterval]:
     """Of the models that did all tasks; {} where there are not two of them and two tasks."""
     columns = _columns(grid)
     models = _complete(grid, columns)
@@ -70,12 +150,12 @@ def places(grid: Grid) -> dict[str, Place]:
     place = found.mean if len(kinds) == 1 else found.borda
     ranks = zip(place.rank, place.rank_low, place.rank_high, strict=True)
     return {
-        model: Place(float(rank), int(low), int(high))
+        model: RankInterval(float(rank), int(low), int(high))
         for model, (rank, low, high) in zip(models, ranks, strict=True)
     }
 
 
-def plain_places(table: Table) -> dict[str, dict[str, float | None]]:
+def plain_ranks(table: Table) -> dict[str, dict[str, float | None]]:
     """What programs read beside each score of a model; null where it has no place."""
     found = places(grid_of(table))
     return {

@@ -17,7 +17,7 @@ from fieldmark.report.labels import model_labels, model_name, newest_first
 from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.providers import is_valued, pairing_metric, why_not_paired
 from fieldmark.report.rows import Row, current_runs, read_table, superseded_note
-from fieldmark.report.training import METRIC, spread
+from fieldmark.report.table.notes import METRIC, spread
 from fieldmark.stats import Comparison, VarianceParts, compare, holm
 from fieldmark.store import Run, RunFilter, RunSpec, Store, nothing_stored
 
@@ -42,7 +42,7 @@ class Disagreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ComparedTask:
     """One column of a table: the same question asked of both models."""
 
     a: Row
@@ -65,7 +65,7 @@ class Question:
 
 def compare_models(
     store: Store, a: str, b: str, tasks: Sequence[str] = (), metric: str = ""
-) -> list[Question]:
+) -> list[ComparedTask]:
     """The questions both models were asked, in the order of the table.
 
     Those that cannot be compared item by item are left out; `not_compared` tells of them.
@@ -190,7 +190,7 @@ def _pairs(
     return [(mine[0], mine[1]) for mine in columns.values() if len(mine) == 2]
 
 
-def _ask(store: Store, a: Row, b: Row) -> Question | None:
+def _ask(store: Store, a: Row, b: Row) -> ComparedTask | None:
     metric = pairing_metric(store, a.run, a.score.metric)
     if metric is None:
         return None
@@ -200,7 +200,7 @@ def _ask(store: Store, a: Row, b: Row) -> Question | None:
     is_told = a.score.metric == METRIC and a.run.spec.repeats > 1 and not is_valued(a.run)
     both = (a, b) if is_told else ()
     spreads = [spread(paired.asked, number) for number in range(len(both))] or [None, None]
-    return Question(a, b, found, found.p, where, paired.n_unanswered, (spreads[0], spreads[1]))
+    return ComparedTask(a, b, found, found.p, where, paired.n_unanswered, (spreads[0], spreads[1]))
 
 
 def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
@@ -247,7 +247,7 @@ def _examples(store: Store, paired: Paired, which: np.ndarray) -> tuple[str, ...
     return tuple(names[int(each)] for each in numbers)
 
 
-def counts(questions: Sequence[Question]) -> Mapping[str, int]:
+def counts(questions: Sequence[ComparedTask]) -> Mapping[str, int]:
     """How many questions each side wins."""
     verdicts = [each.verdict for each in questions]
     return {side: verdicts.count(side) for side in ("a", "b", "tie")}
