@@ -81,12 +81,12 @@ def _sums(weight: np.ndarray, code: np.ndarray, n: int) -> np.ndarray:
     """The weights added up by code, along the last axis."""
     if weight.ndim == 1:
         return np.bincount(code, weight, n)
-    found = np.zeros((*weight.shape[:-1], n))
+    sums = np.zeros((*weight.shape[:-1], n))
     if len(code):
         order = np.argsort(code, kind="stable")
         first = np.flatnonzero(np.diff(code[order], prepend=-1))
-        found[..., code[order][first]] = np.add.reduceat(weight[..., order], first, axis=-1)
-    return found
+        sums[..., code[order][first]] = np.add.reduceat(weight[..., order], first, axis=-1)
+    return sums
 
 
 def _mean(part_c: np.ndarray, whole_c: np.ndarray, size_c: np.ndarray) -> Any:

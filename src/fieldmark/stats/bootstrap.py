@@ -71,7 +71,7 @@ class Kinds:
         n_block = max(1, _BLOCK_ENTRIES // len(self.count))
         for start in range(0, settings.draws, n_block):
             n = min(n_block, settings.draws - start)
-            yield np.hstack([draw_counts(random, each, n) for each in groups])
+            yield np.hstack([draw_counts(random, group, n) for group in groups])
 
     def halved(self, settings: Resampling, purpose: str) -> Iterator[np.ndarray]:
         """How many units of each kind fall to one of two equal sides (draws × kinds), in blocks."""
@@ -165,11 +165,11 @@ def cell_kinds(items: Items, *predictions: np.ndarray) -> CellKinds:
     content = _contents(unit_n, cell_n)
     kinds = sorted(content)
     return CellKinds(
-        Kinds(np.array([content[each] for each in kinds]), part_c[[each[0] for each in kinds]]),
+        Kinds(np.array([content[kind] for kind in kinds]), part_c[[kind[0] for kind in kinds]]),
         part_c,
         columns[first_c],
-        np.repeat(np.arange(len(kinds)), [len(each) for each in kinds]),
-        np.array([cell for each in kinds for cell in each]),
+        np.repeat(np.arange(len(kinds)), [len(kind) for kind in kinds]),
+        np.array([cell for kind in kinds for cell in kind]),
     )
 
 
@@ -177,7 +177,7 @@ def _contents(unit_n: np.ndarray, cell_n: np.ndarray) -> Counter[tuple[int, ...]
     """How many units have which cells."""
     order = np.lexsort((cell_n, unit_n))
     edges = np.flatnonzero(np.diff(unit_n[order])) + 1
-    return Counter(tuple(each.tolist()) for each in np.split(cell_n[order], edges))
+    return Counter(tuple(cells.tolist()) for cells in np.split(cell_n[order], edges))
 
 
 # --- multinomial counts ---
@@ -312,15 +312,15 @@ def replicate_classes(
         prediction = np.where(prediction == items.target, prediction, -1)
     cells = cell_kinds(items, prediction)
     sums, width = _sums(items, cells)
-    found = []
+    replicates = []
     for count_rk in cells.kinds.resampled(resampling, "interval"):
         # Counts below 2^24 are exact in float32.
         total = sums @ np.ascontiguousarray(count_rk.T, np.float32)
         size, hits, answers = total.reshape(3, -1, width, total.shape[1]).astype(np.float64)
         whole = size + answers if is_f1 else size
         ratio = np.divide((1 + is_f1) * hits, whole, out=np.zeros(size.shape), where=size > 0)
-        found.append((ratio.sum(axis=1) / (size > 0).sum(axis=1)).mean(axis=0))
-    return np.concatenate(found)
+        replicates.append((ratio.sum(axis=1) / (size > 0).sum(axis=1)).mean(axis=0))
+    return np.concatenate(replicates)
 
 
 def _sums(items: Items, cells: CellKinds) -> tuple[Any, int]:

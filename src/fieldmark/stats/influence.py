@@ -73,7 +73,7 @@ def lead_values(items: Items, a: np.ndarray, b: np.ndarray, metric: Metric) -> n
     """What each item adds to the score of `a` minus that of `b`; None for metrics without it."""
     form = form_of(metric)
     if form in ("", "mean"):
-        ours, theirs = (item_values(metric, items.target, each) for each in (a, b))
+        ours, theirs = (item_values(metric, items.target, answer_n) for answer_n in (a, b))
         return None if ours is None or theirs is None else (ours - theirs) * item_share(items)
     is_a, is_b = a == items.target, b == items.target
     lead_n = is_a.astype(np.float64) - is_b

@@ -67,7 +67,8 @@ def weighted_score(
 
     def score(weight_rn: np.ndarray) -> np.ndarray:
         values = [
-            _many(metric, target[each], prediction[each], weight_rn[:, each]) for each in members
+            _many(metric, target[member], prediction[member], weight_rn[:, member])
+            for member in members
         ]
         return np.mean(values, axis=0) if values else np.full(len(weight_rn), np.nan)
 
@@ -134,7 +135,7 @@ def _number_units(unit: np.ndarray | None, n: int) -> np.ndarray:
         return _number_values(unit)
     is_missing = np.asarray(unit != unit)  # NaN
     if unit.dtype == object:
-        is_missing = np.array([each is None or each != each for each in unit], dtype=bool)
+        is_missing = np.array([name is None or name != name for name in unit], dtype=bool)
     code = np.empty(n, np.intp)
     code[is_missing] = np.arange(is_missing.sum())
     known = unit[~is_missing]
@@ -151,7 +152,9 @@ def code_labels(part: np.ndarray, *labels: np.ndarray) -> list[np.ndarray]:
     >>> [column.tolist() for column in code_labels(np.array(["p", "q"]), np.array(["a", "a"]))]
     [[0, 1]]
     """
-    names = [np.char.add(np.char.add(part.astype(str), "\0"), each.astype(str)) for each in labels]
+    names = [
+        np.char.add(np.char.add(part.astype(str), "\0"), label.astype(str)) for label in labels
+    ]
     _, code = np.unique(np.concatenate(names), return_inverse=True)
     return list(np.split(code.astype(np.int64), len(labels)))
 

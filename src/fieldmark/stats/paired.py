@@ -81,22 +81,22 @@ def compare(
     value = _difference(items, a, b, metric)
     lead_u = _lead_by_unit(items, a, b, metric)
     if lead_u is None:
-        found = _by_swaps(items, a, b, metric, resampling)
+        result = _by_swaps(items, a, b, metric, resampling)
     elif n_units == n and _is_split(items, lead_u, metric):
-        found = _by_split(lead_u, n, resampling.level)
+        result = _by_split(lead_u, n, resampling.level)
     else:
-        found = _by_leads(items, a, b, metric, lead_u, resampling)
+        result = _by_leads(items, a, b, metric, lead_u, resampling)
     return Comparison(
         difference=value,
-        low=min(found.low, value),
-        high=max(found.high, value),
-        p=found.p,
-        test=found.test,
-        method=found.method,
+        low=min(result.low, value),
+        high=max(result.high, value),
+        p=result.p,
+        test=result.test,
+        method=result.method,
         n=n,
         n_units=n_units,
-        n_discordant=found.n_discordant,
-        detectable=found.detectable,
+        n_discordant=result.n_discordant,
+        detectable=result.detectable,
         direction=getattr(metric, "direction", "up"),
         level=resampling.level,
     )
@@ -121,11 +121,11 @@ def _nothing(metric: Metric, level: float) -> Comparison:
 
 
 def _difference(items: Items, a: np.ndarray, b: np.ndarray, metric: Metric) -> float:
-    found = None
+    scores = None
     if form_of(metric) in ("right", "recall", "f1"):
-        found = score_values(items, np.stack([a, b]), metric)
-    if found is not None:
-        return float(found[0][0] - found[0][1])
+        scores = score_values(items, np.stack([a, b]), metric)
+    if scores is not None:
+        return float(scores[0][0] - scores[0][1])
     return estimate(items, a, metric) - estimate(items, b, metric)
 
 

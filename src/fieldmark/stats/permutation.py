@@ -34,14 +34,14 @@ def sign_flip(lead_u: np.ndarray) -> float:
     >>> sign_flip(np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0]))
     0.03125
     """
-    found = abs(float(lead_u.sum(dtype=np.float64)))
+    lead = abs(float(lead_u.sum(dtype=np.float64)))
     size_k = np.abs(lead_u[lead_u != 0]).astype(np.float64)
     if not len(size_k):
         return 1.0
     if len(size_k) <= _ALL_SIGNS:
-        return _all_signs(size_k, found)
-    p = _of_steps(size_k, found)
-    return p if p is not None else _saddlepoint(size_k, found)
+        return _all_signs(size_k, lead)
+    p = _of_steps(size_k, lead)
+    return p if p is not None else _saddlepoint(size_k, lead)
 
 
 def binomial_split(n_first: np.ndarray, n_second: np.ndarray) -> np.ndarray:
@@ -53,20 +53,20 @@ def binomial_split(n_first: np.ndarray, n_second: np.ndarray) -> np.ndarray:
     return np.asarray(np.minimum(1.0, 2 * bdtr(fewer, total, 0.5)))
 
 
-def _all_signs(size_k: np.ndarray, found: float) -> float:
+def _all_signs(size_k: np.ndarray, lead: float) -> float:
     sums = size_k[:1]  # the mirrored half adds nothing to a two-sided test
     for size in size_k[1:]:
         sums = np.concatenate([sums + size, sums - size])
-    return float((np.abs(sums) >= found - 1e-9 * size_k.sum()).mean())
+    return float((np.abs(sums) >= lead - 1e-9 * size_k.sum()).mean())
 
 
-def _of_steps(size_k: np.ndarray, found: float) -> float | None:
+def _of_steps(size_k: np.ndarray, lead: float) -> float | None:
     """The exact p where all leads are multiples of one step; None where they are not."""
     step = _common_step(size_k)
     if step is None:
         return None
     step_k = np.rint(size_k / step)
-    n_steps, top = round(found / step), int(step_k.sum())
+    n_steps, top = round(lead / step), int(step_k.sum())
     if step_k.max() == 1:
         n_fewer = (top - n_steps) // 2
         return float(binomial_split(np.array(n_fewer), np.array(top - n_fewer)))
@@ -92,25 +92,25 @@ def _common_step(size_k: np.ndarray) -> float | None:
     return None
 
 
-def _saddlepoint(size_k: np.ndarray, found: float) -> float:
+def _saddlepoint(size_k: np.ndarray, lead: float) -> float:
     """Lugannani and Rice's tail of the sum of ±size, whose cumulants are sums of log cosh."""
     from scipy.special import ndtr  # slow to load, and most reports need none
 
     least = 2.0 ** (1 - len(size_k))
-    if found >= size_k.sum() * (1 - 1e-9):
+    if lead >= size_k.sum() * (1 - 1e-9):
         return least
-    tilt = found / float(size_k @ size_k)
+    tilt = lead / float(size_k @ size_k)
     # From below, Newton's steps on this concave curve never pass the root.
     for _ in range(40):
         lean_k = np.tanh(tilt * size_k)
         bend = float((size_k**2 * (1 - lean_k**2)).sum())
-        gap = found - float(size_k @ lean_k)
+        gap = lead - float(size_k @ lean_k)
         tilt += gap / bend
-        if gap <= 1e-7 * found:
+        if gap <= 1e-7 * lead:
             break
     x_k = tilt * size_k
     cumulant = float((x_k + np.log1p(np.exp(-2 * x_k)) - math.log(2)).sum())
-    far = math.sqrt(max(0.0, 2 * (tilt * found - cumulant)))
+    far = math.sqrt(max(0.0, 2 * (tilt * lead - cumulant)))
     if far < 1e-3:
         return 1.0
     steep = tilt * math.sqrt(bend)
@@ -141,10 +141,10 @@ def swap_test(
         weight = np.concatenate([kept, whole - kept], axis=1)
         return np.asarray(score_a(weight) - score_b(weight))
 
-    found = float(difference(whole)[0])
+    observed = float(difference(whole)[0])
     if cells.kinds.count.sum() <= ALL_SWAPS:
-        return float(_is_as_far(cells.values(_every_swap(cells), difference), found).mean())
-    return _share_as_far(cells.values(cells.kinds.halved(resampling, "test"), difference), found)
+        return float(_is_as_far(cells.values(_every_swap(cells), difference), observed).mean())
+    return _share_as_far(cells.values(cells.kinds.halved(resampling, "test"), difference), observed)
 
 
 def _every_swap(cells: CellKinds) -> Iterator[np.ndarray]:
@@ -154,19 +154,19 @@ def _every_swap(cells: CellKinds) -> Iterator[np.ndarray]:
     yield is_kept @ (kind_u[:, None] == np.arange(len(cells.kinds.count)))
 
 
-def _is_as_far(chance_r: np.ndarray, found: float) -> np.ndarray:
-    return np.asarray(np.abs(chance_r) >= abs(found) - 1e-12)
+def _is_as_far(chance_r: np.ndarray, observed: float) -> np.ndarray:
+    return np.asarray(np.abs(chance_r) >= abs(observed) - 1e-12)
 
 
-def _share_as_far(chance_r: np.ndarray, found: float) -> float:
+def _share_as_far(chance_r: np.ndarray, observed: float) -> float:
     """Share of chance results at least as far from 0, the found one counted among them.
 
     Where none of them is, the draws only say "less than one in so many", which no correction for
     many models survives; Hoeffding's bound for sums of random signs then says how much less.
     """
-    n_far = int(_is_as_far(chance_r, found).sum())
+    n_far = int(_is_as_far(chance_r, observed).sum())
     share = (1 + n_far) / (1 + len(chance_r))
     if n_far:
         return share
-    steps = abs(found) / float(np.sqrt(np.mean(chance_r**2)))
+    steps = abs(observed) / float(np.sqrt(np.mean(chance_r**2)))
     return min(share, 2 * math.exp(-(steps**2) / 2))

@@ -25,12 +25,12 @@ def detectable_share(n_discordant: int, n: int, level: float = 0.95, power: floa
         return 1.0
     rate = n_discordant / n if n_discordant else wilson(0, n, level).high
     at_test, at_power = _NORMAL.inv_cdf((1 + level) / 2), _NORMAL.inv_cdf(power)
-    found = (at_test + at_power) * math.sqrt(rate / n)
+    smallest = (at_test + at_power) * math.sqrt(rate / n)
     for _ in range(20):
-        found = (at_test * math.sqrt(rate) + at_power * math.sqrt(max(0.0, rate - found**2))) / (
-            math.sqrt(n)
-        )
-    return min(1.0, max(found + 1 / n, _FEWEST_SPLITS / n))  # the exact test counts whole items
+        smallest = (
+            at_test * math.sqrt(rate) + at_power * math.sqrt(max(0.0, rate - smallest**2))
+        ) / (math.sqrt(n))
+    return min(1.0, max(smallest + 1 / n, _FEWEST_SPLITS / n))  # the exact test counts whole items
 
 
 def detectable_mean(se: float, n_units: int, level: float = 0.95, power: float = 0.8) -> float:

@@ -63,7 +63,9 @@ def rank_intervals(
     if replicates is not None:
         least = min(len(replicates[task]) for task in kept)
         drawn_trm = np.stack([np.asarray(replicates[task])[:least] for task in kept])
-    borda_trm = np.stack([_borda(s * each) for s, each in zip(sign_t, drawn_trm, strict=True)])
+    borda_trm = np.stack(
+        [_borda(s * score_rm) for s, score_rm in zip(sign_t, drawn_trm, strict=True)]
+    )
     mean_rm, borda_rm = _over_tasks([drawn_trm, borda_trm], resampling)
     # A mean over tasks some of which want less has no better end; it is read as "up".
     sign = -1.0 if (sign_t < 0).all() else 1.0
@@ -84,8 +86,8 @@ def _over_tasks(values: Sequence[np.ndarray], resampling: Resampling) -> list[np
     task_rt = random.integers(0, n_tasks, (resampling.draws, n_tasks))
     replicate_rt = random.integers(0, n_drawn, (resampling.draws, n_tasks))
     return [
-        np.stack([each[t, r].mean(axis=0) for t, r in zip(task_rt, replicate_rt, strict=True)])
-        for each in values
+        np.stack([value_trm[t, r].mean(axis=0) for t, r in zip(task_rt, replicate_rt, strict=True)])
+        for value_trm in values
     ]
 
 

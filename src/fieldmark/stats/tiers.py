@@ -104,10 +104,10 @@ def _judge(
     items: Items, answers_mn: np.ndarray, metric: Metric, resampling: Resampling
 ) -> tuple[np.ndarray, Judge]:
     """The scores, and the test for this metric and so many units."""
-    found = score_values(items, answers_mn, metric)
-    if found is None:
+    scores = score_values(items, answers_mn, metric)
+    if scores is None:
         return _judge_any(items, answers_mn, metric, resampling)
-    score_m, value_mu = found
+    score_m, value_mu = scores
     n = len(items.target)
     if form_of(metric) == "right" and items.score == "pooled" and value_mu.shape[1] == n:
         return score_m, _judge_splits(np.rint(value_mu * n))
@@ -182,13 +182,13 @@ def _is_close(p: np.ndarray, loose: np.ndarray, n_models: int, alarm: float) -> 
 def _judge_any(
     items: Items, answers_mn: np.ndarray, metric: Metric, resampling: Resampling
 ) -> tuple[np.ndarray, Judge]:
-    score_m = np.array([estimate(items, each, metric) for each in answers_mn])
+    score_m = np.array([estimate(items, answer_n, metric) for answer_n in answers_mn])
     n_units = count_units(items)
     if n_units <= FEW_UNITS:
         return score_m, lambda leader, others: np.array(
             [
-                swap_test(items, answers_mn[leader], answers_mn[each], metric, resampling)
-                for each in others
+                swap_test(items, answers_mn[leader], answers_mn[other], metric, resampling)
+                for other in others
             ]
         )
     from scipy.special import stdtr

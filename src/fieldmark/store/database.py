@@ -34,10 +34,10 @@ def explained(path: Path, timeout_s: float) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        told = _explain(error, path, timeout_s)
-        if told is None:
+        fault = _explain(error, path, timeout_s)
+        if fault is None:
             raise
-        raise told from error
+        raise fault from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +184,10 @@ def _connect(path: Path, options: str, timeout_s: float, *pragmas: str) -> Datab
 def _inode(path: Path) -> tuple[int, int]:
     """Which file the path leads to; (0, 0): none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return 0, 0
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 @contextmanager
@@ -305,14 +305,14 @@ def _explain(error: Exception, path: Path, waited_s: float) -> StoreError | None
     return StoreError(at(path, None, text.format(waited=waited_s, name=path.name, error=error)))
 
 
-def _newer(path: Path, found: int, known: int) -> StoreError:
-    versions = f"(store version {found}, this one knows up to {known})"
+def _newer(path: Path, version: int, known: int) -> StoreError:
+    versions = f"(store version {version}, this one knows up to {known})"
     text = f"was written by a newer fieldmark {versions}: update fieldmark, {_ELSEWHERE}."
     return StoreError(at(path, None, text))
 
 
-def _older(path: Path, found: int, wanted: int) -> StoreError:
-    versions = f"(store version {found}, this one wants {wanted})"
+def _older(path: Path, version: int, wanted: int) -> StoreError:
+    versions = f"(store version {version}, this one wants {wanted})"
     text = (
         f"was written by an older fieldmark {versions} and cannot be brought up to date, the file "
         "or its folder is read-only: copy it to a folder of your own and name that with --results."
@@ -320,9 +320,9 @@ def _older(path: Path, found: int, wanted: int) -> StoreError:
     return StoreError(at(path, None, text))
 
 
-def _too_old(path: Path, found: int) -> StoreError:
+def _too_old(path: Path, version: int) -> StoreError:
     text = (
-        f"holds runs of a fieldmark before 0.1.0 (store version {found}), which this one cannot "
+        f"holds runs of a fieldmark before 0.1.0 (store version {version}), which this one cannot "
         f"read: move it away, {_ELSEWHERE}, and run the same command again."
     )
     return StoreError(at(path, None, text))
@@ -367,7 +367,7 @@ def _check_sqlite() -> None:
 
 def nothing_stored(path: Path) -> DataError:
     """What is said where a report finds no finished run."""
-    found = "holds no finished runs" if path.exists() else "does not exist"
+    state = "holds no finished runs" if path.exists() else "does not exist"
     return DataError(
-        f"{path}  {found}: `fieldmark run` makes some, --results says where others are."
+        f"{path}  {state}: `fieldmark run` makes some, --results says where others are."
     )

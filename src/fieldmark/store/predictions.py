@@ -48,9 +48,9 @@ class Answers:
         """Only the items where `which` is true."""
         if which.all():
             return self
-        columns = {each.name: getattr(self, each.name) for each in fields(self)}
+        columns = {column.name: getattr(self, column.name) for column in fields(self)}
         some: dict[str, Any] = {
-            k: None if each is None else each[..., which] for k, each in columns.items()
+            k: None if column is None else column[..., which] for k, column in columns.items()
         }
         return Answers(**some)
 
@@ -58,20 +58,22 @@ class Answers:
 def select_answers(database: Database, runs: Sequence[int], with_scores: bool = False) -> Answers:
     """The items that all runs (one at least) were asked, in the order of part and repeat."""
     pieces = _pieces(database, runs, with_scores)
-    asked = _asked(database, {each.items for mine in pieces.values() for each in mine.values()})
-    found = [
+    asked = _asked(database, {piece.items for mine in pieces.values() for piece in mine.values()})
+    joined = [
         _joined(where, [mine[run] for run in runs], asked, with_scores)
         for where, mine in sorted(pieces.items())
         if len(mine) == len(set(runs))
     ]
-    if not found:
+    if not joined:
         nothing = ItemColumns(*[np.empty(0, NUMBER)] * 3)
-        found = [_joined((0, 0), [_Piece(0, b"", None)] * len(runs), {0: nothing}, with_scores)]
-    return found[0] if len(found) == 1 else _chained(found)
+        joined = [_joined((0, 0), [_Piece(0, b"", None)] * len(runs), {0: nothing}, with_scores)]
+    return joined[0] if len(joined) == 1 else _chained(joined)
 
 
-def _chained(found: Sequence[Answers]) -> Answers:
-    columns = {each.name: [getattr(one, each.name) for one in found] for each in fields(Answers)}
+def _chained(answers: Sequence[Answers]) -> Answers:
+    columns = {
+        column.name: [getattr(one, column.name) for one in answers] for column in fields(Answers)
+    }
     whole: dict[str, Any] = {
         name: None if pieces[0] is None else np.concatenate(pieces, axis=-1)
         for name, pieces in columns.items()
@@ -97,18 +99,18 @@ def _pieces(
         f"SELECT part, repeat, run, items, prediction, {score} FROM answer WHERE run IN ({marks})",
         list(runs),
     )
-    found: dict[tuple[int, int], dict[int, _Piece]] = {}
+    pieces: dict[tuple[int, int], dict[int, _Piece]] = {}
     for part, repeat, run, *rest in rows:
-        found.setdefault((part, repeat), {})[run] = _Piece(*rest)
-    return found
+        pieces.setdefault((part, repeat), {})[run] = _Piece(*rest)
+    return pieces
 
 
 def _asked(database: Database, wanted: set[int]) -> dict[int, ItemColumns]:
-    found = {}
+    asked = {}
     for number in wanted:
         sql = "SELECT item, target, unit FROM item_list WHERE id = ?"
-        found[number] = unpack_asked(*database.rows(sql, [number])[0])
-    return found
+        asked[number] = unpack_asked(*database.rows(sql, [number])[0])
+    return asked
 
 
 def _joined(
@@ -119,11 +121,13 @@ def _joined(
 ) -> Answers:
     """The items that all pieces have, with the same target."""
     first = asked[pieces[0].items]
-    rows = {number: _rows_of(first, asked[number]) for number in {each.items for each in pieces}}
-    prediction = [_aligned(unpack(each.prediction), rows[each.items]) for each in pieces]
-    score = [_aligned(_scores(each), rows[each.items]) for each in pieces] if with_scores else None
+    rows = {number: _rows_of(first, asked[number]) for number in {piece.items for piece in pieces}}
+    prediction = [_aligned(unpack(piece.prediction), rows[piece.items]) for piece in pieces]
+    score = (
+        [_aligned(_scores(piece), rows[piece.items]) for piece in pieces] if with_scores else None
+    )
     part, repeat = (np.full(len(first.item), number) for number in where)
-    found = Answers(
+    joined = Answers(
         part,
         repeat,
         first.item,
@@ -133,7 +137,7 @@ def _joined(
         None if score is None else np.stack(score),
     )
     is_common = [at >= 0 for at in rows.values() if at is not None]
-    return found.taken(np.logical_and.reduce(is_common)) if is_common else found
+    return joined.taken(np.logical_and.reduce(is_common)) if is_common else joined
 
 
 def _aligned(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
@@ -164,17 +168,17 @@ def count_outcomes(database: Database, names: TextTable, run: int) -> dict[str, 
     rows = database.rows(
         "SELECT outcome, n FROM answer JOIN item_list ON item_list.id = items WHERE run = ?", [run]
     )
-    found: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     for outcome, n in rows:
         if outcome is None:
-            found[OK] += n
+            counted[OK] += n
             continue
         numbers, counts = np.unique(unpack(outcome), return_counts=True)
         texts = names.texts(numbers.tolist())
-        found.update(
+        counted.update(
             dict(zip(map(texts.__getitem__, numbers.tolist()), counts.tolist(), strict=True))
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(counted.items()))
 
 
 def select_predictions(
@@ -265,7 +269,7 @@ def insert_columns(
     rows = {name: [column[at] for at in order] for name, column in columns.items()}
     asked = [_pack(rows[name], numbers) for name in ("item", "target", "unit")]
     content = _pack_contents(rows["content"])
-    is_plain = all(each == OK for each in rows["outcome"])
+    is_plain = all(outcome == OK for outcome in rows["outcome"])
     connection.execute(
         "INSERT INTO answer (run, part, repeat, items, prediction, outcome, score, info) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -284,14 +288,14 @@ def _item_list(
     connection: sqlite3.Connection, n: int, asked: Sequence[bytes], content: bytes | None
 ) -> int:
     key = blake2b(b"".join([*asked, content or b""]), digest_size=16).digest()
-    found = connection.execute("SELECT id FROM item_list WHERE key = ?", [key]).fetchone()
-    if found is None:
-        found = connection.execute(
+    item_list = connection.execute("SELECT id FROM item_list WHERE key = ?", [key]).fetchone()
+    if item_list is None:
+        item_list = connection.execute(
             "INSERT INTO item_list (key, n, item, target, unit, content) "
             "VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
             [key, n, *asked, content],
         ).fetchone()
-    return int(found[0])
+    return int(item_list[0])
 
 
 def _pack(names: Sequence[str | None], numbers: Mapping[str, int]) -> bytes:
@@ -308,8 +312,8 @@ def _pack_contents(digests: Sequence[bytes | None]) -> bytes | None:
 def unpack_contents(blob: bytes | None, n: int) -> list[bytes | None]:
     if blob is None:
         return [None] * n
-    found = np.frombuffer(blob, CONTENT).tolist()
-    return [digest if any(digest) else None for digest in found]
+    digests = np.frombuffer(blob, CONTENT).tolist()
+    return [digest if any(digest) else None for digest in digests]
 
 
 def _pack_reals(values: Sequence[float | None]) -> bytes | None:

@@ -51,13 +51,13 @@ def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     wanted = [*_ALWAYS, *(name for module, name in _IF_LOADED.items() if module in sys.modules)]
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in wanted:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _gpus() -> list[str]:

@@ -33,7 +33,7 @@ class TextTable:
 
         Only within `database.writing()`; `forget` must follow if that is rolled back.
         """
-        missing = [each for each in dict.fromkeys(values) if each not in self._numbers]
+        missing = [value for value in dict.fromkeys(values) if value not in self._numbers]
         names = _checked(missing)
         self.find(names)
         ((highest,),) = self.database.rows("SELECT coalesce(max(id), 0) FROM text")
