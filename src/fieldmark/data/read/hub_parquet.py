@@ -1,4 +1,4 @@
-"""What is in the parquet files by which a dataset hub keeps images with their labels?
+"""Parquet files of a dataset hub: images kept in tables, with their labels.
 
     ROOT/data/train-00000-of-00294.parquet       as uploaded
     ROOT/default/train/0000.parquet              as converted by the hub
@@ -21,7 +21,7 @@ import polars as pl
 from fieldmark.data._bytes import PARQUET_SUFFIX
 from fieldmark.data._check import counted, name_some
 from fieldmark.data._dataset import Finding
-from fieldmark.data._read_table import image_columns, read_columns, read_table
+from fieldmark.data.read.table import image_columns, read_columns, read_table
 from fieldmark.errors import DataError
 
 PLACES = ("data", "default", ".")
@@ -30,22 +30,22 @@ _PART = re.compile(r"(?P<split>.+)-(?P<number>\d+)-of-(?P<count>\d+)(?:-[0-9a-f]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ParquetFile:
     path: str
     """relative to root"""
     split: str
 
 
-def find_parts(root: Path, splits: Mapping[str, str]) -> list[Part]:
+def find_parts(root: Path, splits: Mapping[str, str]) -> list[ParquetFile]:
     """The files of the first place that has any; `splits` maps the hub's word to the split."""
     for place in PLACES:
-        found = [
-            Part(path.relative_to(root).as_posix(), split)
+        parts = [
+            ParquetFile(path.relative_to(root).as_posix(), split)
             for word, split in splits.items()
             for path in _files(root / place, word)
         ]
-        if found:
-            return found
+        if parts:
+            return parts
     return []
 
 
@@ -56,15 +56,15 @@ def _files(folder: Path, word: str) -> list[Path]:
     return sorted(folder.glob(f"{word}-*{PARQUET_SUFFIX}")) if folder.is_dir() else []
 
 
-def read_parts(root: Path, parts: Collection[Part], needed: Collection[str]) -> pl.DataFrame:
+def read_parts(root: Path, parts: Collection[ParquetFile], needed: Collection[str]) -> pl.DataFrame:
     """All columns but the images, with image reference, id and split; files in order."""
-    return pl.concat([_read_part(root, each, needed) for each in parts], how="diagonal_relaxed")
+    return pl.concat([_read_part(root, part, needed) for part in parts], how="diagonal_relaxed")
 
 
-def _read_part(root: Path, part: Part, needed: Collection[str]) -> pl.DataFrame:
+def _read_part(root: Path, part: ParquetFile, needed: Collection[str]) -> pl.DataFrame:
     path = root / part.path
     columns = read_columns(path)
-    missing = [each for each in needed if each not in columns]
+    missing = [name for name in needed if name not in columns]
     if missing:
         raise DataError(
             f"{path}  lacks the columns {name_some(missing)}: it has {', '.join(columns)}."
@@ -84,24 +84,24 @@ def _read_part(root: Path, part: Part, needed: Collection[str]) -> pl.DataFrame:
 def label_names(path: Path, column: str = "label") -> list[str]:
     """Names of a column of whole numbers, as the file's own metadata gives them; [] without."""
     try:
-        told = pl.read_parquet_metadata(path).get(HUB_KEY, "")
-        names = json.loads(told)["info"]["features"][column]["names"]
+        metadata = pl.read_parquet_metadata(path).get(HUB_KEY, "")
+        names = json.loads(metadata)["info"]["features"][column]["names"]
     except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError):
         return []
-    return [str(each) for each in names]
+    return [str(name) for name in names]
 
 
-def part_findings(parts: Collection[Part]) -> Iterator[Finding]:
+def part_findings(parts: Collection[ParquetFile]) -> Iterator[Finding]:
     """Files that their neighbours' names (`…-of-00294`) say should be there."""
     by_split: dict[tuple[str, int], set[int]] = {}
-    for each in parts:
-        match = _PART.fullmatch(each.path.rpartition("/")[2])
+    for part in parts:
+        match = _PART.fullmatch(part.path.rpartition("/")[2])
         if match:
             key = (match["split"], int(match["count"]))
             by_split.setdefault(key, set()).add(int(match["number"]))
     for (word, count), numbers in by_split.items():
         missing = [
-            f"{word}-{each:05}-of-{count:05}" for each in range(count) if each not in numbers
+            f"{word}-{number:05}-of-{count:05}" for number in range(count) if number not in numbers
         ]
         if missing:
             n = counted(count, "file")
