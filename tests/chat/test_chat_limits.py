@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chat_kit import FakeTime
-from fieldmark.chat.send.rate_limiter import Bucket, Slots
+from fieldmark.chat.send.rate_limiter import AdaptiveConcurrency, TokenBucket
 from fieldmark.errors import UsageError
 
 
@@ -26,7 +26,7 @@ def most_in_window(events: list[tuple[float, float]], window_s: float = 60.0) ->
 def drain(per_minute: float, costs: list[list[float]]) -> list[tuple[float, float]]:
     """As many takers at once as there are lists; when each amount was let through."""
     time, passed = FakeTime(), []
-    bucket = Bucket(per_minute, time.clock)
+    bucket = TokenBucket(per_minute, time.clock)
 
     async def taker(amounts: list[float]) -> None:
         for n in amounts:
@@ -59,7 +59,7 @@ def test_a_request_larger_than_a_minutes_allowance_is_told() -> None:
 
 def test_what_a_request_took_beyond_its_reservation_is_charged_later() -> None:
     time = FakeTime()
-    bucket = Bucket(600, time.clock)
+    bucket = TokenBucket(600, time.clock)
 
     async def work() -> None:
         await bucket.take(1)
@@ -72,7 +72,7 @@ def test_what_a_request_took_beyond_its_reservation_is_charged_later() -> None:
 
 def test_no_limit_waits_for_nothing() -> None:
     time = FakeTime()
-    asyncio.run(time.run(Bucket(None, time.clock).take(1e9)))
+    asyncio.run(time.run(TokenBucket(None, time.clock).take(1e9)))
     assert time.t == 0
 
 
@@ -81,7 +81,7 @@ class Crowd:
 
     def __init__(self, **options: Any) -> None:
         self.time = FakeTime()
-        self.slots = Slots(self.time.clock, **options)
+        self.slots = AdaptiveConcurrency(self.time.clock, **options)
         self.sent: list[float] = []
         self.limits: list[int] = []
 
@@ -163,7 +163,7 @@ def test_slots_grow_again_after_a_cut_one_by_one() -> None:
 
 def test_cancelled_waiters_leave_no_hole() -> None:
     time = FakeTime()
-    slots = Slots(time.clock, fixed=1)
+    slots = AdaptiveConcurrency(time.clock, fixed=1)
 
     async def work() -> None:
         await slots.enter()

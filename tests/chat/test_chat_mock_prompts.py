@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chat_kit import make_jpegs
-from fieldmark.chat import Options, Picture, Request, Settings, ask_now, chat_model
+from fieldmark.chat import AnswerSettings, Options, Picture, Request, ask_now, chat_model
 from fieldmark.chat.prompt.build import build, parse_answer
 from fieldmark.chat.prompt.question import Asking, Item, Question
 
@@ -52,7 +52,7 @@ def test_a_skilled_mock_is_right_and_an_unskilled_one_wrong(kind: Any, asking: A
     for skill, expected in ((1, len(items)), (0, 0)):
         said: dict[str, str] = {}
         ask_now(
-            [Request(k, b.messages, Settings(schema=b.schema)) for k, b in built.items()],
+            [Request(k, b.messages, AnswerSettings(schema=b.schema)) for k, b in built.items()],
             chat_model(f"chat/mock/wren?skill={skill}"),
             Options(mock_labels=truth),
             on_answer=lambda request, answer, said=said: said.update({request.id: answer.text}),

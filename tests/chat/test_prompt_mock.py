@@ -9,7 +9,16 @@ from itertools import count
 import pytest
 from PIL import Image
 
-from fieldmark.chat import Answer, Options, Picture, Request, Settings, ask_now, chat_model, prepare
+from fieldmark.chat import (
+    Answer,
+    AnswerSettings,
+    Options,
+    Picture,
+    Request,
+    ask_now,
+    chat_model,
+    prepare,
+)
 from fieldmark.chat.budget import Estimator
 from fieldmark.chat.prompt.build import Built, parse_answer
 from fieldmark.chat.prompt.few_shot import FewShot, limits_of, plan_prompts
@@ -71,13 +80,13 @@ def test_a_model_that_knows_everything_is_always_right(kind: str, asking: Asking
         for item in [*items, *examples]
     }
     model = chat_model("chat/mock/wren?skill=1")
-    settings = Settings(max_output_tokens=50)
+    settings = AnswerSettings(max_output_tokens=50)
     limits = limits_of(model, settings, Estimator(model.card), prepare)
     prompts = plan_prompts(question, asking, FewShot(examples, k=3), limits)
     built: dict[str, Built] = {item.id: prompts.build(item) for item in items}
     answers: dict[str, Answer] = {}
     requests = [
-        Request(name, each.messages, Settings(max_output_tokens=50, schema=each.schema))
+        Request(name, each.messages, AnswerSettings(max_output_tokens=50, schema=each.schema))
         for name, each in built.items()
     ]
     ask_now(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from fieldmark.chat import Asking, Budget, Options, Settings
+from fieldmark.chat import AnswerSettings, Asking, Budget, Options
 from fieldmark.data import Contents
 from fieldmark.errors import UsageError, closest
 
@@ -87,10 +87,10 @@ class AskSettings:
         layout = "multi_turn" if self.prompting == "multi" else "single_turn"
         return Asking(seed, self.cot_enabled, self.system, self.json_answers, layout, self.frames)
 
-    def sending(self, seed: int, schema: Mapping[str, Any] | None) -> Settings:
+    def sending(self, seed: int, schema: Mapping[str, Any] | None) -> AnswerSettings:
         temp = TEMP if self.temp is None else self.temp
         room = self.max_output_tokens or self._usual_room
-        return Settings(temperature=temp, seed=seed, max_output_tokens=room, schema=schema)
+        return AnswerSettings(temperature=temp, seed=seed, max_output_tokens=room, schema=schema)
 
 
 _DEFAULT = AskSettings()

@@ -15,11 +15,11 @@ from fieldmark.chat import (
     ChatModel,
     Journal,
     Labels,
-    Line,
-    LocalLine,
+    LocalConnection,
     LocalModel,
+    ModelConnection,
     Request,
-    open_line,
+    open_connection,
 )
 from fieldmark.errors import ModelError
 from fieldmark.progress import Progress
@@ -31,7 +31,7 @@ class Sending:
     """Who is asked, by which line, and who is told how far it is."""
 
     model: ChatModel | LocalModel
-    line: Line | LocalLine
+    line: ModelConnection | LocalConnection
     progress: Progress
 
     def send(
@@ -76,6 +76,6 @@ def open_sending(
     how = replace(options.sending, mock_labels=mock_labels) if mock_labels else options.sending
     with (
         Journal(options.journal) as journal,
-        open_line(model, how, journal, options.budget) as line,
+        open_connection(model, how, journal, options.budget) as line,
     ):
         yield Sending(model, line, progress)

@@ -23,8 +23,8 @@ from fieldmark.chat import (
     Estimator,
     Item,
     LocalModel,
+    PictureCache,
     Request,
-    Shelf,
     estimate,
     prepare,
 )
@@ -143,7 +143,7 @@ def _inquiry(
 ) -> Inquiry:
     if task.ask is None:
         raise UsageError(f"task {task.task!r} has no `ask` block.")
-    shelf = Shelf(model.picture_limits)
+    shelf = PictureCache(model.picture_limits)
     return Inquiry(task, task.ask, model, images, draw, settings, shelf)
 
 

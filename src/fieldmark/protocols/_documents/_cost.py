@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from fieldmark.chat import ChatModel, Estimate, Estimator, LocalModel, Request, Shelf, estimate
+from fieldmark.chat import (
+    ChatModel,
+    Estimate,
+    Estimator,
+    LocalModel,
+    PictureCache,
+    Request,
+    estimate,
+)
 from fieldmark.errors import DataError
 from fieldmark.protocols._documents._prompts import Setup, build_prompt
 from fieldmark.protocols._documents._wanted import repeats_of
@@ -17,7 +25,7 @@ def estimate_prompts(setup: Setup, model: ChatModel | LocalModel) -> Estimate:
     """From a few prompts, spread over the documents; reads their pictures, sends nothing."""
     rows = setup.part.rows
     looked = rows[:: -(-len(rows) // N_LOOKED)]
-    shelf, settings = Shelf(model.picture_limits), model.settings(setup.generation.settings)
+    shelf, settings = PictureCache(model.picture_limits), model.settings(setup.generation.settings)
     asked = []
     for row in looked:
         request = Request(str(row), build_prompt(setup, row).messages, settings)

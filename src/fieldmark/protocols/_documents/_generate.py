@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fieldmark.chat import Answer, ChatModel, LocalModel, Request, Settings, prepare
+from fieldmark.chat import Answer, AnswerSettings, ChatModel, LocalModel, Request, prepare
 from fieldmark.protocols._documents._prompts import Setup, build_prompt
 from fieldmark.protocols._documents._shots import answer_of
 from fieldmark.protocols._documents._wanted import repeats_of
@@ -63,7 +63,7 @@ def _requests(setup: Setup, sending: Sending, asked: dict[int, str]) -> Iterator
             yield Request(str(row), prompt.messages, settings, repeat, row)
 
 
-def settings_of(setup: Setup, sending: Sending, repeat: int = 0) -> Settings:
+def settings_of(setup: Setup, sending: Sending, repeat: int = 0) -> AnswerSettings:
     """Repeats differ in their seed: with one seed an endpoint would say the same every time."""
     settings = sending.model.settings(setup.generation.settings)
     own = settings.seed
