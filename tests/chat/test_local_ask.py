@@ -283,4 +283,4 @@ def test_a_batch_of_none_is_refused(model: LocalModel) -> None:
 
 def test_no_requests_no_answers(model: LocalModel) -> None:
     assert model.ask_all([]).n == 0
-    assert model.score_all([]) == []
+    assert model.likelihoods([]) == []

@@ -162,7 +162,7 @@ class GeneratedText:
     logprobs: tuple[TokenChance, ...] = ()
 
 
-def write(
+def generate(
     engine: Engine,
     prompts: Sequence[RenderedPrompt],
     settings: AnswerSettings,
@@ -185,7 +185,7 @@ def write(
     stopper = StopStrings(engine.tokeniser, stops, width, len(prompts)) if stops else None
     made = _generate(engine, inputs, settings.max_output_tokens, (picker, stopper))
     return [
-        _written(engine, ids, tokens_in[row], row, (picker, stopper))
+        _decoded(engine, ids, tokens_in[row], row, (picker, stopper))
         for row, ids in enumerate(made[:, width:].tolist())
     ]
 
@@ -213,7 +213,7 @@ def _generate(engine: Engine, inputs: Any, n_new: int, parts: tuple[Any, Any]) -
             raise PromptRefused(f"the model refuses this prompt: {first_line(error)}") from error
 
 
-def _written(
+def _decoded(
     engine: Engine, ids: list[int], tokens_in: int, row: int, parts: tuple[Any, Any]
 ) -> GeneratedText:
     picker, stopper = parts

@@ -195,13 +195,16 @@ class LocalModel:
         the context is read in windows, and every token counts once. For many items, use
         `ask_all` and `Request.continuations`, which keep a journal.
         """
-        from fieldmark.chat.local.score import score_prompts
+        from fieldmark.chat.local.score import Batches, score_items
 
-        prompts = [
-            (self.prompt(messages), tuple(continuations)) for messages, continuations in items
-        ]
+        prompts = [(self.prompt(messages), tuple(texts)) for messages, texts in items]
         size = self.engine.batch_size if batch_size is None else batch_size
-        return score_prompts(self.engine, prompts, size, self.context)
+        batches, rows = Batches(size, self.engine.device), dict[int, list[Likelihood]]()
+        for number, scored in score_items(self.engine, batches, prompts, self.context):
+            if scored.error is not None:
+                raise scored.error
+            rows[number] = scored.likelihoods
+        return [rows[number] for number in range(len(prompts))]
 
     def prompt(self, messages: Sequence[Message]) -> RenderedPrompt | None:
         """What is read before an answer; None = nothing but the token that begins a text."""

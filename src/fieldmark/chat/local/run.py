@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget, Cost
 from fieldmark.chat.journal import Journal, canonical, request_key, settings_facts
-from fieldmark.chat.local.generate import GeneratedText, write
+from fieldmark.chat.local.generate import GeneratedText, generate
 from fieldmark.chat.local.prompt import RenderedPrompt
-from fieldmark.chat.local.score import Batches, LikelihoodScorer, Reading, Scored, ScoringRow
+from fieldmark.chat.local.score import Batches, Scored, score_items
 from fieldmark.chat.messages import Answer, Request, Usage
 from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer
 from fieldmark.errors import DataError, ModelError
@@ -76,7 +76,7 @@ class LocalRun:
         coming = iter(requests)
         try:
             while window := list(itertools.islice(coming, BATCHES_AHEAD * self.batches.size)):
-                for group in _alike(self._open(window)):
+                for group in _grouped(self._open(window)):
                     (self._score_group if group[0].continuations else self._ask_group)(group)
                     yield
                 yield
@@ -94,12 +94,12 @@ class LocalRun:
                 ]
                 prompt = self._prompt(request)
             except DataError as error:
-                self._give(request, Answer("failed", error=str(error), attempts=0))
+                self._deliver(request, Answer("failed", error=str(error), attempts=0))
                 continue
             key = request_key(request, pictures, self._address(request))
             kept = self.journal.get(key) if self.journal is not None else None
             if kept is not None:
-                self._give(request, kept)
+                self._deliver(request, kept)
             elif key in questions:
                 questions[key].requests.append(request)
             else:
@@ -119,10 +119,10 @@ class LocalRun:
 
     def _score_group(self, group: Sequence[PendingQuestion]) -> None:
         model = self.model
-        scorer = LikelihoodScorer(model.engine, self.batches, model.context, self._check_budget)
         items = [(question.prompt, question.continuations) for question in group]
-        for number, scored in scorer.score(items, _unread):
-            self._end(group[number], self._scored(scored))
+        scores = score_items(model.engine, self.batches, items, model.context, self._check_budget)
+        for number, scored in scores:
+            self._finish(group[number], self._scored(scored))
 
     def _ask_group(self, group: Sequence[PendingQuestion]) -> None:
         settings, room = group[0].requests[0].settings, self.model.context
@@ -132,15 +132,17 @@ class LocalRun:
             start = time.monotonic()
             prompts = [question.prompt for question in batch if question.prompt is not None]
             seeds = [question.key for question in batch]
-            written = write(self.model.engine, prompts, settings, seeds, room)
+            written = generate(self.model.engine, prompts, settings, seeds, room)
             taken = time.monotonic() - start
             self.tally.peak_in_flight = max(self.tally.peak_in_flight, len(batch))
             return [self._answer(text, taken) for text in written]
 
-        for question, answer in self.batches.run(group, work, _failed):
-            self._end(question, answer)
+        for question, answer in self.batches.run(group, work):
+            if isinstance(answer, Exception):
+                answer = Answer("failed", error=str(answer))
+            self._finish(question, answer)
 
-    def _end(self, question: PendingQuestion, answer: Answer) -> None:
+    def _finish(self, question: PendingQuestion, answer: Answer) -> None:
         self.tally.n_attempts += 1
         answer = dataclasses.replace(answer, key=question.key)
         if self.budget is not None:
@@ -148,9 +150,9 @@ class LocalRun:
         first, *others = question.requests
         if self.journal is not None and answer.is_answer:
             self.journal.add(question.key, first, answer)
-        self._give(first, answer)
+        self._deliver(first, answer)
         for twin in others:
-            self._give(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
+            self._deliver(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
 
     def _check_budget(self) -> None:
         if self.budget is not None and not self.budget.fits(Cost(tokens_in=1)):
@@ -168,8 +170,8 @@ class LocalRun:
         )
 
     def _scored(self, scored: Scored) -> Answer:
-        if scored.error:
-            return Answer("failed", error=scored.error)
+        if scored.error is not None:
+            return Answer("failed", error=str(scored.error))
         return Answer(
             "ok",
             usage=Usage(scored.n_read),
@@ -182,22 +184,14 @@ class LocalRun:
         """What is the same for all answers of the model."""
         return {"usd": 0.0, "model": self.model.id, "fingerprint": self.model.backend}
 
-    def _give(self, request: Request, answer: Answer) -> None:
+    def _deliver(self, request: Request, answer: Answer) -> None:
         self.tally.add(answer)
         self.on_answer(request, answer)
         if reason := self.tally.too_many_failures(DEFAULT):
             raise ModelError(self.tally.last_words(self.model.name, reason, bool(self.journal)))
 
 
-def _failed(_question: PendingQuestion, reason: str) -> Answer:
-    return Answer("failed", error=reason)
-
-
-def _unread(_row: ScoringRow, reason: str) -> Reading:
-    return Reading(error=reason)
-
-
-def _alike(questions: Iterable[PendingQuestion]) -> Iterator[list[PendingQuestion]]:
+def _grouped(questions: Iterable[PendingQuestion]) -> Iterator[list[PendingQuestion]]:
     """Groups with the same settings, with or without pictures, the long prompts first: what does
     not fit into memory shows early.
     """

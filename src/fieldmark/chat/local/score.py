@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -67,15 +67,9 @@ class Batches:
         self.size, self.device = size, device
 
     def run(
-        self,
-        items: Sequence[Entry],
-        work: Callable[[Sequence[Entry]], Sequence[Result]],
-        failed: Callable[[Entry, str], Result] | None = None,
-    ) -> Iterator[tuple[Entry, Result]]:
-        """Every item with what `work` made of it, or with what `failed` makes of the reason.
-
-        Without `failed` the first item that cannot be worked raises.
-        """
+        self, items: Sequence[Entry], work: Callable[[Sequence[Entry]], Sequence[Result]]
+    ) -> Iterator[tuple[Entry, Result | Exception]]:
+        """Every item with what `work` made of it, or with why it could not."""
         done = 0
         while done < len(items):
             batch = items[done : done + self.size]
@@ -83,15 +77,13 @@ class Batches:
             if isinstance(error, OutOfMemory) and len(batch) > 1:
                 self._halve(len(batch))
                 continue
-            if error is not None and len(batch) > 1:
-                for item in batch:
-                    yield from self.run([item], work, failed)
-            elif error is not None:
-                if failed is None:
-                    raise error
-                yield batch[0], failed(batch[0], str(error))
-            else:
+            if error is None:
                 yield from zip(batch, results, strict=True)
+            elif len(batch) > 1:
+                for item in batch:
+                    yield from self.run([item], work)
+            else:
+                yield batch[0], error
             done += len(batch)
 
     def _halve(self, size: int) -> None:
@@ -233,16 +225,6 @@ ScoreItem = tuple[RenderedPrompt | None, Sequence[str]]
 """what is read first, None = nothing, and the continuations"""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What came of a row."""
-
-    likelihoods: tuple[Likelihood, ...] = ()
-    n_read: int = 0
-    taken_s: float = 0.0
-    error: str = ""
-
-
 @dataclass(slots=True)
 class Scored:
     """What came of an item so far."""
@@ -253,14 +235,10 @@ class Scored:
     n_read: int = 0
     """tokens, the prompt once per row"""
     taken_s: float = 0.0
-    error: str = ""
+    error: Exception | None = None
 
-    def add(self, row: ScoringRow, reading: Reading) -> None:
-        self.n_left -= 1
-        self.n_read += reading.n_read
-        self.taken_s += reading.taken_s
-        self.error = self.error or reading.error
-        for ((_, place), _), new in zip(row.asked, reading.likelihoods, strict=False):
+    def add(self, row: ScoringRow, likelihoods: Sequence[Likelihood]) -> None:
+        for ((_, place), _), new in zip(row.asked, likelihoods, strict=True):
             old = self.likelihoods[place]
             self.likelihoods[place] = Likelihood(
                 old.logprob + new.logprob,
@@ -269,82 +247,74 @@ class Scored:
             )
 
 
-def _go_on() -> None:
-    """Nothing forbids the next batch."""
+def score_items(
+    engine: Engine,
+    batches: Batches,
+    items: Sequence[ScoreItem],
+    room: int | None,
+    check: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[int, Scored]]:
+    """Each item's number with its likelihoods, when its last row is read; long ones first.
 
+    `room` is the context; `check` is called before each batch, and what it raises ends the work.
+    """
+    rows: list[ScoringRow] = []
+    scores: list[Scored] = []
+    for number, (prompt, continuations) in enumerate(items):
+        own, error = _rows(engine, number, prompt, continuations, room)
+        rows += own
+        scores.append(Scored(len(own), [Likelihood(0.0, True, 0)] * len(continuations)))
+        if not own:
+            scores[-1].error = error
+            yield number, scores[-1]
 
-@dataclass(frozen=True, slots=True)
-class LikelihoodScorer:
-    engine: Engine
-    batches: Batches
-    room: int | None
-    """the context"""
-    check: Callable[[], None] = field(default=_go_on)
-    """called before each batch; what it raises ends the work"""
-
-    def score(
-        self, items: Sequence[ScoreItem], failed: Callable[[ScoringRow, str], Reading] | None = None
-    ) -> Iterator[tuple[int, Scored]]:
-        """Each item's number with its likelihoods, when its last row is read; long ones first.
-
-        Without `failed` the first item that cannot be read raises.
-        """
-        rows: list[ScoringRow] = []
-        sums: list[Scored] = []
-        for number, item in enumerate(items):
-            own, error = self._rows(number, item, is_strict=failed is None)
-            rows += own
-            sums.append(Scored(len(own), [Likelihood(0.0, True, 0)] * len(item[1]), error=error))
-            if not own:
-                yield number, sums[-1]
-        rows.sort(key=lambda row: row.size, reverse=True)
-        for kind in sorted({row.kind for row in rows}, reverse=True):
-            same = [row for row in rows if row.kind == kind]
-            for row, reading in self.batches.run(same, self._read, failed):
-                sums[row.item].add(row, reading)
-                if not sums[row.item].n_left:
-                    yield row.item, sums[row.item]
-
-    def _rows(self, number: int, item: ScoreItem, is_strict: bool) -> tuple[list[ScoringRow], str]:
-        prompt, continuations = item
-        if prompt is None:
-            return self._bare_rows(number, continuations), ""
-        try:
-            return _shared_rows(self.engine, number, prompt, continuations), ""
-        except UsageError as error:
-            if is_strict:
-                raise
-            return [], str(error)
-
-    def _bare_rows(self, number: int, texts: Sequence[str]) -> list[ScoringRow]:
-        begin = self.engine.begin_id
-        return [
-            ScoringRow(None, window.head, window.ids[:-1], (((number, place), window.ids),))
-            for place, text in enumerate(texts)
-            for window in windows(begin, _tokens(self.engine, text), self.room)
-        ]
-
-    def _read(self, rows: Sequence[ScoringRow]) -> list[Reading]:
-        self.check()
+    def read(batch: Sequence[ScoringRow]) -> list[tuple[tuple[Likelihood, ...], int, float]]:
+        check()
         start = time.monotonic()
-        read = read_rows(self.engine, rows, self.room)
-        taken = time.monotonic() - start
-        return [Reading(likelihoods, n_read, taken) for likelihoods, n_read in read]
+        readings = read_rows(engine, batch, room)
+        taken_s = time.monotonic() - start
+        return [(likelihoods, n_read, taken_s) for likelihoods, n_read in readings]
+
+    rows.sort(key=lambda row: row.size, reverse=True)
+    for kind in sorted({row.kind for row in rows}, reverse=True):
+        for row, reading in batches.run([row for row in rows if row.kind == kind], read):
+            scored = scores[row.item]
+            scored.n_left -= 1
+            if isinstance(reading, Exception):
+                scored.error = scored.error or reading
+            else:
+                scored.add(row, reading[0])
+                scored.n_read += reading[1]
+                scored.taken_s += reading[2]
+            if not scored.n_left:
+                yield row.item, scored
 
 
-def score_prompts(
-    engine: Engine, items: Sequence[ScoreItem], batch_size: int, room: int | None
-) -> list[list[Likelihood]]:
-    """Per item the likelihood of each of its continuations."""
-    scorer = LikelihoodScorer(engine, Batches(batch_size, engine.device), room)
-    scored = dict(scorer.score(items))
-    return [scored[number].likelihoods for number in range(len(items))]
+def _rows(
+    engine: Engine,
+    number: int,
+    prompt: RenderedPrompt | None,
+    continuations: Sequence[str],
+    room: int | None,
+) -> tuple[list[ScoringRow], UsageError | None]:
+    """What is read for an item, or why it cannot be."""
+    tokens = [_tokens(engine, continuation) for continuation in continuations]
+    if prompt is None:
+        bare = [
+            ScoringRow(None, window.head, window.ids[:-1], (((number, place), window.ids),))
+            for place, ids in enumerate(tokens)
+            for window in windows(engine.begin_id, ids, room)
+        ]
+        return bare, None
+    for continuation, ids in zip(continuations, tokens, strict=True):
+        if not ids:
+            text = f"continuation {continuation!r} has no tokens: expected some text."
+            return [], UsageError(text)
+    return _shared_rows(number, prompt, tokens), None
 
 
-def _shared_rows(
-    engine: Engine, number: int, prompt: RenderedPrompt, continuations: Sequence[str]
-) -> list[ScoringRow]:
-    tokens = [_some_tokens(engine, continuation) for continuation in continuations]
+def _shared_rows(number: int, prompt: RenderedPrompt, tokens: Sequence[Ids]) -> list[ScoringRow]:
+    """As few readings as decide all continuations: one whose beginning another reads needs none."""
     reads: list[Ids] = []
     for head in sorted({ids[:-1] for ids in tokens}, key=len, reverse=True):
         if not any(longer[: len(head)] == head for longer in reads):
@@ -354,13 +324,6 @@ def _shared_rows(
         read = next(longest for longest in reads if longest[: len(ids) - 1] == ids[:-1])
         asked[read].append(((number, place), ids))
     return [ScoringRow(prompt, (), read, tuple(asked[read])) for read in reads]
-
-
-def _some_tokens(engine: Engine, continuation: str) -> Ids:
-    ids = _tokens(engine, continuation)
-    if not ids:
-        raise UsageError(f"continuation {continuation!r} has no tokens: expected some text.")
-    return ids
 
 
 def _tokens(engine: Engine, text: str) -> Ids:

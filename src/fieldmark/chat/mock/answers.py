@@ -7,9 +7,9 @@ drawn from (seed, body, n-th time it was asked), so that a run is the same under
 those truths among the options it is offered and chooses the right one with a set probability,
 another one otherwise. So whole experiments mean something without a network.
 
-`say` puts the choice into words: in the form it was asked for (`Answer: X`, JSON by a schema), or
-in a style of its own that makes a parser work. `ScriptedAnswers` are certain words for tests and
-rehearsals, by the prompt or by a function of it. `chances` are the log-probabilities of the answer.
+`phrase_answer` puts the choice into words: in the form it was asked for (`Answer: X`, JSON by a
+schema), or in a style of its own that makes a parser work. `ScriptedAnswers` are certain words for
+tests and rehearsals, by the prompt or by a function of it. `token_logprobs` says how sure it was.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def _folded(name: str) -> str:
     return name.casefold().rstrip(".")
 
 
-def see(body: Mapping[str, Any]) -> PromptView:
+def read_prompt(body: Mapping[str, Any]) -> PromptView:
     """The pictures and words of a request's body."""
     hashes: list[str] = []
     texts = [""]
@@ -299,7 +299,7 @@ _REASONS = "The shape of the bill and the pattern of the back decide it."
 _FILLERS: dict[str, Any] = {"number": 0, "integer": 0, "boolean": False, "array": []}
 
 
-def say(chosen: Sequence[ListedOption], view: PromptView, script: MockScript) -> str:
+def phrase_answer(chosen: Sequence[ListedOption], view: PromptView, script: MockScript) -> str:
     """The answer as text; "I cannot tell." where there is none to give."""
     thought = f"<think>{_REASONS}</think>\n" if script.reasoning else ""
     if view.schema is not None:
@@ -343,23 +343,23 @@ _PLAIN = 0.9
 TokenShare = tuple[str, float]
 
 
-def room(body: Mapping[str, Any]) -> int:
+def max_tokens_of(body: Mapping[str, Any]) -> int:
     """Most tokens the answer may have."""
     most = body.get("max_completion_tokens") or body.get("max_tokens")
     return int(most) if most else 1 << 31
 
 
-def shorten(text: str, body: Mapping[str, Any]) -> tuple[str, str]:
+def truncate(text: str, body: Mapping[str, Any]) -> tuple[str, str]:
     """The text as far as stop strings and the room for it go, and why it ended."""
     stops = body.get("stop") or []
     text = cut(text, [stops] if isinstance(stops, str) else stops)
     tokens = _TOKEN.findall(text)
-    if len(tokens) <= room(body):
+    if len(tokens) <= max_tokens_of(body):
         return text, "stop"
-    return "".join(tokens[: room(body)]), "length"
+    return "".join(tokens[: max_tokens_of(body)]), "length"
 
 
-def chances(
+def token_logprobs(
     text: str, letters: Sequence[str], body: Mapping[str, Any], script: MockScript
 ) -> dict[str, Any]:
     """Log-probabilities of the answer's tokens in OpenAI's form."""

@@ -27,12 +27,12 @@ from fieldmark.chat.mock.answers import (
     MockVision,
     PromptView,
     ScriptedAnswers,
-    chances,
+    max_tokens_of,
+    phrase_answer,
     read_answers,
-    room,
-    say,
-    see,
-    shorten,
+    read_prompt,
+    token_logprobs,
+    truncate,
 )
 from fieldmark.chat.send.options import Labels
 
@@ -194,14 +194,14 @@ class MockServer:
         body, view = settings_of(data), PromptView((), "")
         if self._vision.labels or self._scripted.answers or body.get("logprobs"):
             body = json.loads(data)
-            view = see(body)
+            view = read_prompt(body)
         text = self._scripted.find(view, body)
         if text is None:
-            text = say(self._vision.choose(view, self.script), view, self.script)
+            text = phrase_answer(self._vision.choose(view, self.script), view, self.script)
         who = "+".join(view.pictures) or digest
         if self._luck(who, 0, "unclear") < self.script.p_unclear:
             text = "I cannot tell."
-        text, finish = shorten(text, body)
+        text, finish = truncate(text, body)
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if self._luck(who, 0, "refuse") < self.script.p_refuse:
             message |= {"content": None, "refusal": "I'm sorry, I can't help with that."}
@@ -211,8 +211,8 @@ class MockServer:
         if body.get("logprobs"):
             letters = [letter for letter, _ in self._vision.offered(view) if letter]
             written = str(message["content"] or "")
-            choice["logprobs"] = chances(written, letters, body, self.script)
-        tokens = self._tokens(data, view, text, room(body))
+            choice["logprobs"] = token_logprobs(written, letters, body, self.script)
+        tokens = self._tokens(data, view, text, max_tokens_of(body))
         self.counts.spend(tokens["total_tokens"])
         return {
             "id": f"mock-{self.counts.n_requests}",

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+from fieldmark.chat.budget import PER_MESSAGE, Estimator
 from fieldmark.chat.messages import AnswerSettings, MessagePart, Picture, Text
 from fieldmark.chat.prompt.build import Built, build, example_parts, lasting_parts, rotations
 from fieldmark.chat.prompt.question import NO_SHOTS, Asking, Item, Question, Shots
@@ -29,7 +30,6 @@ from fieldmark.draws import lazily_shuffled
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
-    from fieldmark.chat.budget import Estimator
     from fieldmark.chat.local.model import LocalModel
     from fieldmark.chat.send.endpoint import ChatModel
     from fieldmark.chat.send.pictures import SentPicture
@@ -222,16 +222,23 @@ class FewShot:
     is_shared: bool = False
 
 
+def count_pictures(parts: Sequence[MessagePart]) -> PromptSize:
+    """For models without known limits."""
+    return PromptSize(pictures=sum(isinstance(part, Picture) for part in parts))
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a model takes, and how parts of a prompt are measured."""
 
     room: RequestLimits = RequestLimits()
-    measure: MeasureParts = field(default=lambda parts: count_parts(parts))
+    measure: MeasureParts = count_pictures
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
+    """All prompts of a question."""
+
     question: Question
     asking: Asking
     wanted: Wanted
@@ -271,7 +278,7 @@ def plan_prompts(
 
     def measure(example: Item) -> PromptSize:
         own = limits.measure(example_parts(question, example, asking))
-        return own + _frames(n_messages)
+        return own + PromptSize(PER_MESSAGE * n_messages)
 
     asked = list(items) if few.is_shared else []
     wanted = Wanted(few.k, question.task, asking.seed, few.sampling, few.is_shared)
@@ -289,19 +296,7 @@ def plan_prompts(
 
 def _base(question: Question, item: Item, asking: Asking, limits: Limits) -> PromptSize:
     own = limits.measure(lasting_parts(question, item, asking))
-    return own + _frames(2)
-
-
-def _frames(n_messages: int) -> PromptSize:
-    """What surrounds so many messages."""
-    from fieldmark.chat.budget import PER_MESSAGE
-
-    return PromptSize(tokens=PER_MESSAGE * n_messages)
-
-
-def count_parts(parts: Sequence[MessagePart]) -> PromptSize:
-    """Pictures only: for models without known limits."""
-    return PromptSize(pictures=sum(isinstance(part, Picture) for part in parts))
+    return own + PromptSize(PER_MESSAGE * 2)
 
 
 def limits_of(
@@ -310,28 +305,25 @@ def limits_of(
     estimator: Estimator,
     look: Callable[[Picture], SentPicture],
 ) -> Limits:
-    """What a model takes in one request, with room kept for the longest answer it may give."""
+    """What a model takes in one request, with room kept for the longest answer it may give.
+
+    `look` makes a picture ready to send, so that it can be measured (`PictureCache.prepare`).
+    """
     room = RequestLimits(
         model.card.context,
         model.settings(settings).max_output_tokens,
         model.limit("max_images"),
         model.limit("max_request_bytes"),
     )
-    return Limits(room, measure_with(estimator, look))
-
-
-def measure_with(estimator: Estimator, look: Callable[[Picture], SentPicture]) -> MeasureParts:
-    """Measures as the model counts; `look` makes a picture ready to send (a shelf's `prepare`)."""
 
     def measure(parts: Sequence[MessagePart]) -> PromptSize:
         total = PromptSize()
         for part in parts:
             if isinstance(part, Text):
-                load = PromptSize(estimator.text(part.text), 0, len(part.text.encode()))
+                total += PromptSize(estimator.text(part.text), 0, len(part.text.encode()))
             else:
                 sent = look(part)
-                load = PromptSize(estimator.image(sent.width, sent.height), 1, len(sent.base64))
-            total = total + load
+                total += PromptSize(estimator.image(sent.width, sent.height), 1, len(sent.base64))
         return total
 
-    return measure
+    return Limits(room, measure)

@@ -36,11 +36,11 @@ from fieldmark.chat.send.options import Options, is_loopback
 from fieldmark.chat.send.pictures import SentPicture
 from fieldmark.chat.send.retry import (
     Fault,
-    broken,
+    connection_fault,
     error_code,
     error_text,
-    judge,
     judge_error,
+    judge_reply,
     without_secrets,
 )
 from fieldmark.errors import ModelError
@@ -313,10 +313,10 @@ class HttpClient:
                 data = await response.read()
                 status, headers = response.status, response.headers
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return self._clean(broken(error))
+            return self._clean(connection_fault(error))
         if status != 200:
             return self._without_logprobs(
-                self._clean(judge(status, headers, data)), request.settings
+                self._clean(judge_reply(status, headers, data)), request.settings
             )
         try:
             return self._read(request.settings, data, latency_s=clock.now() - began, **known)

@@ -88,7 +88,7 @@ log = logging.getLogger(__name__)
 
 
 class AdaptiveConcurrency:
-    """Places for requests in flight."""
+    """How many requests may be in flight."""
 
     def __init__(self, clock: Clock, fixed: int | None = None, most: int = MOST) -> None:
         self._clock = clock

@@ -44,7 +44,7 @@ class Fault:
         return self.code == 429
 
 
-def judge(status: int, headers: Mapping[str, str], data: bytes) -> Fault:
+def judge_reply(status: int, headers: Mapping[str, str], data: bytes) -> Fault:
     """What a reply with an error status means."""
     wait_s = retry_after_s(headers)
     try:
@@ -67,7 +67,7 @@ def judge_error(code: int | None, body: Any, wait_s: float | None = None) -> Fau
     return Fault("stop" if code in STOPPING else "mark", text, code)
 
 
-def broken(error: BaseException) -> Fault:
+def connection_fault(error: BaseException) -> Fault:
     """A connection that was refused, cut, or too slow."""
     if isinstance(error, TimeoutError):
         return Fault("again", "no answer in time")
@@ -104,8 +104,9 @@ def error_code(body: Any) -> int | None:
     """The HTTP-like code of an error body, where it has one (OpenRouter sends some under 200)."""
     error = body.get("error") if isinstance(body, dict) else None
     code = error.get("code") if isinstance(error, dict) else None
-    is_number = isinstance(code, int) or (isinstance(code, str) and code.isdigit())
-    return int(code) if is_number else None
+    if isinstance(code, str) and code.isdigit():
+        return int(code)
+    return code if isinstance(code, int) else None
 
 
 def error_text(body: Any) -> str:

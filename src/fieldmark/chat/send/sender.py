@@ -43,7 +43,7 @@ class Dispatch:
         self.error: BaseException | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: set[asyncio.Task[Any]] = set()
-        self._window = asyncio.Semaphore(sender.slots.most + _WINDOW)
+        self._window = asyncio.Semaphore(sender.concurrency.most + _WINDOW)
         self._asking: dict[str, asyncio.Future[None]] = {}
         self._n_reserved = 0
         self._settled = asyncio.Event()
@@ -60,9 +60,9 @@ class Dispatch:
             if request is None:
                 self._window.release()
                 return
-            task = asyncio.create_task(self._one(request))
+            task = asyncio.create_task(self._process(request))
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._task_done)
 
     async def finish(self) -> None:
         """Waits for what is in flight; on the way out of a cancelled run, ends it."""
@@ -72,7 +72,7 @@ class Dispatch:
                 task.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
-        self.tally.peak_in_flight = self.sender.slots.peak
+        self.tally.peak_in_flight = self.sender.concurrency.peak
 
     def stop(self, error: BaseException | None, reason: str) -> None:
         """No new request, no new attempt; what is on the wire may still bring its answer."""
@@ -81,7 +81,7 @@ class Dispatch:
             for task in self._idle:
                 task.cancel()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._window.release()
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -100,7 +100,7 @@ class Dispatch:
         finally:
             self._idle.discard(task)
 
-    async def _one(self, request: Request) -> None:
+    async def _process(self, request: Request) -> None:
         if request.continuations:
             raise UsageError(
                 f"model {self.sender.model.name!r} does not tell how likely given answers are: "
@@ -111,10 +111,10 @@ class Dispatch:
             with self._interruptible():
                 pictures = await self.sender.preparer.all(request.pictures)
         except DataError as error:
-            self._give(request, Answer("failed", error=str(error), attempts=0))
+            self._deliver(request, Answer("failed", error=str(error), attempts=0))
             return
-        if misfit := self._misfit(pictures):
-            self._give(request, Answer("failed", error=misfit, attempts=0))
+        if reason := self._picture_error(pictures):
+            self._deliver(request, Answer("failed", error=reason, attempts=0))
             return
         key = request_key(request, pictures, self.sender.model.address)
         with self._interruptible():
@@ -123,11 +123,11 @@ class Dispatch:
         journal = self.sender.journal
         kept = journal.get(key) if journal is not None else None
         if kept is not None:
-            self._give(request, kept)
+            self._deliver(request, kept)
         else:
             await self._ask(request, pictures, key)
 
-    def _misfit(self, pictures: Sequence[SentPicture]) -> str:
+    def _picture_error(self, pictures: Sequence[SentPicture]) -> str:
         """Why the endpoint would refuse these pictures; asking would only cost."""
         model, total = self.sender.model, sum(len(picture.base64) for picture in pictures)
         most, most_bytes = model.limit("max_images"), model.limit("max_request_bytes")
@@ -146,10 +146,10 @@ class Dispatch:
         cost = self.sender.estimator.cost(request, tokens_in)
         answer: Answer | None = None
         try:
-            if not await self._afford(cost):
+            if not await self._reserve(cost):
                 return
             try:
-                answer = await self._persist(request, pictures, key, tokens_in)
+                answer = await self._retry(request, pictures, key, tokens_in)
             finally:
                 self._settle(cost, answer)
             if self.sender.journal is not None and answer.is_answer:
@@ -157,9 +157,9 @@ class Dispatch:
         finally:
             del self._asking[key]
             done.set_result(None)
-        self._give(request, answer)
+        self._deliver(request, answer)
 
-    async def _afford(self, cost: Cost) -> bool:
+    async def _reserve(self, cost: Cost) -> bool:
         """Reserves the cost; False when it can no longer fit and the run has to end."""
         budget = self.sender.budget
         while not budget.fits(cost):
@@ -178,7 +178,7 @@ class Dispatch:
         self._n_reserved -= 1
         self._settled.set()
 
-    async def _persist(
+    async def _retry(
         self, request: Request, pictures: Sequence[SentPicture], key: str, tokens_in: int
     ) -> Answer:
         """Tries until there is an answer, or until trying again is no use."""
@@ -207,9 +207,9 @@ class Dispatch:
         key: str,
         attempt: int,
     ) -> Answer | Fault:
-        sender, slots = self.sender, self.sender.slots
+        sender, concurrency = self.sender, self.sender.concurrency
         with self._interruptible():
-            episode = await slots.enter(is_again=attempt > 1)
+            episode = await concurrency.enter(is_again=attempt > 1)
         try:
             reserved = tokens_in + sender.estimator.likely_out(request.settings)
             with self._interruptible():
@@ -217,24 +217,24 @@ class Dispatch:
                 await sender.rpm.take()
             self.tally.n_attempts += 1
             result = await sender.client.send(
-                request, pictures, key=key, attempts=attempt, resized=_notes(pictures)
+                request, pictures, key=key, attempts=attempt, resized=_resize_notes(pictures)
             )
         finally:
-            slots.leave()
+            concurrency.leave()
         if isinstance(result, Answer):
-            slots.succeeded()
+            concurrency.succeeded()
             if result.usage is not None:
                 sender.estimator.learn(tokens_in, result.usage)
                 sender.tpm.charge(result.usage.total - reserved)
         elif result.is_rate:
             self.tally.n_rate_limited += 1
-            result = self._bearable(result)
-            slots.refused(episode, result.wait_s)
+            result = self._stop_on_long_wait(result)
+            concurrency.refused(episode, result.wait_s)
         else:
-            slots.faltered()
+            concurrency.faltered()
         return result
 
-    def _bearable(self, fault: Fault) -> Fault:
+    def _stop_on_long_wait(self, fault: Fault) -> Fault:
         """A server that asks for hours (a daily quota) ends the run: waiting would look hung."""
         if (fault.wait_s or 0.0) <= self.sender.options.patience_s:
             return fault
@@ -252,7 +252,7 @@ class Dispatch:
             self._give_up_run(fault.text)
         return Answer("failed", error=fault.text, attempts=attempts, key=key)
 
-    def _give(self, request: Request, answer: Answer) -> None:
+    def _deliver(self, request: Request, answer: Answer) -> None:
         self.tally.add(answer)
         self.on_answer(request, answer)
         if reason := self.tally.too_many_failures(self.sender.options):
@@ -264,7 +264,7 @@ class Dispatch:
         self.stop(error, reason)
 
 
-def _notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:
+def _resize_notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:
     return tuple(f"{picture.sha256[:16]} {picture.note}" for picture in pictures if picture.note)
 
 
@@ -278,7 +278,7 @@ async def _stream(requests: Requests) -> AsyncIterator[Request]:
 
 
 class Sender:
-    """An open line to one model; what it learnt (limits, tokens) lasts over several runs."""
+    """An open connection to one model; what it learnt (limits, tokens) lasts over several runs."""
 
     def __init__(
         self,
@@ -291,7 +291,7 @@ class Sender:
         self.budget = budget or Budget()
         self.budget.check(model.card)
         self.estimator = Estimator(model.card)
-        self.slots = AdaptiveConcurrency(
+        self.concurrency = AdaptiveConcurrency(
             options.clock, options.concurrency, options.max_concurrency
         )
         self.rpm = TokenBucket(options.rpm, options.clock, "requests")

@@ -81,24 +81,24 @@ class Crowd:
 
     def __init__(self, **options: Any) -> None:
         self.time = FakeTime()
-        self.slots = AdaptiveConcurrency(self.time.clock, **options)
+        self.concurrency = AdaptiveConcurrency(self.time.clock, **options)
         self.sent: list[float] = []
         self.limits: list[int] = []
 
     async def one(self, number: int, refuse: Any) -> None:
         is_again = False
         while True:
-            episode = await self.slots.enter(is_again)
+            episode = await self.concurrency.enter(is_again)
             self.sent.append(self.time.t)
             await self.time.clock.sleep(1.0)
             wait_s = refuse(number, self)
-            self.slots.leave()
+            self.concurrency.leave()
             if wait_s is None:
-                self.slots.succeeded()
-                self.limits.append(self.slots.limit)
+                self.concurrency.succeeded()
+                self.limits.append(self.concurrency.limit)
                 return
-            self.slots.refused(episode, wait_s)
-            self.limits.append(self.slots.limit)
+            self.concurrency.refused(episode, wait_s)
+            self.limits.append(self.concurrency.limit)
             is_again = True
 
     def run(self, n: int, refuse: Any = lambda number, crowd: None) -> Crowd:
@@ -108,13 +108,13 @@ class Crowd:
 
 def test_slots_start_slowly_and_double_until_the_bound() -> None:
     crowd = Crowd(most=50).run(600)
-    assert crowd.limits[0] == 8 and crowd.slots.limit == 50
-    assert crowd.slots.peak == 50
+    assert crowd.limits[0] == 8 and crowd.concurrency.limit == 50
+    assert crowd.concurrency.peak == 50
 
 
 def test_fixed_slots_never_change() -> None:
     crowd = Crowd(fixed=5).run(200)
-    assert set(crowd.limits) == {5} and crowd.slots.peak == 5
+    assert set(crowd.limits) == {5} and crowd.concurrency.peak == 5
 
 
 def test_one_cut_per_episode_of_429() -> None:
@@ -128,7 +128,7 @@ def test_one_cut_per_episode_of_429() -> None:
 
     crowd = Crowd(most=64).run(400, first_forty)
     assert len(refused) == 40
-    assert crowd.slots.episodes <= 4, "forty refusals at once are one or two episodes, not forty"
+    assert crowd.concurrency.episodes <= 4, "forty refusals at once are few episodes"
     assert min(crowd.limits[50:]) >= 8
 
 
@@ -150,7 +150,7 @@ def test_slots_grow_again_after_a_cut_one_by_one() -> None:
     refused: list[int] = []
 
     def once(number: int, crowd: Crowd) -> float | None:
-        if crowd.slots.limit >= 32 and not refused:
+        if crowd.concurrency.limit >= 32 and not refused:
             refused.append(number)
             return 0.5
         return None
