@@ -10,20 +10,20 @@ import pytest
 
 from chat_kit import FAST, ask_about, with_server
 from fieldmark.chat import (
+    AnswerSettings,
     Budget,
-    Card,
     Estimator,
     MockScript,
     MockServer,
     Picture,
     Request,
-    Settings,
     Usage,
     ask_all,
     chat_model,
     estimate,
     user,
 )
+from fieldmark.chat.prices import Card
 
 CARD = Card(
     provider="x", id="y", image_tokens={"rule": "openai-tiles"}, usd_in=2.5, usd_out=10.0
@@ -31,7 +31,7 @@ CARD = Card(
 
 
 def test_a_plan_counts_text_images_and_the_room_for_answers() -> None:
-    request = Request("a", (user("Which species is this?", Picture(b"")),), Settings())
+    request = Request("a", (user("Which species is this?", Picture(b"")),), AnswerSettings())
     plan = estimate([(request, [(500, 375)])] * 1000, Estimator(CARD))
     assert plan.n == 1000
     assert 255_000 < plan.tokens_in < 275_000
@@ -51,8 +51,8 @@ def test_estimates_learn_from_what_is_charged() -> None:
     for _ in range(5):
         estimator.learn(estimator.request(request, []), Usage(4 * first, 7))
     assert estimator.request(request, []) == pytest.approx(4 * first, rel=0.05)
-    assert estimator.likely_out(Settings()) == 7
-    assert estimator.cost(request, first).tokens_out == Settings().max_output_tokens
+    assert estimator.likely_out(AnswerSettings()) == 7
+    assert estimator.cost(request, first).tokens_out == AnswerSettings().max_output_tokens
 
 
 def test_unknown_image_rules_are_guessed_by_size() -> None:
@@ -63,7 +63,7 @@ def test_unknown_image_rules_are_guessed_by_size() -> None:
 def test_a_shared_budget_serves_several_runs() -> None:
     async def work(server: MockServer, name: str) -> Any:
         budget = Budget(max_tokens=1000)
-        settings = Settings(max_output_tokens=20)
+        settings = AnswerSettings(max_output_tokens=20)
         for run in range(3):
             requests = [
                 dataclasses.replace(ask_about(100 * run + i), settings=settings) for i in range(40)

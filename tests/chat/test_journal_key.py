@@ -10,18 +10,18 @@ import pytest
 
 from fieldmark.chat import (
     Answer,
+    AnswerSettings,
     Picture,
     Request,
-    Settings,
     TokenChance,
     Usage,
     assistant,
     chat_model,
     prepare,
-    request_key,
     system,
     user,
 )
+from fieldmark.chat.journal import request_key
 from fieldmark.chat.messages import answer_from_json, answer_to_json
 
 MODEL = chat_model("chat/openai/gpt-4o")
@@ -33,7 +33,7 @@ def key(request: Request, model: Any = MODEL) -> str:
 
 @pytest.fixture
 def base(jpeg: Any) -> Request:
-    return Request("a", (system("Be brief."), user("Which?", Picture(jpeg(1)))), Settings())
+    return Request("a", (system("Be brief."), user("Which?", Picture(jpeg(1)))), AnswerSettings())
 
 
 def test_the_id_the_info_and_how_a_picture_is_read_do_not_count(base: Request, jpeg: Any) -> None:
@@ -57,7 +57,7 @@ def test_everything_that_decides_counts(base: Request, jpeg: Any) -> None:
         {"stop": ("\n",)}, {"schema": {"type": "object"}}, {"top_logprobs": 0},
         {"reasoning_effort": "low"}, {"extra": {"min_p": 0.1}},
     ):  # fmt: skip
-        changed.append(dataclasses.replace(base, settings=Settings(**change)))
+        changed.append(dataclasses.replace(base, settings=AnswerSettings(**change)))
     keys = {key(base), *map(key, changed)}
     assert len(keys) == len(changed) + 1
 
@@ -72,8 +72,8 @@ def test_provider_address_and_model_count(base: Request) -> None:
 
 
 def test_order_of_schema_keys_does_not_count(base: Request) -> None:
-    one = dataclasses.replace(base, settings=Settings(schema={"a": 1, "b": 2}))
-    two = dataclasses.replace(base, settings=Settings(schema={"b": 2, "a": 1}))
+    one = dataclasses.replace(base, settings=AnswerSettings(schema={"a": 1, "b": 2}))
+    two = dataclasses.replace(base, settings=AnswerSettings(schema={"b": 2, "a": 1}))
     assert key(one) == key(two)
 
 

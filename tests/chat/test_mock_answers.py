@@ -13,10 +13,10 @@ import pytest
 from chat_kit import FAST, collect, with_server
 from fieldmark.chat import (
     Answer,
+    AnswerSettings,
     MockScript,
     MockServer,
     Request,
-    Settings,
     ask_all,
     ask_now,
     assistant,
@@ -26,11 +26,11 @@ from fieldmark.chat import (
 from fieldmark.chat.mock.server import settings_of
 from fieldmark.errors import UsageError
 
-PLAIN = Settings()
+PLAIN = AnswerSettings()
 
 
 def texts(
-    answers: Any, *prompts: str, settings: Settings = PLAIN, script: MockScript | None = None
+    answers: Any, *prompts: str, settings: AnswerSettings = PLAIN, script: MockScript | None = None
 ) -> list[Answer]:
     found: dict[str, Answer] = {}
 
@@ -59,7 +59,7 @@ def test_answers_by_a_function() -> None:
     def say(text: str, body: Mapping[str, Any]) -> str | None:
         return f"{text} {body['temperature']}" if "bird" in text else None
 
-    got = texts(say, "A bird", "A fish", settings=Settings(temperature=0.25))
+    got = texts(say, "A bird", "A fish", settings=AnswerSettings(temperature=0.25))
     assert [each.text for each in got] == ["A bird 0.25", "I cannot tell."]
 
 
@@ -98,9 +98,9 @@ def test_a_file_of_answers_that_is_none(tmp_path: Path, text: str | None, words:
 
 def test_the_room_for_the_answer_is_kept() -> None:
     said = {"Which": "The wren, of course."}
-    (whole,) = texts(said, "Which?", settings=Settings(max_output_tokens=6))
+    (whole,) = texts(said, "Which?", settings=AnswerSettings(max_output_tokens=6))
     assert (whole.text, whole.outcome) == ("The wren, of course.", "ok")
-    (short,) = texts(said, "Which?", settings=Settings(max_output_tokens=3))
+    (short,) = texts(said, "Which?", settings=AnswerSettings(max_output_tokens=3))
     assert (short.text, short.outcome, short.finish_reason) == ("The wren,", "length", "length")
     assert short.usage is not None and short.usage.tokens_out <= 3
 
@@ -114,7 +114,7 @@ def test_stop_strings_are_kept_by_the_server_itself() -> None:
 
 def test_log_probabilities_are_given_when_asked_for_and_the_same_again() -> None:
     prompt = "Which?\nOptions:\nA. wren\nB. robin"
-    asked = Settings(top_logprobs=3)
+    asked = AnswerSettings(top_logprobs=3)
     first, again = (texts({"Which": "Answer: B"}, prompt, settings=asked)[0] for _ in range(2))
     assert first.logprobs == again.logprobs
     assert [each.token for each in first.logprobs] == ["Answer", ":", " B"]
@@ -130,7 +130,7 @@ def test_log_probabilities_are_given_when_asked_for_and_the_same_again() -> None
 def test_a_skilled_mock_is_surer() -> None:
     def sureness(skill: float) -> float:
         (answer,) = texts(
-            {"Which": "B"}, "Which?\nA. wren\nB. robin", settings=Settings(top_logprobs=5),
+            {"Which": "B"}, "Which?\nA. wren\nB. robin", settings=AnswerSettings(top_logprobs=5),
             script=MockScript(skill=skill),
         )  # fmt: skip
         return answer.logprobs[0].logprob

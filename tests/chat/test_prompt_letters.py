@@ -12,14 +12,14 @@ import pytest
 from chat_kit import FAST, collect, make_jpeg, with_server
 from fieldmark.chat import (
     Answer,
+    AnswerSettings,
+    AskTotals,
     MockScript,
     MockServer,
     Option,
     Options,
     Picture,
     Request,
-    Settings,
-    Tally,
     Text,
     TokenChance,
     ask_all,
@@ -166,7 +166,9 @@ def test_impossible_rivals_and_unlettered_options() -> None:
 
 
 def test_settings_of_a_lettered_question() -> None:
-    settings = letter_settings(Settings(temperature=0.7, stop=("\n\n",), max_output_tokens=50))
+    settings = letter_settings(
+        AnswerSettings(temperature=0.7, stop=("\n\n",), max_output_tokens=50)
+    )
     assert (settings.temperature, settings.stop, settings.top_logprobs) == (0.0, (), 20)
     assert settings.max_output_tokens == 50
 
@@ -184,7 +186,7 @@ def test_the_mock_is_right_by_its_letters_as_often_as_its_skill_says(skill: floa
 
     requests = [
         Request(str(i), letter_question([Picture(photo), "Which?"], BIRDS)[0],
-                letter_settings(Settings()))
+                letter_settings(AnswerSettings()))
         for i, photo in enumerate(PHOTOS)
     ]  # fmt: skip
     model = chat_model(f"chat/mock/wren?skill={skill}&style=letter")
@@ -207,7 +209,7 @@ def test_a_model_that_gives_no_log_probabilities_is_read_by_its_text() -> None:
     messages, options = letter_question([Picture(PHOTOS[1]), "Which?"], BIRDS)
     found: list[Answer] = []
     ask_now(
-        [Request("a", messages, letter_settings(Settings()))], mute,
+        [Request("a", messages, letter_settings(AnswerSettings()))], mute,
         Options(mock_labels=TRUTH), on_answer=lambda _, answer: found.append(answer),
     )  # fmt: skip
     assert letter_scores(found[0], options) is None
@@ -217,9 +219,11 @@ def test_a_model_that_gives_no_log_probabilities_is_read_by_its_text() -> None:
 def test_an_endpoint_that_refuses_log_probabilities_is_asked_without_them() -> None:
     found: dict[str, Answer] = {}
 
-    async def work(server: MockServer, name: str) -> Tally:
+    async def work(server: MockServer, name: str) -> AskTotals:
         messages, _ = letter_question(["Which?"], BIRDS)
-        asked = [Request(str(n), messages, letter_settings(Settings(seed=n))) for n in range(9)]
+        asked = [
+            Request(str(n), messages, letter_settings(AnswerSettings(seed=n))) for n in range(9)
+        ]
         server.keeps_bodies = True
         tally = await ask_all(asked, chat_model(name), FAST, on_answer=collect(found))
         assert "logprobs" in server.bodies[0] and "logprobs" not in server.bodies[-1]

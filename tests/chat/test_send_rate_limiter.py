@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from chat_kit import FakeTime
-from fieldmark.chat.send.rate_limiter import Bucket, Slots
+from fieldmark.chat.send.rate_limiter import AdaptiveConcurrency, TokenBucket
 from fieldmark.errors import UsageError
 
 
@@ -26,7 +26,7 @@ def most_in_window(events: list[tuple[float, float]], window_s: float = 60.0) ->
 def drain(per_minute: float, costs: list[list[float]]) -> list[tuple[float, float]]:
     """As many takers at once as there are lists; when each amount was let through."""
     time, passed = FakeTime(), []
-    bucket = Bucket(per_minute, time.clock)
+    bucket = TokenBucket(per_minute, time.clock)
 
     async def taker(amounts: list[float]) -> None:
         for n in amounts:
@@ -59,7 +59,7 @@ def test_a_request_larger_than_a_minutes_allowance_is_told() -> None:
 
 def test_what_a_request_took_beyond_its_reservation_is_charged_later() -> None:
     time = FakeTime()
-    bucket = Bucket(600, time.clock)
+    bucket = TokenBucket(600, time.clock)
 
     async def work() -> None:
         await bucket.take(1)
@@ -72,7 +72,7 @@ def test_what_a_request_took_beyond_its_reservation_is_charged_later() -> None:
 
 def test_no_limit_waits_for_nothing() -> None:
     time = FakeTime()
-    asyncio.run(time.run(Bucket(None, time.clock).take(1e9)))
+    asyncio.run(time.run(TokenBucket(None, time.clock).take(1e9)))
     assert time.t == 0
 
 
@@ -81,24 +81,24 @@ class Crowd:
 
     def __init__(self, **options: Any) -> None:
         self.time = FakeTime()
-        self.slots = Slots(self.time.clock, **options)
+        self.concurrency = AdaptiveConcurrency(self.time.clock, **options)
         self.sent: list[float] = []
         self.limits: list[int] = []
 
     async def one(self, number: int, refuse: Any) -> None:
         is_again = False
         while True:
-            episode = await self.slots.enter(is_again)
+            episode = await self.concurrency.enter(is_again)
             self.sent.append(self.time.t)
             await self.time.clock.sleep(1.0)
             wait_s = refuse(number, self)
-            self.slots.leave()
+            self.concurrency.leave()
             if wait_s is None:
-                self.slots.succeeded()
-                self.limits.append(self.slots.limit)
+                self.concurrency.succeeded()
+                self.limits.append(self.concurrency.limit)
                 return
-            self.slots.refused(episode, wait_s)
-            self.limits.append(self.slots.limit)
+            self.concurrency.refused(episode, wait_s)
+            self.limits.append(self.concurrency.limit)
             is_again = True
 
     def run(self, n: int, refuse: Any = lambda number, crowd: None) -> Crowd:
@@ -108,13 +108,13 @@ class Crowd:
 
 def test_slots_start_slowly_and_double_until_the_bound() -> None:
     crowd = Crowd(most=50).run(600)
-    assert crowd.limits[0] == 8 and crowd.slots.limit == 50
-    assert crowd.slots.peak == 50
+    assert crowd.limits[0] == 8 and crowd.concurrency.limit == 50
+    assert crowd.concurrency.peak == 50
 
 
 def test_fixed_slots_never_change() -> None:
     crowd = Crowd(fixed=5).run(200)
-    assert set(crowd.limits) == {5} and crowd.slots.peak == 5
+    assert set(crowd.limits) == {5} and crowd.concurrency.peak == 5
 
 
 def test_one_cut_per_episode_of_429() -> None:
@@ -128,7 +128,7 @@ def test_one_cut_per_episode_of_429() -> None:
 
     crowd = Crowd(most=64).run(400, first_forty)
     assert len(refused) == 40
-    assert crowd.slots.episodes <= 4, "forty refusals at once are one or two episodes, not forty"
+    assert crowd.concurrency.episodes <= 4, "forty refusals at once are few episodes"
     assert min(crowd.limits[50:]) >= 8
 
 
@@ -150,7 +150,7 @@ def test_slots_grow_again_after_a_cut_one_by_one() -> None:
     refused: list[int] = []
 
     def once(number: int, crowd: Crowd) -> float | None:
-        if crowd.slots.limit >= 32 and not refused:
+        if crowd.concurrency.limit >= 32 and not refused:
             refused.append(number)
             return 0.5
         return None
@@ -163,7 +163,7 @@ def test_slots_grow_again_after_a_cut_one_by_one() -> None:
 
 def test_cancelled_waiters_leave_no_hole() -> None:
     time = FakeTime()
-    slots = Slots(time.clock, fixed=1)
+    slots = AdaptiveConcurrency(time.clock, fixed=1)
 
     async def work() -> None:
         await slots.enter()

@@ -8,17 +8,26 @@ from typing import Any
 import pytest
 
 from chat_kit import make_jpeg
-from fieldmark.chat import Answer, Options, Picture, Request, Settings, ask_now, chat_model, user
-from fieldmark.chat.mock.answers import Eyes, MockScript, Sight
+from fieldmark.chat import (
+    Answer,
+    AnswerSettings,
+    Options,
+    Picture,
+    Request,
+    ask_now,
+    chat_model,
+    user,
+)
+from fieldmark.chat.mock.answers import MockScript, MockVision, PromptView
 
-PLAIN = Settings()
+PLAIN = AnswerSettings()
 BIRDS = ("wren", "robin", "dunnock", "blackbird")
 PHOTOS = [make_jpeg(i, (8, 8)) for i in range(400)]
 TRUTH = {hashlib.sha256(data).hexdigest(): BIRDS[i % 4] for i, data in enumerate(PHOTOS)}
 ASK = "Which bird is this? Answer with one name.\n" + "\n".join(f"- {bird}" for bird in BIRDS)
 
 
-def said(name: str, n: int = 400, shots: int = 0, settings: Settings = PLAIN) -> list[str]:
+def said(name: str, n: int = 400, shots: int = 0, settings: AnswerSettings = PLAIN) -> list[str]:
     """The answers about the first n photos, in order."""
     found: dict[str, str] = {}
 
@@ -64,7 +73,7 @@ def test_wrong_answers_are_other_options_offered() -> None:
 
 def test_a_schema_is_followed() -> None:
     schema = {"type": "object", "properties": {"why": {"type": "string"}, "bird": {"enum": BIRDS}}}
-    answers = said("chat/mock/wren?skill=1", 8, settings=Settings(schema=schema))
+    answers = said("chat/mock/wren?skill=1", 8, settings=AnswerSettings(schema=schema))
     assert answers[0] == '{"why": "…", "bird": "wren"}'
 
 
@@ -80,13 +89,15 @@ def test_a_schema_is_followed() -> None:
     ],
 )
 def test_options_are_found_however_they_are_listed(text: str) -> None:
-    eyes = Eyes({"h": "wren", "i": "robin", "j": "dunnock"})
-    names = [name for _, name in eyes.offered(Sight(("h",), text))]
+    eyes = MockVision({"h": "wren", "i": "robin", "j": "dunnock"})
+    names = [name for _, name in eyes.offered(PromptView(("h",), text))]
     assert sorted(names) == ["dunnock", "robin", "wren"]
 
 
 def choose(labels: Any, text: str, pictures: tuple[str, ...], **script: Any) -> Any:
-    return Eyes(labels).choose(Sight(pictures, text), MockScript(**{"skill": 1.0, **script}))
+    return MockVision(labels).choose(
+        PromptView(pictures, text), MockScript(**{"skill": 1.0, **script})
+    )
 
 
 def test_letters_pairs_and_several_truths() -> None:

@@ -10,10 +10,10 @@ import pytest
 from chat_kit import FAST, collect, with_server
 from fieldmark.chat import (
     Answer,
+    AnswerSettings,
     MockScript,
     MockServer,
     Request,
-    Settings,
     ask_all,
     chat_model,
     cut,
@@ -35,7 +35,7 @@ def test_a_text_is_cut_before_the_first_stop_string(
     assert cut(text, stops) == left
 
 
-def asked(settings: Settings, said: str, **model: Any) -> tuple[Answer, list[dict[str, Any]]]:
+def asked(settings: AnswerSettings, said: str, **model: Any) -> tuple[Answer, list[dict[str, Any]]]:
     """The answer and the bodies that came, from a server that says just this."""
     found: dict[str, Answer] = {}
 
@@ -51,7 +51,7 @@ def asked(settings: Settings, said: str, **model: Any) -> tuple[Answer, list[dic
 
 
 def test_defect_lmms_eval_stop_top_p_and_seed_are_sent() -> None:
-    settings = Settings(temperature=0.7, top_p=0.9, seed=11, stop=("\n\n", "Q:"))
+    settings = AnswerSettings(temperature=0.7, top_p=0.9, seed=11, stop=("\n\n", "Q:"))
     answer, (body,) = asked(settings, "wren\n\nIt sings.")
     assert (body["top_p"], body["seed"], body["stop"]) == (0.9, 11, ["\n\n", "Q:"])
     assert body["temperature"] == 0.7
@@ -59,14 +59,14 @@ def test_defect_lmms_eval_stop_top_p_and_seed_are_sent() -> None:
 
 
 def test_more_stop_strings_than_an_endpoint_takes_are_all_kept() -> None:
-    settings = Settings(stop=("1", "2", "", "1", "3", "4", "5", "\n"))
+    settings = AnswerSettings(stop=("1", "2", "", "1", "3", "4", "5", "\n"))
     answer, (body,) = asked(settings, "wren\nrobin 5 dunnock")
     assert body["stop"] == ["1", "2", "3", "4"], "the mock refuses more, as OpenAI does"
     assert (answer.text, answer.outcome) == ("wren", "ok")
 
 
 def test_the_mock_refuses_five_stop_strings() -> None:
-    settings = Settings(extra={"stop": list("12345")})
+    settings = AnswerSettings(extra={"stop": list("12345")})
     answer, _ = asked(settings, "wren")
     assert answer.outcome == "failed" and "at most 4" in answer.error
 
@@ -74,14 +74,14 @@ def test_the_mock_refuses_five_stop_strings() -> None:
 def test_an_endpoint_that_takes_no_stop_strings_is_cut_here() -> None:
     plain = chat_model("chat/mock/wren")
     deaf = plain.provider.model_copy(update={"lacks": ("stop",)})
-    answer, (body,) = asked(Settings(stop=("\n",)), "wren\nrobin", provider=deaf)
+    answer, (body,) = asked(AnswerSettings(stop=("\n",)), "wren\nrobin", provider=deaf)
     assert "stop" not in body
     assert answer.text == "wren"
 
 
 def test_an_answer_that_ran_on_after_its_stop_string_is_whole() -> None:
     """The fifth string stands in time; what filled the room after it does not matter."""
-    settings = Settings(stop=(*"1234", "END"), max_output_tokens=4)
+    settings = AnswerSettings(stop=(*"1234", "END"), max_output_tokens=4)
     answer, _ = asked(settings, "wren END and so on and on")
     assert (answer.text, answer.outcome, answer.finish_reason) == ("wren ", "ok", "stop")
     answer, _ = asked(settings, "wren and so on and END")
@@ -92,7 +92,7 @@ def test_a_refusal_is_not_cut() -> None:
     found: dict[str, Answer] = {}
 
     async def work(_: MockServer, name: str) -> None:
-        request = Request("a", (user("Which?"),), Settings(stop=("'",)))
+        request = Request("a", (user("Which?"),), AnswerSettings(stop=("'",)))
         await ask_all([request], chat_model(name), FAST, on_answer=collect(found))
 
     with_server(MockScript(p_refuse=1.0), work)

@@ -14,9 +14,9 @@ from fieldmark.chat import Answer
 from fieldmark.chat.send.http_client import BadReply, read_reply, to_answer
 from fieldmark.chat.send.retry import (
     backoff_s,
-    broken,
-    judge,
+    connection_fault,
     judge_error,
+    judge_reply,
     retry_after_s,
     without_secrets,
 )
@@ -28,17 +28,17 @@ def read(found: dict[str, Any]) -> Answer:
 
 @pytest.mark.parametrize("code", [408, 409, 425, 429, 500, 502, 503, 504, 524, 529, 599])
 def test_asking_again_helps(code: int) -> None:
-    assert judge(code, {}, b"busy").verdict == "again"
+    assert judge_reply(code, {}, b"busy").verdict == "again"
 
 
 @pytest.mark.parametrize("code", [401, 402, 403, 404])
 def test_every_further_request_would_fare_the_same(code: int) -> None:
-    assert judge(code, {}, b'{"error":{"message":"no"}}').verdict == "stop"
+    assert judge_reply(code, {}, b'{"error":{"message":"no"}}').verdict == "stop"
 
 
 @pytest.mark.parametrize("code", [400, 405, 413, 422])
 def test_this_item_is_marked(code: int) -> None:
-    assert judge(code, {}, b'{"error":{"message":"bad image"}}').verdict == "mark"
+    assert judge_reply(code, {}, b'{"error":{"message":"bad image"}}').verdict == "mark"
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_waits_are_drawn_uniformly_below_a_doubling_bound() -> None:
 
 
 def test_broken_connections_are_tried_again_in_words() -> None:
-    assert broken(TimeoutError()).text == "no answer in time"
-    assert "reset" in broken(ConnectionResetError("reset by peer")).text
-    assert broken(ConnectionResetError()).verdict == "again"
-    assert broken(ssl.SSLCertVerificationError("self-signed")).verdict == "stop"
+    assert connection_fault(TimeoutError()).text == "no answer in time"
+    assert "reset" in connection_fault(ConnectionResetError("reset by peer")).text
+    assert connection_fault(ConnectionResetError()).verdict == "again"
+    assert connection_fault(ssl.SSLCertVerificationError("self-signed")).verdict == "stop"
 
 
 def test_keys_in_errors_are_struck_out() -> None:

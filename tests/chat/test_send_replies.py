@@ -14,12 +14,12 @@ import pytest
 from chat_kit import FAST, ask_about, collect, make_jpeg
 from fieldmark.chat import (
     Answer,
+    AnswerSettings,
     Journal,
     MockServer,
     Options,
     Picture,
     Request,
-    Settings,
     Usage,
     ask_all,
     chat_model,
@@ -204,7 +204,7 @@ def test_defect_mllms_system_prompt_is_sent_and_nothing_that_was_not_set() -> No
 
 
 def test_settings_reach_the_body_and_extra_keys_too() -> None:
-    settings = Settings(
+    settings = AnswerSettings(
         temperature=None, top_p=0.5, seed=3, stop=("END",), top_logprobs=2, max_output_tokens=77,
         schema={"type": "object"}, extra={"provider": {"order": ["x"]}},
     )  # fmt: skip

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from fieldmark.chat import Picture, PictureLimits, prepare
-from fieldmark.chat.send.pictures import Shelf, plain_jpeg_size
+from fieldmark.chat import Picture, prepare
+from fieldmark.chat.send.pictures import PictureCache, PictureLimits, plain_jpeg_size
 from fieldmark.errors import DataError
 
 
@@ -104,7 +104,7 @@ def test_shared_pictures_are_prepared_once_and_the_shelf_is_bounded(
         return Picture(reader(number), name=f"{number}.jpg")
 
     size = len(prepare(picture(0)).base64)
-    shelf = Shelf(most_bytes=5 * size)
+    shelf = PictureCache(most_bytes=5 * size)
     read.clear()
     for number in range(50):
         shelf.prepare(picture(0))

@@ -11,12 +11,12 @@ import pytest
 
 from chat_kit import FAST, ask_about, make_jpeg, with_server
 from fieldmark.chat import (
+    AnswerSettings,
     Budget,
     ChatModel,
     Journal,
     MockScript,
     MockServer,
-    Settings,
     ask_all,
     ask_now,
     chat_model,
@@ -41,7 +41,7 @@ def test_options_of_a_name() -> None:
     name = "chat/vllm/Qwen/Qwen2.5-VL-7B?base_url=http://gpu7:8000/v1/&context=4096&max_tokens=9"
     model = chat_model(name)
     assert (model.base_url, model.card.context) == ("http://gpu7:8000/v1", 4096)
-    assert model.settings(Settings()).max_output_tokens == 9
+    assert model.settings(AnswerSettings()).max_output_tokens == 9
 
 
 @pytest.mark.parametrize(

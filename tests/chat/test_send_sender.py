@@ -16,26 +16,26 @@ import pytest
 from chat_kit import FAST, ask_about, collect, make_jpeg, with_server
 from fieldmark.chat import (
     Answer,
+    AnswerSettings,
+    AskTotals,
     Budget,
-    Card,
     Journal,
-    Line,
     MockScript,
     MockServer,
+    ModelConnection,
     Picture,
     Request,
-    Settings,
-    Tally,
     ask_all,
     ask_now,
     chat_model,
     user,
 )
+from fieldmark.chat.prices import Card
 from fieldmark.errors import ModelError, UsageError
 
 pytestmark = pytest.mark.slow
 
-PLAIN = Settings()
+PLAIN = AnswerSettings()
 STORM = MockScript(p_429=0.30, p_cut=0.05, p_500=0.05, p_junk=0.02, retry_after_s=0.01)
 
 
@@ -50,7 +50,7 @@ def test_a_fault_storm_loses_nothing_and_keeps_every_limit(tmp_path: Path) -> No
     n, found = 400, dict[str, Answer]()
     options = dataclasses.replace(FAST, max_concurrency=24)
 
-    async def work(server: MockServer, name: str) -> Tally:
+    async def work(server: MockServer, name: str) -> AskTotals:
         with Journal(tmp_path) as journal:
             requests = (ask_about(i, make_jpeg(i % 7)) for i in range(n))
             tally = await ask_all(
@@ -88,7 +88,7 @@ def test_defect_mllms_rate_and_concurrency_hold_at_the_server(concurrency: int) 
 def test_tokens_per_minute_hold_at_the_server() -> None:
     script = MockScript(tokens_per_image=100)
     options = dataclasses.replace(FAST, concurrency=32, tpm=60_000.0)
-    settings = Settings(max_output_tokens=20)
+    settings = AnswerSettings(max_output_tokens=20)
     data = make_jpeg(1)
 
     async def work(server: MockServer, name: str) -> None:
@@ -105,7 +105,7 @@ def test_tokens_per_minute_hold_at_the_server() -> None:
 
 
 def test_a_rerun_replays_the_journal_and_asks_nothing(tmp_path: Path) -> None:
-    async def work(server: MockServer, name: str) -> tuple[Tally, Tally, dict[str, str]]:
+    async def work(server: MockServer, name: str) -> tuple[AskTotals, AskTotals, dict[str, str]]:
         runs, texts = [], [dict[str, str](), dict[str, str]()]
         for found in texts:
             with Journal(tmp_path) as journal:
@@ -158,7 +158,7 @@ def test_max_usd_is_never_overshot_by_more_than_what_was_in_flight(concurrency: 
 
     async def work(server: MockServer, name: str) -> None:
         budget = Budget(max_usd=1.0)
-        settings = Settings(max_output_tokens=12)
+        settings = AnswerSettings(max_output_tokens=12)
         requests = (dataclasses.replace(ask_about(i), settings=settings) for i in range(5000))
         tally = await ask_all(requests, priced(name), options, None, budget)
         assert tally.stopped.startswith("the budget is used up")
@@ -174,7 +174,7 @@ def test_max_usd_is_never_overshot_by_more_than_what_was_in_flight(concurrency: 
 def test_max_tokens_is_kept_without_any_price() -> None:
     async def work(server: MockServer, name: str) -> None:
         budget = Budget(max_tokens=1500)
-        requests = (dataclasses.replace(ask_about(i), settings=Settings(max_output_tokens=20))
+        requests = (dataclasses.replace(ask_about(i), settings=AnswerSettings(max_output_tokens=20))
                     for i in range(500))  # fmt: skip
         tally = await ask_all(requests, chat_model(name), FAST, None, budget)
         assert tally.stopped and budget.spent_tokens <= 1500
@@ -222,7 +222,7 @@ def test_a_dripping_reply_ends_at_the_timeout() -> None:
 
 
 def test_refusals_truncation_reasoning_and_log_probabilities_of_the_mock() -> None:
-    def outcome(script: MockScript, settings: Settings = PLAIN) -> Answer:
+    def outcome(script: MockScript, settings: AnswerSettings = PLAIN) -> Answer:
         found: dict[str, Answer] = {}
 
         async def work(server: MockServer, name: str) -> None:
@@ -237,7 +237,7 @@ def test_refusals_truncation_reasoning_and_log_probabilities_of_the_mock() -> No
     assert (cut.outcome, cut.finish_reason) == ("length", "length")
     assert outcome(MockScript(reasoning=True)).text.startswith("<think>")
     assert outcome(MockScript(p_unclear=1.0)).text == "I cannot tell."
-    chances = outcome(MockScript(), Settings(top_logprobs=3)).logprobs
+    chances = outcome(MockScript(), AnswerSettings(top_logprobs=3)).logprobs
     assert chances and len(chances[0].top) == 3
 
 
@@ -320,9 +320,9 @@ def test_an_error_in_the_askers_own_code_comes_through_and_stops_the_run() -> No
 
 
 def test_a_line_lasts_over_several_calls_and_remembers_what_it_learnt() -> None:
-    with Line(chat_model("chat/mock/wren"), FAST) as line:
+    with ModelConnection(chat_model("chat/mock/wren"), FAST) as line:
         line.ask_all([ask_about(i) for i in range(50)], lambda r, a: None)
-        learnt = line.sender.slots.limit
+        learnt = line.sender.concurrency.limit
         tally = line.ask_all([ask_about(1)], lambda r, a: None)
     assert tally.n == 1 and learnt > 8
 

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.chat import Card, Usage, image_tokens, load_tables, text_tokens
-from fieldmark.chat.prices import RULES, check_rule, claude, openai_tiles
+from fieldmark.chat import Usage
+from fieldmark.chat.prices import (
+    RULES,
+    Card,
+    check_rule,
+    claude,
+    image_tokens,
+    load_tables,
+    openai_tiles,
+    text_tokens,
+)
 from fieldmark.errors import FieldmarkError
 
 SIZES = ((500, 375), (1024, 768), (2048, 1536))
