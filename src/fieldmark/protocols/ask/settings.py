@@ -1,4 +1,4 @@
-"""AnswerSettings of `ask`: what may a run set about how a chat model is asked, and at what cost?
+"""Settings of `ask`: what may a run set about how a chat model is asked, and at what cost?
 
 Sampling temperature, layout of the examples, chain of thought; and, changing no answer, how fast
 requests are sent and when to stop.

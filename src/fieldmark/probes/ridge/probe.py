@@ -1,8 +1,8 @@
-"""Which linear least-squares classifier, and how strongly held back?
+"""Ridge classifier: linear least squares with an L2 penalty, its strength from a full grid.
 
-Standardise, then a ridge classifier; the strength comes from a full grid judged by stratified
-folds. (Halving searches start from so few rows of a many-class set that they choose on noise.) The
-answers equal scikit-learn's GridSearchCV(StandardScaler + RidgeClassifier) in float64.
+Standardise, then a ridge classifier; the strength is judged by stratified folds. (Halving searches
+start from so few rows of a many-class set that they choose on noise.) The answers equal
+scikit-learn's GridSearchCV(StandardScaler + RidgeClassifier) in float64.
 """
 
 from __future__ import annotations
@@ -13,15 +13,28 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fieldmark.probes._alphas import parse_alphas
-from fieldmark.probes._arrays import read_asked, read_rows
-from fieldmark.probes._folds import fold_notes, stratified, usable_folds
-from fieldmark.probes._inputs import check_choice, check_count, read_labels
-from fieldmark.probes._one_pass import OnePass
-from fieldmark.probes._ridge_model import LinearModel
-from fieldmark.probes._ridge_path import ridge_path
-from fieldmark.probes._select import ONE_CLASS, SELECT_BY, edge_notes, load_scorer
-from fieldmark.probes._tensor import as_numpy, is_cuda
+from fieldmark.probes._arrays import (
+    OnePass,
+    as_numpy,
+    check_choice,
+    check_count,
+    is_cuda,
+    read_asked,
+    read_labels,
+    read_rows,
+)
+from fieldmark.probes._select import (
+    ONE_CLASS,
+    SELECT_BY,
+    edge_notes,
+    fold_notes,
+    load_scorer,
+    parse_alphas,
+    stratified,
+    usable_folds,
+)
+from fieldmark.probes.ridge.path import ridge_path
+from fieldmark.probes.ridge.system import LinearModel
 
 SUMMARY = "ridge classifier, strength from a cross-validated grid"
 
@@ -43,6 +56,7 @@ class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     takes_tensors = True
+    list_parameters = ("alphas",)
 
     def __init__(
         self,
@@ -97,21 +111,30 @@ class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x_nd = read_asked(self, X)
         code_n, lead_n = np.zeros(len(x_nd), np.intp), np.zeros(len(x_nd))
         if not self.one_class_:
-            code_n, lead_n = self.model_.decide(x_nd)
+            code_n, lead_n = self._decide(x_nd)
         return np.asarray(self.classes_[code_n]), lead_n
 
     def decision_function(self, X: Any) -> np.ndarray:
         """scikit-learn's decision values: n for two classes (or one), n × C for more."""
         x_nd = read_asked(self, X)
-        return np.zeros(len(x_nd)) if self.one_class_ else self.model_.decision_function(x_nd)
+        if self.one_class_:
+            return np.zeros(len(x_nd))
+        return self.model_.decision_function(as_numpy(x_nd))
+
+    def _decide(self, x_nd: Any) -> tuple[np.ndarray, np.ndarray]:
+        if is_cuda(x_nd):
+            from fieldmark.probes.ridge.gpu import decide
+
+            return decide(self.model_, x_nd)
+        return self.model_.decide(as_numpy(x_nd))
 
 
 def _path(x_nd: Any, code_n: np.ndarray, is_balanced: bool, splits: Any) -> Any:
     """Sums over the rows, where the rows are; a few rows on a GPU are brought home."""
     if is_cuda(x_nd) and len(x_nd) > x_nd.shape[1]:
-        from fieldmark.probes._torch_ridge import RidgePathThere
+        from fieldmark.probes.ridge.gpu import GpuRidgePath
 
-        return RidgePathThere(x_nd, code_n, is_balanced, splits)
+        return GpuRidgePath(x_nd, code_n, is_balanced, splits)
     return ridge_path(as_numpy(x_nd), code_n, is_balanced, splits)
 
 

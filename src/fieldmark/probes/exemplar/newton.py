@@ -1,15 +1,15 @@
-"""What are the weights of exemplar machines that hundreds or thousands of images hold back?
+"""Primal solver (preconditioned conjugate gradients) for exemplar SVMs that many images hold back.
 
 With features of length one a large part of the gallery is active, and the problem is smooth enough
-to descend on: conjugate gradients on the weights themselves, all machines of a block in one matrix
+to descend on: conjugate gradients on the weights themselves, all SVMs of a block in one matrix
 product. In the principal axes of the gallery the share of the active images in the curvature is
 close to a diagonal, and the positive image adds one rank to it, so the preconditioner is a division
 and one inner product (Sherman-Morrison). Along each direction the objective is piecewise quadratic:
 its minimum is found by Newton steps on the numbers already there.
 
-A machine stops when what is still to gain cannot move any score by more than a small part of the
+An SVM stops when what is still to gain cannot move any score by more than a small part of the
 lead of the best image, or by more than rounding. The same code serves numpy arrays and tensors on a
-GPU; only the two long products differ (`Rotated`).
+GPU; only the two long products differ (`Rotated`, `GpuRotated`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Protocol
 
 import numpy as np
 
-from fieldmark.probes._arrays import Array, beside, float_type, namespace, numbers, zeros
-from fieldmark.probes._exemplar_bank import Bank, leads
+from fieldmark.probes._arrays import Array, beside, float_type, namespace, zeros
+from fieldmark.probes.exemplar.bank import Bank, leads
 
 _MOST_STEPS = 400
 _TRUSTED = 0.1
@@ -32,7 +32,7 @@ _COARSE = 1e-3
 
 
 class Gallery(Protocol):
-    """The gallery in its principal axes, and its products with machines (q)."""
+    """The gallery in its principal axes, and its products with SVMs (q)."""
 
     row_nd: Array
 
@@ -58,9 +58,27 @@ class Rotated:
         return np.asarray(over_qn @ self.row_nd)
 
 
+class GpuRotated:
+    """The gallery on a GPU; long products by half-precision pieces."""
+
+    def __init__(self, bank: Bank) -> None:
+        from fieldmark.probes import _product  # needs torch
+
+        self._product = _product
+        self.row_nd = (bank.x_nd.double() @ bank.axes_dd.double()).float()
+        self._move_dn = _product.split_right(self.row_nd.T)
+        self._pull_nd = _product.split_right(self.row_nd)
+
+    def move(self, way_qd: Array) -> Array:
+        return self._product.product(self._product.split_left(way_qd), self._move_dn)
+
+    def pull(self, over_qn: Array) -> Array:
+        return self._product.product(self._product.split_left(over_qn), self._pull_nd)
+
+
 @dataclass(slots=True)
-class _State:
-    """A block of machines; rows are machines. `over` is 1 + score, minus infinity for the own."""
+class _Descent:
+    """A block of SVMs, one a row. `over` is 1 + score, minus infinity for the query's own row."""
 
     query_qd: Array
     weight_qd: Array
@@ -68,7 +86,7 @@ class _State:
     gap_q: Array
     """1 - score of the positive image"""
     number_q: Array
-    """which machine of the block this is"""
+    """which SVM of the block this is"""
 
     def keep(self, is_kept_q: Array) -> None:
         for name in self.__slots__:
@@ -76,7 +94,7 @@ class _State:
 
 
 def descend(bank: Bank, gallery: Gallery, query_qd: Array, own_q: np.ndarray | None) -> Array:
-    """Scores (queries × gallery) of every machine; minus infinity for the query's own row.
+    """Scores (queries × gallery) of every SVM; minus infinity for the query's own row.
 
     Queries as in the bank, not rotated.
     """
@@ -106,11 +124,11 @@ def descend(bank: Bank, gallery: Gallery, query_qd: Array, own_q: np.ndarray | N
     return score_qn
 
 
-def _begin(bank: Bank, gallery: Gallery, query_qd: Array, own_q: np.ndarray | None) -> _State:
-    """The machines that would be right if every image were active."""
+def _begin(bank: Bank, gallery: Gallery, query_qd: Array, own_q: np.ndarray | None) -> _Descent:
+    """The SVMs that would be right if every image were active."""
     n_queries = len(query_qd)
-    number_q = numbers(range(n_queries), query_qd)
-    state = _State(
+    number_q = beside(np.arange(n_queries), query_qd)
+    state = _Descent(
         query_qd,
         zeros(tuple(query_qd.shape), query_qd),
         zeros((n_queries, bank.n), query_qd) + 1,
@@ -123,7 +141,7 @@ def _begin(bank: Bank, gallery: Gallery, query_qd: Array, own_q: np.ndarray | No
     return state
 
 
-def _slope(bank: Bank, gallery: Gallery, state: _State) -> Array:
+def _slope(bank: Bank, gallery: Gallery, state: _Descent) -> Array:
     pull_qd = gallery.pull(state.over_qn.clip(0, None))
     pull_qd *= 2 * bank.cost_rest
     pull_qd += state.weight_qd
@@ -131,7 +149,7 @@ def _slope(bank: Bank, gallery: Gallery, state: _State) -> Array:
     return pull_qd
 
 
-def _precondition(bank: Bank, state: _State, slope_qd: Array) -> Array:
+def _precondition(bank: Bank, state: _Descent, slope_qd: Array) -> Array:
     share_q = _share(state.over_qn)[:, None]
     scale_qd = 1 / (1 + (2 * bank.cost_rest) * share_q * bank.power_d)
     fair_qd = scale_qd * slope_qd
@@ -142,7 +160,7 @@ def _precondition(bank: Bank, state: _State, slope_qd: Array) -> Array:
 
 
 def _share(over_qn: Array) -> Array:
-    """How much of the gallery is active, by machine."""
+    """How much of the gallery is active, by SVM."""
     n_active_q = (over_qn > 0).sum(axis=1)
     share_q = zeros((len(over_qn),), over_qn)
     share_q += 1 / over_qn.shape[1]
@@ -150,8 +168,8 @@ def _share(over_qn: Array) -> Array:
     return share_q
 
 
-def _walk(bank: Bank, gallery: Gallery, state: _State, way_qd: Array) -> None:
-    """Moves every machine to the lowest point along its way."""
+def _walk(bank: Bank, gallery: Gallery, state: _Descent, way_qd: Array) -> None:
+    """Moves every SVM to the lowest point along its way."""
     move_qn = gallery.move(way_qd)
     own_q = _dot(way_qd, state.query_qd)
     length_q, lean_q = _dot(way_qd, way_qd), _dot(state.weight_qd, way_qd)
@@ -180,7 +198,7 @@ def _reach(bank: Bank, row_nd: Array) -> float:
     return math.sqrt(float((row_nd**2 @ scale_d).max()))
 
 
-def _is_done(state: _State, doubt_q: Array) -> Array:
+def _is_done(state: _Descent, doubt_q: Array) -> Array:
     floor = _FLOOR[float_type(state.over_qn)]
     return doubt_q <= (_TRUSTED * leads(state.over_qn)).clip(floor, _COARSE)
 

@@ -1,16 +1,17 @@
-"""Which of many kernel machines does best on held-out rows, when all share their inner products?
+"""Random search over kernel SVMs: which does best on held-out rows, when all share inner products?
 
 The same candidates, folds and scores as scikit-learn's `RandomizedSearchCV` over
 `make_pipeline(StandardScaler(), SVC())`. Every kernel in the search is a function of the inner
 products and lengths of the standardised rows, so one matrix per fold serves all candidates, and
-each machine is solved by compiled code. Memory: four matrices of training rows × rows in float64.
+each SVM is solved by compiled code. Memory: four matrices of training rows × rows in float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib.util
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from scipy.stats import loguniform
 from sklearn.model_selection import ParameterSampler
 from sklearn.preprocessing import StandardScaler
 
-Settings = dict[str, Any]
-Fold = tuple[np.ndarray, np.ndarray]
+from fieldmark.probes._select import Splits
+
+Parameters = dict[str, Any]
 
 KERNELS = ("rbf", "linear", "sigmoid", "poly")
 MOST_ROWS = 4_000
@@ -28,19 +30,24 @@ LEAST_FITS = 200
 """below it scikit-learn is done before compiled code is loaded"""
 
 
+@cache
+def has_numba() -> bool:
+    return importlib.util.find_spec("numba") is not None
+
+
 def distributions() -> dict[str, Any]:
     """What settings are drawn from."""
     return {"C": loguniform(1e-3, 1e1), "gamma": loguniform(1e-4, 1e-3), "kernel": list(KERNELS)}
 
 
 @lru_cache(maxsize=16)
-def candidates(n: int, seed: int) -> tuple[Settings, ...]:
+def candidates(n: int, seed: int) -> tuple[Parameters, ...]:
     """The settings scikit-learn's own search would try; kept, since every task asks for them."""
     return tuple(ParameterSampler(distributions(), n, random_state=seed))
 
 
 def score_candidates(
-    x_nd: np.ndarray, code_n: np.ndarray, folds: Sequence[Fold], settings: Sequence[Settings]
+    x_nd: np.ndarray, code_n: np.ndarray, folds: Splits, settings: Sequence[Parameters]
 ) -> np.ndarray:
     """Held-out accuracy, settings × folds."""
     return np.stack(
@@ -78,50 +85,38 @@ def _read_fold(
     return _FoldProducts(inner_mn, square_mn, np.append(start, m), number_of[code_n[held]])
 
 
-def _score_fold(fold: _FoldProducts, settings: Sequence[Settings]) -> np.ndarray:
-    from fieldmark.probes._smo import count_correct
+def _score_fold(fold: _FoldProducts, settings: Sequence[Parameters]) -> np.ndarray:
+    from fieldmark.probes.svm.smo import count_correct
 
     kernel_mn = np.empty_like(fold.inner_mn)
     n_correct_s = np.zeros(len(settings))
     shared: tuple[int, float] | None = None
     # From the largest C down: where no multiplier of a linear machine ever reached its C, all
     # machines with a C above what was reached are the same one.
-    for number in sorted(range(len(settings)), key=lambda each: -settings[each]["C"]):
+    for number in sorted(range(len(settings)), key=lambda at: -settings[at]["C"]):
         kernel, cost = settings[number]["kernel"], float(settings[number]["C"])
         if kernel == "linear" and shared is not None and cost > shared[1]:
             n_correct_s[number] = shared[0]
             continue
-        _WRITE[kernel](fold, float(settings[number]["gamma"]), kernel_mn)
-        found = count_correct(kernel_mn, fold.start_c, cost, fold.code_q)
-        n_correct_s[number] = found[0]
+        _write_kernel(kernel, fold, float(settings[number]["gamma"]), kernel_mn)
+        n_correct, largest = count_correct(kernel_mn, fold.start_c, cost, fold.code_q)
+        n_correct_s[number] = n_correct
         if kernel == "linear":
-            shared = found
+            shared = n_correct, largest
     return n_correct_s / len(fold.code_q)
 
 
-def _write_linear(fold: _FoldProducts, _gamma: float, out: np.ndarray) -> None:
-    out[:] = fold.inner_mn
-
-
-def _write_rbf(fold: _FoldProducts, gamma: float, out: np.ndarray) -> None:
-    np.multiply(fold.square_mn, -gamma, out=out)
-    np.exp(out, out=out)
-
-
-def _write_sigmoid(fold: _FoldProducts, gamma: float, out: np.ndarray) -> None:
-    np.multiply(fold.inner_mn, gamma, out=out)
-    np.tanh(out, out=out)
-
-
-def _write_poly(fold: _FoldProducts, gamma: float, out: np.ndarray) -> None:
-    scaled_mn = fold.inner_mn * gamma
-    np.multiply(scaled_mn, scaled_mn, out=out)
-    np.multiply(out, scaled_mn, out=out)
-
-
-_WRITE: dict[str, Callable[[_FoldProducts, float, np.ndarray], None]] = {
-    "linear": _write_linear,
-    "rbf": _write_rbf,
-    "sigmoid": _write_sigmoid,
-    "poly": _write_poly,
-}
+def _write_kernel(kernel: str, fold: _FoldProducts, gamma: float, out: np.ndarray) -> None:
+    """The kernel matrix, in place; as in scikit-learn with coef0 = 0 and degree 3."""
+    if kernel == "linear":
+        out[:] = fold.inner_mn
+    elif kernel == "rbf":
+        np.multiply(fold.square_mn, -gamma, out=out)
+        np.exp(out, out=out)
+    elif kernel == "sigmoid":
+        np.multiply(fold.inner_mn, gamma, out=out)
+        np.tanh(out, out=out)
+    else:
+        scaled_mn = fold.inner_mn * gamma
+        np.multiply(scaled_mn, scaled_mn, out=out)
+        np.multiply(out, scaled_mn, out=out)

@@ -1,10 +1,10 @@
-"""Which few gallery images hold back an exemplar machine, and what are its weights?
+"""Dual active-set solver for exemplar SVMs that few gallery images hold back.
 
-With features as they come, only some dozen of thousands of images end up as support vectors. So a
-machine starts from the images most like its query and solves a tiny problem among them exactly
-(block principal pivoting on the dual; Júdice and Pires 1994). Whoever asks scores all images, one
-product for a block of machines, and lets in those that should have held it back. Each round raises
-the dual objective, so rounds end.
+With features as they come, only some dozen of thousands of images end up as support vectors. So an
+SVM starts from the images most like its query and solves a tiny problem among them exactly (block
+principal pivoting on the dual; Júdice and Pires 1994). Whoever asks scores all images, one product
+for a block of SVMs, and lets in those that should have held it back. Each round raises the dual
+objective, so rounds end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from fieldmark.probes._exemplar_bank import Bank
+from fieldmark.probes.exemplar.bank import Bank
 
 N_SEEDS = 96
 _SLACK, _MOST_SLACK, _LEAST_SLACK = 0.02, 1e-3, 2e-5
@@ -27,7 +27,7 @@ _POSV = {np.dtype(np.float32): lapack.sposv, np.dtype(np.float64): lapack.dposv}
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a score will be: `common` (images that most machines meet) + `slope` × likeness."""
+    """What a score will be: `common` (images that most SVMs meet) + `slope` × likeness."""
 
     common_n: np.ndarray | float = 0.0
     slope: float = 1.0
@@ -38,7 +38,7 @@ def likeness(bank: Bank, query_qd: np.ndarray) -> np.ndarray:
 
 
 def learn_forecast(like_qn: np.ndarray, score_qn: np.ndarray) -> Forecast:
-    """From the final scores of a few machines; minus infinity where an image was left out.
+    """From the final scores of a few SVMs; minus infinity where an image was left out.
 
     Half as many support vectors are missed among the first 96 as by likeness alone.
     """
@@ -76,8 +76,8 @@ def violators(score_n: np.ndarray, held: np.ndarray, lead: float) -> np.ndarray:
     return over
 
 
-class Desk:
-    """Room for gathered gallery rows, used again by machine after machine.
+class RowBuffer:
+    """Room for gathered gallery rows, used again by one SVM after another.
 
     Fresh memory for each gather cost more than the arithmetic on it.
     """
@@ -96,20 +96,20 @@ class Desk:
         return np.take(self.bank.x_nd, rows, axis=0, out=out, mode="clip")
 
 
-class Machine:
+class ExemplarSVM:
     """One query against a growing list of gallery rows.
 
     The dual: a non-negative alpha with matrix·alpha ≥ 1, equal where alpha is above zero. Place 0
     is the query, place k + 1 is `rows[k]` with its sign turned.
     """
 
-    def __init__(self, desk: Desk, query_d: np.ndarray, rows: np.ndarray) -> None:
-        self._desk, self._query_d = desk, query_d
+    def __init__(self, buffer: RowBuffer, query_d: np.ndarray, rows: np.ndarray) -> None:
+        self._buffer, self._query_d = buffer, query_d
         self.rows = rows
         self.is_settled = False
-        row_kd = desk.gather(rows)
+        row_kd = buffer.gather(rows)
         self._matrix_mm = np.empty((len(rows) + 1, len(rows) + 1), query_d.dtype)
-        self._matrix_mm[0, 0] = query_d @ query_d + 1 / (2 * desk.bank.cost_one)
+        self._matrix_mm[0, 0] = query_d @ query_d + 1 / (2 * buffer.bank.cost_one)
         self._matrix_mm[0, 1:] = self._matrix_mm[1:, 0] = -(row_kd @ query_d)
         self._matrix_mm[1:, 1:] = row_kd @ row_kd.T
         self._soften(first=1)
@@ -119,7 +119,7 @@ class Machine:
         """Takes rows in and sends those away that hold nothing back; they may come again."""
         kept = np.flatnonzero(self._is_in_m)
         self.rows = self.rows[kept[1:] - 1]
-        old_kd, new_ld = self._desk.gather(self.rows, 0), self._desk.gather(rows, 1)
+        old_kd, new_ld = self._buffer.gather(self.rows, 0), self._buffer.gather(rows, 1)
         m, n_all = len(kept), len(kept) + len(rows)
         grown = np.empty((n_all, n_all), self._matrix_mm.dtype)
         grown[:m, :m] = self._matrix_mm[kept][:, kept]
@@ -133,7 +133,7 @@ class Machine:
         self._is_in_m = np.ones(n_all, bool)
 
     def solve(self, most: int) -> np.ndarray:
-        """Weights of the machine that sees only these rows, with at most so many pivots.
+        """Weights of the SVM that sees only these rows, with at most so many pivots.
 
         `is_settled` says whether they are exact.
         """
@@ -142,13 +142,13 @@ class Machine:
         self._is_in_m[0] = True
         active = np.flatnonzero(self._is_in_m[1:])
         alpha_m = alpha_m.astype(self._query_d.dtype)
-        pull_d = alpha_m[active + 1] @ self._desk.gather(self.rows[active])
+        pull_d = alpha_m[active + 1] @ self._buffer.gather(self.rows[active])
         return np.asarray(alpha_m[0] * self._query_d - pull_d)
 
     def _soften(self, first: int) -> None:
         """What the squared hinge adds to the diagonal, from a place on."""
         step = len(self._matrix_mm) + 1
-        self._matrix_mm.flat[first * step :: step] += 1 / (2 * self._desk.bank.cost_rest)
+        self._matrix_mm.flat[first * step :: step] += 1 / (2 * self._buffer.bank.cost_rest)
 
     def _pivot(self, most: int) -> np.ndarray:
         is_in_m = self._is_in_m

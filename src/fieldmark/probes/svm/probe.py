@@ -1,4 +1,4 @@
-"""Which support vector machine separates the classes, and who chose its settings?
+"""Support vector machine (SVM), its settings given or from a random search.
 
 Two recipes. `search=100`: standardise, then 100 random settings of an SVC, judged by stratified
 5-fold accuracy (NeWT and Ages as biobench and BioCLIP 2 state them). `search=0`: one plain machine
@@ -24,26 +24,32 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from fieldmark.errors import UsageError
-from fieldmark.probes._folds import fold_notes, stratified, usable_folds
-from fieldmark.probes._inputs import (
+from fieldmark.probes._arrays import (
+    OnePass,
     check_choice,
     check_count,
     check_positive,
+    read_features,
+    read_labels,
     read_queries,
-    read_training,
 )
-from fieldmark.probes._kernel_jit import has_numba
-from fieldmark.probes._kernel_search import (
+from fieldmark.probes._select import (
+    ONE_CLASS,
+    Splits,
+    edge_notes,
+    fold_notes,
+    stratified,
+    usable_folds,
+)
+from fieldmark.probes.svm.search import (
     KERNELS,
     LEAST_FITS,
     MOST_ROWS,
-    Fold,
     candidates,
     distributions,
+    has_numba,
     score_candidates,
 )
-from fieldmark.probes._one_pass import OnePass
-from fieldmark.probes._select import ONE_CLASS, edge_notes
 
 SUMMARY = "support vector machine: random search over kernels, or one plain machine"
 # Double precision: with the small strengths of the usual grids float32 moves whole predictions.
@@ -97,7 +103,8 @@ class SupportVectors(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def fit(self, X: Any, y: Any) -> SupportVectors:
         self.check_parameters()
-        x_nd, code_n, self.classes_ = read_training(X, y, DOUBLE)
+        x_nd = read_features(X, DOUBLE)
+        code_n, self.classes_ = read_labels(y, len(x_nd))
         self.n_features_in_ = x_nd.shape[1]
         self.one_class_ = len(self.classes_) == 1
         self.cv_score_ = float("nan")
@@ -146,7 +153,7 @@ class SupportVectors(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[m
                 f"stopped after {self.model_.max_iter} iterations, short of the minimum"
             )
 
-    def _fit_search(self, x_nd: np.ndarray, code_n: np.ndarray, splits: list[Fold]) -> None:
+    def _fit_search(self, x_nd: np.ndarray, code_n: np.ndarray, splits: Splits) -> None:
         is_worth_it = self.search * len(splits) >= LEAST_FITS and len(x_nd) <= MOST_ROWS
         if not (is_worth_it and has_numba()):
             if is_worth_it:
@@ -160,9 +167,9 @@ class SupportVectors(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[m
         machine = SVC(**self.best_params_, decision_function_shape=PAIRS)
         self.model_ = make_pipeline(StandardScaler(), machine).fit(x_nd, code_n)
 
-    def _fit_slowly(self, x_nd: np.ndarray, code_n: np.ndarray, splits: list[Fold]) -> None:
+    def _fit_slowly(self, x_nd: np.ndarray, code_n: np.ndarray, splits: Splits) -> None:
         """The recipe itself: for few fits, for many rows, and where numba is not installed."""
-        found = RandomizedSearchCV(
+        search = RandomizedSearchCV(
             make_pipeline(StandardScaler(), SVC(decision_function_shape=PAIRS)),
             {f"svc__{name}": values for name, values in distributions().items()},
             n_iter=self.search,
@@ -170,12 +177,12 @@ class SupportVectors(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[m
             random_state=self.seed,
             n_jobs=self.n_jobs,
         ).fit(x_nd, code_n)
-        self.model_ = found.best_estimator_
+        self.model_ = search.best_estimator_
         tried = [
             {name.removeprefix("svc__"): value for name, value in settings.items()}
-            for settings in found.cv_results_["params"]
+            for settings in search.cv_results_["params"]
         ]
-        self._keep(tried, found.cv_results_["mean_test_score"])
+        self._keep(tried, search.cv_results_["mean_test_score"])
 
     def _keep(self, tried: Sequence[dict[str, Any]], mean_s: np.ndarray) -> None:
         """Remembers the best setting, the first among equals."""
@@ -186,7 +193,7 @@ class SupportVectors(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[m
         chosen = {name: float(self.best_params_[name]) for name in numbers}
         self.chosen_ = {"kernel": kernel, **chosen, "cv_score": self.cv_score_}
         for name in numbers:
-            self.fit_notes_ += edge_notes(name, [each[name] for each in tried], mean_s)
+            self.fit_notes_ += edge_notes(name, [settings[name] for settings in tried], mean_s)
 
 
 def _vote(pair_np: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:

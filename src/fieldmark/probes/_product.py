@@ -1,9 +1,10 @@
-"""How are long matrix products taken on a GPU, fast and nearly exact?
+"""Matrix products on tensor cores, nearly exact: how are long products taken fast on a GPU?
 
 A number is the sum of a half-precision one and a second that holds what the first lost: 22 bits
 together. Three of the four products of such sums, laid side by side as one product of three times
 the length, run on the tensor cores with float32 sums: several times as fast as float32 itself, and
 no setting of the process is touched. `rounding` bounds what is lost, for whoever must be sure.
+Imports torch: only for features that are tensors already.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _ROUND_WIDTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class HalfPair:
     """A matrix ready to be multiplied: `wide / scale` stands for it."""
 
     wide: Any
@@ -31,27 +32,27 @@ def rounding(length: int) -> float:
     return (3 * length + 64) * 2.0**-24
 
 
-def split_left(x_nd: Any) -> Split:
+def split_left(x_nd: Any) -> HalfPair:
     """Rows that stand on the left of a product."""
     high_nd, low_nd, scale = _halves(_padded(x_nd, dim=1))
-    return Split(torch.cat([high_nd, low_nd, high_nd], dim=1), scale)
+    return HalfPair(torch.cat([high_nd, low_nd, high_nd], dim=1), scale)
 
 
-def split_right(x_dn: Any) -> Split:
+def split_right(x_dn: Any) -> HalfPair:
     """Columns that stand on the right of a product."""
     high_dn, low_dn, scale = _halves(_padded(x_dn, dim=0))
-    return Split(torch.cat([high_dn, high_dn, low_dn], dim=0), scale)
+    return HalfPair(torch.cat([high_dn, high_dn, low_dn], dim=0), scale)
 
 
-def scaled_product(left: Split, right: Split) -> Any:
+def scaled_product(left: HalfPair, right: HalfPair) -> Any:
     """The product times both scales, in float32."""
     n_spare = -right.wide.shape[1] % _ROUND_WIDTH
     wide = torch.nn.functional.pad(right.wide, (0, n_spare)) if n_spare else right.wide
-    found = torch.mm(left.wide, wide, out_dtype=torch.float32)
-    return found[:, : right.wide.shape[1]] if n_spare else found
+    value = torch.mm(left.wide, wide, out_dtype=torch.float32)
+    return value[:, : right.wide.shape[1]] if n_spare else value
 
 
-def product(left: Split, right: Split) -> Any:
+def product(left: HalfPair, right: HalfPair) -> Any:
     """The product, in float32."""
     return scaled_product(left, right).mul_(1 / (left.scale * right.scale))
 
@@ -65,8 +66,7 @@ def first_best(group_p: Any, value_p: Any) -> tuple[Any, Any]:
 
 
 def _halves(x: Any) -> tuple[Any, Any, float]:
-    ends = [float(each) for each in x.aminmax()] if x.numel() else [0.0]
-    largest = max(abs(each) for each in ends)
+    largest = float(x.abs().max()) if x.numel() else 0.0
     scale = _LARGEST / largest if 0 < largest < float("inf") else 1.0
     scaled = x * scale
     high = scaled.half()

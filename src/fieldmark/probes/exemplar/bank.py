@@ -1,19 +1,21 @@
-"""What do all exemplar machines over one gallery share?
+"""Exemplar SVMs over one gallery: what do thousands of them share?
 
-One machine is `LinearSVC(class_weight="balanced")` with a single positive image: half the squared
+One SVM is `LinearSVC(class_weight="balanced")` with a single positive image: half the squared
 length of the weights (the bias is one of them, on a column of ones, as in liblinear) plus
-`cost_one * (1 - f(query))²₊ + cost_rest * Σ (1 + f(other))²₊`. All machines see the same rows and
+`cost_one * (1 - f(query))²₊ + cost_rest * Σ (1 + f(other))²₊`. All SVMs see the same rows and
 differ in which one is positive, so the rows, their principal axes and a similarity that foretells
-the support vectors are made once. Memory: three copies of the features.
+the support vectors are made once. Memory: three copies of the features. A gallery on a GPU stays
+there (`make_gpu_bank`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fieldmark.probes._arrays import Array, namespace, numbers
+from fieldmark.probes._arrays import Array, beside, namespace, zeros
 
 DOUBLE_ROWS = 1_024
 """up to here in float64: small problems are cheap, and their scores then depend on nothing else"""
@@ -27,7 +29,8 @@ class Bank:
     """the gallery with a last column of ones"""
     mean_d: Array
     likeness_nd: Array
-    """their products with a centred query are highest for what will be its support vectors"""
+    """their products with a centred query are highest for what will be its support vectors; None on
+    a GPU, where nothing starts from a few rows"""
     axes_dd: Array
     """principal axes of the rows as they are, as columns"""
     power_d: Array
@@ -48,7 +51,7 @@ def make_bank(x_nd: np.ndarray, cost: float, is_among: bool) -> Bank:
     product_dd = (rows_nd.T @ rows_nd).astype(np.float64)
     power_d, axes_dd = np.linalg.eigh(product_dd)
     mean_d = rows_nd.mean(axis=0, dtype=np.float64)
-    cost_one, cost_rest = costs(cost, n, is_among)
+    cost_one, cost_rest = _costs(cost, n, is_among)
     return Bank(
         x_nd=rows_nd,
         mean_d=mean_d.astype(precision),
@@ -60,14 +63,14 @@ def make_bank(x_nd: np.ndarray, cost: float, is_among: bool) -> Bank:
     )
 
 
-def costs(cost: float, n: int, is_among: bool) -> tuple[float, float]:
+def _costs(cost: float, n: int, is_among: bool) -> tuple[float, float]:
     """Of the one positive image and of each of the others, as `class_weight="balanced"` has it."""
     n_rest = max(n - is_among, 1)
     return cost * (n_rest + 1) / 2, cost * (n_rest + 1) / (2 * n_rest)
 
 
-def append_ones(x_nd: np.ndarray) -> np.ndarray:
-    return np.concatenate([x_nd, np.ones((len(x_nd), 1), x_nd.dtype)], axis=1)
+def append_ones(x_nd: Array) -> Array:
+    return namespace(x_nd).concatenate([x_nd, zeros((len(x_nd), 1), x_nd) + 1], axis=1)
 
 
 def leads(score_qn: Array) -> Array:
@@ -75,7 +78,7 @@ def leads(score_qn: Array) -> Array:
 
     No sort: this is asked again and again. The array is changed in between and restored.
     """
-    own = numbers(range(len(score_qn)), score_qn)
+    own = beside(np.arange(len(score_qn)), score_qn)
     best_q = score_qn.argmax(axis=1)
     top_q = score_qn[own, best_q]
     score_qn[own, best_q] = -np.inf
@@ -93,3 +96,20 @@ def _likeness(rows_nd: np.ndarray, mean_d: np.ndarray, product_dd: np.ndarray) -
     whiten_dd = (axes_dd / (value_d + floor)) @ axes_dd.T
     centred_nd = rows_nd - mean_d.astype(rows_nd.dtype)
     return np.asarray(centred_nd @ whiten_dd.astype(rows_nd.dtype))
+
+
+def make_gpu_bank(x_nd: Any, cost: float, is_among: bool) -> Bank:
+    """As `make_bank`, on the device."""
+    torch = namespace(x_nd)
+    rows_nd = append_ones(x_nd.float())
+    power_d, axes_dd = torch.linalg.eigh(rows_nd.double().T @ rows_nd.double())
+    cost_one, cost_rest = _costs(cost, len(rows_nd), is_among)
+    return Bank(
+        x_nd=rows_nd,
+        mean_d=rows_nd.mean(dim=0),
+        likeness_nd=None,
+        axes_dd=axes_dd.float(),
+        power_d=power_d.clamp(min=0.0).float(),
+        cost_one=cost_one,
+        cost_rest=cost_rest,
+    )

@@ -1,9 +1,9 @@
-"""Which strength is best on held-out rows, where the features live on a GPU?
+"""Ridge on a GPU: which strength is best on held-out rows, where the features live on the device?
 
-The sums and the algebra are those of `_moments` and `_ridge_system`, in float64 on the device. A
-GPU factors one matrix for each strength sooner than it finds eigenvectors, and scores every
-strength sooner than it combines a few: rows whose lead is within the rounding of the fast product
-are scored again in float64, so the answers are those of float64.
+The sums are those of `system`, in float64 on the device. A GPU factors one matrix for each strength
+sooner than it finds eigenvectors, and scores every strength sooner than it combines a few: rows
+whose lead is within the rounding of the fast product are scored again in float64, so the answers
+are those of float64.
 
 Memory on the device beyond the features: `folds × classes × width` float64 for the class sums, the
 coefficients of some strengths (`_BLOCK_VALUES` float64) and one block of decision values.
@@ -11,24 +11,27 @@ coefficients of some strengths (`_BLOCK_VALUES` float64) and one block of decisi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from fieldmark.probes._moments import balanced_weights
-from fieldmark.probes._ridge_model import LinearModel
-from fieldmark.probes._ridge_system import is_flat
-from fieldmark.probes._select import Scorer
-from fieldmark.probes._tensor import as_numpy
-from fieldmark.probes._torch_product import (
+from fieldmark.probes._arrays import as_numpy
+from fieldmark.probes._product import (
     first_best,
     rounding,
     scaled_product,
     split_left,
     split_right,
+)
+from fieldmark.probes._select import Scorer, Splits
+from fieldmark.probes.ridge.system import (
+    LinearModel,
+    NormalEquations,
+    TrainingSet,
+    balanced_weights,
+    standardise,
 )
 
 _BLOCK_ROWS = 1 << 16
@@ -36,8 +39,6 @@ _BLOCK_VALUES = 1 << 27
 _FEW_VALUES = 1 << 26
 _FEW_NEAR = 16
 """classes a row, up to which pairs are scored sooner than all classes"""
-
-Splits = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +54,8 @@ class _Part:
     """sums of outer products with the weights of each training set (without fold t; of all)"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Scaled:
-    """As `_ridge_system.Scaled`, on the device."""
-
-    present_c: np.ndarray
-    centre_d: Any
-    scale_d: Any
-    second_dd: Any
-    target_dc: Any
-    bias_c: Any
-
-
-class RidgePathThere:
-    """As `_ridge_path.RidgePath`, for features on a GPU."""
+class GpuRidgePath:
+    """As `path.RidgePath`, for features on a GPU."""
 
     def __init__(self, x_nd: Any, code_n: np.ndarray, is_balanced: bool, splits: Splits) -> None:
         self.x_nd, self.code_n, self.is_balanced = x_nd, code_n, is_balanced
@@ -75,7 +64,7 @@ class RidgePathThere:
         self.offset_d = x_nd.mean(dim=0, dtype=torch.float64)
         n_classes = int(code_n.max()) + 1
         self.count_fc = np.stack(
-            [np.bincount(code_n[each], minlength=n_classes) for each in self.held]
+            [np.bincount(code_n[held], minlength=n_classes) for held in self.held]
         )
         self.parts = [
             self._sums(rows, count_c)
@@ -86,30 +75,32 @@ class RidgePathThere:
         """Held-out score by strength and fold; one fold at a time fills the device."""
         score_fa = []
         for fold, held in enumerate(self.held):
-            scaled = self._scaled(fold)
-            column_an = self._predict(held, scaled, alphas)
+            equations = self._equations(fold)
+            column_an = self._predict(held, equations, alphas)
             score_fa.append(
-                [scorer(self.code_n[held], scaled.present_c[column_n]) for column_n in column_an]
+                [scorer(self.code_n[held], equations.present_c[column_n]) for column_n in column_an]
             )
         return np.array(score_fa).T
 
     def model(self, alpha: float) -> LinearModel:
         """The classifier learnt from all rows."""
-        scaled = self._scaled(-1)
-        coef_dc = _solve(scaled, [alpha])[0] / scaled.scale_d[:, None]
-        intercept_c = scaled.bias_c - scaled.centre_d @ coef_dc
-        return LinearModel(scaled.present_c, as_numpy(coef_dc), as_numpy(intercept_c))
+        equations = self._equations(-1)
+        coef_dc = _solve(equations, [alpha])[0] / equations.scale_d[:, None]
+        intercept_c = equations.bias_c - equations.centre_d @ coef_dc
+        return LinearModel(equations.present_c, as_numpy(coef_dc), as_numpy(intercept_c))
 
     def _training_counts(self) -> list[np.ndarray]:
         """Of the sets without each fold, and of all rows."""
         total_c = self.count_fc.sum(axis=0)
-        without = [total_c - each for each in self.count_fc] if self.has_folds else []
+        without = [total_c - held_c for held_c in self.count_fc] if self.has_folds else []
         return [*without, total_c]
 
     def _sums(self, rows: np.ndarray, count_c: np.ndarray) -> _Part:
         device, width = self.x_nd.device, self.x_nd.shape[1]
         weights = (
-            [balanced_weights(each) for each in self._training_counts()] if self.is_balanced else []
+            [balanced_weights(count) for count in self._training_counts()]
+            if self.is_balanced
+            else []
         )
         weight_tc = torch.as_tensor(np.array(weights), device=device)
         code_n = torch.as_tensor(self.code_n, device=device)
@@ -126,65 +117,51 @@ class RidgePathThere:
             high_d.append(part_bd.amax(dim=0))
             if not weights:
                 zeros[0].addmm_(part_bd.T, part_bd)
-            for each_dd, weight_c in zip(zeros, weight_tc, strict=False):
-                each_dd.addmm_(part_bd.T, part_bd * weight_c[code_n[block], None])
+            for second_dd, weight_c in zip(zeros, weight_tc, strict=False):
+                second_dd.addmm_(part_bd.T, part_bd * weight_c[code_n[block], None])
         low, high = torch.stack(low_d).amin(dim=0), torch.stack(high_d).amax(dim=0)
         return _Part(count_c, sum_cd, square_d, low, high, zeros)
 
-    def _scaled(self, fold: int) -> _Scaled:
-        """Standardised sums of the training set without a fold; -1: of all rows."""
+    def _equations(self, fold: int) -> NormalEquations:
+        """Of the training set without a fold; -1: of all rows."""
         kept = [part for at, part in enumerate(self.parts) if at != fold]
-        count_all_c = np.sum([part.count_c for part in kept], axis=0)
-        present = np.flatnonzero(count_all_c)
-        device = self.offset_d.device
-        count_c = torch.as_tensor(count_all_c[present], device=device).double()
-        sum_cd = sum(part.sum_cd for part in kept)[torch.as_tensor(present, device=device)]
-        second_dd = sum(part.second_tdd[fold if self.is_balanced else 0] for part in kept)
-        weight_c = torch.ones_like(count_c)
-        if self.is_balanced:
-            weight_c = torch.as_tensor(balanced_weights(count_all_c)[present], device=device)
-        variance_d, is_flat_d = self._spread(kept, sum_cd.sum(dim=0), int(count_all_c.sum()))
-        scale_d = torch.where(is_flat_d, 1.0, variance_d).sqrt()
-        usable_d = torch.where(is_flat_d, 0.0, 1 / scale_d)
-        mass_c = weight_c * count_c
-        share_c, mean_cd = mass_c / mass_c.sum(), sum_cd / count_c[:, None]
-        middle_d = share_c @ mean_cd
-        second_dd = second_dd - mass_c.sum() * torch.outer(middle_d, middle_d)
-        second_dd = second_dd * usable_d[:, None] * usable_d
-        target_dc = ((2 * mass_c)[:, None] * (mean_cd - middle_d) * usable_d).T.contiguous()
-        centre_d = self.offset_d + middle_d
-        return _Scaled(present, centre_d, scale_d, second_dd, target_dc, 2 * share_c - 1)
-
-    def _spread(self, kept: list[_Part], sum_d: Any, n_rows: int) -> tuple[Any, Any]:
-        """The variance of each feature, and whether it is rounding only."""
-        mean_d = sum_d / n_rows
-        variance_d = sum(part.square_d for part in kept) / n_rows - mean_d**2
+        count_c = np.sum([part.count_c for part in kept], axis=0)
         low_d = torch.stack([part.low_d for part in kept]).amin(dim=0)
         high_d = torch.stack([part.high_d for part in kept]).amax(dim=0)
-        variance, mean, offset = (as_numpy(each) for each in (variance_d, mean_d, self.offset_d))
-        is_noise_d = torch.as_tensor(is_flat(variance, mean, offset, n_rows), device=sum_d.device)
-        return variance_d, (low_d == high_d) | is_noise_d
+        weight_c = balanced_weights(count_c) if self.is_balanced else np.ones(len(count_c))
+        train = TrainingSet(
+            offset_d=self.offset_d,
+            count_c=count_c,
+            sum_cd=sum(part.sum_cd for part in kept),
+            square_d=sum(part.square_d for part in kept),
+            is_constant_d=low_d == high_d,
+            weight_c=weight_c,
+            second_dd=sum(part.second_tdd[fold if self.is_balanced else 0] for part in kept),
+        )
+        return standardise(train)
 
-    def _predict(self, held: np.ndarray, scaled: _Scaled, alphas: list[float]) -> np.ndarray:
+    def _predict(
+        self, held: np.ndarray, equations: NormalEquations, alphas: list[float]
+    ) -> np.ndarray:
         """Columns of the winning classes (strengths × rows)."""
-        width, n_classes = scaled.target_dc.shape
+        width, n_classes = equations.target_dc.shape
         n_alphas = max(1, _BLOCK_VALUES // (width * n_classes))
         n_rows = max(64, _BLOCK_VALUES // n_classes)
-        found = []
+        columns_a = []
         for start in range(0, len(alphas), n_alphas):
-            coef_adc = _solve(scaled, alphas[start : start + n_alphas])
-            machines = [_Machine(coef_dc, scaled.bias_c) for coef_dc in coef_adc]
+            coef_adc = _solve(equations, alphas[start : start + n_alphas])
+            strengths = [_Coefficients(coef_dc, equations.bias_c) for coef_dc in coef_adc]
             columns = []
             for block in torch.as_tensor(held, device=self.x_nd.device).split(n_rows):
-                z_bd = (self.x_nd[block].double() - scaled.centre_d) / scaled.scale_d
+                z_bd = (self.x_nd[block].double() - equations.centre_d) / equations.scale_d
                 z_be = torch.cat([z_bd, torch.ones_like(z_bd[:, :1])], dim=1)
-                rows = _Asked(z_be)
-                columns.append(torch.stack([machine.winners(rows) for machine in machines]))
-            found.append(torch.cat(columns, dim=1))
-        return as_numpy(torch.cat(found))
+                rows = _Queries(z_be)
+                columns.append(torch.stack([strength.winners(rows) for strength in strengths]))
+            columns_a.append(torch.cat(columns, dim=1))
+        return as_numpy(torch.cat(columns_a))
 
 
-class _Asked:
+class _Queries:
     """Rows with a last column of ones, ready for the fast product."""
 
     def __init__(self, z_be: Any) -> None:
@@ -192,7 +169,7 @@ class _Asked:
         self.length_b = z_be.norm(dim=1)
 
 
-class _Machine:
+class _Coefficients:
     """Coefficients of one strength, with the intercepts as their last row.
 
     All about their mean over the classes: no comparison needs it, and bounds are tighter without.
@@ -204,7 +181,7 @@ class _Machine:
         self.right = split_right(self.coef_ec)
         self.longest = self.coef_ec.norm(dim=0).max()
 
-    def winners(self, rows: _Asked) -> Any:
+    def winners(self, rows: _Queries) -> Any:
         """The class with the highest decision value; the first among equals."""
         value_bc = scaled_product(rows.left, self.right)
         scale = rows.left.scale * self.right.scale
@@ -254,14 +231,14 @@ def decide(model: LinearModel, x_nd: Any) -> tuple[np.ndarray, np.ndarray]:
     return model.present_c[np.concatenate(columns)], np.concatenate(leads)
 
 
-def _solve(scaled: _Scaled, alphas: list[float]) -> Any:
+def _solve(equations: NormalEquations, alphas: list[float]) -> Any:
     """Coefficients of standardised features (strengths × d × c)."""
-    strength_a11 = scaled.bias_c.new_tensor(alphas)[:, None, None]
-    eye_dd = torch.eye(len(scaled.second_dd), dtype=torch.float64, device=strength_a11.device)
-    factor_add, trouble_a = torch.linalg.cholesky_ex(scaled.second_dd + strength_a11 * eye_dd)
+    strength_a11 = equations.bias_c.new_tensor(alphas)[:, None, None]
+    eye_dd = torch.eye(len(equations.second_dd), dtype=torch.float64, device=strength_a11.device)
+    factor_add, trouble_a = torch.linalg.cholesky_ex(equations.second_dd + strength_a11 * eye_dd)
     if not trouble_a.any():
-        target_adc = scaled.target_dc.expand(len(alphas), *scaled.target_dc.shape)
+        target_adc = equations.target_dc.expand(len(alphas), *equations.target_dc.shape)
         return torch.cholesky_solve(target_adc, factor_add)
-    lambda_m, axes_dm = torch.linalg.eigh(scaled.second_dd)
+    lambda_m, axes_dm = torch.linalg.eigh(equations.second_dd)
     lambda_m1 = lambda_m.clamp(min=0.0)[:, None]
-    return axes_dm @ ((axes_dm.T @ scaled.target_dc) / (lambda_m1 + strength_a11))
+    return axes_dm @ ((axes_dm.T @ equations.target_dc) / (lambda_m1 + strength_a11))

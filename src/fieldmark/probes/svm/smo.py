@@ -1,10 +1,10 @@
-"""Which multipliers solve a support vector machine whose kernel matrix is already there?
+"""Sequential minimal optimisation (SMO): the multipliers of an SVM whose kernel matrix is there.
 
-Sequential minimal optimisation as libsvm does it, step for step, so that answers agree and not only
-objectives: working pairs by second-order information (Fan, Chen and Lin, JMLR 6, 2005), the later
-row where two are equal, the kernel rounded to float32 beside a float64 diagonal, the same stopping
-rule. Shrinking is left out: at the sizes this is for it saves nothing, and it does not change what
-is optimal. Imported on first use, because it compiles.
+As libsvm does it, step for step, so that answers agree and not only objectives: working pairs by
+second-order information (Fan, Chen and Lin, JMLR 6, 2005), the later row where two are equal, the
+kernel rounded to float32 beside a float64 diagonal, the same stopping rule. Shrinking is left out:
+at the sizes this is for it saves nothing, and it does not change what is optimal. Compiled by numba
+(the extra `fast`); imported on first use, because that takes time.
 
 Rows come sorted by class, class c from `start[c]` to `start[c + 1]`. In each pair of classes the
 lower one is the positive side.
@@ -12,13 +12,53 @@ lower one is the positive side.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
 import numpy as np
 
-from fieldmark.probes._kernel_jit import compiled
+from fieldmark.settings import load_settings
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 TOLERANCE = 1e-3
 _TINY = 1e-12
 _MOST_STEPS = 10_000_000
+# No NaN ever enters and a zero's sign is never asked for: with that promise maxima become vector
+# instructions. Infinities do occur, and sums keep their order, so that steps can be compared with
+# those of other libraries.
+_PROMISES = {"nnan", "nsz"}
+
+
+def compiled(function: Function) -> Function:
+    """The function as machine code, compiled when first called with a kind of argument.
+
+    numba keeps the result under `NUMBA_CACHE_DIR` or, without one, where Python keeps its bytecode:
+    beside the module, so that every process on a machine compiles once, whatever its settings.
+    Where that cannot be written to, in the cache folder of fieldmark.
+    """
+    from numba.core import config
+
+    numba_config: Any = config
+    kept = numba_config.CACHE_DIR
+    if not kept and not os.access(Path(__file__).parent, os.W_OK):
+        numba_config.CACHE_DIR = str(load_settings().cache / "compiled")
+    try:
+        return _jit(function, is_kept=True)
+    except RuntimeError:  # no folder can be written to: compiled anew in each process
+        return _jit(function, is_kept=False)
+    finally:
+        numba_config.CACHE_DIR = kept
+
+
+def _jit(function: Function, is_kept: bool) -> Function:
+    import numba
+
+    made: Any = numba.njit(cache=is_kept, nogil=True, fastmath=_PROMISES, error_model="numpy")(
+        function
+    )
+    return made  # type: ignore[no-any-return]
 
 
 @compiled
@@ -165,9 +205,9 @@ def _rows(start_c: np.ndarray, i: int, j: int) -> np.ndarray:
 @compiled
 def _best(vote_qc: np.ndarray, q: int) -> int:
     best = 0
-    for each in range(vote_qc.shape[1]):
-        if vote_qc[q, each] > vote_qc[q, best]:
-            best = each
+    for code in range(vote_qc.shape[1]):
+        if vote_qc[q, code] > vote_qc[q, best]:
+            best = code
     return best
 
 
