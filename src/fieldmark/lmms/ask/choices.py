@@ -73,11 +73,11 @@ def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
         for row in setup.part.rows:
             questions = _questions(setup, row)
             # Without their prompts: these hold pictures.
-            asked[row] = [_Asked(each.words, each.continuations) for each in questions]
-            for number, each in enumerate(questions):
-                name = f"{row}{_ALONE}" if each.is_alone else f"{row}#{number}"
-                messages = each.prompt.messages if each.prompt else ()
-                info, likely = (row, number), each.continuations
+            asked[row] = [_Asked(question.words, question.continuations) for question in questions]
+            for number, question in enumerate(questions):
+                name = f"{row}{_ALONE}" if question.is_alone else f"{row}#{number}"
+                messages = question.prompt.messages if question.prompt else ()
+                info, likely = (row, number), question.continuations
                 yield Request(name, messages, info=info, continuations=likely)
 
     sending.send(setup.task.task, requests(), keep)
@@ -87,7 +87,11 @@ def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
 def _reply(row: int, asked: Sequence[_Asked], came: Mapping[tuple[int, int], Answer]) -> Reply:
     """Conditional likelihoods first, then those without context."""
     answers = tuple(came[row, number] for number in range(len(asked)))
-    pairs = [((each.logprob, each.is_greedy),) for answer in answers for each in answer.likelihoods]
+    pairs = [
+        ((likelihood.logprob, likelihood.is_greedy),)
+        for answer in answers
+        for likelihood in answer.likelihoods
+    ]
     return Reply(row, asked[0].words, tuple(pairs), answers, asked[0].continuations)
 
 
@@ -101,9 +105,9 @@ def _questions(setup: Setup, row: int) -> list[_Question]:
     between = setup.task.target_delimiter
     if has_many_inputs(setup, row):
         answer = (f"{between}{fields.target(doc, row)}",)
-        return [_Question(build_prompt(setup, row, each), answer) for each in choices]
-    asked = [_Question(build_prompt(setup, row), tuple(f"{between}{each}" for each in choices))]
-    if any(each.name == "acc_mutual_info" for each in setup.task.metric_list or ()):
+        return [_Question(build_prompt(setup, row, choice), answer) for choice in choices]
+    asked = [_Question(build_prompt(setup, row), tuple(f"{between}{choice}" for choice in choices))]
+    if any(item.name == "acc_mutual_info" for item in setup.task.metric_list or ()):
         asked.append(_Question(None, tuple(choices), is_alone=True))
     return asked
 
@@ -149,7 +153,7 @@ def _lettered(row: int, words: str, options: Sequence[Option], answer: Answer) -
     chosen = letter_choice(answer, options)
     if scores is None and chosen is not None:
         scores = [0.0 if number == chosen else -math.inf for number in range(len(options))]
-    shown = tuple(each.name for each in options)
+    shown = tuple(option.name for option in options)
     reply = Reply(row, words, (), (answer,), shown, how)
     if scores is None:
         return replace(reply, is_read=False)

@@ -15,7 +15,7 @@ from typing import Any
 
 from fieldmark.chat import Answer, ChatModel, LocalModel, Message, Request, Settings, prepare
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.prompts import Setup, build_prompt, read_messages, said
+from fieldmark.lmms.ask.prompts import Setup, build_prompt, read_messages, user_message
 from fieldmark.lmms.ask.shots import answer_of
 from fieldmark.lmms.score.wanted import repeats_of
 from fieldmark.protocols import Sending
@@ -43,7 +43,7 @@ class Reply:
     def outcome(self) -> str:
         """A document is scored when all of its requests were answered."""
         outcomes = [answer.outcome for answer in self.answers]
-        worst = [each for each in ("failed", "refused") if each in outcomes]
+        worst = [outcome for outcome in ("failed", "refused") if outcome in outcomes]
         return worst[0] if worst else OK if self.is_read else "unparsed"
 
 
@@ -80,18 +80,18 @@ def settings_of(setup: Setup, sending: Sending, repeat: int = 0) -> Settings:
 
 def _reply(setup: Setup, row: int, asked: str, came: Mapping[tuple[int, int], Answer]) -> Reply:
     answers = tuple(came[row, repeat] for repeat in range(repeats_of(setup.task)))
-    return Reply(row, asked, (tuple(each.text for each in answers),), answers)
+    return Reply(row, asked, (tuple(answer.text for answer in answers),), answers)
 
 
 def seen_by_mock(setup: Setup, model: ChatModel | LocalModel) -> dict[str, str]:
     """For `chat/mock/…`: SHA-256 of the pictures as they are sent → the target in words."""
-    found: dict[str, str] = {}
+    targets: dict[str, str] = {}
     for row in setup.part.rows if model.is_mock else ():
         prompt = build_prompt(setup, row)
         last = Request("", prompt.messages[-1:])
-        key = "+".join(prepare(each, model.picture_limits).sha256 for each in last.pictures)
-        found[key] = answer_of(setup.fields, setup.part.document(row), row)
-    return found
+        key = "+".join(prepare(picture, model.picture_limits).sha256 for picture in last.pictures)
+        targets[key] = answer_of(setup.fields, setup.part.document(row), row)
+    return targets
 
 
 MOST_ROUNDS = 32
@@ -160,14 +160,14 @@ def _go_on(setup: Setup, talk: _Talk, number: int) -> tuple[Message, ...] | None
     doc = setup.part.document(talk.row, media=True)
     given = setup.fields.next_round(doc, number, talk.outputs, talk.info, talk.row)
     if isinstance(given, str):
-        return (said(setup, (), given),)
+        return (user_message(setup, (), given),)
     if given is None:
         return None
     if not isinstance(given, tuple) or len(given) not in (4, 5):
-        found = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
+        kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
         raise UsageError(
             f"{setup.task.place_of('doc_to_text')}  document {talk.row}: round {number + 1} gave "
-            f"{found}: expected (visuals, text, is it over, outputs, info), or the next text."
+            f"{kind}: expected (visuals, text, is it over, outputs, info), or the next text."
         )
     *shown, is_over, outputs, talk.info = given
     talk.outputs = list(outputs if outputs is not None else talk.outputs)
@@ -178,4 +178,4 @@ def _turn(setup: Setup, shown: list[Any]) -> tuple[Message, ...]:
     if len(shown) == 1:
         return read_messages(shown[0], setup.part.task.place_of("doc_to_messages"))
     visuals, text = shown
-    return (said(setup, visuals, text),)
+    return (user_message(setup, visuals, text),)

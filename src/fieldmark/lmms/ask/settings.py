@@ -120,7 +120,7 @@ def _stops(task: DocumentTask, keys: Sequence[str]) -> tuple[str, ...]:
     own = next((blocks[key] for key in (*keys, "default") if key in blocks), None) or {}
     until = {**(task.generation_kwargs or {}), **own}.get("until")
     stops = [until] if isinstance(until, str) else until or []
-    return tuple(str(each) for each in stops if each)
+    return tuple(str(stop) for stop in stops if stop)
 
 
 def _number(task: DocumentTask, given: Mapping[str, Any], key: str) -> float | None:

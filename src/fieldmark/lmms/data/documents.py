@@ -94,8 +94,8 @@ class Documents:
     def _prepared(self, name: str, key: str) -> Split:
         where = self.task.place_of(key)
         if name not in self._every:
-            told = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
-            raise DataError(f"{where}  {told}{meant(name, self._every)}")
+            words = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
+            raise DataError(f"{where}  {words}{meant(name, self._every)}")
         data = self._every[name]
         if self.task.process_docs is not None:
             data = self._processed(data, name)
@@ -201,7 +201,7 @@ class Split:
     @cached_property
     def media_columns(self) -> tuple[str, ...]:
         """Columns of pictures, of lists of pictures, and of sounds."""
-        return tuple(name for name, each in self._features.items() if _is_media(each))
+        return tuple(name for name, feature in self._features.items() if _is_media(feature))
 
     def document(self, index: int, media: bool = False) -> dict[str, Any]:
         """A row as plain values, made anew at each call.
@@ -251,7 +251,7 @@ class Split:
     @cached_property
     def _plain_features(self) -> Any:
         features = self._plain.features
-        return type(features)({name: _encoded(each) for name, each in features.items()})
+        return type(features)({name: _encoded(feature) for name, feature in features.items()})
 
     def _row(self, data: Any, index: int) -> dict[str, Any]:
         if not 0 <= index < len(self):
@@ -291,9 +291,9 @@ def _is_media(feature: Any) -> bool:
 def _encoded(feature: Any) -> Any:
     """The same kind of column, whose pictures, sounds and videos are not decoded."""
     if isinstance(feature, Mapping):
-        return {name: _encoded(each) for name, each in feature.items()}
+        return {name: _encoded(inner) for name, inner in feature.items()}
     if isinstance(feature, list):
-        return [_encoded(each) for each in feature]
+        return [_encoded(inner) for inner in feature]
     if type(feature).__name__ in LISTS:
         return dataclasses.replace(feature, feature=_encoded(feature.feature))
     if getattr(feature, "decode", False) is True:
@@ -312,8 +312,8 @@ def _feed(hasher: hashlib.blake2b, value: Any, folders: Sequence[Path]) -> None:
             _feed(hasher, value[key], folders)
     elif isinstance(value, (list, tuple)):
         hasher.update(f"l{len(value)}:".encode())
-        for each in value:
-            _feed(hasher, each, folders)
+        for inner in value:
+            _feed(hasher, inner, folders)
     else:
         is_bytes = isinstance(value, (bytes, bytearray))
         data = bytes(value) if is_bytes else str(value).encode("utf-8", "surrogatepass")

@@ -55,13 +55,13 @@ def _version(source: Source) -> str:
     share a table.
     """
     named = [source.path] if source.kind == "folder" else []
-    named += [each for key in ("data_files", "data_dir") for each in files_in(source.options, key)]
-    found: dict[str, str] = {}
+    named += [file for key in ("data_files", "data_dir") for file in files_in(source.options, key)]
+    marks: dict[str, str] = {}
     for name in sorted(set(named)):
         for path in _files_at(name):
             mark, is_settled = stamp(path)
-            found[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
-    return draws.digest(source.name, *(part for each in found.items() for part in each)).hex()
+            marks[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
+    return draws.digest(source.name, *(part for item in marks.items() for part in item)).hex()
 
 
 def _files_at(name: str) -> Iterator[Path]:
@@ -71,7 +71,7 @@ def _files_at(name: str) -> Iterator[Path]:
         yield path
         return
     base, pattern = (path, "**/*") if path.is_dir() else (Path(path.anchor), name.lstrip("/"))
-    yield from (each for each in sorted(base.glob(pattern)) if each.is_file())
+    yield from (path for path in sorted(base.glob(pattern)) if path.is_file())
 
 
 def _refuse_readers(datasets: Any, source: Source) -> None:
@@ -86,7 +86,7 @@ def _refuse_readers(datasets: Any, source: Source) -> None:
 def _load(datasets: Any, source: Source, path: str, cache: Path) -> Mapping[str, Any]:
     options = dict(source.options)
     if source.kind != "hub":
-        options = {key: each for key, each in options.items() if key not in _HUB_ONLY}
+        options = {key: value for key, value in options.items() if key not in _HUB_ONLY}
     opened = _tried(
         datasets, source, datasets.load_dataset, path, source.name, cache_dir=str(cache), **options
     )
@@ -102,7 +102,7 @@ def _pickled(datasets: Any, source: Source) -> Mapping[str, Any]:
     tables = {}
     for split, paths in named.items():
         every = paths if isinstance(paths, list) else [paths]
-        frames = [_tried(datasets, source, pandas.read_pickle, each) for each in every]
+        frames = [_tried(datasets, source, pandas.read_pickle, file) for file in every]
         table = _tried(datasets, source, pandas.concat, frames, ignore_index=True)
         tables[split] = _tried(datasets, source, datasets.Dataset.from_pandas, table)
     return tables
@@ -134,7 +134,7 @@ def _not_here(source: Source, problems: Sequence[DataError]) -> DataError:
             f"{source.where}  dataset {source.path!r} is only partly on this machine "
             f"({missing[0]} is missing): `--fetch` downloads it."
         )
-    unknown = [each for each in problems if "BuilderConfig" in str(each)]
+    unknown = [problem for problem in problems if "BuilderConfig" in str(problem)]
     if unknown:
         return unknown[-1]
     which = f"{source.path!r} ({source.name})" if source.name else repr(source.path)
@@ -213,10 +213,10 @@ class _OneSplit(dict[str, Any]):
 def remember(source: Source, every: Mapping[str, Any], cache: Path) -> None:
     """Notes the files of each split; those that lie elsewhere than below `cache` are not ours."""
     files = {
-        name: [each["filename"] for each in table.cache_files] for name, table in every.items()
+        name: [file["filename"] for file in table.cache_files] for name, table in every.items()
     }
-    paths = [Path(each) for listed in files.values() for each in listed]
-    if paths and all(each.is_relative_to(cache) for each in paths):
+    paths = [Path(file) for listed in files.values() for file in listed]
+    if paths and all(path.is_relative_to(cache) for path in paths):
         note = _note(source, cache)
         note.parent.mkdir(parents=True, exist_ok=True)
         kept = {k: [str(Path(f).relative_to(cache)) for f in v] for k, v in files.items()}
@@ -232,11 +232,11 @@ def recall(datasets: Any, source: Source, cache: Path) -> Mapping[str, Any] | No
     if not note.is_file():
         return None
     files: dict[str, list[str]] = json.loads(note.read_text(encoding="utf-8"))["files"]
-    if not all((cache / each).is_file() for listed in files.values() for each in listed):
+    if not all((cache / file).is_file() for listed in files.values() for file in listed):
         return None
     return {
         name: datasets.concatenate_datasets(
-            [datasets.Dataset.from_file(str(cache / each)) for each in listed]
+            [datasets.Dataset.from_file(str(cache / file)) for file in listed]
         )
         for name, listed in files.items()
         if listed
@@ -283,8 +283,8 @@ def quiet_datasets(is_online: bool) -> Iterator[Any]:
             for module, name in flags:
                 stack.enter_context(_set(module, name, True))
             stack.enter_context(_without_addresses())
-        for each in (datasets.utils, huggingface_hub.utils):
-            stack.enter_context(_without_bars(each))
+        for module in (datasets.utils, huggingface_hub.utils):
+            stack.enter_context(_without_bars(module))
         for log in (datasets.logging, huggingface_hub.logging):
             stack.callback(log.set_verbosity, log.get_verbosity())
             log.set_verbosity(log.CRITICAL)  # what fails is told by us
@@ -334,7 +334,7 @@ def _lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 
         def mask(batch: Any, indices: list[int]) -> list[bool]:
             rows = [(LazyRow(batch, spot), index) for spot, index in enumerate(indices)]
-            return [bool(function(*each) if with_indices else function(each[0])) for each in rows]
+            return [bool(function(*row) if with_indices else function(row[0])) for row in rows]
 
         return method(self, mask, batched=True, with_indices=True, **options)
 

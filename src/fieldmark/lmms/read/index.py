@@ -45,21 +45,21 @@ class Index:
 
     @cached_property
     def by_name(self) -> Mapping[str, tuple[Entry, ...]]:
-        found: dict[str, tuple[Entry, ...]] = {}
+        entries: dict[str, tuple[Entry, ...]] = {}
         for entry in self.entries:
             if entry.name:
-                found[entry.name] = (*found.get(entry.name, ()), entry)
-        return found
+                entries[entry.name] = (*entries.get(entry.name, ()), entry)
+        return entries
 
     @cached_property
     def tags(self) -> Mapping[str, tuple[str, ...]]:
         """The names of each tag's tasks; a task or group of the same name hides a tag."""
-        found: dict[str, dict[str, None]] = {}
+        members: dict[str, dict[str, None]] = {}
         for entry in self.entries:
             for tag in entry.tags:
                 if tag not in self.by_name:
-                    found.setdefault(tag, {})[entry.name] = None
-        return {tag: tuple(names) for tag, names in found.items()}
+                    members.setdefault(tag, {})[entry.name] = None
+        return {tag: tuple(names) for tag, names in members.items()}
 
     def tagged(self, tag: str) -> tuple[Entry, ...]:
         """The tasks of a tag."""
@@ -71,8 +71,8 @@ class Index:
     @property
     def duplicates(self) -> Mapping[str, tuple[Path, ...]]:
         """Names that stand in several files."""
-        found = self.by_name.items()
-        return {name: tuple(each.path for each in hits) for name, hits in found if len(hits) > 1}
+        pairs = self.by_name.items()
+        return {name: tuple(hit.path for hit in hits) for name, hits in pairs if len(hits) > 1}
 
     @property
     def names(self) -> list[str]:
@@ -85,14 +85,14 @@ class Index:
         """The task, group or tag of that name; of several, the one beside the file `near`."""
         hits = self.by_name.get(name, ())
         if len(hits) > 1 and near is not None:
-            beside = tuple(each for each in hits if each.path.parent == near.parent)
+            beside = tuple(hit for hit in hits if hit.path.parent == near.parent)
             hits = beside if len(beside) == 1 else hits
         if len(hits) == 1:
             return hits[0]
         if hits:
-            files = " and ".join(str(each.path) for each in hits)
-            told = f"task {name!r} stands in {files}: name the file, or rename one."
-            raise UsageError(f"{where}  {told}" if where else told)
+            files = " and ".join(str(hit.path) for hit in hits)
+            words = f"task {name!r} stands in {files}: name the file, or rename one."
+            raise UsageError(f"{where}  {words}" if where else words)
         if name in self.tags:
             return Entry(name, "tag", self.tagged(name)[0].path)
         raise UnknownName("task, group or tag", name, self.names, where=where)

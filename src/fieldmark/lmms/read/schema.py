@@ -206,9 +206,9 @@ class DocumentTask(_Strict):
     @property
     def version(self) -> str:
         """`metadata.version`, where metadata is a mapping or a list of them."""
-        found = self.metadata if isinstance(self.metadata, list) else [self.metadata]
+        blocks = self.metadata if isinstance(self.metadata, list) else [self.metadata]
         versions = [
-            each["version"] for each in found if isinstance(each, dict) and "version" in each
+            block["version"] for block in blocks if isinstance(block, dict) and "version" in block
         ]
         return str(versions[0]) if versions else ""
 
@@ -295,8 +295,8 @@ class Group(_Strict):
     def _split(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        own = {key: each for key, each in value.items() if key in GROUP_KEYS}
-        rest = {key: each for key, each in value.items() if key not in GROUP_KEYS}
+        own = {key: inner for key, inner in value.items() if key in GROUP_KEYS}
+        rest = {key: inner for key, inner in value.items() if key not in GROUP_KEYS}
         return own | {"overrides": rest}
 
     def place_of(self, *key: str | int) -> str:
@@ -312,7 +312,7 @@ def functions_of(value: Any) -> list[Function]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return [each for item in value for each in functions_of(item)]
+        return [function for item in value for function in functions_of(item)]
     return []
 
 
@@ -323,7 +323,7 @@ def _plain(value: Any) -> Any:
         named = {name: getattr(value, name) for name in type(value).model_fields}
         return _plain({**named, **(value.model_extra or {})})
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_plain(inner) for inner in value]
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -121,10 +121,10 @@ def _name(function: Callable[..., Any]) -> str:
 
 def _asks_for_args(function: Callable[..., Any]) -> bool:
     try:
-        found = inspect.signature(function).parameters.get("args")
+        parameter = inspect.signature(function).parameters.get("args")
     except (TypeError, ValueError):
         return False
-    return found is not None and found.kind is not inspect.Parameter.VAR_POSITIONAL
+    return parameter is not None and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
 
 
 @contextlib.contextmanager
@@ -163,8 +163,8 @@ def numbers_in(result: Any, key: str = "") -> dict[str, float]:
     """
     if isinstance(result, Mapping):
         inside: dict[str, float] = {}
-        for name, each in result.items():
-            inside |= numbers_in(each, f"{key}/{name}" if key else str(name))
+        for name, inner in result.items():
+            inside |= numbers_in(inner, f"{key}/{name}" if key else str(name))
         return inside
     if isinstance(result, np.ndarray) and result.size == 1:
         result = result.reshape(-1)[0]
@@ -178,7 +178,7 @@ def copies(items: Sequence[Any]) -> Callable[[Iterable[int]], list[Any]]:
     Values of kinds that cannot be copied are handed out as they are.
     """
     try:
-        kept = [pickle.dumps(each) for each in items]
+        kept = [pickle.dumps(item) for item in items]
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError):
         return lambda places: [items[place] for place in places]
     return lambda places: [pickle.loads(kept[place]) for place in places]
@@ -239,7 +239,7 @@ def weighted_limits(
     if not n:
         return Limits(n_units=n_units, warning="too slow to resample: no interval")
     weights = unit_weights(items, _with_draws(resampling, n))
-    replicate_r = np.concatenate([score(each) for each in weights])
+    replicate_r = np.concatenate([score(weight) for weight in weights])
     return _percentiles(value, replicate_r, items, resampling, bounds)
 
 
@@ -283,11 +283,11 @@ class _Asked:
         given = fresh(self.every)
         before = repr(given)
         began = time.perf_counter()
-        found = numbers_in(self.function(given))
+        numbers = numbers_in(self.function(given))
         self.cost = max(1e-6, time.perf_counter() - began)
         if repr(given) != before:
             self.pick = fresh
-        return found
+        return numbers
 
     def ask(self, place_n: np.ndarray) -> dict[str, float]:
         return numbers_in(self.function(self.pick(place_n.tolist())))
@@ -316,7 +316,7 @@ class _Asked:
             random = self.resampling.generator("twice")
             halves = [np.sort(random.permutation(self.every)[::2]) for _ in range(3)]
             added = [self.ask(np.concatenate([self.every, half])) for half in halves]
-            if not all(is_same(each, self.values) for each in added):
+            if not all(is_same(numbers, self.values) for numbers in added):
                 return True
             return all(is_same(self.ask(half), self.values) for half in halves)
         except FieldmarkError:
@@ -342,11 +342,11 @@ class _Asked:
             yield from block
 
     def _all(self, drawn: Sequence[Mapping[str, float]]) -> dict[str, Limits]:
-        found = {}
+        limits = {}
         for key, value in self.values.items():
-            replicate_r = np.array([each.get(key, math.nan) for each in drawn])
-            found[key] = _percentiles(value, replicate_r, self.grouping, self.resampling, _ANY)
-        return found
+            replicate_r = np.array([numbers.get(key, math.nan) for numbers in drawn])
+            limits[key] = _percentiles(value, replicate_r, self.grouping, self.resampling, _ANY)
+        return limits
 
     def _without_blocks(self, groupings: Sequence[Items]) -> dict[str, Limits]:
         """By the first grouping whose blocks can be left out."""
@@ -366,24 +366,26 @@ class _Asked:
 
     def _jackknifed(self, grouping: Items, n_blocks: int) -> dict[str, Limits]:
         block_n = unit_blocks(grouping, n_blocks, self.resampling)
-        without = [self.ask(np.flatnonzero(block_n != each)) for each in range(n_blocks)]
-        found = {}
+        without = [self.ask(np.flatnonzero(block_n != block)) for block in range(n_blocks)]
+        limits = {}
         for key, value in self.values.items():
-            value_b = np.array([each.get(key, math.nan) for each in without])
-            found[key] = _jackknife(value, value_b, grouping, self.resampling.level)
-        return found
+            value_b = np.array([block.get(key, math.nan) for block in without])
+            limits[key] = _jackknife(value, value_b, grouping, self.resampling.level)
+        return limits
 
 
 def _shared_id(items: Sequence[Any]) -> np.ndarray | None:
     """The finest key of mappings that a few values share, where there are enough of its groups."""
-    if not all(isinstance(each, Mapping) for each in items):
+    if not all(isinstance(item, Mapping) for item in items):
         return None
     best: tuple[int, np.ndarray] | None = None
     for key in set(items[0]).intersection(*items[1:]):
-        column = [each[key] for each in items]
-        if not all(isinstance(each, int | str) and not isinstance(each, bool) for each in column):
+        column = [item[key] for item in items]
+        if not all(
+            isinstance(value, int | str) and not isinstance(value, bool) for value in column
+        ):
             continue
-        _, code_n = np.unique([str(each) for each in column], return_inverse=True)
+        _, code_n = np.unique([str(value) for value in column], return_inverse=True)
         n = int(code_n.max()) + 1
         if LEAST_BLOCKS <= n <= len(items) / 1.5 and (best is None or n > best[0]):
             best = n, code_n
@@ -425,7 +427,7 @@ def _jackknife(value: float, value_b: np.ndarray, items: Items, level: float) ->
 
 def _rung(n_affordable: float) -> int:
     """The most resamples of the ladder that there is time for; 0 for none."""
-    return next((each for each in LADDER if each <= n_affordable), 0)
+    return next((n for n in LADDER if n <= n_affordable), 0)
 
 
 def _with_draws(resampling: Resampling, n: int) -> Resampling:

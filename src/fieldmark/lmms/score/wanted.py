@@ -39,7 +39,7 @@ def pipelines_of(task: DocumentTask) -> tuple[Pipeline, ...]:
 
 def filters_of(task: DocumentTask, pipeline: Pipeline) -> list[Any]:
     """The steps of a pipeline, ready to be applied."""
-    place = [each.name for each in pipelines_of(task)].index(pipeline.name)
+    place = [pipeline.name for pipeline in pipelines_of(task)].index(pipeline.name)
     made = []
     for number, step in enumerate(pipeline.filter):
         where = task.place_of("filter_list", place, "filter", number)
