@@ -16,9 +16,7 @@ from sklearn.metrics import accuracy_score, f1_score, recall_score
 
 from fieldmark.metrics import load_metric
 from fieldmark.stats import Items, Resampling, bootstrap
-from fieldmark.stats._class_replicates import replicate_classes
-from fieldmark.stats._interval import replicate_mean
-from fieldmark.stats._resample import cell_kinds, mean_kinds
+from fieldmark.stats.bootstrap import cell_kinds, mean_kinds, replicate_classes, replicate_mean
 
 N_LOOP = 12
 

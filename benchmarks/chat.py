@@ -33,12 +33,12 @@ from pathlib import Path
 from PIL import Image
 
 from fieldmark.chat import (
+    AnswerSettings,
     Journal,
     MockServer,
     Options,
     Picture,
     Request,
-    Settings,
     ask_now,
     chat_model,
     user,
@@ -90,7 +90,7 @@ def serving() -> Iterator[tuple[str, dict[str, float]]]:
 
 def requests(n: int, photo: bytes | None) -> Iterator[Request]:
     """The pictures differ in their last bytes, so nothing can be remembered between them."""
-    settings = Settings(max_output_tokens=32)
+    settings = AnswerSettings(max_output_tokens=32)
     for number in range(n):
         words = f"Question {number}: which species is this?"
         if photo is None:

@@ -22,9 +22,9 @@ from _rows import Row, note, peak_mb, run_alone
 from bootstrap import Prediction, loop, resamples
 from fieldmark.metrics import load_metric
 from fieldmark.stats import Items, Resampling, bootstrap
-from fieldmark.stats._class_replicates import replicate_classes
-from fieldmark.stats._interval import percentile_limits, replicate_mean
-from fieldmark.stats._items import estimate
+from fieldmark.stats.bootstrap import replicate_classes, replicate_mean
+from fieldmark.stats.interval import percentile_limits
+from fieldmark.stats.items import estimate
 
 BAR = 100
 MOST_APART = 1e-12

@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_limits
 
 from _rows import Row, note, peak_mb, run_alone
 from fieldmark.draws import generator
-from fieldmark.probes._exemplar_ask import Asker
 from fieldmark.probes.exemplar import Exemplar
+from fieldmark.probes.exemplar.probe import Retriever
 
 LEAST_EQUAL = 0.995
 N_MEMORY = 512
@@ -90,7 +90,7 @@ def measure(case: Case, n: int, n_sample: int) -> Row:
         bar=case.bar if n == case.most else 0,
         agreement=f"top-1 equal {same}/{n_sample}",
         is_equal=bool(same >= LEAST_EQUAL * n_sample),
-        memory_mb=peak_mb(lambda: Asker(x_nd, 0.1, is_among=True).answer(x_nd[own_q], own_q)),
+        memory_mb=peak_mb(lambda: Retriever(x_nd, 0.1, is_among=True).answer(x_nd[own_q], own_q)),
     )
 
 

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from _rows import Row, note, show, watched
-from fieldmark.probes._distance import nearest
 from fieldmark.probes.exemplar import Exemplar
+from fieldmark.probes.neighbours import nearest
 from fieldmark.probes.ridge import Ridge
 from fieldmark.probes.simpleshot import predict_repeats
 from probes_exemplar import CASES as GALLERIES

@@ -25,8 +25,8 @@ from sklearn.neighbors import NearestCentroid, NearestNeighbors
 
 from _rows import Row, note, peak_mb, run_alone
 from fieldmark.probes import Normaliser
-from fieldmark.probes._centroids import predict_repeats
-from fieldmark.probes._distance import nearest
+from fieldmark.probes.neighbours import nearest
+from fieldmark.probes.simpleshot import predict_repeats
 
 STEPS = ("centre", "l2")
 CLASSES, PER_CLASS, TESTS = 525, 40, 2625

@@ -9,11 +9,11 @@ from PIL import Image
 
 from chat_kit import make_jpeg
 from fieldmark.chat import (
+    AnswerSettings,
     LocalModel,
     Message,
     Picture,
     Request,
-    Settings,
     Text,
     assistant,
     system,
@@ -36,8 +36,8 @@ def shots(number: int) -> tuple[Message, ...]:
     return (system("Answer with one word."), *examples, question)
 
 
-def ask_tiny(n: int, settings: Settings | None = None) -> list[Request]:
-    chosen = settings or Settings(max_output_tokens=10)
+def ask_tiny(n: int, settings: AnswerSettings | None = None) -> list[Request]:
+    chosen = settings or AnswerSettings(max_output_tokens=10)
     return [Request(f"item-{number}", shots(number), chosen) for number in range(n)]
 
 
@@ -80,3 +80,14 @@ def plain_answer(model: LocalModel, messages: tuple[Message, ...], most: int) ->
         if ids[-1] in model.engine.end_ids:
             break
     return ids
+
+
+def score_all(model: LocalModel, items: Any, batch_size: int | None = None) -> list[list[float]]:
+    """Log-probabilities of the continuations of items (messages, continuations)."""
+    rows = model.likelihoods(items, batch_size)
+    return [[likelihood.logprob for likelihood in row] for row in rows]
+
+
+def rolling(model: LocalModel, texts: Any, batch_size: int | None = None) -> list[float]:
+    """Log-probabilities of texts by themselves."""
+    return [row[0] for row in score_all(model, [((), (text,)) for text in texts], batch_size)]

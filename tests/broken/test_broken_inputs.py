@@ -115,6 +115,6 @@ def finished_runs() -> set[str]:
         return set()
     try:
         with Store.open(STORE, read_only=True) as store:
-            return store.done_keys()
+            return {run.key for run in store.runs() if run.state == "done"}
     except (StoreError, sqlite3.Error):
         return set()  # a store that was broken on purpose

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from chat_kit import collect, make_jpeg
-from fieldmark.chat import Answer, Journal, LocalModel, Picture, Request, Settings, user
+from fieldmark.chat import Answer, AnswerSettings, Journal, LocalModel, Picture, Request, user
 from fieldmark.errors import ModelError, UsageError
 from tiny_asks import ask_tiny, photo, plain_answer, plain_inputs, plain_logprobs, shots
 from tiny_chat import KINDS, load_tiny, save_tiny
@@ -57,11 +57,11 @@ def test_a_batch_answers_as_one_by_one_without_cache(model: LocalModel) -> None:
 
 
 @pytest.mark.parametrize("settings", [
-    Settings(max_output_tokens=12),
-    Settings(max_output_tokens=12, temperature=1.0, top_p=0.9),
+    AnswerSettings(max_output_tokens=12),
+    AnswerSettings(max_output_tokens=12, temperature=1.0, top_p=0.9),
 ])  # fmt: skip
 def test_answers_depend_neither_on_batch_size_nor_on_order(
-    model: LocalModel, settings: Settings
+    model: LocalModel, settings: AnswerSettings
 ) -> None:
     requests = ask_tiny(7, settings)
     alone = texts_of(model, requests, batch_size=1)
@@ -72,13 +72,13 @@ def test_answers_depend_neither_on_batch_size_nor_on_order(
 
 def test_prompts_with_and_without_pictures_are_asked_together(model: LocalModel) -> None:
     words = [Request(f"words-{n}", (user("Name a bird." + "!" * n),)) for n in range(3)]
-    settings = Settings(max_output_tokens=6)
+    settings = AnswerSettings(max_output_tokens=6)
     mixed = [dataclasses.replace(each, settings=settings) for each in (*words, *ask_tiny(3))]
     assert texts_of(model, mixed, batch_size=6) == texts_of(model, mixed, batch_size=1)
 
 
 def test_repeats_are_drawn_apart_and_as_often_as_likely(model: LocalModel) -> None:
-    settings = Settings(max_output_tokens=1, temperature=0.8, top_logprobs=0)
+    settings = AnswerSettings(max_output_tokens=1, temperature=0.8, top_logprobs=0)
     first = Request("item", shots(0), settings)
     n = 600
     repeats = [dataclasses.replace(first, id=f"r{i}", repeat=i) for i in range(n)]
@@ -94,7 +94,7 @@ def test_repeats_are_drawn_apart_and_as_often_as_likely(model: LocalModel) -> No
 
 
 def test_top_p_leaves_the_unlikely_out(model: LocalModel) -> None:
-    settings = Settings(max_output_tokens=1, temperature=3.0, top_p=0.01, top_logprobs=0)
+    settings = AnswerSettings(max_output_tokens=1, temperature=3.0, top_p=0.01, top_logprobs=0)
     repeats = [Request(f"r{i}", shots(1), settings, repeat=i) for i in range(20)]
     assert len(set(texts_of(model, repeats).values())) == 1
 
@@ -102,10 +102,12 @@ def test_top_p_leaves_the_unlikely_out(model: LocalModel) -> None:
 def test_settings_that_are_none_are_the_models_own(tmp_path: Path) -> None:
     folder = save_tiny("llava", tmp_path, do_sample=True, temperature=1.5, top_k=3)
     model = load_tiny(folder)
-    settings = Settings(max_output_tokens=1, temperature=None, top_logprobs=0)
+    settings = AnswerSettings(max_output_tokens=1, temperature=None, top_logprobs=0)
     repeats = [Request(f"r{i}", shots(0), settings, repeat=i) for i in range(60)]
     assert 2 <= len(set(texts_of(model, repeats, batch_size=60).values())) <= 3
-    greedy = [dataclasses.replace(each, settings=Settings(max_output_tokens=1)) for each in repeats]
+    greedy = [
+        dataclasses.replace(each, settings=AnswerSettings(max_output_tokens=1)) for each in repeats
+    ]
     assert len(set(texts_of(model, greedy).values())) == 1, "temperature 0 overrules them"
 
 
@@ -114,7 +116,7 @@ def test_padding_is_not_penalised_as_said(tmp_path: Path) -> None:
     folder = save_tiny("qwen2_vl", tmp_path, repetition_penalty=1.8)
     model = load_tiny(folder)
     model.engine.__dict__["end_ids"] = [*model.engine.end_ids, model.engine.pad_id]
-    requests = ask_tiny(7, Settings(max_output_tokens=16))
+    requests = ask_tiny(7, AnswerSettings(max_output_tokens=16))
     alone = texts_of(model, requests, batch_size=1)
     assert texts_of(model, requests, batch_size=7) == alone
     inputs = plain_inputs(model, requests[3].messages)
@@ -127,10 +129,10 @@ def test_padding_is_not_penalised_as_said(tmp_path: Path) -> None:
 
 
 def test_a_stop_string_ends_the_answer_before_itself(model: LocalModel) -> None:
-    free = answers_of(model, ask_tiny(7, Settings(max_output_tokens=24)))
+    free = answers_of(model, ask_tiny(7, AnswerSettings(max_output_tokens=24)))
     name, whole = max(((k, a.text) for k, a in free.items()), key=lambda pair: len(pair[1]))
     stop = whole[4:6]
-    stopped = answers_of(model, ask_tiny(7, Settings(max_output_tokens=24, stop=(stop, "☃"))))
+    stopped = answers_of(model, ask_tiny(7, AnswerSettings(max_output_tokens=24, stop=(stop, "☃"))))
     assert stopped[name].text == whole[: whole.index(stop)].strip()
     assert stopped[name].outcome == "ok"
     assert stopped[name].finish_reason == "stop"
@@ -141,7 +143,7 @@ def test_a_stop_string_ends_the_answer_before_itself(model: LocalModel) -> None:
 
 
 def test_probabilities_of_the_answers_tokens(model: LocalModel) -> None:
-    requests = ask_tiny(4, Settings(max_output_tokens=5, top_logprobs=3))
+    requests = ask_tiny(4, AnswerSettings(max_output_tokens=5, top_logprobs=3))
     got = answers_of(model, requests, batch_size=4)
     for request in requests:
         ids = plain_answer(model, request.messages, 5)
@@ -181,7 +183,7 @@ def test_the_same_question_twice_is_asked_once(model: LocalModel, tmp_path: Path
 
 
 def test_what_cannot_be_asked_fails_alone(model: LocalModel, tmp_path: Path) -> None:
-    settings = Settings(max_output_tokens=4)
+    settings = AnswerSettings(max_output_tokens=4)
     room = model.context or 0
     bad = [
         Request("broken", (user("Which?", Picture(b"no image", name="broken.jpg")),), settings),
@@ -281,4 +283,4 @@ def test_a_batch_of_none_is_refused(model: LocalModel) -> None:
 
 def test_no_requests_no_answers(model: LocalModel) -> None:
     assert model.ask_all([]).n == 0
-    assert model.score_all([]) == []
+    assert model.likelihoods([]) == []

@@ -11,19 +11,19 @@ import pytest
 from chat_kit import collect
 from fieldmark.chat import (
     Answer,
+    AnswerSettings,
     Budget,
     Journal,
     Likelihood,
     LocalModel,
     Picture,
     Request,
-    Settings,
+    ask_now,
     chat_model,
-    score_requests,
     user,
 )
 from fieldmark.errors import UsageError
-from tiny_asks import plain_answer, plain_inputs, plain_logprobs, shots
+from tiny_asks import plain_answer, plain_inputs, plain_logprobs, rolling, score_all, shots
 from tiny_chat import KINDS, load_tiny, save_tiny
 
 pytestmark = pytest.mark.slow
@@ -89,11 +89,11 @@ def test_greedy_flags_are_those_of_a_plain_reading(model: LocalModel) -> None:
         assert all(same(*pair) for pair in zip(row, wanted, strict=True))
     flags = {each.is_greedy for row in expected for each in row}
     assert flags == {True, False}, "both happen"
-    assert model.score_all(items, batch_size=5) == [[e.logprob for e in row] for row in got]
+    assert score_all(model, items, batch_size=5) == [[e.logprob for e in row] for row in got]
 
 
 def test_a_bare_text_is_read_after_the_begin_token(model: LocalModel) -> None:
-    (got,) = model.rolling([TEXT])
+    (got,) = rolling(model, [TEXT])
     assert got == pytest.approx(plain_rolling(model, TEXT, 10_000), abs=1e-3)
     ((one,),) = model.likelihoods([((), (TEXT,))])
     assert one.logprob == got
@@ -108,8 +108,8 @@ def test_a_text_beyond_the_context_is_read_in_windows(model: LocalModel, room: i
     expected = [plain_rolling(model, text, room) for text in texts]
     assert n > room and expected[2] == 0.0
     for size in (1, 3, 16):
-        assert small.rolling(texts, batch_size=size) == pytest.approx(expected, abs=2e-3)
-    assert expected[0] != pytest.approx(model.rolling(texts)[0], abs=0.01), "windows matter"
+        assert rolling(small, texts, batch_size=size) == pytest.approx(expected, abs=2e-3)
+    assert expected[0] != pytest.approx(rolling(model, texts)[0], abs=0.01), "windows matter"
 
 
 def test_a_window_of_greedy_tokens_is_greedy(model: LocalModel) -> None:
@@ -133,7 +133,7 @@ def scored(
     model: LocalModel, requests: list[Request], **rest: Any
 ) -> tuple[dict[str, Answer], Any]:
     got: dict[str, Answer] = {}
-    tally = score_requests(model, requests, on_answer=collect(got), **rest)
+    tally = model.ask_all(requests, on_answer=collect(got), **rest)
     return got, tally
 
 
@@ -178,7 +178,7 @@ def test_a_killed_run_scores_the_rest_only(
             raise Killed
 
     with pytest.raises(Killed):
-        score_requests(model, requests, Journal(tmp_path), die, batch_size=2)
+        model.ask_all(requests, die, Journal(tmp_path), batch_size=2)
     read: list[int] = []
     forward = model.engine.forward
 
@@ -206,7 +206,7 @@ def test_what_decides_a_score_is_its_key(model: LocalModel, tmp_path: Path) -> N
     bare = Request("b", (), continuations=(TEXT,))
     with Journal(tmp_path) as journal:
         scored(model, [first, bare], journal=journal)
-        hot = dataclasses.replace(first, settings=Settings(temperature=1.0), repeat=3)
+        hot = dataclasses.replace(first, settings=AnswerSettings(temperature=1.0), repeat=3)
         assert scored(model, [hot], journal=journal)[1].n_replayed == 1, "nothing is drawn"
         other = dataclasses.replace(first, continuations=("robin", "wren"))
         asked = dataclasses.replace(first, continuations=())
@@ -238,7 +238,7 @@ def test_what_cannot_be_scored_fails_alone(model: LocalModel, tmp_path: Path) ->
 def test_equal_requests_are_scored_once_and_words_beside_them(model: LocalModel) -> None:
     first = Request("a", shots(0), continuations=("wren",))
     twin = dataclasses.replace(first, id="b")
-    asked = Request("c", shots(0), Settings(max_output_tokens=2))
+    asked = Request("c", shots(0), AnswerSettings(max_output_tokens=2))
     got: dict[str, Answer] = {}
     tally = model.ask_all([first, asked, twin], collect(got))
     assert (tally.n, tally.n_attempts) == (3, 2)
@@ -252,9 +252,6 @@ def test_a_budget_of_tokens_ends_the_scoring(model: LocalModel) -> None:
     assert 0 < len(got) < 10
 
 
-def test_who_cannot_score_says_so(model: LocalModel) -> None:
-    with pytest.raises(UsageError, match="request 'a' has no continuations"):
-        score_requests(model, [Request("a", shots(0))])
-    far = chat_model("chat/mock/wren")
+def test_who_cannot_score_says_so() -> None:
     with pytest.raises(UsageError, match="does not tell how likely given answers are"):
-        score_requests(far, requests_of(1))
+        ask_now(requests_of(1), chat_model("chat/mock/wren"))

@@ -14,7 +14,16 @@ import pytest
 from PIL import Image
 
 from chat_kit import collect
-from fieldmark.chat import Answer, Journal, LocalModel, Picture, Settings, local_model, system, user
+from fieldmark.chat import (
+    Answer,
+    AnswerSettings,
+    Journal,
+    LocalModel,
+    Picture,
+    local_model,
+    system,
+    user,
+)
 from fieldmark.errors import FieldmarkError, MissingExtra, ModelError
 from tiny_asks import ask_tiny, photo, shots
 from tiny_chat import LLAVA_TEMPLATE, load_tiny, save_tiny
@@ -168,7 +177,7 @@ def test_precision_and_shrinking_make_another_model(folder: Path) -> None:
 
 
 def test_another_model_does_not_replay_this_ones_answers(folder: Path, tmp_path: Path) -> None:
-    settings = Settings(max_output_tokens=3)
+    settings = AnswerSettings(max_output_tokens=3)
     with Journal(tmp_path) as journal:
         load_tiny(folder).ask_all(ask_tiny(2, settings), journal=journal)
         got: dict[str, Answer] = {}
@@ -181,7 +190,7 @@ def test_another_model_does_not_replay_this_ones_answers(folder: Path, tmp_path:
 def test_what_is_known_of_a_model(folder: Path) -> None:
     model = load_tiny(folder, "?context=200&max_tokens=7&max_image_px=64")
     assert (model.context, load_tiny(folder).context) == (200, 512)
-    assert model.settings(Settings()).max_output_tokens == 7
+    assert model.settings(AnswerSettings()).max_output_tokens == 7
     assert model.picture_limits.long_px == model.limit("max_image_px") == 64
     assert model.limit("max_images") is None
     assert not model.can("schema")
@@ -233,12 +242,12 @@ def test_the_rule_of_a_picture_is_found() -> None:
 
 
 def test_a_budget_of_tokens_ends_the_run(folder: Path) -> None:
-    from fieldmark.chat import Budget, Options, open_line
+    from fieldmark.chat import Budget, Options, open_connection
 
     budget = Budget(max_tokens=250)
     got: dict[str, Answer] = {}
-    settings = Settings(max_output_tokens=4)
-    with open_line(load_tiny(folder), Options(concurrency=2), budget=budget) as line:
+    settings = AnswerSettings(max_output_tokens=4)
+    with open_connection(load_tiny(folder), Options(concurrency=2), budget=budget) as line:
         tally = line.ask_all(ask_tiny(7, settings), collect(got))
     assert "the budget is used up" in tally.stopped
     used = [answer.usage.total for answer in got.values() if answer.usage is not None]
@@ -255,7 +264,7 @@ def test_larger_pictures_are_shrunk_where_the_name_says_so(folder: Path) -> None
 
 
 def test_a_shared_picture_is_decoded_once_within_bounds() -> None:
-    from fieldmark.chat.local.prompt import Album
+    from fieldmark.chat.local.prompt import PixelCache
 
     reads: list[str] = []
     data = photo(1, (40, 50)).read()
@@ -268,7 +277,7 @@ def test_a_shared_picture_is_decoded_once_within_bounds() -> None:
 
         return Picture(read, name=name)
 
-    album = Album(most_pixels=2 * 40 * 50)
+    album = PixelCache(most_pixels=2 * 40 * 50)
     for name in "aabab":
         album.open(source(name))
     assert reads == ["a", "b"]
@@ -279,9 +288,9 @@ def test_a_shared_picture_is_decoded_once_within_bounds() -> None:
 
 
 def test_a_file_of_the_same_name_in_another_dataset_is_another_picture() -> None:
-    from fieldmark.chat.local.prompt import Album
+    from fieldmark.chat.local.prompt import PixelCache
 
-    album = Album()
+    album = PixelCache()
     first, second = (Picture(photo(n, (40, 50)).read, name="images/1.jpg") for n in (1, 2))
     assert album.identify(first).sha256 != album.identify(second).sha256
     assert album.open(first).tobytes() != album.open(second).tobytes()
@@ -324,11 +333,11 @@ def test_half_precision_answers_are_the_same_for_the_same_batch(folder: Path) ->
 
 
 def test_both_kinds_of_model_are_asked_alike(folder: Path) -> None:
-    from fieldmark.chat import chat_model, open_line
+    from fieldmark.chat import chat_model, open_connection
 
     for model in (chat_model("chat/mock/wren"), load_tiny(folder)):
         got: dict[str, Answer] = {}
-        with open_line(model) as line:
-            tally = line.ask_all(ask_tiny(2, Settings(max_output_tokens=4)), collect(got))
+        with open_connection(model) as line:
+            tally = line.ask_all(ask_tiny(2, AnswerSettings(max_output_tokens=4)), collect(got))
         assert (tally.n, len(got)) == (2, 2)
         assert all(answer.is_answer for answer in got.values())

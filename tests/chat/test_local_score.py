@@ -9,7 +9,7 @@ import pytest
 
 from fieldmark.chat import LocalModel, system, user
 from fieldmark.errors import DataError, OutOfMemory, UsageError
-from tiny_asks import photo, plain_inputs, plain_logprobs, shots
+from tiny_asks import photo, plain_inputs, plain_logprobs, score_all, shots
 from tiny_chat import KINDS, load_tiny, save_tiny
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def plain_score(model: LocalModel, messages: Any, continuation: str) -> float:
 def test_scores_are_those_of_a_plain_reading(model: LocalModel) -> None:
     items = [(shots(number), WORDS[number % 3 :]) for number in range(5)]
     items.append(((user("Name a bird."),), WORDS))
-    got = model.score_all(items, batch_size=6)
+    got = score_all(model, items, batch_size=6)
     for (messages, words), values in zip(items, got, strict=True):
         expected = [plain_score(model, messages, word) for word in words]
         assert values == pytest.approx(expected, abs=2e-4)
@@ -44,7 +44,7 @@ def test_scores_depend_neither_on_batch_size_nor_on_order(model: LocalModel) -> 
     items = [(shots(number), WORDS) for number in range(5)]
     alone = [model.score(*item) for item in items]
     for size in (1, 3, 40):
-        backwards = model.score_all(items[::-1], batch_size=size)[::-1]
+        backwards = score_all(model, items[::-1], batch_size=size)[::-1]
         for one, other in zip(alone, backwards, strict=True):
             assert one == pytest.approx(other, abs=2e-4)
 
@@ -70,7 +70,7 @@ def test_single_letters_need_one_reading(
     monkeypatch.setattr(model.engine, "forward", counted)
     model.score(shots(0), list("ABCD"))
     assert sizes == [(1, model.count_tokens(shots(0)))]
-    model.score_all([(shots(n), list("ABCD")) for n in (1, 2, 3)], batch_size=3)
+    score_all(model, [(shots(n), list("ABCD")) for n in (1, 2, 3)], batch_size=3)
     assert sizes[1][0] == 3
 
 
@@ -78,9 +78,9 @@ def test_a_model_that_gives_all_logits_scores_the_same(
     model: LocalModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = [(shots(number), WORDS) for number in range(3)]
-    expected = model.score_all(items)
+    expected = score_all(model, items)
     monkeypatch.setitem(model.engine.__dict__, "can_trim_logits", False)
-    for one, other in zip(model.score_all(items), expected, strict=True):
+    for one, other in zip(score_all(model, items), expected, strict=True):
         assert one == pytest.approx(other, abs=1e-5)
 
 
@@ -89,7 +89,7 @@ def test_too_little_memory_halves_the_batch_of_readings(
 ) -> None:
     import torch
 
-    expected = model.score_all([(shots(n), WORDS) for n in range(3)], batch_size=1)
+    expected = score_all(model, [(shots(n), WORDS) for n in range(3)], batch_size=1)
     forward = model.engine.forward
 
     def cramped(most: int) -> Any:
@@ -101,7 +101,7 @@ def test_too_little_memory_halves_the_batch_of_readings(
         return run
 
     monkeypatch.setattr(model.engine, "forward", cramped(2))
-    got = model.score_all([(shots(n), WORDS) for n in range(3)], batch_size=9)
+    got = score_all(model, [(shots(n), WORDS) for n in range(3)], batch_size=9)
     for one, other in zip(got, expected, strict=True):
         assert one == pytest.approx(other, abs=2e-4)
     monkeypatch.setattr(model.engine, "forward", cramped(0))

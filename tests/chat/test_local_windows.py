@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.chat.local.score import windows
-
+windows = pytest.importorskip("fieldmark.chat.local.score").windows
 BEGIN = -1
 
 

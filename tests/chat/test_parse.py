@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmark.chat.parse.answer import Option, Parsed, parse_text
-from fieldmark.chat.parse.mentions import declines
+from fieldmark.chat.parse.answer import parse_text
+from fieldmark.chat.parse.mentions import Option, declines
 from fieldmark.chat.parse.text import fold, strip_reasoning
-from fieldmark.chat.parse.values import without_sequel
+from fieldmark.chat.parse.values import Parsed, without_sequel
 
 SEX = (Option("m", "male", "A"), Option("f", "female", "B"))
 BARE = (Option("m", "male"), Option("f", "female"))

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from fieldmark.chat.parse.answer import Form, Option, parse_text
+from fieldmark.chat.parse.answer import Form, parse_text
+from fieldmark.chat.parse.mentions import Option
 from fieldmark.chat.parse.names import Taxon, TaxonNames, index_taxa
 
 LINES = [

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from fieldmark.chat.messages import Message, Picture, Text
 from fieldmark.chat.parse.answer import parse_text
 from fieldmark.chat.prompt.build import Built, build, parse_answer, rotations, spread
-from fieldmark.chat.prompt.few_shot import Shots
 from fieldmark.chat.prompt.options import draw_pairs
 from fieldmark.chat.prompt.question import (
     Asking,
     AskRules,
     Item,
     Question,
+    Shots,
     bind_names,
     make_question,
 )

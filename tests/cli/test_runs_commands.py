@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.cli import main
-from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
-from fieldmark.store.place import host
+from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store, host
 
 HOLD = """
 import sys, time

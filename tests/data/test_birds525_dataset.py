@@ -71,7 +71,10 @@ def test_scientific_names(tmp_path: Path):
     names = birds525.table(tmp_path)["scientific_name"].to_list()
     assert names == ["Dromaius novaehollandiae", "Dromaius novaehollandiae", None]
     (tmp_path / "birds.csv").write_text("a,b\n1,2\n")
-    assert refusal(tmp_path) == "ROOT/birds.csv  lacks the columns 'labels', 'scientific name'."
+    assert refusal(tmp_path) == (
+        "ROOT/birds.csv  lacks the columns 'labels', 'scientific name': expected labels, "
+        "scientific name."
+    )
 
 
 def test_what_is_wrong_is_named(tmp_path: Path):

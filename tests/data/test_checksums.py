@@ -36,7 +36,7 @@ def test_only_a_file_of_the_published_size_is_called_damaged(
 
 def test_sha256_and_missing_files(tmp_path: Path) -> None:
     source = Source(filename="labels.csv", sha256="0" * 64)
-    assert checksum_findings(tmp_path, [source]) == []
+    assert list(checksum_findings(tmp_path, [source])) == []
     (tmp_path / "labels.csv").write_bytes(TEXT)
     (finding,) = checksum_findings(tmp_path, [source])
     assert "labels.csv is not the published file (sha256 000" in finding.text

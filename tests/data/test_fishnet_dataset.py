@@ -135,7 +135,7 @@ def test_check(tmp_path: Path):
     (folder / "c.jpg").unlink()
     (folder / "d.jpg").write_bytes(jpeg()[:200])
     assert told(tmp_path) == [
-        "note: not the published size: train.csv 3 of 75,631, test.csv 3 of 18,901.",
+        "note: not the published size: train 3 of 75,631, test 3 of 18,901.",
         "warning: 1 image both in train and in test: 'Image_Library/Sparidae/b.jpg'.",
         "warning: 1 image on several rows of a file: 'Image_Library/Sparidae/a.jpg'.",
         "error: 1 of 4 images are missing: 'Image_Library/Sparidae/c.jpg'.",

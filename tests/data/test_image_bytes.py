@@ -13,7 +13,7 @@ import pytest
 
 from fieldmark.data import _bytes, _gzip
 from fieldmark.data._bytes import read_bytes, split_reference
-from fieldmark.data._shelf import Shelf
+from fieldmark.data._gzip import LruCache
 from fieldmark.errors import DataError
 
 N_FILES = 40
@@ -93,7 +93,7 @@ def test_a_forgotten_archive_is_indexed_again(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(_gzip, "SPAN", 5000)
     write_tar(tmp_path / "a.tar.gz", contents(), "w:gz")
     for _ in range(3):
-        monkeypatch.setattr(_bytes, "_ARCHIVES", Shelf(most=1))
+        monkeypatch.setattr(_bytes, "_ARCHIVES", LruCache(most=1))
         for name, data in contents().items():
             assert read_bytes(tmp_path, f"a.tar.gz::{name}") == data
 
@@ -230,7 +230,7 @@ def test_shelf_keeps_the_last_and_makes_each_once():
         made.append(n)
         return n
 
-    shelf: Shelf[int] = Shelf(most=3)
+    shelf: LruCache[int] = LruCache(most=3)
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: shelf.get("a", lambda: make(1)), range(50))) == {1}
     assert made == [1]

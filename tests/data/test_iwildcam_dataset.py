@@ -111,7 +111,8 @@ def test_check(tmp_path: Path):
     ]
     (folder / "categories.csv").write_text("y,name\n0,empty\n1,empty\n")
     write(tmp_path, ["train,a.jpg,0,7,1,x,0", "train,b.jpg,0,7,2,x,0"])
-    assert "error: at least two classes are needed in train, found 1 class." in told(tmp_path)
+    line = "error: at least two classes are needed in train, found: 'empty (0)'."
+    assert line in told(tmp_path)
 
 
 def test_broken_files(tmp_path: Path):

@@ -103,7 +103,7 @@ def test_clips_without_their_frames_are_left_out_and_counted(tmp_path: Path):
 def test_check_of_leaks_and_classes(tmp_path: Path):
     write(tmp_path, train=["OT88wS6FLoQ_1 0 0", "b 1 0"], test=["OT88wS6FLoQ_2 2 0"])
     assert told(tmp_path)[2:] == [
-        "warning: 1 video with clips in more than one split: 'OT88wS6FLoQ'.",
+        "warning: 1 video in more than one split: 'OT88wS6FLoQ'.",
         "warning: 1 behaviour without a training clip: '2'.",
     ]
     write(tmp_path, train=["b 1 0"], test=["c 1 0"])

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from fieldmark.data import newt
-from fieldmark.data._newt_tasks import class_name, newt_tasks, task_name
+from fieldmark.data.newt import class_name, newt_tasks, task_name
 from fieldmark.errors import DataError, UnknownName
 
 HAWK = "ml_age_coopers_hawk"
@@ -183,7 +183,7 @@ def test_broken_labels_files(tmp_path: Path):
     assert told(tmp_path) == [f"error: {refusal(tmp_path)}"]
     write(tmp_path, ["a,b"], header="id,task")
     assert refusal(tmp_path) == (
-        "ROOT/newt2021_labels.csv  lacks the columns 'task_cluster', 'task_subcluster', 'label' "
+        "ROOT/newt2021_labels.csv:1  lacks the columns 'task_cluster', 'task_subcluster', 'label' "
         "and 4 more: expected id, task_cluster, task_subcluster, task, label, text_label, split, "
         "height, width."
     )

@@ -9,15 +9,15 @@ import pytest
 
 from fieldmark.data import newt
 from fieldmark.data._newt_make import (
-    SIGNS,
-    Shot,
+    CONTRASTS,
+    NewtPhoto,
+    contrast_of,
     plan_scene,
     plan_sizes,
-    sign_of,
     species_of_age_tasks,
-    write_shot,
+    write_newt_photo,
 )
-from fieldmark.data._newt_tasks import newt_tasks
+from fieldmark.data.newt import newt_tasks
 from fieldmark.errors import UsageError
 from fieldmark.world import World
 
@@ -28,7 +28,7 @@ SPLITS = ("train", "test")
 def scenes(task: str, label: int, n: int = 12) -> list[object]:
     aged = species_of_age_tasks(WORLD).get(task)
     return [
-        plan_scene(WORLD, Shot(task, label, split, turn), aged)
+        plan_scene(WORLD, NewtPhoto(task, label, split, turn), aged)
         for split in SPLITS
         for turn in range(n)
     ]
@@ -48,7 +48,7 @@ def test_sizes_follow_what_is_asked():
 @pytest.mark.parametrize("task", list(newt_tasks()))
 def test_the_classes_differ_as_the_task_says(task: str):
     plain, marked = scenes(task, 0), scenes(task, 1)
-    sign = sign_of(task)
+    sign = contrast_of(task)
     for scene in (*plain, *marked):
         scene.check(len(WORLD.species))
         assert scene.behaviour in WORLD.species[scene.species].plan.behaviours
@@ -81,7 +81,9 @@ def _signs(scene: object) -> tuple[object, ...]:
 
 
 def test_every_sign_is_used():
-    assert {id(sign_of(task)) for task in newt_tasks()} >= {id(sign) for sign in SIGNS.values()}
+    assert {id(contrast_of(task)) for task in newt_tasks()} >= {
+        id(sign) for sign in CONTRASTS.values()
+    }
 
 
 def test_train_and_test_show_different_individuals():
@@ -100,13 +102,13 @@ def test_defect_ages_species_can_be_told_apart():
 
 def test_the_same_shot_is_the_same_file(tmp_path: Path):
     shots = [
-        Shot(task, 1, "test", 3) for task in ("ml_age_dunlin", "ml_tag_egg", "ml_tag_non_bird")
+        NewtPhoto(task, 1, "test", 3) for task in ("ml_age_dunlin", "ml_tag_egg", "ml_tag_non_bird")
     ]
     rows = []
     for root in (tmp_path / "a", tmp_path / "b"):
-        for shot in shots:
-            scene = plan_scene(World(seed=5, n_species=48), shot, None)
-            rows.append(write_shot(root, WORLD, shot, scene))
+        for photo in shots:
+            scene = plan_scene(World(seed=5, n_species=48), photo, None)
+            rows.append(write_newt_photo(root, WORLD, photo, scene))
     assert rows[:3] == rows[3:]
     for row in rows[:3]:
         name = f"{newt.IMAGE_FOLDER}/{row[0]}.jpg"

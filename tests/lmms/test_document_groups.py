@@ -14,7 +14,7 @@ import document_results as kit
 from document_results import GOOD, POOR, TASKS
 from fieldmark.cli import main
 from fieldmark.lmms.report import METHOD, average
-from fieldmark.report import plain_places, plain_rows, read_table, wide_table, with_groups
+from fieldmark.report import plain_ranks, plain_rows, read_table, wide_table, with_groups
 from fieldmark.store import Score, Store
 
 CHOICE, FILTERS, COUNT = (TASKS[f"birds-{each}"] for each in ("choice", "filters", "count"))
@@ -130,7 +130,7 @@ def test_groups_do_not_count_in_means_and_ranks(tmp_path):
     mean = 100 * (own(GOOD, CHOICE).value + own(GOOD, FILTERS).value) / 2
     line = next(each for each in wide_table(table, 200).splitlines() if each.startswith(GOOD))
     assert f"{mean:.1f}" in line and "birds" in wide_table(table, 200)
-    assert plain_places(table) == plain_places(alone)
+    assert plain_ranks(table) == plain_ranks(alone)
     mine = [row for row in plain_rows(table) if row["task"] == "birds"]
     assert len(mine) == 2 and all(row["run"] is None and row["key"] is None for row in mine)
 

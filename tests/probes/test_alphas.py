@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fieldmark.errors import UsageError
-from fieldmark.probes._alphas import parse_alphas
+from fieldmark.probes._select import parse_alphas
 
 
 @pytest.mark.parametrize(

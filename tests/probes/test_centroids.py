@@ -10,8 +10,7 @@ from sklearn.neighbors import NearestCentroid
 
 from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser
-from fieldmark.probes._centroids import predict_repeats
-from fieldmark.probes.simpleshot import SimpleShot
+from fieldmark.probes.simpleshot import SimpleShot, predict_repeats
 
 STEPS = [(), ("l2",), ("centre",), ("centre", "l2"), ("l2", "centre", "l2"), ("standardise", "l2")]
 

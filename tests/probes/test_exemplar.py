@@ -5,9 +5,9 @@ import pytest
 from sklearn.svm import LinearSVC
 
 from fieldmark.errors import DataError
-from fieldmark.probes._exemplar_ask import Asker
-from fieldmark.probes._exemplar_dual import Desk, Machine
 from fieldmark.probes.exemplar import Exemplar
+from fieldmark.probes.exemplar.dual import ExemplarSVM, RowBuffer
+from fieldmark.probes.exemplar.probe import Retriever
 
 
 def herd(n: int, dim: int, offset: float, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -66,7 +66,7 @@ def test_equals_one_machine_per_query(case: str) -> None:
 @pytest.mark.parametrize("case", ["raw", "l2"])
 def test_both_ways_reach_the_same_machine(case: str) -> None:
     x, _ = CASES[case]
-    asker = Asker(x, 0.1, is_among=True)
+    asker = Retriever(x, 0.1, is_among=True)
     own = np.arange(10)
     scores = []
     for has_many in (True, False):
@@ -78,14 +78,14 @@ def test_both_ways_reach_the_same_machine(case: str) -> None:
 
 def test_the_ways_are_chosen_by_how_many_images_are_active() -> None:
     many, few = herd(900, 48, 0.0)[0], herd(900, 48, 40.0)[0]
-    assert Asker(normalised(many), 0.1, is_among=True)._has_many
-    assert not Asker(few, 0.1, is_among=True)._has_many
+    assert Retriever(normalised(many), 0.1, is_among=True)._has_many
+    assert not Retriever(few, 0.1, is_among=True)._has_many
 
 
 def test_a_machine_ends_where_its_conditions_hold() -> None:
     x, _ = CASES["raw"]
-    asker = Asker(x, 0.1, is_among=True)
-    machine = Machine(Desk(asker._bank), asker._bank.x_nd[0], np.arange(1, 60))
+    asker = Retriever(x, 0.1, is_among=True)
+    machine = ExemplarSVM(RowBuffer(asker._bank), asker._bank.x_nd[0], np.arange(1, 60))
     machine.let_in(np.arange(60, 90))
     weight = machine.solve(most=100)
     is_active = asker._bank.x_nd[machine.rows] @ weight > -1

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import StratifiedKFold
 
-from fieldmark.probes._folds import stratified
+from fieldmark.probes._select import stratified
 
 
 @settings(max_examples=100, deadline=None)

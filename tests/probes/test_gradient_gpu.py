@@ -1,7 +1,4 @@
-"""The same probes on a GPU: the same draws, the same answers but for rounding.
-
-Without a GPU the same lines run over tensors in main memory, taken for tensors on an accelerator.
-"""
+"""The gradient probes on a GPU: the same draws, the same answers but for rounding."""
 
 from __future__ import annotations
 
@@ -13,13 +10,8 @@ import numpy as np
 import pytest
 
 from fieldmark.errors import DataError
-from fieldmark.probes import _replay, load_probe
-from fieldmark.probes._losses import ClassLoss
-from fieldmark.probes._masks import kept
-from fieldmark.probes._network import Shape
-from fieldmark.probes._scaling import Scaling
-from fieldmark.probes._sweep import Recipe, Run, _batches, halving, train
-from fieldmark.probes._tensor import as_numpy, is_tensor
+from fieldmark.probes import load_probe
+from fieldmark.probes._gradient import Training, batches, dropout_mask, halving
 from plain_adam import PlainAdam, annealed, halved
 
 torch = pytest.importorskip("torch")
@@ -44,11 +36,11 @@ def birds(n: int = 700, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(params=["tensors", pytest.param("cuda", marks=needs_cuda)])
 def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> There:
-    """Puts an array where the accelerator is."""
+    """Puts an array where the accelerator is, or takes tensors in main memory for it."""
     if request.param == "cuda":
         return lambda x: torch.from_numpy(x).cuda()
-    for module in ("_arrays", "_probabilities"):
-        monkeypatch.setattr(f"fieldmark.probes.{module}.on_accelerator", is_tensor)
+    for module in ("_arrays", "_gradient"):
+        monkeypatch.setattr(f"fieldmark.probes.{module}.on_accelerator", torch.is_tensor)
     return lambda x: torch.from_numpy(x)
 
 
@@ -62,7 +54,6 @@ def test_gpu_agrees_with_cpu(there: There, name: str, dtype: type, close: float)
     x, queries, labels = x.astype(dtype), queries.astype(dtype), np.array(list("fedcba"))[code]
     here = load_probe(name, PROBES[name]).fit(x, labels)
     away = load_probe(name, PROBES[name]).fit(there(x), labels)
-    assert type(away).takes_tensors
     found, expected = away.predict_proba(there(queries)), here.predict_proba(queries)
     assert isinstance(found, np.ndarray) and found.dtype == np.float64
     np.testing.assert_allclose(found, expected, atol=close)
@@ -95,18 +86,7 @@ def test_fitted_there_asked_here(there: There, name: str) -> None:
     probe = load_probe(name, PROBES[name]).fit(there(x), code)
     loaded = pickle.loads(pickle.dumps(probe))
     np.testing.assert_allclose(loaded.predict_proba(x), probe.predict_proba(there(x)), atol=1e-9)
-    np.testing.assert_allclose(
-        probe.predict_proba(torch.from_numpy(x)), probe.predict_proba(x), atol=1e-12
-    )
     assert probe.predict(there(x[:0])).shape == probe.predict_score(there(x[:0])).shape == (0,)
-
-
-@pytest.mark.parametrize("name", PROBES)
-def test_same_twice_on_the_gpu(there: There, name: str) -> None:
-    x, code = birds()
-    short = there(x.astype(np.float32))
-    one, two = (load_probe(name, PROBES[name]).fit(short, code) for _ in range(2))
-    assert (one.predict_proba(short) == two.predict_proba(short)).all()
 
 
 @pytest.mark.parametrize("name", PROBES)
@@ -120,51 +100,31 @@ def test_edges_on_the_gpu(there: There, name: str) -> None:
         probe.predict(there(x[:, :3].copy()))
     with pytest.raises(DataError, match="the training set is empty"):
         probe.fit(there(x[:0]), code[:0])
-    with pytest.raises(DataError, match=r"expected rows × columns"):
-        probe.fit(there(x[0]), code)
     x[7, 2] = np.nan
     with pytest.raises(DataError, match=r"1 of 60 rows hold NaN or inf \(first: row 7\)"):
         probe.fit(there(x), code)
 
 
-def test_masks_and_batches_are_the_same_everywhere(there: There) -> None:
-    x, _ = birds()
-    shape = Shape(20, 6, 13, "none", 0.3)
-    recipe = Recipe("mlp", shape, 64, 25, halving(1, 11), Scaling())
-    here = _batches(x, np.arange(5, 605), [3, 9], recipe)
-    away = _batches(there(x), np.arange(5, 605), [3, 9], recipe)
-    for one, two in zip(here, away, strict=True):
-        assert (one[0] == two[0].cpu().numpy()).all()
-        assert one[1] is not None and (one[1] == two[1].cpu().numpy()).all()
-    keys = (0, 2**63, 2**64 - 1)
-    for key in keys:
-        mask = kept(key, range(3, 90), 7, 0.5, there(x))
-        assert (mask.cpu().numpy() == kept(key, range(3, 90), 7, 0.5, x)).all()
-
-
-def test_a_batched_sweep_equals_each_run_alone(there: There) -> None:
+@needs_cuda
+@pytest.mark.parametrize("name", ["mlp", "linear"])
+def test_same_twice_on_the_gpu(name: str) -> None:
     x, code = birds()
-    x_nd, rows = there(x), np.arange(700)
-    loss = ClassLoss.read(code, rows, True, x_nd)
-    recipe = Recipe("mlp", Shape(20, 6, 16, "relu", 0.5), 128, 40, halving(2, 6), Scaling())
-    runs = [Run(rate, seed, 0.01) for rate in (1e-3, 1e-2) for seed in (1, 2, 3)]
-    together = train(x_nd, rows, loss, runs, recipe)
-    for run, flat in zip(runs, as_numpy(together), strict=True):
-        alone = as_numpy(train(x_nd, rows, loss, [run], recipe))[0]
-        np.testing.assert_allclose(flat, alone, atol=1e-9)
+    short = torch.from_numpy(x.astype(np.float32)).cuda()
+    one, two = (load_probe(name, PROBES[name]).fit(short, code) for _ in range(2))
+    assert (one.predict_proba(short) == two.predict_proba(short)).all()
 
 
 @needs_cuda
-@pytest.mark.parametrize("name", ["mlp", "linear"])
-def test_recorded_steps_equal_steps_called(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    x, code = birds()
-    x_nd = torch.from_numpy(x.astype(np.float32)).cuda()
-    recorded = load_probe(name, PROBES[name]).fit(x_nd, code).predict_proba(x_nd)
-    monkeypatch.setattr(_replay, "_FIRST_CALLS", 10**9)
-    assert (load_probe(name, PROBES[name]).fit(x_nd, code).predict_proba(x_nd) == recorded).all()
+def test_masks_and_batches_are_the_same_everywhere() -> None:
+    training = Training("mlp", 64, 25, halving(1, 11), hidden=13, dropout=0.3)
+    here, away = (batches(np.arange(5, 605), 3, training, device) for device in ("cpu", "cuda"))
+    for (row_b, keep_bh), (away_b, away_bh) in zip(here, away, strict=True):
+        assert (row_b == away_b.cpu()).all() and (keep_bh == away_bh.cpu()).all()
+    for key in (0, 2**63, 2**64 - 1):
+        mask = dropout_mask(key, range(3, 90), 7, 0.5, "cuda")
+        assert (mask.cpu() == dropout_mask(key, range(3, 90), 7, 0.5, "cpu")).all()
 
 
-@needs_cuda  # where making an optimiser is worth its seconds
 @pytest.mark.parametrize("schedule", ["halved", "annealed"])
 def test_the_oracle_itself_equals_torch_optim(schedule: str) -> None:
     first = torch.nn.Linear(5, 4).double()

@@ -10,10 +10,8 @@ from sklearn.metrics import f1_score
 
 from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser, load_probe
-from fieldmark.probes._holdout import hold_out, parse_numbers, usable_scores
-from fieldmark.probes._network import Shape
-from fieldmark.probes._scaling import Scaling
-from fieldmark.probes._sweep import Recipe, _batches, cosine
+from fieldmark.probes._gradient import Training, batches, cosine, first_layers
+from fieldmark.probes._select import hold_out, parse_numbers
 from fieldmark.probes.linear import Linear
 from plain_adam import PlainAdam, annealed
 
@@ -29,23 +27,22 @@ def species(n: int = 200, dim: int = 10, classes: int = 5, seed: int = 0) -> tup
 def reference(probe: Linear, x: np.ndarray, code: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """The recipe in torch.nn, with this probe's first weights and batches; probabilities."""
     torch = pytest.importorskip("torch")
-    shape = Shape(x.shape[1], int(code.max()) + 1)
-    recipe = Recipe("linear", shape, probe.batch_size, probe.steps, lambda _: 1.0, Scaling())
-    layer = torch.nn.Linear(x.shape[1], shape.n_outputs).double()
-    weights, offsets = shape.views(shape.start(probe.seed, "linear")[None])
-    layer.weight.data = torch.from_numpy(weights[0][0].T.copy())
-    layer.bias.data = torch.from_numpy(offsets[0][0, 0].copy())
+    sizes = [(x.shape[1], int(code.max()) + 1)]
+    training = Training("linear", probe.batch_size, probe.steps, lambda _: 1.0)
+    layer = torch.nn.Linear(*sizes[0]).double()
+    [(weight, offset)] = first_layers(sizes, probe.seed, "linear")
+    layer.weight.data = torch.from_numpy(weight.T.copy())
+    layer.bias.data = torch.from_numpy(offset)
     norm = torch.nn.Identity()
     if probe.scale == "layer":
         norm = torch.nn.LayerNorm(x.shape[1], elementwise_affine=False)
     elif probe.scale == "standardise":
         mean, spread = torch.from_numpy(x.mean(axis=0)), torch.from_numpy(x.std(axis=0))
-        norm = lambda each: (each - mean) / spread  # noqa: E731
+        norm = lambda rows: (rows - mean) / spread  # noqa: E731
     adam = PlainAdam([layer.weight, layer.bias], decay=probe.weight_decays)
-    batches = _batches(x, np.arange(len(x)), [probe.seed], recipe)
-    for step, (row_kb, _) in enumerate(batches):
-        logits = layer(norm(torch.from_numpy(x[row_kb[0]])))
-        torch.nn.functional.cross_entropy(logits, torch.from_numpy(code[row_kb[0]])).backward()
+    for step, (row_b, _) in enumerate(batches(np.arange(len(x)), probe.seed, training, "cpu")):
+        logits = layer(norm(torch.from_numpy(x)[row_b]))
+        torch.nn.functional.cross_entropy(logits, torch.from_numpy(code)[row_b]).backward()
         adam.step(annealed(probe.learning_rates, step, probe.steps))
     with torch.no_grad():
         return np.asarray(layer(norm(torch.from_numpy(queries))).softmax(1).numpy())
@@ -90,16 +87,16 @@ def test_the_sweep_chooses_as_if_each_setting_were_tried_alone() -> None:
 
 
 def test_the_first_of_equals_is_chosen_and_never_one_that_ran_away() -> None:
-    score = np.array([0.5, 0.9, 0.9, 0.95])
-    assert usable_scores("linear", score, np.array([True, True, True, False])).argmax() == 1
-    with pytest.raises(DataError, match="beyond all bounds"):
-        usable_scores("linear", score, np.zeros(4, bool))
     x, code = species()
+    equal = Linear(learning_rates=[1e-2, 1e-2], weight_decays=[0.1, 0.1], steps=20).fit(x, code)
+    assert equal.chosen_["learning_rate"] == 1e-2
     probe = Linear(learning_rates=[1e300, 1e-2], weight_decays=[1e20, 0.0], steps=30).fit(x, code)
-    assert probe.weight_decay_ == 0.0 and np.isfinite(probe.model_.flat_sp).all()
+    assert probe.weight_decay_ == 0.0 and probe.model_.is_finite
     assert any("settings diverged" in note for note in probe.fit_notes_)
     with pytest.raises(DataError, match="lower the learning rate"):
         Linear(learning_rates=1e300, weight_decays=1e20, steps=30).fit(x, code)
+    with pytest.raises(DataError, match="beyond all bounds"):
+        Linear(learning_rates=[1e300, 1e299], weight_decays=1e20, steps=30).fit(x, code)
 
 
 def test_macro_f1_and_accuracy_are_judged_on_the_same_rows() -> None:
@@ -151,9 +148,7 @@ def test_columns_that_never_change_do_no_harm() -> None:
     for scale in ("standardise", "none"):
         probe = Linear(learning_rates=1e-2, steps=100, scale=scale).fit(x, code)
         assert np.isfinite(probe.predict_proba(x)).all()
-    assert np.isfinite(
-        Linear(steps=5, scale="layer").fit(np.ones((9, 4)), [0, 1, 2] * 3).model_.flat_sp
-    ).all()
+    assert Linear(steps=5, scale="layer").fit(np.ones((9, 4)), [0, 1, 2] * 3).model_.is_finite
 
 
 def test_numbers_may_be_written_as_yaml_reads_them() -> None:

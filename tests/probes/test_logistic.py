@@ -1,18 +1,18 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fieldmark.errors import UsageError
-from fieldmark.probes import _logistic_fit, load_probe
-from fieldmark.probes._holdout import hold_out
-from fieldmark.probes._lbfgs import minimise
+from fieldmark.probes import load_probe
+from fieldmark.probes._select import hold_out
 from fieldmark.probes.logistic import Logistic
 
 PROBABILITY = 1e-6
@@ -82,12 +82,20 @@ def test_float32_features_are_fitted_in_float64() -> None:
     np.testing.assert_allclose(ours.predict_proba(x), expected, atol=PROBABILITY)
 
 
-def test_blocks_without_a_copy_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_features_far_from_zero_and_constant_ones() -> None:
     x, code = behaviour()
-    whole = Logistic().fit(x, code)
-    monkeypatch.setattr(_logistic_fit, "_COPY_BYTES", 0)
-    monkeypatch.setattr(_logistic_fit, "_BLOCK_VALUES", 7 * x.shape[1])
-    np.testing.assert_allclose(Logistic().fit(x, code).coef_, whole.coef_, atol=COEFFICIENT)
+    plain = Logistic().fit(x, code).predict_proba(x)
+    far = np.concatenate([x + 1e6, np.full((len(x), 1), 7.0)], axis=1)
+    np.testing.assert_allclose(Logistic().fit(far, code).predict_proba(far), plain, atol=1e-5)
+
+
+def test_it_needs_no_torch() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; from fieldmark.probes import load_probe; "
+        "p = load_probe('logistic', {'C': [1.0, 10.0]}).fit([[0.0], [1], [2], [3]], [0, 0, 1, 1]); "
+        "assert p.predict([[0.0], [3.0]]).tolist() == [0, 1]"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_the_best_strength_is_chosen_and_fitted_to_all_rows() -> None:
@@ -114,7 +122,7 @@ def test_separable_classes_have_an_answer() -> None:
 def test_features_that_say_nothing_leave_the_prior() -> None:
     code = np.array([0] * 9 + [1] * 3)
     balanced, plain = (
-        Logistic(class_weight=each).fit(np.ones((12, 3)), code) for each in ("balanced", None)
+        Logistic(class_weight=weight).fit(np.ones((12, 3)), code) for weight in ("balanced", None)
     )
     np.testing.assert_allclose(balanced.predict_proba(np.ones((1, 3))), [[0.5, 0.5]], atol=1e-7)
     np.testing.assert_allclose(plain.predict_proba(np.ones((1, 3))), [[0.75, 0.25]], atol=1e-7)
@@ -125,39 +133,6 @@ def test_too_few_iterations_are_told() -> None:
     probe = Logistic(max_iter=2).fit(x, code)
     assert probe.n_iter_ == 2
     assert probe.fit_notes_ == ["stopped after 2 iterations, short of the minimum"]
-
-
-class TestLbfgs:
-    def test_runs_together_equal_runs_alone_and_scipy(self) -> None:
-        random = np.random.default_rng(0)
-        roots = random.normal(size=(3, 6, 6))
-        hills = roots @ roots.swapaxes(1, 2) + 0.1 * np.eye(6)
-        towards = random.normal(size=(3, 6)) * np.array([[1], [100], [1e-3]])
-
-        def function(chosen: list[int]) -> Any:
-            def value(point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-                bent = np.einsum("sij,sj->si", hills[chosen], point)
-                quartic = point**3
-                f = (point * bent).sum(axis=1) / 2 + (point**4).sum(axis=1) / 4
-                f = f - (towards[chosen] * point).sum(axis=1)
-                return f, bent + quartic - towards[chosen]
-
-            return value
-
-        start, ones = np.zeros((3, 6)), np.ones((3, 6))
-        together = minimise(function([0, 1, 2]), start, ones, 1e-9, 500)
-        assert together.is_converged
-        for run in range(3):
-            alone = minimise(function([run]), start[:1], ones[:1], 1e-9, 500)
-            np.testing.assert_allclose(together.point_sp[run], alone.point_sp[0], atol=1e-8)
-            scipy = minimize(
-                lambda p, run=run: tuple(each[0] for each in function([run])(p[None])),
-                np.zeros(6),
-                jac=True,
-                method="BFGS",
-                options={"gtol": 1e-9},
-            )
-            np.testing.assert_allclose(together.point_sp[run], scipy.x, atol=1e-6)
 
 
 @pytest.mark.parametrize(

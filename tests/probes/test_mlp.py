@@ -1,24 +1,28 @@
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import DataError, MissingExtra, UsageError
 from fieldmark.metrics import load_metric
 from fieldmark.probes import load_probe
-from fieldmark.probes._losses import ClassLoss, Loss, TraitLoss
-from fieldmark.probes._masks import kept
-from fieldmark.probes._network import Pass, Shape
-from fieldmark.probes._scaling import Scaling
-from fieldmark.probes._sweep import Recipe, Run, _batches, halving, train
-from fieldmark.probes._targets import read_targets
+from fieldmark.probes._gradient import (
+    Training,
+    batches,
+    dropout_mask,
+    first_layers,
+    halving,
+    read_targets,
+)
 from fieldmark.probes.mlp import MLP
 from plain_adam import PlainAdam, halved
 
 N_TRAITS = 9
+pytest.importorskip("torch", reason="the extra `vision` is not installed")
 
 
 def fish(
@@ -38,31 +42,37 @@ def reference(probe: MLP, x: np.ndarray, y: np.ndarray, queries: np.ndarray) -> 
     torch = pytest.importorskip("torch")
     n_batches = -(-len(x) // probe.batch_size)
     n_out = y.shape[1] if y.ndim == 2 else int(y.max()) + 1
-    shape = Shape(x.shape[1], n_out, probe.hidden, probe.activation, probe.dropout)
-    n_steps = probe.epochs * n_batches
-    recipe = Recipe("mlp", shape, probe.batch_size, n_steps, lambda step: 1.0, Scaling())
-    first, second = torch.nn.Linear(x.shape[1], probe.hidden), torch.nn.Linear(probe.hidden, n_out)
-    weights, offsets = shape.views(shape.start(probe.seed, "mlp")[None])
-    for layer, weight, offset in zip((first, second), weights, offsets, strict=True):
-        layer.double()
-        layer.weight.data = torch.from_numpy(weight[0].T.copy())
-        layer.bias.data = torch.from_numpy(offset[0, 0].copy())
+    training = Training(
+        probe="mlp",
+        batch_size=probe.batch_size,
+        n_steps=probe.epochs * n_batches,
+        rate=lambda step: 1.0,
+        hidden=probe.hidden,
+        dropout=probe.dropout,
+    )
+    sizes = [(x.shape[1], probe.hidden), (probe.hidden, n_out)]
+    first, second = (torch.nn.Linear(*size).double() for size in sizes)
+    drawn = first_layers(sizes, probe.seed, "mlp")
+    for layer, (weight, offset) in zip((first, second), drawn, strict=True):
+        layer.weight.data = torch.from_numpy(weight.T.copy())
+        layer.bias.data = torch.from_numpy(offset)
     bend = torch.relu if probe.activation == "relu" else torch.nn.Identity()
     adam = PlainAdam([*first.parameters(), *second.parameters()])
     x_all, y_all = torch.from_numpy(x), torch.from_numpy(y)
-    batches = _batches(x, np.arange(len(x)), [probe.seed], recipe)
-    for step, (row_kb, keep_kbh) in enumerate(batches):
-        hidden = bend(first(x_all[row_kb[0]]))
-        if keep_kbh is not None:
-            hidden = hidden * torch.from_numpy(keep_kbh[0]) / (1 - probe.dropout)
-        loss = reference_loss(second(hidden), y_all, row_kb[0], probe.pos_weight == "balanced")
+    for step, (row_b, keep_bh) in enumerate(
+        batches(np.arange(len(x)), probe.seed, training, "cpu")
+    ):
+        hidden = bend(first(x_all[row_b]))
+        if keep_bh is not None:
+            hidden = hidden * keep_bh / (1 - probe.dropout)
+        loss = reference_loss(second(hidden), y_all, row_b, probe.pos_weight == "balanced")
         loss.backward()
         adam.step(halved(probe.learning_rate, step // n_batches, probe.halve_every))
     with torch.no_grad():
         return np.asarray(second(bend(first(torch.from_numpy(queries)))).numpy())
 
 
-def reference_loss(logits: Any, y_all: Any, rows: np.ndarray, is_balanced: bool) -> Any:
+def reference_loss(logits: Any, y_all: Any, rows: Any, is_balanced: bool) -> Any:
     torch = pytest.importorskip("torch")
     if y_all.ndim == 1:
         count = torch.bincount(y_all)
@@ -119,68 +129,28 @@ def test_the_default_is_the_published_recipe() -> None:
     assert MLP.is_multilabel and MLP.takes_tensors
 
 
-@pytest.mark.parametrize("hidden", [0, 5])
-@pytest.mark.parametrize("activation", ["none", "relu"])
-@pytest.mark.parametrize("kind", ["classes", "traits"])
-def test_gradients_by_finite_differences(hidden: int, activation: str, kind: str) -> None:
-    x, y = fish(n=20, dim=4, n_traits=3, unknown=0.2)
-    rows = np.arange(20)
-    loss: Loss = TraitLoss.read(y, rows, True, x)
-    if kind == "classes":
-        loss = ClassLoss.read(np.arange(20) % 3, rows[:17], True, x)
-    shape = Shape(4, 3, hidden, activation, 0.25)
-    flat = np.stack([shape.start(seed, "mlp") for seed in (1, 2)])
-    row_ub = np.array([[3, 7, 1, 19, 4], [0, 2, 2, 9, 8]])
-    keep = np.stack([kept(5, range(k, k + 5), hidden, 0.25, x) for k in (0, 9)]) if hidden else None
-
-    def value(flat_sp: np.ndarray) -> np.ndarray:
-        return np.asarray(loss.value(Pass(shape, flat_sp, x[row_ub], keep).logit_sbt, row_ub))
-
-    found = np.zeros_like(flat)
-    forward = Pass(shape, flat, x[row_ub], keep)
-    forward.gradient_sp(loss.slope(forward.logit_sbt, row_ub), found)
-    for place in range(shape.n_values):
-        nudge = np.zeros_like(flat)
-        nudge[:, place] = 1e-6
-        slope = (value(flat + nudge) - value(flat - nudge)) / 2e-6
-        np.testing.assert_allclose(found[:, place], slope, atol=1e-8)
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_a_batched_sweep_equals_each_run_alone(dtype: type) -> None:
-    x, y = fish(unknown=0.1)
-    x, rows = x.astype(dtype), np.arange(len(x))
-    loss = TraitLoss.read(y, rows, False, x)
-    shape = Shape(x.shape[1], N_TRAITS, 8, "none", 0.5)
-    recipe = Recipe("mlp", shape, 64, 12, halving(2, 3), Scaling())
-    runs = [
-        Run(rate, seed, decay) for rate in (1e-3, 1e-2) for seed in (4, 2) for decay in (0, 0.1)
-    ]
-    together = train(x, rows, loss, runs, recipe)
-    for run, flat in zip(runs, together, strict=True):
-        alone = train(x, rows, loss, [run], recipe)[0]
-        np.testing.assert_allclose(flat, alone, rtol=0, atol=1e-12 if dtype is np.float64 else 1e-5)
-    assert len(np.unique(together.round(9), axis=0)) == len(runs)
-
-
 class TestMasks:
     def test_share_and_independence(self) -> None:
-        x = np.zeros((1, 1))
         for share in (0.5, 0.1, 0.75):
-            keep = kept(123, range(4000), 63, share, x)
+            keep = dropout_mask(123, range(4000), 63, share, "cpu").numpy()
             assert keep.shape == (4000, 63)
             assert abs(keep.mean() - (1 - share)) < 4 * np.sqrt(share * (1 - share) / keep.size)
-        keep = kept(1, range(5000), 16, 0.5, x) - 0.5
-        other = kept(2, range(5000), 16, 0.5, x) - 0.5
+        keep, other = (
+            dropout_mask(key, range(5000), 16, 0.5, "cpu").numpy() - 0.5 for key in (1, 2)
+        )
         bound = 5 / np.sqrt(5000)
         assert np.abs(4 * keep.T @ keep / 5000 - np.eye(16)).max() < bound
         assert np.abs(4 * keep.T @ other / 5000).max() < bound
         assert np.abs(4 * keep[:-1].T @ keep[1:] / 5000).max() < bound
 
     def test_a_row_is_the_same_in_every_block(self) -> None:
-        x = np.zeros((1, 1))
-        whole = kept(2**64 - 1, range(100), 10, 0.5, x)
-        assert (kept(2**64 - 1, range(37, 59), 10, 0.5, x) == whole[37:59]).all()
+        whole = dropout_mask(2**64 - 1, range(100), 10, 0.5, "cpu")
+        assert (dropout_mask(2**64 - 1, range(37, 59), 10, 0.5, "cpu") == whole[37:59]).all()
+
+    def test_masks_are_those_of_the_first_version(self) -> None:
+        """Stored results were trained with these masks: bits of splitmix64, sixteen a value."""
+        keep = dropout_mask(12345, range(2, 5), 6, 0.3, "cpu")
+        assert keep.int().tolist() == [[1, 1, 1, 1, 0, 1], [1, 1, 1, 0, 1, 1], [1, 0, 1, 1, 1, 1]]
 
 
 def test_defect_biobench_fishnet_threshold_on_logits() -> None:
@@ -198,8 +168,8 @@ def test_defect_biobench_fishnet_threshold_on_logits() -> None:
 def test_defect_biobench_fishnet_dropout_when_predicting() -> None:
     x, y = fish()
     probe = MLP(**QUICK).fit(x, y)
-    weights, offsets = probe.model_.shape.views(probe.model_.flat_sp)
-    logit = (x @ weights[0][0] + offsets[0][0]) @ weights[1][0] + offsets[1][0]
+    [[(weight_1, offset_1), (weight_2, offset_2)]] = probe.model_.layers
+    logit = (x @ weight_1 + offset_1) @ weight_2 + offset_2
     np.testing.assert_allclose(probe.predict_proba(x), 1 / (1 + np.exp(-logit)), atol=1e-12)
     assert (probe.predict_proba(x) == probe.predict_proba(x)).all()
 
@@ -220,7 +190,7 @@ def test_defect_biobench_fishnet_f1_of_two_traits_only() -> None:
         answers = (prob[known, trait] > 0.5) * 1.0
         expected.append(f1_score(y[known, trait], answers, average="macro"))
     targets = read_targets(y, len(y))
-    found = targets.score(np.arange(len(y)), prob, 0.5, load_metric("macro_f1"))
+    found = targets.score(np.arange(len(y)), prob, load_metric("macro_f1"))
     assert found == pytest.approx(np.mean(expected))
 
 
@@ -311,6 +281,17 @@ def test_traits_that_cannot_be_learnt(y: np.ndarray, line: str) -> None:
     with pytest.raises(DataError) as caught:
         MLP(hidden=2, epochs=1).fit(np.eye(6), y)
     assert str(caught.value) == line
+
+
+@pytest.mark.parametrize("name", ["linear", "mlp"])
+def test_without_torch_one_line_names_the_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtra) as caught:
+        load_probe(name).fit(np.eye(4), [0, 0, 1, 1])
+    assert str(caught.value).startswith(
+        f"probe {name!r} needs the package 'torch', which is not installed: "
+        "`pip install 'fieldmark[vision]'`"
+    )
 
 
 def test_weights_beyond_all_bounds_are_an_error() -> None:

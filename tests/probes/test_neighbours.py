@@ -74,7 +74,7 @@ def test_cosine_equals_brute_force(seed: int, k: int) -> None:
 def test_equals_scikit_learn(
     metric: str, n_block_entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fieldmark.probes._distance._BLOCK_ENTRIES", n_block_entries)
+    monkeypatch.setattr("fieldmark.probes.neighbours._BLOCK_ENTRIES", n_block_entries)
     random = np.random.default_rng(0)
     x, y = random.normal(size=(400, 12)), random.integers(0, 30, 400)
     queries = random.normal(size=(200, 12))

@@ -6,7 +6,7 @@ import pytest
 
 from fieldmark import probes
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError
-from fieldmark.probes import PROBES, load_probe, register_probe
+from fieldmark.probes import PROBES, list_parameters, load_probe, register_probe
 
 MAJORITY = """
 import numpy as np
@@ -37,8 +37,32 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_four_probes_are_there() -> None:
-    assert {"neighbours", "ridge", "simpleshot", "svm"} <= set(PROBES.names())
+def test_the_probes_are_there() -> None:
+    known = {"exemplar", "linear", "logistic", "mlp", "neighbours", "ridge", "simpleshot", "svm"}
+    assert known == set(PROBES.names()) - set(PROBES.added)
+
+
+@pytest.mark.parametrize(
+    ("name", "lists"),
+    [
+        ("ridge", {"alphas"}),
+        ("linear", {"learning_rates", "weight_decays"}),
+        ("mlp", {"learning_rate"}),
+        ("logistic", {"C"}),
+        ("svm", set()),
+    ],
+)
+def test_a_probe_says_which_parameters_may_be_lists(name: str, lists: set[str]) -> None:
+    assert list_parameters(name) == lists
+    for parameter in lists:
+        load_probe(name, {parameter: [0.1, 1.0]})
+
+
+def test_a_users_probe_may_say_it_too(folder: Path) -> None:
+    assert list_parameters("mine.py:Majority", base=folder) == frozenset()
+    lists = 'class Lists:\n    list_parameters = ("grid",)\n    fit = predict = print\n'
+    (folder / "lists.py").write_text(lists)
+    assert list_parameters("lists.py:Lists", base=folder) == {"grid"}
 
 
 def test_parameters_arrive() -> None:

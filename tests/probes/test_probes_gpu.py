@@ -14,11 +14,9 @@ import numpy as np
 import pytest
 
 from fieldmark.errors import DataError
-from fieldmark.probes import load_probe
+from fieldmark.probes import PROBES, load_probe
 from fieldmark.probes.exemplar import Exemplar
-from fieldmark.probes.neighbours import Neighbours
 from fieldmark.probes.ridge import Ridge
-from fieldmark.probes.simpleshot import SimpleShot, predict_repeats
 
 torch = pytest.importorskip("torch")
 Move = Callable[[np.ndarray], Any]
@@ -31,23 +29,18 @@ def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mo
         if not torch.cuda.is_available():
             pytest.skip("no GPU")
         return lambda x: torch.as_tensor(x, device="cuda")
-    from fieldmark.probes import (  # noqa: F401
-        _tensor,
-        _torch_centroids,
-        _torch_distance,
-        _torch_exemplar,
-        _torch_ridge,
-    )
+    from fieldmark.probes import _arrays
+    from fieldmark.probes.ridge import gpu  # noqa: F401
 
     pretended = {
-        "is_cuda": _tensor.is_tensor,
-        "on_accelerator": _tensor.is_tensor,
+        "is_cuda": _arrays.is_tensor,
+        "on_accelerator": _arrays.is_tensor,
         "scaled_product": lambda left, right: left.wide.float() @ right.wide.float(),
     }
     for name, module in list(sys.modules.items()):
-        for each, stand_in in pretended.items():
-            if name.startswith("fieldmark.probes.") and hasattr(module, each):
-                monkeypatch.setattr(module, each, stand_in)
+        for function, stand_in in pretended.items():
+            if name.startswith("fieldmark.probes.") and hasattr(module, function):
+                monkeypatch.setattr(module, function, stand_in)
     return torch.as_tensor
 
 
@@ -59,38 +52,6 @@ def rows(
     y = random.integers(0, classes, n)
     x = (centres[y] + random.normal(size=(n, dim))) * np.arange(1, dim + 1) ** -0.4 + 3
     return x.astype(np.float32), y * 7 - 3
-
-
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("k", [1, 5])
-class TestNeighbours:
-    def test_same_answers(self, there: Move, metric: str, k: int) -> None:
-        x, y = rows(900, 40, 30)
-        x[17] = 0
-        query, _ = rows(120, 40, 30, seed=1)
-        ours, home = (Neighbours(k=k, metric=metric).fit(each, y) for each in (there(x), x))
-        for one, other in (
-            (ours.predict_leave_one_out(), home.predict_leave_one_out()),
-            ((ours.predict(there(query)),) * 2, (home.predict(query),) * 2),
-        ):
-            assert isinstance(one[0], np.ndarray)
-            assert (one[0] == other[0]).all()
-        np.testing.assert_allclose(
-            ours.predict_score(there(query)), home.predict_score(query), rtol=1e-9, atol=1e-12
-        )
-
-    def test_ties_fall_as_at_home(self, there: Move, metric: str, k: int) -> None:
-        random = np.random.default_rng(k)
-        x = random.integers(-2, 3, size=(300, 4)).astype(np.float32) + (metric == "cosine") * 5
-        y = random.integers(0, 6, 300)
-        ours, home = (Neighbours(k=k, metric=metric).fit(each, y) for each in (there(x), x))
-        ours_y, home_y = ours.predict_leave_one_out()[0], home.predict_leave_one_out()[0]
-        assert (ours_y == home_y).mean() > (0.95 if metric == "cosine" else 0.999)
-
-
-def test_many_copies_of_one_row_are_searched_at_home(there: Move) -> None:
-    x, y = np.full((2000, 8), 0.1, np.float32), np.arange(2000) % 7 + 1
-    assert (Neighbours(k=3).fit(there(x), y).predict_leave_one_out()[0] == 1).all()
 
 
 @pytest.mark.parametrize("weight", [None, "balanced"])
@@ -110,6 +71,12 @@ def test_ridge_is_the_same(there: Move, weight: str | None, select_by: str) -> N
     np.testing.assert_allclose(ours.model_.coef_dc, home.model_.coef_dc, rtol=1e-6, atol=1e-9)
 
 
+def test_only_probes_that_gain_from_a_gpu_take_tensors() -> None:
+    names = [name for name in PROBES.names() if name not in PROBES.added]
+    takes = {name for name in names if getattr(load_probe(name), "takes_tensors", False)}
+    assert takes == {"exemplar", "linear", "mlp", "ridge"}
+
+
 def test_ridge_with_a_class_in_one_fold_only_two_classes_and_few_rows(there: Move) -> None:
     x, y = rows(400, 16, 8, spread=0.5)
     y[:2] = 999
@@ -121,48 +88,16 @@ def test_ridge_with_a_class_in_one_fold_only_two_classes_and_few_rows(there: Mov
         np.testing.assert_allclose(ours.predict_score(there(x)), home.predict_score(x), rtol=1e-5)
 
 
-def test_simpleshot_is_the_same(there: Move) -> None:
-    x, y = rows(600, 24, 40, spread=0.3)
-    query, _ = rows(200, 24, 40, seed=1, spread=0.3)
-    ours, home = SimpleShot().fit(there(x), y), SimpleShot().fit(x, y)
-    np.testing.assert_allclose(ours.means_, home.means_, rtol=1e-12)
-    assert (ours.predict(there(query)) == home.predict(query)).all()
-    np.testing.assert_allclose(
-        ours.predict_score(there(query)), home.predict_score(query), rtol=1e-7, atol=1e-9
-    )
-    assert ours.predict(there(query[:0])).shape == (0,)
-
-
-@pytest.mark.parametrize("shots", [1, 3])
-@pytest.mark.parametrize(
-    "steps",
-    [(), ("l2",), ("centre",), ("centre", "l2"), ("l2", "centre", "l2"), ("standardise", "l2")],
-)
-def test_repeats_are_the_same(there: Move, steps: tuple[str, ...], shots: int) -> None:
-    x, y = rows(400, 12, 15, spread=0.5)
-    test, _ = rows(150, 12, 15, seed=1, spread=0.5)
-    random = np.random.default_rng(0)
-    draws = [
-        np.concatenate([random.permutation(np.flatnonzero(y == each))[:shots] for each in set(y)])
-        for _ in range(5)
-    ]
-    draws.append(draws[0][: 4 * shots])
-    home = predict_repeats(x, y, draws, test, steps)
-    ours = predict_repeats(there(x), y, draws, there(test), steps)
-    assert isinstance(ours, np.ndarray)
-    assert (ours == home).all()
-
-
 @pytest.mark.parametrize("is_unit", [False, True])
 def test_exemplar_finds_the_same_image(
     there: Move, is_unit: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fieldmark.probes.exemplar.DOUBLE_ROWS", 100)
+    monkeypatch.setattr("fieldmark.probes.exemplar.probe.DOUBLE_ROWS", 100)
     x, y = rows(260, 32, 30, spread=1.5)
     x = 3 * x / np.linalg.norm(x, axis=1, keepdims=True) if is_unit else x
     ours, home = Exemplar().fit(there(x), y), Exemplar().fit(x, y)
     (best, score), (best_home, score_home) = (
-        each.retrieve_leave_one_out() for each in (ours, home)
+        probe.retrieve_leave_one_out() for probe in (ours, home)
     )
     assert (best == best_home).mean() >= 0.995
     np.testing.assert_allclose(score, score_home, atol=5e-3)
@@ -171,9 +106,6 @@ def test_exemplar_finds_the_same_image(
 
 @pytest.mark.parametrize("name", ["ridge", "simpleshot", "neighbours", "exemplar"])
 class TestEachProbe:
-    def test_says_that_it_takes_tensors(self, there: Move, name: str) -> None:
-        assert load_probe(name).takes_tensors is True
-
     def test_features_of_both_kinds_may_meet(self, there: Move, name: str) -> None:
         x, y = rows(80, 12, 6)
         home = load_probe(name).fit(x, y)

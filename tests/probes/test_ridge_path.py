@@ -16,12 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from fieldmark.metrics import load_metric
-from fieldmark.probes import _ridge_predict
-from fieldmark.probes._folds import stratified
-from fieldmark.probes._moments import measure
-from fieldmark.probes._ridge_path import ridge_path
-from fieldmark.probes._ridge_predict import predict_path
+from fieldmark.probes._select import stratified
 from fieldmark.probes.ridge import Ridge
+from fieldmark.probes.ridge import path as ridge_path_module
+from fieldmark.probes.ridge.path import predict_path, ridge_path
+from fieldmark.probes.ridge.system import measure
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +78,7 @@ def test_every_cell_equals_scikit_learn(
     splits = stratified(4, y)
     with pytest.MonkeyPatch.context() as patch:
         if by_nodes:
-            patch.setattr(_ridge_predict, "_SMALL", -1)
+            patch.setattr(ridge_path_module, "_SMALL", -1)
         ours = ridge_path(x, y, weight == "balanced", splits).scores(ALPHAS, accuracy)
     np.testing.assert_allclose(ours, reference(x, y, splits, weight), atol=1e-12)
 
@@ -92,15 +91,15 @@ def test_nodes_answer_as_every_strength_scored(is_balanced: bool, decay: float) 
     splits = stratified(5, y)
     system = ridge_path(x, y, is_balanced, splits).system(2)
     held, alphas = splits[2][1], [2.0**power for power in range(-15, 11)]
-    plain = system.present_c[_ridge_predict._plain(x[held], system, np.array(alphas))]
+    plain = system.present_c[ridge_path_module._plain(x[held], system, np.array(alphas))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ridge_predict, "_SMALL", -1)
+        patch.setattr(ridge_path_module, "_SMALL", -1)
         assert (predict_path(x, held, system, alphas) == plain).all()
     assert len(np.unique(plain, axis=0)) > 1
 
 
 def test_ties_of_all_classes_go_to_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_ridge_predict, "_SMALL", -1)
+    monkeypatch.setattr(ridge_path_module, "_SMALL", -1)
     x, y = np.full((50, 4), 0.1), np.arange(50) % 5
     splits = stratified(5, y)
     predicted = predict_path(x, splits[0][1], ridge_path(x, y, False, splits).system(0), ALPHAS)
@@ -131,7 +130,7 @@ def test_a_feature_that_is_constant_only_in_training() -> None:
 
 @pytest.mark.parametrize("is_balanced", [False, True])
 def test_moments_of_a_training_set(is_balanced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fieldmark.probes._moments.BLOCK_ROWS", 37)
+    monkeypatch.setattr("fieldmark.probes.ridge.system.BLOCK_ROWS", 37)
     x, y = problem(8, 200, 7, 5, offset=50.0)
     fold_n = np.arange(200) % 3
     moments = measure(x, y, fold_n, is_balanced)

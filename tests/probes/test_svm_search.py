@@ -13,16 +13,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from fieldmark.probes import svm
-from fieldmark.probes._folds import stratified
-from fieldmark.probes._kernel_search import (
+from fieldmark.probes._select import stratified
+from fieldmark.probes.svm import SupportVectors
+from fieldmark.probes.svm import probe as svm
+from fieldmark.probes.svm.search import (
     KERNELS,
     LEAST_FITS,
     candidates,
     distributions,
     score_candidates,
 )
-from fieldmark.probes.svm import SupportVectors
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +86,7 @@ def test_a_class_missing_from_a_training_fold() -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("cost", [0.01, 10.0])
 def test_multipliers_are_those_of_libsvm(kernel: str, cost: float) -> None:
-    from fieldmark.probes._smo import solve
+    from fieldmark.probes.svm.smo import solve
 
     x, y = task(2)
     x = StandardScaler().fit_transform(x[np.argsort(y, kind="stable")].astype(np.float64))

@@ -195,5 +195,5 @@ def test_an_image_that_is_not_what_it_was_when_the_run_began_is_not_sent(tmp_pat
     (tmp_path / "a.jpg").write_bytes(b"two")
     with pytest.raises(DataError, match=r"a\.jpg  was changed while the run went on"):
         picture.read()
-    assert picture.spot == images.picture(ImageRef("a.jpg")).spot
-    assert picture.spot != Images(tmp_path).picture(ImageRef("a.jpg")).spot, "another run"
+    assert picture.cache_key == images.picture(ImageRef("a.jpg")).cache_key
+    assert picture.cache_key != Images(tmp_path).picture(ImageRef("a.jpg")).cache_key, "another run"

@@ -15,9 +15,8 @@ import pytest
 from fieldmark.cli import main
 from fieldmark.errors import DataError, UnknownName
 from fieldmark.report.plots import PLOTS, SUFFIXES, chart, draw, read_results, render
-from fieldmark.report.plots._labels import place_labels
 from fieldmark.report.plots._panel import short_names
-from fieldmark.report.plots._tradeoff import pareto
+from fieldmark.report.plots._tradeoff import pareto, place_labels
 from fieldmark.stats import wilson
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 

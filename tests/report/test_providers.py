@@ -12,9 +12,9 @@ import pytest
 
 import fieldmark
 from fieldmark.errors import UsageError
+from fieldmark.protocols import protocol_of
 from fieldmark.report import is_valued, providers, register_report_provider
 from fieldmark.report.export import EXPORTS, choose, export, register_export, what_it_is
-from fieldmark.report.protocol_facts import protocol_fact
 from fieldmark.store import RunFilter, Store
 
 PROTOCOLS = {"probe", "ask", "zero_shot", "zero-shot", "retrieve", "rerank"}
@@ -42,9 +42,9 @@ def test_no_protocol_is_known_by_name(package: str) -> None:
 
 
 def test_facts_of_a_protocol_are_its_own() -> None:
-    assert protocol_fact("probe/ridge", "HUB_TASK", "") == "image-classification"
-    assert protocol_fact("ask", "HUB_TASK", "") == "image-text-to-text"
-    assert protocol_fact("of a newer fieldmark", "HUB_TASK", "none") == "none"
+    assert protocol_of("probe/ridge").hub_task == "image-classification"
+    assert protocol_of("ask").hub_task == "image-text-to-text"
+    assert protocol_of("of a newer fieldmark").hub_task == "image-classification"
 
 
 def test_a_provider_is_found_by_its_setting(registries: None, store: Store) -> None:

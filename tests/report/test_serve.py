@@ -19,7 +19,7 @@ pytest.importorskip("starlette")
 
 from starlette.testclient import TestClient
 
-from fieldmark.report.serve import LiveResults, Place, make_app
+from fieldmark.report.serve import LiveResults, ServeAddress, make_app
 from fieldmark.settings import load_settings
 from fieldmark.store import RunFilter, RunSpec, Store
 
@@ -125,8 +125,8 @@ def test_names_of_this_machine_are_let_in(results, host):
 
 def test_beyond_this_machine_a_token_is_asked_for(results, monkeypatch):
     monkeypatch.delenv("FIELDMARK_TOKEN", raising=False)
-    token = Place.for_host("0.0.0.0", 0).token
-    assert len(token) > 20 and Place.for_host("127.0.0.1", 0).token == ""
+    token = ServeAddress.for_host("0.0.0.0", 0).token
+    assert len(token) > 20 and ServeAddress.for_host("127.0.0.1", 0).token == ""
     app = make_app(results, "0.0.0.0", token)
     stranger = TestClient(app, base_url="http://lab.example")
     assert stranger.get("/data/summary.js").status_code == 403

@@ -15,15 +15,9 @@ from PIL import Image
 from fieldmark.cli import main
 from fieldmark.errors import DataError
 from fieldmark.report import read_table
-from fieldmark.report.site import (
-    SiteOptions,
-    build_site,
-    build_summary,
-    page_files,
-    task_predictions,
-)
+from fieldmark.report.site import SiteOptions, build_site, build_summary, task_predictions
 from fieldmark.report.site.images import choose_images
-from fieldmark.report.site.scripts import script_json, without_folders
+from fieldmark.report.site.pages import page_files, script_json, without_folders
 from fieldmark.report.site.summary import column_name
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store

@@ -15,9 +15,9 @@ import pytest
 from fieldmark.metrics import load_metric
 from fieldmark.report.paired import read_paired
 from fieldmark.report.site import SiteOptions, build_site
-from fieldmark.report.site.scripts import without_folders
+from fieldmark.report.site.pages import without_folders
 from fieldmark.settings import Settings
-from fieldmark.stats import paired_difference
+from fieldmark.stats import compare
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 from site_results import OWN_MODEL, make_results
 
@@ -269,12 +269,12 @@ def test_comparison_agrees_with_the_package(page: Any, made: Path, address: str)
             where = RunFilter(models=(first, second), tasks=(task,), n_train=(None, 100))
             runs = sorted(store.runs(where), key=lambda run: run.spec.model != first)
             paired = read_paired(store, runs, load_metric(metric))
-            found = paired_difference(paired.items, *paired.answer_mn, paired.metric)
+            found = compare(paired.items, *paired.answer_mn, paired.metric)
             (cells,) = (rows[name] for name in rows if task in name and name[-2:] != "10")
             numbers = [
                 float(each.replace("−", "-")) for each in (cells[2], *cells[3].split(" to "))
             ]
-            expected = 100 * np.array([found.value, found.low, found.high])
+            expected = 100 * np.array([found.difference, found.low, found.high])
             assert np.abs(np.array(numbers) - expected).max() < 1.6, task
 
 

@@ -13,8 +13,9 @@ from PIL import Image
 
 from fieldmark.cli import main
 from fieldmark.progress import Silent
-from fieldmark.report.site import Photos, build_site, thumbnail
-from fieldmark.report.site.facts import task_facts
+from fieldmark.report.facts import task_facts
+from fieldmark.report.site import build_site
+from fieldmark.report.site.images import Photos, thumbnail
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
 from identity_kit import edit, make_world, run_it, runs_at, settings_at
@@ -169,7 +170,7 @@ def test_code_that_results_from_elsewhere_name_is_not_run(
     place = make_world(tmp_path)
     run_it(place, COLOUR, "zoo.yaml")
     edit(place / "zoo.py", "import csv", f"import csv; open({str(place / 'ran')!r}, 'w')")
-    monkeypatch.setattr("fieldmark.report.site.facts.host", lambda: "another")
+    monkeypatch.setattr("fieldmark.report.facts.host", lambda: "another")
     tasks, said = built(place)
     assert not (place / "ran").exists()
     assert tasks["zoo"]["n_images"] == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fieldmark.report import compare_models, comparison_text, plain_comparison, read_table
-from fieldmark.report.training import run_spread, training_notes
+from fieldmark.report.table.notes import run_spread, training_notes
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
 
 N = 400

@@ -14,11 +14,10 @@ import pytest
 from fieldmark.cli import main
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.report import compare_models, comparison_notes, plain_rows, read_table, wide_table
-from fieldmark.report.labels import _shortened
-from fieldmark.report.places import grid_of
+from fieldmark.report.labels import _shortened, signature, signatures
 from fieldmark.report.plots import draw, read_results
-from fieldmark.report.signature import signature, signatures
 from fieldmark.report.site import build_summary
+from fieldmark.report.table.ranking import grid_of
 from fieldmark.store import RunFilter, Store
 from identity_kit import edit, make_world, read_items, run_it, runs_at, write_items
 from pictures import write_image

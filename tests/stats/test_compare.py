@@ -8,8 +8,8 @@ import scipy.stats
 
 from fieldmark.metrics import load_metric, metric
 from fieldmark.stats import Items, Resampling, compare, estimate, items_to_detect
-from fieldmark.stats._influence import lead_values
-from fieldmark.stats._power import detectable_share
+from fieldmark.stats.influence import lead_values
+from fieldmark.stats.power import detectable_share
 
 METRICS = ["accuracy", "macro_accuracy", "macro_f1"]
 accuracy = load_metric("accuracy")

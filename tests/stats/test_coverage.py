@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from fieldmark.metrics import load_metric
-from fieldmark.stats import Items, Resampling, interval, paired_difference, ties_with_best
+from fieldmark.stats import Items, Resampling, compare, interval
+from stats_kit import ties_with_best
 
 accuracy = load_metric("accuracy")
 REPEATS = 300
@@ -98,7 +99,7 @@ def alarms(name: str, size: int, repeats: int, draws: int) -> tuple[float, float
             right = bursts(random, n // size, size, 0.7, 0.5) == 1
             guesses.append(np.where(right, target, (target + 1) % 4))
         settings = Resampling(draws=draws, seed=repeat)
-        found = paired_difference(Items(target, unit), *guesses, metric, settings)
+        found = compare(Items(target, unit), *guesses, metric, settings)
         n_test += found.p <= 0.05
         n_interval += not found.low <= 0 <= found.high
     return n_test / repeats, n_interval / repeats
@@ -127,7 +128,7 @@ def test_difference_of_shares_is_covered(n: int, only_first: float, only_second:
         luck = random.random(n)
         first, second = luck < only_first, (luck >= only_first) & (luck < only_first + only_second)
         items = Items(np.ones(n, int))
-        found = paired_difference(items, first.astype(int), second.astype(int), accuracy)
+        found = compare(items, first.astype(int), second.astype(int), accuracy)
         n_held += found.low <= only_first - only_second <= found.high
     assert n_held / REPEATS >= 0.93
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fieldmark import stats
 from fieldmark.metrics import load_metric, metric
 from fieldmark.stats import Items, Resampling, bootstrap, estimate, interval, wilson
-from fieldmark.stats._interval import percentile_limits
+from fieldmark.stats.interval import percentile_limits
 
 accuracy = load_metric("accuracy")
 macro_f1 = load_metric("macro_f1")

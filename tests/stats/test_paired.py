@@ -8,7 +8,8 @@ import pytest
 import scipy.stats
 
 from fieldmark.metrics import load_metric, metric
-from fieldmark.stats import Items, Resampling, holm, interval, paired_difference, ties_with_best
+from fieldmark.stats import Items, Resampling, compare, holm, interval
+from stats_kit import ties_with_best
 
 accuracy = load_metric("accuracy")
 macro_f1 = load_metric("macro_f1")
@@ -34,12 +35,12 @@ def test_mcnemar_equals_scipy() -> None:
     first, second = (
         np.where(random.random(150) < right, target, (target + 1) % 3) for right in (0.8, 0.7)
     )
-    ours = paired_difference(Items(target), first, second, accuracy, QUICK)
+    ours = compare(Items(target), first, second, accuracy, QUICK)
     n_first = int(((first == target) & (second != target)).sum())
     n_second = int(((first != target) & (second == target)).sum())
     assert ours.test == "mcnemar"
     assert ours.p == pytest.approx(scipy.stats.binomtest(n_first, n_first + n_second, 0.5).pvalue)
-    assert ours.value == pytest.approx((n_first - n_second) / 150)
+    assert ours.difference == pytest.approx((n_first - n_second) / 150)
 
 
 @pytest.mark.parametrize("n_more", [3, 5, 9])
@@ -47,7 +48,7 @@ def test_interval_and_exact_test_agree_on_few_disagreements(n_more: int) -> None
     target, second = np.ones(300, int), np.r_[np.zeros(50, int), np.ones(250, int)]
     first = second.copy()
     first[:n_more] = 1
-    ours = paired_difference(Items(target), first, second, accuracy)
+    ours = compare(Items(target), first, second, accuracy)
     assert (ours.low > 0) == (ours.p < 0.05) == (n_more == 9)
 
 
@@ -76,9 +77,9 @@ def test_sign_flip_equals_all_swaps(name: str, score: Any) -> None:
     found = difference((False,) * 10)
     every = np.array([difference(swap) for swap in product([False, True], repeat=10)])
     exact = (np.abs(every) >= abs(found) - 1e-12).mean()
-    ours = paired_difference(items, first, second, each, Resampling(draws=1500))
+    ours = compare(items, first, second, each, Resampling(draws=1500))
     assert ours.test == "sign-flip"
-    assert ours.value == pytest.approx(found)
+    assert ours.difference == pytest.approx(found)
     assert ours.p == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 1500) + 1e-3)
 
 
@@ -87,12 +88,12 @@ def test_sign_flip_equals_all_swaps(name: str, score: Any) -> None:
 def test_turning_the_pair_round_turns_the_sign(name: str, burst: int) -> None:
     target, first, second = two_models()
     items = Items(target, np.arange(300) // burst)
-    ours = paired_difference(items, first, second, load_metric(name), QUICK)
-    other = paired_difference(items, second, first, load_metric(name), QUICK)
-    assert ours.value == pytest.approx(-other.value)
+    ours = compare(items, first, second, load_metric(name), QUICK)
+    other = compare(items, second, first, load_metric(name), QUICK)
+    assert ours.difference == pytest.approx(-other.difference)
     assert ours.p == pytest.approx(other.p, abs=0.05)
     assert (ours.low, ours.high) == pytest.approx((-other.high, -other.low), abs=0.02)
-    assert ours.low <= ours.value <= ours.high
+    assert ours.low <= ours.difference <= ours.high
 
 
 @pytest.mark.parametrize("name", LABEL_METRICS)
@@ -101,7 +102,7 @@ def test_order_and_seed(name: str) -> None:
     unit = np.arange(300) // 3
     order = np.random.default_rng(0).permutation(300)
     ours, again, shuffled = (
-        paired_difference(Items(target[o], unit[o]), first[o], second[o], load_metric(name), QUICK)
+        compare(Items(target[o], unit[o]), first[o], second[o], load_metric(name), QUICK)
         for o in (np.arange(300), np.arange(300), order)
     )
     assert ours == again
@@ -113,8 +114,8 @@ def test_order_and_seed(name: str) -> None:
 def test_a_model_against_itself(name: str, burst: int) -> None:
     target, first, _ = two_models()
     items = Items(target, np.arange(300) // burst)
-    ours = paired_difference(items, first, first, load_metric(name), QUICK)
-    assert (ours.value, ours.p) == (0.0, 1.0)
+    ours = compare(items, first, first, load_metric(name), QUICK)
+    assert (ours.difference, ours.p) == (0.0, 1.0)
     assert ours.low < 0 < ours.high
     assert ours.high < 0.05
 
@@ -122,12 +123,12 @@ def test_a_model_against_itself(name: str, burst: int) -> None:
 @pytest.mark.parametrize("name", LABEL_METRICS)
 def test_one_item_and_none(name: str) -> None:
     one = Items(np.array([2]))
-    ours = paired_difference(one, np.array([2]), np.array([0]), load_metric(name), QUICK)
-    assert ours.value == 1.0 and ours.p == 1.0
+    ours = compare(one, np.array([2]), np.array([0]), load_metric(name), QUICK)
+    assert ours.difference == 1.0 and ours.p == 1.0
     assert -1 <= ours.low < 0.5 and ours.high == 1.0
     nothing = np.array([], int)
-    empty = paired_difference(Items(nothing), nothing, nothing, load_metric(name), QUICK)
-    assert np.isnan(empty.value) and empty.p == 1.0
+    empty = compare(Items(nothing), nothing, nothing, load_metric(name), QUICK)
+    assert np.isnan(empty.difference) and empty.p == 1.0
 
 
 @pytest.mark.parametrize("each", [accuracy, macro_f1], ids=["accuracy", "macro_f1"])
@@ -135,7 +136,7 @@ def test_defect_fresh_draws_for_each_model(each: Any) -> None:
     """Shared draws: what both models find hard cancels, so a real difference is seen."""
     target, first, second = two_models(lift=0.15)
     unit = np.arange(300) // 2
-    ours = paired_difference(Items(target, unit), first, second, each, QUICK)
+    ours = compare(Items(target, unit), first, second, each, QUICK)
     alone = [interval(Items(target, unit), guess, each, QUICK) for guess in (first, second)]
     unpaired = np.hypot(alone[0].half_width, alone[1].half_width)
     assert (ours.high - ours.low) / 2 < 0.6 * unpaired

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fieldmark.metrics import load_metric, metric
-from fieldmark.stats import Items, Resampling, compare, holm, tiers, ties_with_best
+from fieldmark.stats import Items, Resampling, compare, holm, tiers
+from stats_kit import ties_with_best
 
 METRICS = ["accuracy", "macro_accuracy", "macro_f1"]
 QUICK = Resampling(draws=150)

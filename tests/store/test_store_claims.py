@@ -12,7 +12,7 @@ import pytest
 
 from fieldmark.errors import ClaimLost
 from fieldmark.store import PartResult, Predictions, Store, claims
-from fieldmark.store.place import birth, boot_of, host, is_alive
+from fieldmark.store.claims import birth, boot_of, host, is_alive
 
 HOLD = """
 import sys, time
@@ -52,7 +52,7 @@ print(store.run(spec.key).state, flush=True)
 
 WRITE = """
 import sys, time
-from fieldmark.store import PartResult, Predictions, RunSpec, Store, columns
+from fieldmark.store import PartResult, Predictions, RunSpec, Store, predictions
 
 def stalling(texts):
     # the items are inserted, the answers are not: in the middle of the transaction
@@ -62,7 +62,7 @@ def stalling(texts):
 store = Store.open(sys.argv[1])
 run = store.begin_run(RunSpec("m", "t", "p"))
 store.write_part(run, PartResult(Predictions(["a"], ["x"], ["x"]), part="first"))
-columns._pack_texts = stalling
+predictions._pack_texts = stalling
 ids = [f"{i:06d}" for i in range(20000)]
 store.write_part(run, PartResult(Predictions(ids, ids, ids), part="second"))
 """

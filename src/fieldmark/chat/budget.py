@@ -1,25 +1,29 @@
-"""How much may this cost, and how much has it cost?
+"""Budget and cost estimate: how much may this cost, how much will it, and how much has it cost?
 
 Before a request is sent its estimated cost is reserved; returned usage settles it. New requests
 start only while spent + reserved stay within the cap, so that a cap is never overshot by more than
 the requests in flight, and only where an estimate was too low. One budget may serve many runs.
 
-
-How many tokens will a request take, and what will it cost?
-
-Counted before sending: text by a high guess, images by the model's rule or by what a probe request
-measured. Every answer's returned usage corrects the next estimates of the same model.
+Estimates count text by a high guess and images by the model's rule; every answer's returned usage
+corrects the next estimates of the same model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from fieldmark.chat.messages import Answer, Message, Request, Settings, Text, Usage
+from fieldmark.chat.messages import Answer, AnswerSettings, Message, Request, Text, Usage
 from fieldmark.chat.prices import Card, squares, text_tokens
-from fieldmark.chat.send.pictures import SentPicture
 from fieldmark.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.chat.send.pictures import SentPicture
+
+PER_MESSAGE = 4
+"""tokens of role and separators; vendors' templates take 3 to 5"""
+Size = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,6 @@ class Cost:
     @property
     def tokens(self) -> int:
         return self.tokens_in + self.tokens_out
-
-
-def price(card: Card, tokens_in: int, tokens_out: int) -> Cost:
-    return Cost(tokens_in, tokens_out, card.usd(Usage(tokens_in, tokens_out)))
 
 
 @dataclass(slots=True)
@@ -112,11 +112,6 @@ def _dollars(usd: float) -> str:
     return f"${usd:.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
 
 
-PER_MESSAGE = 4
-"""tokens of role and separators; vendors' templates take 3 to 5"""
-Size = tuple[int, int]
-
-
 @dataclass(slots=True)
 class Estimator:
     """Token counts of one model, sharpened by what comes back."""
@@ -143,7 +138,7 @@ class Estimator:
         total = sum(self.image(*size) for size in sizes)
         for message in messages:
             texts = (part.text for part in message.parts if isinstance(part, Text))
-            total += PER_MESSAGE + sum(self.text(each) for each in texts)
+            total += PER_MESSAGE + sum(map(self.text, texts))
         return total
 
     def request(self, request: Request, pictures: Sequence[SentPicture]) -> int:
@@ -151,20 +146,20 @@ class Estimator:
         guess = self.messages(request.messages, [(p.width, p.height) for p in pictures])
         return guess if not self._guessed else round(guess * self._charged / self._guessed)
 
-    def room(self, settings: Settings) -> int:
-        """Most tokens an answer may take."""
-        return settings.max_output_tokens
-
-    def likely_out(self, settings: Settings) -> int:
+    def likely_out(self, settings: AnswerSettings) -> int:
         """Tokens an answer takes: the most seen so far, else all the room it has."""
         return min(self._most_out or settings.max_output_tokens, settings.max_output_tokens)
 
     def cost(self, request: Request, tokens_in: int) -> Cost:
-        return price(self.card, tokens_in, self.room(request.settings))
+        """Of a prompt of so many tokens and an answer that uses all its room."""
+        tokens_out = request.settings.max_output_tokens
+        return Cost(tokens_in, tokens_out, self.card.usd(Usage(tokens_in, tokens_out)))
 
     def learn(self, guessed_in: int, usage: Usage) -> None:
         """`guessed_in` is what `request` said for the prompt that was charged."""
         if guessed_in > 0 and usage.tokens_in > 0:
+            # Guesses are summed as they were before correction, so that the ratio
+            # charged / guessed corrects a raw guess and not a corrected one once more.
             raw = guessed_in * self._guessed / self._charged if self._charged else guessed_in
             self._guessed += max(1, round(raw))
             self._charged += usage.tokens_in
@@ -189,5 +184,5 @@ def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Esti
     for request, sizes in requests:
         n += 1
         tokens_in += estimator.messages(request.messages, sizes)
-        tokens_out += estimator.room(request.settings)
+        tokens_out += request.settings.max_output_tokens
     return Estimate(n, tokens_in, tokens_out, estimator.card.usd(Usage(tokens_in, tokens_out)))

@@ -1,17 +1,14 @@
-"""Which stored answer is the answer to this request?
-
-The key holds everything that decides an answer and nothing else: provider, address, model, every
-message with the SHA-256 of each image's bytes as sent, all sampling settings, the schema, the
-repeat. Concurrency, timeouts and the version of this program are not in it.
-
-
-Which answers were paid for already?
+"""Answer journal: which answers were paid for already, and under which key?
 
 Append-only files of one JSON line per answer. Every process writes a file of its own and reads all
 of them, so that two processes, or two machines on one network folder, never mix their lines. A
 line is given to the operating system the moment an answer arrives (`kill -9` loses only what was
 in flight) and forced to disk at most 0.2 s later. A torn last line is ignored; failures are never
 written.
+
+The key of a request holds everything that decides its answer and nothing else: provider, address,
+model, every message with the SHA-256 of each image's bytes as sent, all sampling settings, the
+schema, the repeat. Concurrency, timeouts and the version of this program are not in it.
 """
 
 from __future__ import annotations
@@ -24,14 +21,13 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.messages import (
     Answer,
+    AnswerSettings,
     Picture,
     Request,
-    Settings,
     Text,
     answer_from_json,
     answer_to_json,
@@ -76,7 +72,7 @@ def request_key(
     return hashlib.blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def settings_facts(settings: Settings) -> dict[str, Any]:
+def settings_facts(settings: AnswerSettings) -> dict[str, Any]:
     """What is set: a setting added to fieldmark later leaves the keys of old answers alone."""
     facts = {
         "temperature": settings.temperature,
@@ -102,8 +98,7 @@ def _part(part: Text | Picture, sent: Any) -> dict[str, str]:
 
 SYNC_EVERY_S = 0.2
 _COMPACT = json.JSONEncoder(separators=(",", ":"))
-_START = b'{"key":"'
-_KEY_END = len(_START) + 32
+_LINE_START = re.compile(rb'\{"key":"([0-9a-f]{32})')
 _OFFSET_BITS = 44
 """a place is file number and offset in one whole number: small in memory"""
 
@@ -144,18 +139,18 @@ class Journal:
         except (ValueError, TypeError, KeyError):
             return None
 
-    def add(self, key: str, request: Request, answer: Answer, facts: Any = None) -> None:
+    def add(self, key: str, request: Request, answer: Answer) -> None:
         """Keeps an answer. Failures are refused: they would be replayed as answers."""
         if not answer.is_answer:
             raise ValueError("a failed request has no answer to keep")
-        entry = {"id": request.id, "repeat": request.repeat, "at": _now(), "facts": facts}
-        told = {name: value for name, value in entry.items() if value not in (None, 0)}
-        rest = _COMPACT.encode({**told, "answer": answer_to_json(answer)})
-        line = _START + key.encode() + b'",' + rest[1:].encode() + b"\n"
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        repeat = {"repeat": request.repeat} if request.repeat else {}
+        entry = {"id": request.id, **repeat, "at": now, "answer": answer_to_json(answer)}
+        rest = _COMPACT.encode(entry)
+        line = b'{"key":"' + key.encode() + b'",' + rest[1:].encode() + b"\n"
         with self._lock:
             self._append(bytes.fromhex(key), line)
-        if not self._is_dirty.is_set():
-            self._is_dirty.set()
+        self._is_dirty.set()
 
     def sync(self) -> None:
         """Everything so far is on disk when this returns."""
@@ -177,14 +172,12 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _append(self, key: bytes, line: bytes) -> None:
         if self._fault is not None:
-            raise self._told(self._fault)
+            raise self._unusable(self._fault)
         try:
             file = self._open() if self._mine is None else self._mine
             written = os.write(file, line)
@@ -192,7 +185,7 @@ class Journal:
                 os.write(file, line[written:])
         except OSError as error:
             self._fault = error
-            raise self._told(error) from error
+            raise self._unusable(error) from error
         self._places[key] = (len(self._files) - 1) << _OFFSET_BITS | self._size
         self._size += len(line)
 
@@ -227,17 +220,14 @@ class Journal:
             with path.open("rb") as lines:
                 offset = 0
                 for line in lines:
-                    if line.endswith(b"}\n") and line.startswith(_START):
-                        self._note(line[len(_START) : _KEY_END], number, offset)
+                    if line.endswith(b"}\n") and (start := _LINE_START.match(line)):
+                        key = bytes.fromhex(start[1].decode())
+                        self._places[key] = number << _OFFSET_BITS | offset
                     offset += len(line)
         except OSError as error:
-            raise self._told(error) from error
+            raise self._unusable(error) from error
 
-    def _note(self, digits: bytes, number: int, offset: int) -> None:
-        if re.fullmatch(rb"[0-9a-f]{32}", digits):
-            self._places[bytes.fromhex(digits.decode())] = number << _OFFSET_BITS | offset
-
-    def _told(self, error: OSError) -> StoreError:
+    def _unusable(self, error: OSError) -> StoreError:
         reason = error.strerror or str(error)
         return StoreError(
             f"{self.folder}  the journal of answers cannot be used: {reason}. "
@@ -254,7 +244,3 @@ def _read_line(file: int, offset: int) -> bytes:
         chunks.append(chunk)
         offset += len(chunk)
     return b"".join(chunks)
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,28 +1,22 @@
-"""What is said to a chat model, and what comes back?
+"""Chat messages: what is said to a model, and the answer that comes back.
 
 Plain data: nothing here sends, decodes or writes. A picture may be a function that reads it, so
-that a list of a million requests holds no image; what it looks like on the wire is `_pictures`'
-work, and which bytes stand for a request in the journal is `_key`'s.
-
-
-Where does an answer end that was told to stop at certain strings?
-
-Before the first of them, whoever wrote it. Endpoints take four strings at most (OpenAI's limit) and
-some take none; so the first four are sent, and every answer is cut here at all of them.
+that a list of a million requests holds no image. Stop strings are here too: an answer ends before
+the first of them, whoever wrote it. Endpoints take four at most (OpenAI's limit) and some take
+none; so the first four are sent, and every answer is cut here at all of them.
 https://platform.openai.com/docs/api-reference/chat/create#chat-create-stop
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant"]
-Outcome = Literal["ok", "length", "refused", "failed"]
+AnswerOutcome = Literal["ok", "length", "refused", "failed"]
 Box = tuple[float, float, float, float]
-Spot = tuple[str, bytes | Callable[[], bytes], Box | None]
+PictureKey = tuple[str, bytes | Callable[[], bytes], Box | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ class Picture:
         return self.source if isinstance(self.source, bytes) else self.source()
 
     @property
-    def spot(self) -> Spot | None:
+    def cache_key(self) -> PictureKey | None:
         """What two uses of one picture have in common; None = it has no name, so nothing.
 
         A name alone would not do: two datasets may call their files alike.
@@ -55,13 +49,13 @@ class Picture:
         return (self.name, self.source, self.crop) if self.name else None
 
 
-Part = Text | Picture
+MessagePart = Text | Picture
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     role: Role
-    parts: tuple[Part, ...]
+    parts: tuple[MessagePart, ...]
 
     @property
     def text(self) -> str:
@@ -73,7 +67,7 @@ def system(text: str) -> Message:
     return Message("system", (Text(text),))
 
 
-def user(*parts: Part | str) -> Message:
+def user(*parts: MessagePart | str) -> Message:
     """
     >>> user("Which bird?", Picture(b"...")).text
     'Which bird?'
@@ -86,7 +80,7 @@ def assistant(text: str) -> Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AnswerSettings:
     """What decides the answer besides the messages. None is left to the model's own default."""
 
     temperature: float | None = 0.0
@@ -104,8 +98,12 @@ class Settings:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """further keys of the body as they are (OpenRouter's `provider`, vLLM's `min_pixels`, …)"""
 
+    def with_room(self, max_tokens: int | None) -> AnswerSettings:
+        """With this room for the answer; None leaves it as it is."""
+        return self if max_tokens is None else replace(self, max_output_tokens=max_tokens)
 
-DEFAULT_SETTINGS = Settings()
+
+DEFAULT_SETTINGS = AnswerSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +112,15 @@ class Request:
 
     id: str
     messages: tuple[Message, ...]
-    settings: Settings = DEFAULT_SETTINGS
+    settings: AnswerSettings = DEFAULT_SETTINGS
     repeat: int = 0
     info: Any = None
     """whatever the asker wants back with the answer; neither sent nor part of the key"""
     continuations: tuple[str, ...] = ()
-    """with some, nothing is written: how likely each is as the answer (`score_requests`)"""
+    """with some, nothing is written: how likely each is as the answer"""
+
+    def with_settings(self, settings: AnswerSettings) -> Request:
+        return self if settings is self.settings else replace(self, settings=settings)
 
     @property
     def pictures(self) -> list[Picture]:
@@ -183,7 +184,7 @@ def whole_characters(text: str) -> str:
 class Answer:
     """What became of a request. A `failed` one is neither kept in the journal nor scored."""
 
-    outcome: Outcome
+    outcome: AnswerOutcome
     """ok; length = the model ran out of tokens; refused = it or a filter declined; failed"""
     text: str = ""
     reasoning: str = ""
@@ -222,20 +223,20 @@ class Answer:
         return self.outcome != "failed"
 
 
-_KEPT = [each.name for each in fields(Answer) if each.name not in ("key", "is_replayed")]
+_KEPT = [field.name for field in fields(Answer) if field.name not in ("key", "is_replayed")]
 
 
 def answer_to_json(answer: Answer) -> dict[str, Any]:
     """Without what is empty, and without what only this process knows."""
     values = {name: getattr(answer, name) for name in _KEPT}
-    told = {name: value for name, value in values.items() if value not in ("", None, ())}
+    data = {name: value for name, value in values.items() if value not in ("", None, ())}
     if answer.usage is not None:
-        told["usage"] = {name: getattr(answer.usage, name) for name in Usage.__slots__}
+        data["usage"] = asdict(answer.usage)
     if answer.logprobs:
-        told["logprobs"] = [asdict(each) for each in answer.logprobs]
+        data["logprobs"] = [asdict(chance) for chance in answer.logprobs]
     if answer.likelihoods:
-        told["likelihoods"] = [asdict(each) for each in answer.likelihoods]
-    return told
+        data["likelihoods"] = [asdict(likelihood) for likelihood in answer.likelihoods]
+    return data
 
 
 def answer_from_json(data: Mapping[str, Any], key: str) -> Answer:
@@ -244,10 +245,10 @@ def answer_from_json(data: Mapping[str, Any], key: str) -> Answer:
     if "usage" in values:
         values["usage"] = Usage(**values["usage"])
     values["logprobs"] = tuple(
-        TokenChance(each["token"], each["logprob"], tuple((t, p) for t, p in each["top"]))
-        for each in values.get("logprobs", ())
+        TokenChance(chance["token"], chance["logprob"], tuple((t, p) for t, p in chance["top"]))
+        for chance in values.get("logprobs", ())
     )
-    values["likelihoods"] = tuple(Likelihood(**each) for each in values.get("likelihoods", ()))
+    values["likelihoods"] = tuple(Likelihood(**data) for data in values.get("likelihoods", ()))
     values["resized"] = tuple(values.get("resized", ()))
     return Answer(**values, key=key, is_replayed=True)
 
@@ -267,7 +268,7 @@ def cut(text: str, stops: Iterable[str]) -> str:
 
 def sendable(stops: Iterable[str]) -> list[str]:
     """What of the stop strings goes into a request."""
-    return [each for each in dict.fromkeys(stops) if each][:MOST_SENT]
+    return [stop for stop in dict.fromkeys(stops) if stop][:MOST_SENT]
 
 
 def stopped(answer: Answer, stops: Iterable[str]) -> Answer:
@@ -275,4 +276,4 @@ def stopped(answer: Answer, stops: Iterable[str]) -> Answer:
     text = cut(answer.text, stops)
     if answer.outcome not in ("ok", "length") or text == answer.text:
         return answer
-    return dataclasses.replace(answer, text=text, outcome="ok", finish_reason="stop")
+    return replace(answer, text=text, outcome="ok", finish_reason="stop")

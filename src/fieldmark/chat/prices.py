@@ -1,20 +1,17 @@
-"""How many tokens does an image of w × h pixels cost?
-
-One pure function per family of models, from the vendors' guides as of the dates in `models.toml`.
-Vendors change them without notice and their own calculators have disagreed with their bills, so
-these serve for planning only: `calibrate` replaces them by what a probe request was charged, and
-costs always come from returned usage.
-
-
-What is known of a chat model before it is asked: limits, prices, image tokens?
+"""Prices and limits: what is known of a chat model before it is asked?
 
 `models.toml` and `providers.toml` are the package's tables. Users add rows of the same form under
 `[[chat_models]]` and `[[chat_providers]]` in the project's `fieldmark.toml` or a file of their own;
 theirs win. A price that is not known is None, and no cost is computed from it.
+
+Image tokens are one pure function per family of models, from the vendors' guides as of the dates in
+`models.toml`. Vendors change them without notice and their own calculators have disagreed with
+their bills, so these serve for planning only: costs always come from returned usage.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -131,28 +128,27 @@ RULES: dict[str, Callable[..., int]] = {
 
 def image_tokens(rule: Mapping[str, Any], width: int, height: int) -> int:
     """Tokens by a rule of `models.toml`: {rule = "openai-tiles", base = 85, tile = 170}."""
-    options = dict(rule)
-    function = find_rule(options.pop("rule", ""))
+    function, options = _find_rule(rule)
     return function(width, height, **options)
 
 
-def find_rule(name: str) -> Callable[..., int]:
+def _find_rule(rule: Mapping[str, Any]) -> tuple[Callable[..., int], dict[str, Any]]:
+    options = dict(rule)
+    name = str(options.pop("rule", ""))
     if name not in RULES:
         raise UnknownName("image-token rule", name, RULES)
-    return RULES[name]
+    return RULES[name], options
 
 
 def check_rule(rule: Mapping[str, Any]) -> None:
     """Refuses a rule that cannot be computed, before anything is asked."""
-    options = dict(rule)
-    function = find_rule(str(options.pop("rule", "")))
-    code = function.__code__
-    known = code.co_varnames[2 : code.co_argcount]
+    function, options = _find_rule(rule)
+    known = list(inspect.signature(function).parameters)[2:]
     for key, value in options.items():
         if key not in known:
             near = closest(key, known, most=1)
-            mean = f" Did you mean {near[0]!r}?" if near else f" It takes {', '.join(known)}."
-            raise UsageError(f"image-token rule {rule['rule']!r} has no {key!r}.{mean}")
+            hint = f" Did you mean {near[0]!r}?" if near else f" It takes {', '.join(known)}."
+            raise UsageError(f"image-token rule {rule['rule']!r} has no {key!r}.{hint}")
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
             raise UsageError(f"image-token rule {rule['rule']!r}: {key} = {value!r}, not a number.")
 
@@ -188,11 +184,11 @@ Positive = Field(default=None, gt=0)
 Price = Field(default=None, ge=0)
 
 
-class _Row(BaseModel):
+class _TableRow(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Provider(_Row):
+class Provider(_TableRow):
     """An OpenAI-compatible endpoint."""
 
     name: str
@@ -213,7 +209,7 @@ class Provider(_Row):
     source: str = ""
 
 
-class Card(_Row):
+class Card(_TableRow):
     """A model of a provider. None is "not known"."""
 
     provider: str
@@ -230,7 +226,7 @@ class Card(_Row):
     max_image_bytes: int | None = Positive
     max_request_bytes: int | None = Positive
     image_tokens: Mapping[str, str | int | float] | None = None
-    """a rule of `_image_tokens` and its numbers"""
+    """the name of one of `RULES` and its numbers"""
     usd_in: float | None = Price
     """USD per million tokens"""
     usd_out: float | None = Price
@@ -268,41 +264,40 @@ class Card(_Row):
         return (millions + usage.tokens_out * self.usd_out) / 1e6
 
     def tokens_of_image(self, width: int, height: int) -> int | None:
-        if self.image_tokens is None:
-            return None
-        return image_tokens(self.image_tokens, width, height)
+        rule = self.image_tokens
+        return None if rule is None else image_tokens(rule, width, height)
 
 
-class _File(_Row):
+class _TableFile(_TableRow):
     chat_models: tuple[Card, ...] = ()
     chat_providers: tuple[Provider, ...] = ()
 
 
-class Tables:
+class ModelTables:
     """Cards and providers by name; later rows win."""
 
-    def __init__(self, files: Iterable[_File]) -> None:
-        every = list(files)
-        self.providers = {row.name: row for file in every for row in file.chat_providers}
-        self.cards = {(row.provider, row.id): row for file in every for row in file.chat_models}
+    def __init__(self, files: Iterable[_TableFile]) -> None:
+        tables = list(files)
+        self.providers = {row.name: row for table in tables for row in table.chat_providers}
+        self.cards = {(row.provider, row.id): row for table in tables for row in table.chat_models}
 
 
-def load_tables(files: Iterable[Path] = ()) -> Tables:
+def load_tables(files: Iterable[Path] = ()) -> ModelTables:
     """The package's tables and, after them, those of the user's files."""
-    return Tables([_package_file(), *(read_user_file(path) for path in files)])
+    return ModelTables([_package_file(), *(_read_user_file(path) for path in files)])
 
 
-def read_user_file(path: Path) -> _File:
+def _read_user_file(path: Path) -> _TableFile:
     """`[[chat_models]]` and `[[chat_providers]]` of a TOML file; its other keys are not ours."""
     located = read_toml(path)
-    ours = {key: located.data[key] for key in _File.model_fields if key in located.data}
-    return validate(_File, Located(path, ours, located.lines))
+    ours = {key: located.data[key] for key in _TableFile.model_fields if key in located.data}
+    return validate(_TableFile, Located(path, ours, located.lines))
 
 
 @lru_cache(maxsize=1)
-def _package_file() -> _File:
+def _package_file() -> _TableFile:
     folder = Path(__file__).parent
     merged: dict[str, Any] = {}
     for name in ("providers.toml", "models.toml"):
         merged |= read_toml(folder / name).data
-    return _File.model_validate(merged)
+    return _TableFile.model_validate(merged)

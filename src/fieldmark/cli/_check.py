@@ -147,7 +147,7 @@ def _looks_like_task(path: Path) -> bool:
 
 
 def _has_images(folder: Path) -> bool:
-    from fieldmark.data.folder import is_image
+    from fieldmark.data import is_image
 
     return any(is_image(name) for _, _, names in os.walk(folder) for name in names)
 

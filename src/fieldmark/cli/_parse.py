@@ -51,7 +51,7 @@ def _check_flags(name: str, args: type, words: list[str]) -> None:
         if not _is_flag(flag) or flag == "--help":
             continue
         if flag not in known:
-            hint = closest(flag, known)
+            hint = [name for name in known if name.startswith(flag)] or closest(flag, known)
             mean = f" Did you mean {hint[0]}?" if hint else ""
             raise UsageError(
                 f"`fieldmark {name}` has no flag {flag}.{mean} `fieldmark {name} --help` shows all."

@@ -29,7 +29,7 @@ def with_protocol_flags(name: str, base: type) -> type:
             fields.append((protocol.name, _block_flag(protocol), ()))
     for cls, owner in _settings_classes().items():
         group = _group(cls)
-        fields.append((owner, OmitArgPrefixes[group], group()))  # type: ignore[valid-type]
+        fields.append((owner, Annotated[group, OmitArgPrefixes], group()))
     made = dataclasses.make_dataclass(name, fields, bases=(base,), frozen=True)
     made.__doc__ = base.__doc__
     return made
@@ -63,10 +63,8 @@ def _flag_type(setting: Setting) -> Any:
     if setting.type is bool:
         return Annotated[bool, arg(help=setting.doc, help_behavior_hint="")]
     words = "{" + ",".join(map(str, setting.choices)) + "}"
-    metavar = METAVARS.get(setting.type, words)
-    return Annotated[
-        setting.type | None, arg(help=setting.doc, help_behavior_hint="", metavar=metavar)
-    ]
+    kind, metavar = (str, words) if setting.choices else (setting.type, METAVARS[setting.type])
+    return Annotated[kind | None, arg(help=setting.doc, help_behavior_hint="", metavar=metavar)]
 
 
 def _unset(setting: Setting) -> Any:

@@ -18,7 +18,7 @@ def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, right: Sequence[
         return
     if not rows:
         return
-    from fieldmark.report.columns import align
+    from fieldmark.report import align
 
     names = list(rows[0])
     body = [[_text(row[name]) for name in names] for row in rows]

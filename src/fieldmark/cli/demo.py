@@ -67,11 +67,9 @@ def run(args: Args) -> int:
     )
     with for_people(args.common.quiet) as progress:
         _make_world(args.seed, settings.data_root, progress)
-        jobs = make_jobs(
-            [(name, "", "") for name in MODELS], [(name, "") for name in TASKS], Axes()
-        )
+        jobs = make_jobs([(name, "") for name in MODELS], [(name, "") for name in TASKS], Axes())
         asked = [(name, "") for name in CHAT_TASKS]
-        jobs += make_jobs([(CHAT_MODEL, "", "")], asked, Axes())
+        jobs += make_jobs([(CHAT_MODEL, "")], asked, Axes())
         plan = make_plan(jobs, settings, may_load=True)
         outcome = execute(plan, settings, progress, How(["fieldmark", "demo"]))
     end(plan, outcome)

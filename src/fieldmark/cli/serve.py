@@ -35,7 +35,7 @@ class Args:
 
 def run(args: Args) -> int:
     try:
-        from fieldmark.report.serve import LiveResults, Place, serve
+        from fieldmark.report.serve import LiveResults, ServeAddress, serve
     except ModuleNotFoundError as error:
         raise UsageError(
             f"`fieldmark serve` needs {error.name}, which is not installed: "
@@ -53,5 +53,5 @@ def run(args: Args) -> int:
         print(address, flush=True)
         talk("Ctrl-C ends it.")
 
-    serve(results, Place.for_host(args.host, args.port), ready)
+    serve(results, ServeAddress.for_host(args.host, args.port), ready)
     return 0

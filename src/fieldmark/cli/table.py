@@ -46,7 +46,7 @@ def run(args: Args) -> int:
     from fieldmark.report import (
         fit_lines,
         plain_fits,
-        plain_places,
+        plain_ranks,
         plain_rows,
         read_table,
         sliced,
@@ -70,7 +70,7 @@ def run(args: Args) -> int:
             table = sliced(store, table, args.by, _values(args.by, table, settings))
         fits = plain_fits(store, table.rows) if args.json else []
     if args.json:
-        placed = plain_places(table)
+        placed = plain_ranks(table)
         print_json(
             [
                 {**plain, **placed[row.model], **fit}

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         open_image,
         quick_check,
     )
+    from fieldmark.data.read.folders import is_image
 
 __all__ = [
     "ABSENT",
@@ -59,6 +60,7 @@ __all__ = [
     "content_key",
     "crop_image",
     "finish_table",
+    "is_image",
     "item_key",
     "label_ids",
     "load_dataset",
@@ -111,6 +113,7 @@ __getattr__ = exports(
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
+        "read.folders": ("is_image",),
         "_image": ("ImageRef", "crop_image", "load_image", "open_image", "quick_check"),
     },
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Where do the bytes of an image come from?
+"""Image bytes: where the bytes of an image come from.
 
 An image is named relative to its dataset's root, in one of three ways:
 
@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Protocol
 
-from fieldmark.data._gzip import Gunzip
-from fieldmark.data._shelf import Shelf
+from fieldmark.data._gzip import Gunzip, LruCache
 from fieldmark.errors import DataError, closest
 
 if TYPE_CHECKING:
     import polars as pl
     from _typeshed import WriteableBuffer
+
 
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 PARQUET_SUFFIX = ".parquet"
@@ -83,7 +83,7 @@ def leads_out(name: str) -> bool:
     if ".." not in name and ":" not in name and not name.startswith(("/", "\\")):
         return False  # nearly all of them: the readings below take ten times as long
     readings = (PurePosixPath(name), PureWindowsPath(name))
-    return any(each.is_absolute() or ".." in each.parts for each in readings)
+    return any(path.is_absolute() or ".." in path.parts for path in readings)
 
 
 def base_folder(root: Path) -> Path:
@@ -103,7 +103,7 @@ def _key(path: Path) -> Key:
 # --- tar ---
 
 
-class _Content(Protocol):
+class _Seekable(Protocol):
     def read_at(self, offset: int, size: int) -> bytes: ...
 
 
@@ -122,7 +122,7 @@ class _Plain:
 class _Cursor(io.RawIOBase):
     """Content as the forward-reading file that `tarfile` wants."""
 
-    def __init__(self, content: _Content) -> None:
+    def __init__(self, content: _Seekable) -> None:
         self._content, self._at = content, 0
 
     def readable(self) -> bool:
@@ -147,14 +147,14 @@ class _Cursor(io.RawIOBase):
 
 
 @dataclass(frozen=True, slots=True)
-class _Archive:
-    content: _Content
+class _TarIndex:
+    content: _Seekable
     members: dict[str, tuple[int, int]]
     """name → offset, size"""
     is_whole: bool
 
 
-_ARCHIVES: Shelf[_Archive] = Shelf(most=64)
+_ARCHIVES: LruCache[_TarIndex] = LruCache(most=64)
 
 
 def _read_member(path: Path, member: str) -> bytes:
@@ -172,22 +172,23 @@ def _read_member(path: Path, member: str) -> bytes:
     return data
 
 
-def _index_tar(path: Path) -> _Archive:
+def _index_tar(path: Path) -> _TarIndex:
     is_packed = not path.name.lower().endswith(".tar")
-    content: _Content = Gunzip(path) if is_packed else _Plain(path)
+    content: _Seekable = Gunzip(path) if is_packed else _Plain(path)
     members: dict[str, tuple[int, int]] = {}
     try:
         with tarfile.open(fileobj=_Cursor(content), mode="r:") as archive:
-            for each in archive:
-                if each.isreg():
-                    members[each.name.removeprefix("./")] = (each.offset_data, each.size)
+            for member in archive:
+                if member.isreg():
+                    name = member.name.removeprefix("./")
+                    members[name] = (member.offset_data, member.size)
     except tarfile.TarError as error:
         if not members:
             raise DataError(
                 f"{path}  is not a tar file that can be read: {_reason(error)}."
             ) from error
-        return _Archive(content, members, is_whole=False)
-    return _Archive(content, members, is_whole=True)
+        return _TarIndex(content, members, is_whole=False)
+    return _TarIndex(content, members, is_whole=True)
 
 
 # --- parquet ---
@@ -201,8 +202,8 @@ class _ParquetFacts:
     """name → does it hold {bytes, path} pairs? Only columns that can hold images."""
 
 
-_FACTS: Shelf[_ParquetFacts] = Shelf(most=256)
-_BLOCKS: Shelf[pl.Series] = Shelf(most=6)
+_FACTS: LruCache[_ParquetFacts] = LruCache(most=256)
+_BLOCKS: LruCache[pl.Series] = LruCache(most=6)
 
 
 def _read_row(path: Path, inner: str) -> bytes:

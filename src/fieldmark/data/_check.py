@@ -1,15 +1,16 @@
-"""What do the checks of all datasets have in common?
+"""Findings of `fieldmark data check`: what the checks of all datasets have in common.
 
-Lines about images and classes for `fieldmark data check`. Every image's bytes are read once; none
-is decoded.
+Lines about files, images, classes and splits. Every image's bytes are read once; none is decoded.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec
 
 import polars as pl
 
@@ -18,51 +19,32 @@ from fieldmark.data._dataset import Finding, Source
 from fieldmark.data._image import quick_check
 from fieldmark.errors import DataError
 
+P = ParamSpec("P")
+
 ANNOTATIONS = (".csv", ".json", ".jsonl", ".tsv", ".txt", ".yaml")
 """what tables of labels end in; Parquet files hold the images too"""
 LARGEST_BYTES = 512 * 2**20
 
 
-def checksum_findings(root: Path, sources: Iterable[Source]) -> list[Finding]:
-    """Files of the published size whose content is not the published one: damaged, or edited.
+def as_findings(check: Callable[P, Iterable[Finding]]) -> Callable[P, list[Finding]]:
+    """The shell of a `check`: a dataset that cannot be read at all is its one finding."""
 
-    A file of another size is another table, which the counts tell; large archives are left to
-    `data get --verify`.
-    """
-    findings = []
-    for source in sources:
-        known = source.md5 or source.sha256
-        path = root / source.filename
-        if not known or not source.filename or not path.is_file():
-            continue
-        size = path.stat().st_size
-        if size > LARGEST_BYTES or (source.n_bytes or size) != size:
-            continue
-        kind = "md5" if source.md5 else "sha256"
-        if file_digest(path, kind) != known:
-            text = f"{source.filename} is not the published file ({kind} {known})."
-            findings.append(Finding("warning" if source.n_bytes else "note", text))
-    return findings
+    @wraps(check)
+    def checked(*args: P.args, **options: P.kwargs) -> list[Finding]:
+        try:
+            return list(check(*args, **options))
+        except DataError as error:
+            return [Finding("error", str(error))]
+
+    return checked
 
 
-def annotation_digests(root: Path) -> dict[str, str]:
-    """SHA-256 of every table of labels, two folders deep, by its path: for comparing copies."""
-    files = (path for level in ("*", "*/*", "*/*/*") for path in root.glob(level))
-    wanted = [path for path in files if path.suffix.lower() in ANNOTATIONS and path.is_file()]
-    small = [path for path in wanted if path.stat().st_size <= LARGEST_BYTES]
-    return {
-        path.relative_to(root).as_posix(): file_digest(path, "sha256") for path in sorted(small)
-    }
-
-
-def file_digest(path: Path, kind: str) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, kind).hexdigest()
+# --- words ---
 
 
 def name_some(names: Sequence[str], most: int = 3) -> str:
     """The first few in quotes and how many more: `'a', 'b', 'c' and 9 more`."""
-    return _first_few([repr(each) for each in names], most)
+    return _first_few([repr(name) for name in names], most)
 
 
 def _first_few(texts: Sequence[str], most: int = 3) -> str:
@@ -75,66 +57,65 @@ def counted(n: int, noun: str, plural: str = "") -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
+# --- files ---
+
+
+def checksum_findings(root: Path, sources: Iterable[Source]) -> Iterator[Finding]:
+    """Files of the published size whose content is not the published one: damaged, or edited.
+
+    A file of another size is another table, which the counts tell; large archives are left to
+    `data get --verify`.
+    """
+    for source in sources:
+        published = source.md5 or source.sha256
+        path = root / source.filename
+        if not published or not source.filename or not path.is_file():
+            continue
+        size = path.stat().st_size
+        if size > LARGEST_BYTES or (source.n_bytes or size) != size:
+            continue
+        kind = "md5" if source.md5 else "sha256"
+        if file_digest(path, kind) != published:
+            text = f"{source.filename} is not the published file ({kind} {published})."
+            yield Finding("warning" if source.n_bytes else "note", text)
+
+
+def annotation_digests(root: Path) -> dict[str, str]:
+    """SHA-256 of every table of labels, two folders deep, by its path: for comparing copies."""
+    files = (path for level in ("*", "*/*", "*/*/*") for path in root.glob(level))
+    tables = [path for path in files if path.suffix.lower() in ANNOTATIONS and path.is_file()]
+    small = [path for path in tables if path.stat().st_size <= LARGEST_BYTES]
+    return {
+        path.relative_to(root).as_posix(): file_digest(path, "sha256") for path in sorted(small)
+    }
+
+
+def file_digest(path: Path, kind: str) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, kind).hexdigest()
+
+
 def image_findings(root: Path, images: Iterable[str]) -> list[Finding]:
     """Images that are missing, or whose bytes cannot be a whole image."""
-    distinct = sorted(set(images), key=_place)
-    missing = [each for each in distinct if not _is_there(root, each)]
+    distinct = sorted(set(images), key=_reading_order)
+    missing = [image for image in distinct if not _is_there(root, image)]
     gone = set(missing)
-    present = [each for each in distinct if each not in gone]
+    present = [image for image in distinct if image not in gone]
     with ThreadPoolExecutor(8) as pool:
-        reasons = list(pool.map(lambda each: _reason(root, each), present))
-    broken = [f"{each!r} ({why})" for each, why in zip(present, reasons, strict=True) if why]
+        reasons = list(pool.map(lambda image: _reason(root, image), present))
+    broken = [f"{image!r} ({why})" for image, why in zip(present, reasons, strict=True) if why]
     n = counted(len(distinct), "image")
     findings = []
     if missing:
-        findings.append(
-            Finding("error", f"{len(missing)} of {n} are missing: {name_some(missing)}.")
-        )
+        text = f"{len(missing)} of {n} are missing: {name_some(missing)}."
+        findings.append(Finding("error", text))
     if broken:
-        findings.append(
-            Finding("error", f"{len(broken)} of {n} cannot be read: {_first_few(broken)}.")
-        )
+        text = f"{len(broken)} of {n} cannot be read: {_first_few(broken)}."
+        findings.append(Finding("error", text))
     return findings
 
 
-def class_findings(table: pl.DataFrame) -> list[Finding]:
-    """Labels that no classifier could learn from, or be scored on."""
-    findings = []
-    n_without = table.get_column("label").null_count()
-    if n_without:
-        verb = "has" if n_without == 1 else "have"
-        findings.append(Finding("warning", f"{counted(n_without, 'row')} {verb} no label."))
-    counts = table.drop_nulls("label").group_by("label").len().sort("label")
-    if len(counts) < 2:
-        names = name_some(counts.get_column("label").to_list()) or "none"
-        findings.append(Finding("error", f"at least two classes are needed, found: {names}."))
-    single = counts.filter(pl.col("len") == 1).get_column("label").to_list()
-    if single:
-        findings.append(
-            Finding(
-                "warning",
-                f"{counted(len(single), 'class', 'classes')} of {len(counts)} with one image only: "
-                f"{name_some(single)}.",
-            )
-        )
-    return findings + _split_findings(table)
-
-
-def _split_findings(table: pl.DataFrame) -> list[Finding]:
-    by_split = {
-        str(split): set(rows.get_column("label").drop_nulls())
-        for (split,), rows in table.drop_nulls("split").group_by("split", maintain_order=True)
-    }
-    unseen = sorted(
-        by_split.get("test", set()) - by_split.get("train", by_split.get("test", set()))
-    )
-    if not unseen:
-        return []
-    n = counted(len(unseen), "class", "classes")
-    return [Finding("warning", f"{n} of test without a training image: {name_some(unseen)}.")]
-
-
-def _place(image: str) -> tuple[str, int, str]:
+def _reading_order(image: str) -> tuple[str, int, str]:
     """Rows of a parquet file in their order, so that each of its blocks is read once."""
     name, inner = split_reference(image)
     row = inner.partition("::")[0]
@@ -153,3 +134,131 @@ def _reason(root: Path, image: str) -> str | None:
         return quick_check(read_bytes(root, image))
     except DataError as error:
         return str(error).partition("  ")[2].rstrip(".")
+
+
+def stray_findings(folder: Path, named: set[str], shown: str, by: str = "row") -> Iterator[Finding]:
+    """Files of an image folder that no row names; `shown` is what the folder is called."""
+    names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+    strays = sorted(name for name in names if name not in named and not name.startswith("."))
+    if strays:
+        n = counted(len(strays), "file")
+        yield Finding("note", f"{n} in {shown} that no {by} names: {name_some(strays)}.")
+
+
+# --- counts ---
+
+
+def published_findings(
+    rows: pl.DataFrame, published: Mapping[str, int], n_classes: int = 0
+) -> Iterator[Finding]:
+    """A note where counts differ; copies made by fieldmark and subsets always do.
+
+    `published` maps a split to its images, "images" those of a dataset without splits; `n_classes`
+    0 = not compared.
+    """
+    expected = {**published, "classes": n_classes} if n_classes else dict(published)
+    n_rows = {
+        **split_counts(rows),
+        "images": len(rows),
+        "classes": rows.get_column("label").n_unique(),
+    }
+    odd = [
+        f"{name} {n_rows.get(name, 0):,} of {n:,}"
+        for name, n in expected.items()
+        if n_rows.get(name, 0) != n
+    ]
+    if odd:
+        yield Finding("note", f"not the published size: {', '.join(odd)}.")
+
+
+def split_counts(rows: pl.DataFrame) -> dict[str, int]:
+    return {
+        str(split): n
+        for split, n in rows.drop_nulls("split").group_by("split").len().sort("split").rows()
+    }
+
+
+# --- classes and splits ---
+
+
+def labels_by_split(rows: pl.DataFrame) -> dict[str, set[str]]:
+    return {
+        str(split): set(part.get_column("label").drop_nulls())
+        for (split,), part in rows.drop_nulls("split").group_by("split", maintain_order=True)
+    }
+
+
+def class_findings(table: pl.DataFrame) -> Iterator[Finding]:
+    """Labels that no classifier could learn from, or be scored on."""
+    n_without = table.get_column("label").null_count()
+    if n_without:
+        verb = "has" if n_without == 1 else "have"
+        yield Finding("warning", f"{counted(n_without, 'row')} {verb} no label.")
+    counts = table.drop_nulls("label").group_by("label").len().sort("label")
+    if len(counts) < 2:
+        names = name_some(counts.get_column("label").to_list()) or "none"
+        yield Finding("error", f"at least two classes are needed, found: {names}.")
+    single = counts.filter(pl.col("len") == 1).get_column("label").to_list()
+    if single:
+        n = counted(len(single), "class", "classes")
+        text = f"{n} of {len(counts)} with one image only: {name_some(single)}."
+        yield Finding("warning", text)
+    by_split = labels_by_split(table)
+    if "train" in by_split:
+        yield from _unseen_findings("test", by_split.get("test", set()) - by_split["train"])
+
+
+def split_findings(
+    root: Path, rows: pl.DataFrame, folders: Mapping[str, str], unseen_level: str = "warning"
+) -> Iterator[Finding]:
+    """Splits without images, and classes that only one split has; `folders`: split → folder.
+
+    `unseen_level` is how classes without a training image are told: the published data may have
+    such classes itself.
+    """
+    by_split = labels_by_split(rows)
+    for split, folder in folders.items():
+        if split not in by_split:
+            text = f"no images of split {split!r}: expected them in {root / folder}."
+            yield Finding("warning", text)
+    train = by_split.pop("train", set())
+    if not train or not by_split:
+        return
+    for split, labels in by_split.items():
+        if split != "test":  # `class_findings` tells this of test
+            yield from _unseen_findings(split, labels - train, unseen_level)
+    unasked = sorted(train.difference(*by_split.values()))
+    if unasked:
+        n = counted(len(unasked), "class", "classes")
+        yield Finding("note", f"{n} of train that no other split shows: {name_some(unasked)}.")
+
+
+def _unseen_findings(split: str, unseen: set[str], level: str = "warning") -> Iterator[Finding]:
+    if unseen:
+        n = counted(len(unseen), "class", "classes")
+        text = f"{n} of {split} without a training image: {name_some(sorted(unseen))}."
+        yield Finding(level, text)
+
+
+def training_findings(
+    rows: pl.DataFrame, noun: tuple[str, str], item: str, level: str = "warning"
+) -> Iterator[Finding]:
+    """Too few classes in train, or classes that it lacks; `noun` is what a class is called."""
+    known = labels_by_split(rows).get("train", set())
+    if len(known) < 2:
+        names = name_some(sorted(known)) or "none"
+        yield Finding("error", f"at least two {noun[1]} are needed in train, found: {names}.")
+        return
+    unseen = sorted(set(rows.get_column("label").drop_nulls()) - known)
+    if unseen:
+        n = counted(len(unseen), *noun)
+        yield Finding(level, f"{n} without a training {item}: {name_some(unseen)}.")
+
+
+def torn_findings(rows: pl.DataFrame, noun: str, level: str = "warning") -> Iterator[Finding]:
+    """Units that lie in more than one split: what is learnt of one answers for it in the test."""
+    by_unit = rows.group_by("unit").agg(n=pl.col("split").n_unique()).filter(pl.col("n") > 1)
+    torn = sorted(by_unit.get_column("unit"))
+    if torn:
+        n = counted(len(torn), noun)
+        yield Finding(level, f"{n} in more than one split: {name_some(torn)}.")

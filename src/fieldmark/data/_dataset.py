@@ -1,4 +1,4 @@
-"""What must a dataset module offer?
+"""Dataset contract: what a dataset module must offer.
 
 A module `data/NAME.py` is the dataset NAME. It holds `INFO` and three functions:
 
@@ -12,6 +12,8 @@ all splits, in one place (`label_ids`).
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +24,7 @@ from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
     from fieldmark.world import World
+
 
 COLUMNS: dict[str, Any] = {
     "id": pl.String,  # unique, stable; stored with each prediction
@@ -106,7 +109,7 @@ def finish_table(frame: pl.DataFrame, origin: Path | str) -> pl.DataFrame:
         raise DataError(f"{origin}  holds no items: an empty dataset cannot be used.")
     twins = frame.filter(pl.col("id").is_duplicated()).get_column("id").unique(maintain_order=True)
     if len(twins):
-        shown = ", ".join(repr(each) for each in twins.head(3))
+        shown = ", ".join(map(repr, twins.head(3)))
         raise DataError(
             f"{origin}  {len(twins)} ids stand on more than one row ({shown}): ids must be unique."
         )
@@ -125,3 +128,40 @@ def need(path: Path, what: str, name: str) -> Path:
             f"{path}  is missing: {what}. `fieldmark datasets {name}` shows layout and sources."
         )
     return path
+
+
+def find_home(root: Path, homes: Sequence[str], marker: str) -> Path:
+    """The first of the folders below root that holds the marker; the first of all if none does."""
+    folders = [root / home for home in homes]
+    return next((folder for folder in folders if (folder / marker).exists()), folders[0])
+
+
+SPLITS = {
+    "train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val",
+    "test": "test", "testing": "test",
+}  # fmt: skip
+"""A folder's or a table's word → the one tasks use."""
+
+
+def split_name(text: str) -> str:
+    """`Valid` → `val`; words that are not known stay as they are.
+
+    >>> split_name("Valid"), split_name("fold 3")
+    ('val', 'fold 3')
+    """
+    return SPLITS.get(text.strip().lower(), text.strip())
+
+
+def unique_names(names: Mapping[str, str]) -> dict[str, str]:
+    """Key → name; a name that several keys share carries its key, so that labels stay apart.
+
+    >>> unique_names({"134": "crane", "517": "crane", "0": "tench"})
+    {'134': 'crane (134)', '517': 'crane (517)', '0': 'tench'}
+    """
+    counts = Counter(names.values())
+    return {key: name if counts[name] == 1 else f"{name} ({key})" for key, name in names.items()}
+
+
+def shared_names(names: Mapping[str, str]) -> list[str]:
+    """The names that several keys have, sorted."""
+    return sorted(name for name, count in Counter(names.values()).items() if count > 1)

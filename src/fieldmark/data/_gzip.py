@@ -1,4 +1,4 @@
-"""How is a byte in the middle of a gzip file reached without unpacking all before it, each time?
+"""Random access to gzip files, and the LRU cache that keeps what was unpacked.
 
 The file is unpacked once, forwards, in spans; at the start of each the state (about 40 KB) of the
 unpacker is noted, so any span can be unpacked again from there. Spans used last stay in memory.
@@ -8,24 +8,62 @@ from __future__ import annotations
 
 import threading
 import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar, cast
 
-from fieldmark.data._shelf import Shelf
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
     Inflate = zlib._Decompress
 
+
+Value = TypeVar("Value")
+_EMPTY = object()
+
+
+class _Entry:
+    __slots__ = ("lock", "value")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.value: object = _EMPTY
+
+
+class LruCache(Generic[Value]):
+    """At most `most` values; the one unused for longest makes room."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """The value under `key`, made now if need be. When `make` raises, nothing is kept."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            while len(self._entries) > self._most:
+                self._entries.popitem(last=False)
+        with entry.lock:
+            if entry.value is _EMPTY:
+                entry.value = make()
+            return cast(Value, entry.value)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
 SPAN = 16 << 20
 CHUNK = 1 << 18
-_SPANS: Shelf[bytes] = Shelf(most=6)
+_SPANS: LruCache[bytes] = LruCache(most=6)
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A place in the packed file from which unpacking can go on."""
+    """A entry in the packed file from which unpacking can go on."""
 
     at: int
     inflate: Inflate

@@ -1,4 +1,4 @@
-"""How does the synthetic world write a NeWT of its own?
+"""Synthetic copy of NeWT.
 
 All 164 tasks under their true names, in the exact layout. What sets a task's second class apart is
 what its name says, as far as the world can show it: species against species, age, health,
@@ -8,18 +8,26 @@ different individuals.
 
 from __future__ import annotations
 
-import csv
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fieldmark.data._make import need_species, pick, sisters, species_like, take_photo
-from fieldmark.data._newt_tasks import AGE_PREFIX, newt_tasks
-from fieldmark.data.newt import FILE_COLUMNS, IMAGE_FOLDER, LABELS_FILE
+from fieldmark.data._make import (
+    need_species,
+    pick,
+    sisters,
+    species_like,
+    take_photo,
+    write_rows,
+)
+from fieldmark.data.newt import AGE_PREFIX, FILE_COLUMNS, IMAGE_FOLDER, LABELS_FILE, newt_tasks
 from fieldmark.draws import digest
-from fieldmark.world import Scene, World
+from fieldmark.world import Scene
+
+if TYPE_CHECKING:
+    from fieldmark.world import World
 
 LEAST, MOST = 2, 100
 """images per class and split"""
@@ -29,7 +37,7 @@ CALM = ("standing", "walking", "head_up", "resting")
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class ClassContrast:
     """How the two classes of a task differ: scene fields of the first and of the second."""
 
     builds: tuple[str, ...]
@@ -40,26 +48,26 @@ class Sign:
     """1: both classes of one species; 2: one species each; 0: any of the build, in both classes"""
 
 
-def _extra(name: str, *builds: str) -> Sign:
-    return Sign((*builds, "bird"), marked={"extras": (name,)})
+def _extra(name: str, *builds: str) -> ClassContrast:
+    return ClassContrast((*builds, "bird"), marked={"extras": (name,)})
 
 
-def _morph(name: str, *builds: str) -> Sign:
-    return Sign(builds, marked={"morph": name}, n_species=1)
+def _morph(name: str, *builds: str) -> ClassContrast:
+    return ClassContrast(builds, marked={"morph": name}, n_species=1)
 
 
-def _does(behaviour: str, *builds: str, n_species: int = 0) -> Sign:
-    return Sign((*builds, "bird"), marked={"behaviour": behaviour}, n_species=n_species)
+def _does(behaviour: str, *builds: str, n_species: int = 0) -> ClassContrast:
+    return ClassContrast((*builds, "bird"), marked={"behaviour": behaviour}, n_species=n_species)
 
 
-def _both(*builds: str, **fields: Any) -> Sign:
-    return Sign(builds, plain=fields, marked=fields, n_species=2)
+def _both(*builds: str, **fields: Any) -> ClassContrast:
+    return ClassContrast(builds, plain=fields, marked=fields, n_species=2)
 
 
 # By the longest beginning of the task's name that is listed here.
-SIGNS: dict[str, Sign] = {
-    "fgvcx_icassava": Sign(("tree", "herb"), marked={"sick": True}, n_species=1),
-    "fgvcx_plant_pathology": Sign(("herb", "tree"), marked={"sick": True}, n_species=1),
+CONTRASTS: dict[str, ClassContrast] = {
+    "fgvcx_icassava": ClassContrast(("tree", "herb"), marked={"sick": True}, n_species=1),
+    "fgvcx_plant_pathology": ClassContrast(("herb", "tree"), marked={"sick": True}, n_species=1),
     "inat_non_species_birds_near_signs": _extra("sign"),
     "inat_non_species_black_eastern_gray_squirrel": _morph("black", "squirrel", "mammal"),
     "inat_non_species_dead_common_garter_snake": _both("lizard", extras=("dead",)),
@@ -67,7 +75,7 @@ SIGNS: dict[str, Sign] = {
     "inat_non_species_dead_striped_skunk": _both("bear", "mammal", extras=("dead",)),
     "inat_non_species_deformed_beak": _extra("deformed"),
     "inat_non_species_diseased_leaves": _both("tree", "herb", sick=True),
-    "inat_non_species_diseased_zebra_finch": Sign(
+    "inat_non_species_diseased_zebra_finch": ClassContrast(
         ("songbird", "bird"), marked={"sick": True}, n_species=1
     ),
     "inat_non_species_feather": _both("bird", extras=("feather",)),
@@ -85,14 +93,18 @@ SIGNS: dict[str, Sign] = {
     "inat_non_species_tagged_swan": _extra("tag", "waterfowl"),
     "inat_non_species_white_american_robin": _morph("white", "songbird", "bird"),
     "inat_non_species_white_white_tailed_deer": _morph("white", "deer", "mammal"),
-    "ml_age_": Sign(("bird",), plain={"stage": "juvenile"}, marked={"stage": "adult"}, n_species=1),
+    "ml_age_": ClassContrast(
+        ("bird",), plain={"stage": "juvenile"}, marked={"stage": "adult"}, n_species=1
+    ),
     "ml_bio_has_red_eyes": _extra("red_eyes"),
-    "ml_bio_high_contrast": Sign(
+    "ml_bio_high_contrast": ClassContrast(
         ("bird",), plain={"morph": "low_contrast"}, marked={"morph": "high_contrast"}
     ),
     "ml_bio_is_at_flower": _extra("flower"),
     "ml_bio_raptor_utility_pole": _extra("pole", "raptor"),
-    "ml_photo_rating": Sign(("bird",), plain={"rating": (1, 2)}, marked={"rating": (4, 5)}),
+    "ml_photo_rating": ClassContrast(
+        ("bird",), plain={"rating": (1, 2)}, marked={"rating": (4, 5)}
+    ),
     "ml_tag_back_of_camera": _extra("back_of_camera"),
     "ml_tag_carrying_food": _does("carrying_food"),
     "ml_tag_copulation": _does("mating"),
@@ -104,11 +116,11 @@ SIGNS: dict[str, Sign] = {
     "ml_tag_in_hand": _extra("in_hand"),
     "ml_tag_molting_raptors": _extra("moulting", "raptor"),
     "ml_tag_molting_waterfowl": _extra("moulting", "waterfowl"),
-    "ml_tag_multiple_species": Sign(
+    "ml_tag_multiple_species": ClassContrast(
         ("bird",), plain={"n_animals": (2, 3)}, marked={"n_animals": (1, 2), "others": "drawn"}
     ),
     "ml_tag_nest": _extra("nest"),
-    "ml_tag_non_bird": Sign(("bird",), marked={"species": "other"}),
+    "ml_tag_non_bird": ClassContrast(("bird",), marked={"species": "other"}),
     "ml_tag_vocalizing": _does("vocalizing"),
     "ml_tag_watermark": _extra("watermark"),
 }
@@ -136,16 +148,16 @@ def write_newt(root: Path, world: World, size: int) -> None:
     (root / IMAGE_FOLDER).mkdir(parents=True, exist_ok=True)
     aged = species_of_age_tasks(world)
     rows = []
-    for shot in _shots(size):
-        scene = plan_scene(world, shot, aged.get(shot.task))
-        rows.append(write_shot(root, world, shot, scene))
-    with (root / LABELS_FILE).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerows([FILE_COLUMNS, *rows])
+    for photo in _photos(size):
+        scene = plan_scene(world, photo, aged.get(photo.task))
+        rows.append(write_newt_photo(root, world, photo, scene))
+    write_rows(root / LABELS_FILE, FILE_COLUMNS, rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Shot:
+class NewtPhoto:
+    """One photo of a task, still to be taken."""
+
     task: str
     label: int
     split: str
@@ -159,74 +171,76 @@ class Shot:
         return pick(n, world.seed, "newt", *self.parts, purpose)
 
 
-def _shots(size: int) -> Iterator[Shot]:
+def _photos(size: int) -> Iterator[NewtPhoto]:
     for task, (n_plain, n_small) in plan_sizes(size).items():
         for split, label in (("train", 0), ("train", 1), ("test", 0), ("test", 1)):
             n = n_small if split == "test" and label else n_plain
-            yield from (Shot(task, label, split, turn) for turn in range(n))
+            yield from (NewtPhoto(task, label, split, turn) for turn in range(n))
 
 
 def plan_sizes(size: int) -> dict[str, tuple[int, int]]:
     """Images per class: in general, and of the second class in test."""
-    names = sorted(newt_tasks(), key=lambda each: (each.startswith(SMALL_PREFIX), each))
-    n_small = sum(each.startswith(SMALL_PREFIX) for each in names)
+    names = sorted(newt_tasks(), key=lambda task: (task.startswith(SMALL_PREFIX), task))
+    n_small = sum(task.startswith(SMALL_PREFIX) for task in names)
     n = round(size / (4 * (len(names) - n_small) + 1.77 * n_small))
     n = min(MOST, max(LEAST, n))
     small = (max(LEAST, n // 2), max(LEAST, round(n * 0.27)))
-    return {each: small if each.startswith(SMALL_PREFIX) else (n, n) for each in names}
+    return {task: small if task.startswith(SMALL_PREFIX) else (n, n) for task in names}
 
 
-def write_shot(root: Path, world: World, shot: Shot, scene: Scene) -> tuple[object, ...]:
+def write_newt_photo(
+    root: Path, world: World, photo: NewtPhoto, scene: Scene
+) -> tuple[object, ...]:
     """Takes the photo; answers its row of the labels file."""
-    task = newt_tasks()[shot.task]
-    name = str(uuid.UUID(bytes=digest(world.seed, "newt", *shot.parts)))
+    task = newt_tasks()[photo.task]
+    name = str(uuid.UUID(bytes=digest(world.seed, "newt", *photo.parts)))
     width, height = take_photo(world, scene, root / IMAGE_FOLDER / f"{name}.jpg")
-    text_label = task.classes[shot.label][0]
+    text_label = task.classes[photo.label][0]
     clusters = (task.cluster, task.sub_cluster or "")
-    return (name, *clusters, task.name, shot.label, text_label, shot.split, height, width)
+    return (name, *clusters, task.name, photo.label, text_label, photo.split, height, width)
 
 
-def sign_of(task: str) -> Sign:
-    known = [each for each in SIGNS if task.startswith(each)]
+def contrast_of(task: str) -> ClassContrast:
+    known = [start for start in CONTRASTS if task.startswith(start)]
     if known:
-        return SIGNS[max(known, key=len)]
+        return CONTRASTS[max(known, key=len)]
     builds = [
-        build for build, words in BUILDS.items() if any(each in task for each in words.split())
+        build for build, words in BUILDS.items() if any(word in task for word in words.split())
     ]
-    return Sign((*builds, "bird"), n_species=2)
+    return ClassContrast((*builds, "bird"), n_species=2)
 
 
-def plan_scene(world: World, shot: Shot, aged: int | None) -> Scene:
+def plan_scene(world: World, photo: NewtPhoto, aged: int | None) -> Scene:
     """What to photograph; `aged` is the species of an age task."""
-    sign = sign_of(shot.task)
-    fields = dict(sign.marked if shot.label else sign.plain)
-    species = _species(world, shot, sign) if aged is None else aged
+    contrast = contrast_of(photo.task)
+    fields = dict(contrast.marked if photo.label else contrast.plain)
+    species = _species(world, photo, contrast) if aged is None else aged
     if fields.pop("species", "") == "other":
         birds = set(species_like(world, "bird"))
-        rest = [each.index for each in world.species if each.index not in birds] or [species]
-        species = rest[shot.pick(len(rest), world, "other")]
+        rest = [one.index for one in world.species if one.index not in birds] or [species]
+        species = rest[photo.pick(len(rest), world, "other")]
     if fields.pop("others", ""):
-        rest = [each for each in species_like(world, "bird") if each != species] or [0]
-        fields["others"] = (rest[shot.pick(len(rest), world, "company")],)
+        rest = [index for index in species_like(world, "bird") if index != species] or [0]
+        fields["others"] = (rest[photo.pick(len(rest), world, "company")],)
     for name, value in fields.items():
         if name in ("rating", "n_animals"):
-            fields[name] = value[shot.pick(len(value), world, name)]
-    calm = [each for each in CALM if each in world.species[species].plan.behaviours]
-    fields.setdefault("behaviour", calm[shot.pick(len(calm), world, "behaviour")])
+            fields[name] = value[photo.pick(len(value), world, name)]
+    calm = [doing for doing in CALM if doing in world.species[species].plan.behaviours]
+    fields.setdefault("behaviour", calm[photo.pick(len(calm), world, "behaviour")])
     # Even individuals are for training, odd ones for the test.
-    individual = 2 * shot.pick(400, world, "individual") + (shot.split == "test")
-    burst = shot.pick(10**9, world, "burst")
+    individual = 2 * photo.pick(400, world, "individual") + (photo.split == "test")
+    burst = photo.pick(10**9, world, "burst")
     return Scene(species=species, individual=individual, burst=burst, **fields)
 
 
-def _species(world: World, shot: Shot, sign: Sign) -> int:
-    if sign.n_species == 2:
-        pairs = sisters(world, *sign.builds)
-        return pairs[pick(len(pairs), world.seed, "newt", shot.task)][shot.label]
-    pool = species_like(world, *sign.builds)
-    if sign.n_species == 1:
-        return pool[pick(len(pool), world.seed, "newt", shot.task)]
-    return pool[shot.pick(len(pool), world, "species")]
+def _species(world: World, photo: NewtPhoto, contrast: ClassContrast) -> int:
+    if contrast.n_species == 2:
+        pairs = sisters(world, *contrast.builds)
+        return pairs[pick(len(pairs), world.seed, "newt", photo.task)][photo.label]
+    pool = species_like(world, *contrast.builds)
+    if contrast.n_species == 1:
+        return pool[pick(len(pool), world.seed, "newt", photo.task)]
+    return pool[photo.pick(len(pool), world, "species")]
 
 
 def species_of_age_tasks(world: World) -> dict[str, int]:
@@ -238,6 +252,6 @@ def species_of_age_tasks(world: World) -> dict[str, int]:
         kind = "raptor" if task.endswith(("hawk", "eagle")) else "wader"
         order = [*species_like(world, kind, "bird"), *species_like(world, "bird")]
         order += [*species_like(world, "mammal"), *range(len(world.species))]
-        free = [each for each in order if each not in chosen.values()]
+        free = [index for index in order if index not in chosen.values()]
         chosen[task] = (free or order)[0]
     return chosen

@@ -1,7 +1,7 @@
-"""What is in BelugaID, photos of individual white whales?
+"""BelugaID: photos of individual white whales.
 
-The columns are those of every Wild Me set (`_coco`). The published images are cut to one whale
-already, so `crop` is set only where an image has several. Cook Inlet, Alaska, 2016-2019.
+The columns are those of every Wild Me set (`read/coco.py`). The published images are cut to one
+whale already, so `crop` is set only where an image has several. Cook Inlet, Alaska, 2016-2019.
 """
 
 from __future__ import annotations
@@ -11,26 +11,30 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._coco import (
+from fieldmark.data._dataset import Finding, Info, Source
+from fieldmark.data.read.coco import (
     ANNOTATIONS,
     IMAGES,
     METADATA,
-    Coco,
+    WildMe,
     check_coco,
+    make_coco,
     read_known,
     read_sightings,
 )
-from fieldmark.data._dataset import Finding, Info, Source
 
 if TYPE_CHECKING:
     from fieldmark.world import World
 
 __all__ = ["ANNOTATIONS", "IMAGES", "INFO", "check", "make", "sightings", "table"]
 
-COCO = Coco(
+COCO = WildMe(
     name="beluga",
     title="BelugaID",
     homes=("beluga.coco", "beluga/beluga.coco", "."),
+    builds=("beluga", "whale", "mammal"),
+    category="beluga_whale",
+    names_are_numbers=True,
     is_cut=True,
 )
 
@@ -73,6 +77,4 @@ def check(root: Path) -> list[Finding]:
 
 def make(root: Path, world: World, size: int) -> None:
     """Individuals of one species over several encounters, in the exact layout."""
-    from fieldmark.data._coco_make import write_coco
-
-    write_coco(root, world, size, COCO)
+    make_coco(root, world, size, COCO)

@@ -1,4 +1,4 @@
-"""What is in Birds 525, the folder dataset of bird species that was on Kaggle?
+"""Birds 525: the folder dataset of bird species that was on Kaggle.
 
     label            the class folder's name, upper case: AMERICAN GOLDFINCH
     common_name      the same in lower case
@@ -10,25 +10,33 @@ ways. Splits keep their meaning: `valid` is val, and test is test.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import class_findings, image_findings, name_some
-from fieldmark.data._class_folders import ClassFolders, folder_findings, list_class_folders
+from fieldmark.data._check import as_findings, name_some
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._published import published_findings, split_findings
-from fieldmark.data._read_table import read_table
-from fieldmark.errors import DataError
+from fieldmark.data._make import plan_photos, take_photo
+from fieldmark.data.read.folders import (
+    ClassFolders,
+    Published,
+    classification_findings,
+    list_class_folders,
+)
+from fieldmark.data.read.table import need_columns, read_table
 
 if TYPE_CHECKING:
     from fieldmark.world import World
 
 SPLIT_FOLDERS = {"train": "train", "valid": "val", "test": "test"}
 NAMES_FILE = "birds.csv"
-PUBLISHED = {"train": 84_635, "val": 2_625, "test": 2_625}
-N_CLASSES = 525
+PUBLISHED = Published(
+    n_images={"train": 84_635, "val": 2_625, "test": 2_625},
+    folders={"train": "train", "val": "valid", "test": "test"},
+    n_classes=525,
+)
 
 INFO = Info(
     title="Birds 525 Species",
@@ -54,56 +62,40 @@ def table(root: Path) -> pl.DataFrame:
     return _table(root, list_class_folders(root, SPLIT_FOLDERS))
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, names spelled in two ways, classes of one split, unreadable images."""
-    try:
-        found = list_class_folders(root, SPLIT_FOLDERS)
-        rows = _table(root, found)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    folders = {split: folder for folder, split in SPLIT_FOLDERS.items()}
-    return [
-        *folder_findings(found),
-        *_spelling_findings(found),
-        *published_findings(rows, PUBLISHED, N_CLASSES),
-        *split_findings(root, rows, folders),
-        *class_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
+    listed = list_class_folders(root, SPLIT_FOLDERS)
+    rows = _table(root, listed)
+    return classification_findings(root, listed, rows, PUBLISHED, _spelling_findings(listed))
 
 
 def make(root: Path, world: World, size: int) -> None:
     """Birds under upper-case names, at least three for training and one for each other split."""
-    from fieldmark.data._make import take_photo
-    from fieldmark.data._portrait import portraits
-
     rows: list[dict[str, object]] = []
     pattern = ("train", "valid", "test", "train", "train")
-    for each in portraits(world, size, "birds525", pattern, plans=("bird",)):
-        label = each.species.common_name.upper()
-        path = f"{each.split}/{label}/{each.turn:03}.jpg"
-        take_photo(world, each.scene, root / path)
+    for photo in plan_photos(world, size, "birds525", pattern, plans=("bird",)):
+        label = photo.species.common_name.upper()
+        path = f"{photo.split}/{label}/{photo.turn:03}.jpg"
+        take_photo(world, photo.scene, root / path)
         rows.append(
             {
-                "class id": float(each.rank),
+                "class id": float(photo.rank),
                 "filepaths": path,
                 "labels": label,
-                "data set": each.split,
-                "scientific name": each.species.scientific_name.upper(),
+                "data set": photo.split,
+                "scientific name": photo.species.scientific_name.upper(),
             }
         )
     pl.DataFrame(rows).write_csv(root / NAMES_FILE)
 
 
-def _table(root: Path, found: ClassFolders) -> pl.DataFrame:
-    frame = found.frame()
-    if frame.is_empty():
-        raise DataError(
-            f"{root}  holds no images of Birds 525: expected ROOT/{{train,valid,test}}/CLASS "
-            "NAME/*.jpg. `fieldmark datasets birds525` shows layout and sources."
-        )
-    names = frame.get_column("class_folder").unique()
-    labels = {each: _label(each) for each in names}
+def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
+    frame = listed.frame(
+        f"{root}  holds no images of Birds 525: expected ROOT/{{train,valid,test}}/CLASS "
+        "NAME/*.jpg. `fieldmark datasets birds525` shows layout and sources."
+    )
+    labels = {folder: _label(folder) for folder in frame.get_column("class_folder").unique()}
     frame = frame.with_columns(label=pl.col("class_folder").replace_strict(labels))
     frame = frame.with_columns(common_name=pl.col("label").str.to_lowercase())
     frame = frame.join(_scientific_names(root), on="label", how="left", maintain_order="left")
@@ -121,19 +113,16 @@ def _scientific_names(root: Path) -> pl.DataFrame:
     if not path.is_file():
         return pl.DataFrame(schema={"label": pl.String, "scientific_name": pl.String})
     listed = read_table(path, wanted)
-    missing = [each for each in wanted if each not in listed.columns]
-    if missing:
-        raise DataError(f"{path}  lacks the columns {name_some(missing)}.")
+    need_columns(path, listed.columns, wanted)
     pairs = listed.select(wanted).drop_nulls().unique("labels", keep="first", maintain_order=True)
-    told = {_label(label): name.strip().capitalize() for label, name in pairs.rows()}
-    return pl.DataFrame({"label": list(told), "scientific_name": list(told.values())})
+    names = {_label(label): name.strip().capitalize() for label, name in pairs.rows()}
+    return pl.DataFrame({"label": list(names), "scientific_name": list(names.values())})
 
 
-def _spelling_findings(found: ClassFolders) -> list[Finding]:
+def _spelling_findings(listed: ClassFolders) -> Iterator[Finding]:
     spellings: dict[str, set[str]] = {}
-    for _, _, folder, _ in found.parts:
+    for _, _, folder, _ in listed.parts:
         spellings.setdefault(_label(folder), set()).add(folder)
-    twice = sorted(each for each, ways in spellings.items() if len(ways) > 1)
-    if not twice:
-        return []
-    return [Finding("note", f"class names spelled in two ways, read as one: {name_some(twice)}.")]
+    twice = sorted(label for label, ways in spellings.items() if len(ways) > 1)
+    if twice:
+        yield Finding("note", f"class names spelled in two ways, read as one: {name_some(twice)}.")

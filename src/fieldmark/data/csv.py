@@ -1,4 +1,4 @@
-"""What is in a table that names images and their labels?
+"""Your own photos in a table (CSV, TSV, Parquet) that names images and their labels.
 
 `root` is the table itself (.csv, .tsv, .parquet) or a folder that holds exactly one. Image paths
 start at the table's folder, or at `images/` in it. Which columns are meant is guessed from common
@@ -11,17 +11,24 @@ names; one that has a name of the contract but another meaning becomes `file_NAM
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import class_findings, image_findings, name_some
-from fieldmark.data._dataset import COLUMNS, Finding, Info, Source, finish_table
-from fieldmark.data._read_table import find_table, image_columns, read_columns, read_table
-from fieldmark.data._splits import split_name
+from fieldmark.data._check import as_findings, class_findings, image_findings, name_some
+from fieldmark.data._dataset import COLUMNS, Finding, Info, Source, finish_table, split_name
+from fieldmark.data._make import pick, plan_photos, take_photo, write_rows
+from fieldmark.data.read.table import (
+    find_table,
+    image_columns,
+    numbered,
+    read_columns,
+    read_table,
+)
 from fieldmark.errors import DataError, UsageError, at, closest
 
 if TYPE_CHECKING:
@@ -76,11 +83,13 @@ def table(
     for role, name in asked.items():
         if not isinstance(name, (str, NoneType)):
             raise UsageError(f"option {role} = {name!r}: expected the name of a column.")
-        allowed = [each for each in names if role == "image" or each not in stored]
+        allowed = [column for column in names if role == "image" or column not in stored]
         if name is not None and name not in allowed:
             raise DataError(_no_such_column(path, role, name, allowed))
-    guessable = {each for known in KNOWN_NAMES.values() for each in known}
-    text_columns = [each for each in names if each in asked.values() or _fold(each) in guessable]
+    guessable = {column for known in KNOWN_NAMES.values() for column in known}
+    text_columns = [
+        column for column in names if column in asked.values() or _fold(column) in guessable
+    ]
     frame = read_table(path, as_text=text_columns)
     frame = frame.with_columns(_clean(pl.col(pl.String)))
     label = label or _needed(path, "label", frame.columns)
@@ -96,22 +105,25 @@ def table(
     return finish_table(_arranged(frame, path, chosen, is_stored=chosen["image"] in stored), path)
 
 
+@as_findings
 def check(
     root: Path, image: str | None = None, label: str | None = None, split: str | None = None
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Rows without labels, classes too small to use, images that are missing or cannot be read."""
-    try:
-        rows = table(root, image=image, label=label, split=split)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [*class_findings(rows), *image_findings(root, rows.get_column("image"))]
+    rows = table(root, image=image, label=label, split=split)
+    yield from class_findings(rows)
+    yield from image_findings(root, rows.get_column("image"))
 
 
 def make(root: Path, world: World, size: int) -> None:
-    """A table of species and cameras, `labels.csv`, and its `images/`."""
-    from fieldmark.data._make import write_listed
-
-    write_listed(root, world, size)
+    """A table of species, `labels.csv`, and its `images/`, photos of a few fixed cameras."""
+    rows: list[tuple[str, ...]] = []
+    for photo in plan_photos(world, size, "csv", ("train", "train", "test") * 2):
+        camera = pick(8, world.seed, "portrait", photo.scene.burst)
+        name = f"{photo.scene.species:03}-{photo.turn:04}.jpg"
+        take_photo(world, replace(photo.scene, camera=camera), root / "images" / name)
+        rows.append((name, photo.species.scientific_name, f"camera {camera}", photo.split))
+    write_rows(root / "labels.csv", ("image", "species", "camera", "split"), rows)
 
 
 # --- which column is meant ---
@@ -123,22 +135,22 @@ def _fold(name: str) -> str:
 
 def _first(names: Sequence[str], role: str) -> str | None:
     """The first known name for the role that the table has."""
-    by_fold = {_fold(each): each for each in reversed(names)}
-    known = [each for each in KNOWN_NAMES[role] if each in by_fold]
+    by_fold = {_fold(name): name for name in reversed(names)}
+    known = [name for name in KNOWN_NAMES[role] if name in by_fold]
     if role == "label" and {"phylum", "order"} <= by_fold.keys() and "cls" not in by_fold:
-        known = [each for each in known if each != "class"]  # there it is the rank
+        known = [name for name in known if name != "class"]  # there it is the rank
     return by_fold[known[0]] if known else None
 
 
 def _needed(path: Path, role: str, names: Sequence[str]) -> str:
-    found = _first(names, role)
-    if found is None:
+    name = _first(names, role)
+    if name is None:
         expected = ", ".join(KNOWN_NAMES[role][:5])
         raise DataError(
             f"{path}  has no {role} column: found {name_some(names, 8) or 'no columns'}, expected "
             f"one like {expected}. Say which it is: `options: {{{role}: NAME}}` in the task file."
         )
-    return found
+    return name
 
 
 def _no_such_column(path: Path, role: str, name: str, names: Sequence[str]) -> str:
@@ -148,7 +160,7 @@ def _no_such_column(path: Path, role: str, name: str, names: Sequence[str]) -> s
 
 
 def _guess_unit(frame: pl.DataFrame, label: str) -> str | None:
-    by_fold = {_fold(each): each for each in reversed(frame.columns)}
+    by_fold = {_fold(name): name for name in reversed(frame.columns)}
     for known in KNOWN_NAMES["unit"]:
         name = by_fold.get(known)
         if name and name != label and frame.get_column(name).n_unique() >= LEAST_UNITS:
@@ -157,7 +169,7 @@ def _guess_unit(frame: pl.DataFrame, label: str) -> str | None:
 
 
 def _guess_id(frame: pl.DataFrame) -> str | None:
-    by_fold = {_fold(each): each for each in reversed(frame.columns)}
+    by_fold = {_fold(name): name for name in reversed(frame.columns)}
     for known in KNOWN_NAMES["id"]:
         column = frame.get_column(by_fold[known]) if known in by_fold else None
         if column is not None and column.null_count() == 0 and column.is_unique().all():
@@ -179,7 +191,7 @@ def _column(frame: pl.DataFrame, name: str | None) -> pl.Series:
 
 def _splits(frame: pl.DataFrame, name: str | None) -> pl.Series:
     column = _column(frame, name).cast(pl.String)
-    words = {each: split_name(each) for each in column.unique().drop_nulls()}
+    words = {word: split_name(word) for word in column.unique().drop_nulls()}
     return column.replace(words)
 
 
@@ -211,17 +223,9 @@ def _paths(frame: pl.DataFrame, path: Path, column: str) -> pl.Series:
 def _image_folder(base: Path, values: pl.Series) -> str:
     """The folder in which the first images are found; none if they are nowhere."""
     for folder in IMAGE_FOLDERS:
-        if any((base / f"{folder}{each}").is_file() for each in values.head(5)):
+        if any((base / f"{folder}{name}").is_file() for name in values.head(5)):
             return folder
     return ""
-
-
-def _numbered(images: pl.Series) -> pl.Series:
-    """Ids made of paths: a path's second and later rows get a number."""
-    turn = pl.int_range(pl.len()).over("image")
-    numbered = pl.format("{}#{}", "image", turn + 1)
-    whole = pl.DataFrame({"image": images})
-    return whole.select(pl.when(turn == 0).then("image").otherwise(numbered)).to_series()
 
 
 def _arranged(
@@ -235,7 +239,9 @@ def _arranged(
         "label": _column(frame, chosen["label"]),
         "split": _splits(frame, chosen["split"]),
         "unit": _column(frame, chosen["unit"]),
-        "id": _column(frame, chosen["id"]) if chosen["id"] else _numbered(images),
+        "id": _column(frame, chosen["id"])
+        if chosen["id"]
+        else pl.DataFrame({"image": images}).select(numbered("image")).to_series(),
     }
     clashes = {
         name: _free_name(name, frame.columns)
@@ -249,9 +255,9 @@ def _arranged(
 def _refuse_twins(path: Path, ids: pl.Series) -> None:
     """Points at the first row whose id stands further up already."""
     seen: dict[str, int] = {}
-    for line, each in enumerate(ids, start=2):
-        if each is not None and seen.setdefault(each, line) != line:
-            text = f"id {each!r} stands on line {seen[each]} already: ids must be unique."
+    for line, name in enumerate(ids, start=2):
+        if name is not None and seen.setdefault(name, line) != line:
+            text = f"id {name!r} stands on line {seen[name]} already: ids must be unique."
             raise DataError(at(path, line, text))
 
 

@@ -1,4 +1,4 @@
-"""What is in the Ecdysis Foundation's collection, photos of insects from farm fields?
+"""Ecdysis Foundation: photos of insects from farm fields.
 
     label     the species, or the lowest rank that is known; the path of ranks where two groups
               share a name
@@ -18,18 +18,22 @@ never saw.)
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._annotations import is_given, read_annotations, refuse_odd, split_counts
-from fieldmark.data._check import counted, image_findings, name_some
+from fieldmark.data._check import as_findings, counted, image_findings, labels_by_split, name_some
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
-from fieldmark.errors import DataError
+from fieldmark.data._make import pick, species_pool, take_photo, write_rows
+from fieldmark.data.read.table import is_given, read_annotations, refuse_odd, with_optional
+from fieldmark.world import Scene
 
 if TYPE_CHECKING:
     from fieldmark.world import World
+
 
 __all__ = ["INFO", "check", "make", "specimens", "table"]
 
@@ -41,7 +45,7 @@ FILE_COLUMNS = (
     "visit_date", "country", "state_region", "county_region", "us_state_county_fips", "gbif_class",
     "gbif_order", "gbif_family", "gbif_genus", "gbif_species", "reviewed", "public_url",
 )  # fmt: skip
-NEEDED = ("id", "image_thumbnail_large", "visit_date", *[f"gbif_{each}" for each in RANKS])
+NEEDED = ("id", "image_thumbnail_large", "visit_date", *[f"gbif_{rank}" for rank in RANKS])
 _KEPT = ("specimen_id", "country", "state_region", "county_region")
 
 INFO = Info(
@@ -69,11 +73,8 @@ def table(root: Path) -> pl.DataFrame:
 def specimens(root: Path) -> pl.DataFrame:
     """All rows of the file, those without a photo too, before the split is made."""
     path = need(root / METADATA, "the table of the Ecdysis collection", "ecdysis")
-    frame = read_annotations(path, NEEDED)
-    for each in _KEPT:
-        if each not in frame.columns:
-            frame = frame.with_columns(pl.lit(None, pl.String).alias(each))
-    refuse_odd(path, frame, {"id": (is_given("id"), "an id")})
+    frame = with_optional(read_annotations(path, NEEDED), _KEPT)
+    refuse_odd(path, frame, {"id": (is_given, "an id")})
     frame = frame.with_columns(pl.col(pl.String).str.strip_chars().replace("", None))
     file = pl.col("image_thumbnail_large").str.split("/").list.last()
     frame = frame.with_columns(_species()).with_columns(_path(), _rank(), _lowest())
@@ -83,31 +84,19 @@ def specimens(root: Path) -> pl.DataFrame:
         _label(),
         pl.col("specimen_id").alias("unit"),
         "rank",
-        *[pl.col(f"gbif_{each}").alias(each) for each in RANKS],
+        *[pl.col(f"gbif_{rank}").alias(rank) for rank in RANKS],
         pl.col("visit_date").str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False).alias("date"),
-        *[each for each in _KEPT if each != "specimen_id"],
+        *_KEPT[1:],
     )
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Rows that cannot be used and why, and images that cannot be read."""
-    try:
-        every = specimens(root)
-        rows = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [
-        *_left_out(every, rows),
-        *_class_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Insects caught over three years, in the exact layout."""
-    from fieldmark.data._ecdysis_make import write_ecdysis
-
-    write_ecdysis(root, world, size)
+    rows = table(root)
+    yield from _left_out(specimens(root), rows)
+    yield from _class_findings(rows)
+    yield from image_findings(root, rows.get_column("image"))
 
 
 # --- names ---
@@ -122,17 +111,17 @@ def _species() -> pl.Expr:
 
 
 def _path() -> pl.Expr:
-    known = [pl.col(f"gbif_{each}").fill_null("") for each in RANKS]
+    known = [pl.col(f"gbif_{rank}").fill_null("") for rank in RANKS]
     return pl.concat_str(known, separator="|").alias("path")
 
 
 def _lowest() -> pl.Expr:
-    return pl.coalesce([f"gbif_{each}" for each in reversed(RANKS)]).alias("lowest")
+    return pl.coalesce([f"gbif_{rank}" for rank in reversed(RANKS)]).alias("lowest")
 
 
 def _rank() -> pl.Expr:
     given = [
-        pl.when(pl.col(f"gbif_{each}").is_not_null()).then(pl.lit(each)) for each in reversed(RANKS)
+        pl.when(pl.col(f"gbif_{rank}").is_not_null()).then(pl.lit(rank)) for rank in reversed(RANKS)
     ]
     return pl.coalesce(given).alias("rank")
 
@@ -165,30 +154,82 @@ def _with_split(frame: pl.DataFrame) -> pl.DataFrame:
 # --- checking ---
 
 
-def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> list[Finding]:
-    told = {
+def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Finding]:
+    counts = {
         "without a photo, left out": len(every) - len(rows),
         "without a date (YYYY-MM-DD), in no split": rows.get_column("date").null_count(),
         "without any name, in no split": rows.get_column("label").null_count(),
     }
-    findings = [Finding("note", f"{counted(n, 'row')} {what}.") for what, n in told.items() if n]
+    for what, n in counts.items():
+        if n:
+            yield Finding("note", f"{counted(n, 'row')} {what}.")
     n_coarse = rows.filter(pl.col("rank") != "species").height
     if n_coarse:
         text = f"{counted(n_coarse, 'photo')} named to a higher rank than species, kept."
-        findings.append(Finding("note", text))
-    return findings
+        yield Finding("note", text)
 
 
-def _class_findings(rows: pl.DataFrame) -> list[Finding]:
-    counts = split_counts(rows)
-    n_classes = rows.drop_nulls("split").get_column("label").n_unique()
-    if n_classes < 2:
-        return [Finding("error", f"at least two labels with a date are needed, found {n_classes}.")]
-    if not counts.get("test"):
-        return [Finding("error", "no label was seen on two days: nothing is left for the test.")]
-    tested = set(rows.filter(pl.col("split") == "test").get_column("label"))
-    untested = sorted(set(rows.drop_nulls("split").get_column("label")) - tested)
-    if not untested:
-        return []
-    n = f"{len(untested)} of {n_classes} labels"
-    return [Finding("note", f"{n} seen on one day only, all train: {name_some(untested)}.")]
+def _class_findings(rows: pl.DataFrame) -> Iterator[Finding]:
+    by_split = labels_by_split(rows)
+    labels = set().union(*by_split.values())
+    if len(labels) < 2:
+        text = f"at least two labels with a date are needed, found {len(labels)}."
+        yield Finding("error", text)
+    elif "test" not in by_split:
+        yield Finding("error", "no label was seen on two days: nothing is left for the test.")
+    elif untested := sorted(labels - by_split["test"]):
+        n = f"{len(untested)} of {len(labels)} labels"
+        yield Finding("note", f"{n} seen on one day only, all train: {name_some(untested)}.")
+
+
+# --- making ---
+
+_FIRST_DAY = date(2021, 5, 3)
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Insects caught over three years; the table and about `size` photos, at least eight a species.
+
+    A few rows have no photo, a few no species.
+    """
+    pool = species_pool(world, "ecdysis", 5, "beetle", "butterfly", "spider")
+    pool = pool[: max(4, min(len(pool), size // 8))]
+    rows: list[dict[str, object]] = []
+    for number in range(max(size, 8 * len(pool))):
+        turn, place = divmod(number, len(pool))
+        scene = Scene(species=pool[place], individual=turn, burst=number)
+        row = _row(world, scene, number, turn)
+        if row["image_thumbnail_large"]:
+            name = str(row["image_thumbnail_large"]).rpartition("/")[2]
+            take_photo(world, scene, root / IMAGE_FOLDER / name)
+        rows.append(row)
+    order = sorted(range(len(rows)), key=lambda n: pick(1 << 40, world.seed, "ecdysis", n))
+    write_rows(root / METADATA, FILE_COLUMNS, [rows[n] for n in order])
+
+
+def _row(world: World, scene: Scene, number: int, turn: int) -> dict[str, object]:
+    species = world.species[scene.species]
+    ranks = species.ranks
+    day = _FIRST_DAY + timedelta(days=29 * turn + pick(20, world.seed, "ecdysis", "day", number))
+    name = f"specimen_{number:05}.JPG"
+    has_photo = number % 25 != 17
+    is_named = number % 30 != 22
+    return {
+        "id": 1000 + number,
+        "specimen_id": 5000 + number,
+        "image_thumbnail_large": f"specimen_images/{name}" if has_photo else None,
+        "archival_identifier": f"E{number:05}",
+        "archival_stored": "True",
+        "visit_date": day.isoformat(),
+        "country": "United States of America",
+        "state_region": "South Dakota",
+        "county_region": "Deuel",
+        "us_state_county_fips": 46039,
+        "gbif_class": ranks["class"],
+        "gbif_order": ranks["order"],
+        "gbif_family": ranks["family"],
+        "gbif_genus": ranks["genus"],
+        "gbif_species": species.scientific_name if is_named else None,
+        "reviewed": "True",
+        "public_url": f"https://example.org/specimen_images/{name}" if has_photo else None,
+    }

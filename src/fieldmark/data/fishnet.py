@@ -1,4 +1,4 @@
-"""What is in FishNet, photos of fish with nine traits of how and where they live?
+"""FishNet: photos of fish with nine traits of how and where they live.
 
     FeedingPath … brackish   the nine traits, true or false (FeedingPath: pelagic is true)
     label                    the family, as in the published recognition task
@@ -12,23 +12,33 @@ published test file keeps 18,015 of its 18,901 rows. iNaturalist's rows name no 
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._annotations import (
+from fieldmark.data._check import (
+    as_findings,
+    checksum_findings,
+    counted,
+    image_findings,
+    name_some,
+    published_findings,
+)
+from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
+from fieldmark.data._make import both_answers, pick, species_pool, take_photo, write_rows
+from fieldmark.data.read.table import (
     as_boolean,
     is_given,
     is_yes_or_no,
     numbered,
     read_annotations,
     refuse_odd,
-    size_findings,
 )
-from fieldmark.data._check import checksum_findings, counted, image_findings, name_some
-from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
-from fieldmark.errors import DataError
+from fieldmark.draws import digest
+from fieldmark.world import Scene
 
 if TYPE_CHECKING:
     from fieldmark.world import World
@@ -98,33 +108,21 @@ def photos(root: Path) -> pl.DataFrame:
         pl.col("Class").alias("class"),
         "source",
         feeds_in_open_water.alias("FeedingPath"),
-        *[as_boolean(each) for each in TRAITS[1:]],
+        *[as_boolean(trait) for trait in TRAITS[1:]],
     )
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """What was left out and why, photos listed twice, and images that cannot be read."""
-    try:
-        every = photos(root)
-        rows = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    counts = {split: every.filter(pl.col("split") == split).height for split in SPLITS}
-    return [
-        *size_findings({f"{k}.csv": n for k, n in counts.items()}, _published_files()),
-        *checksum_findings(root, INFO.sources),
-        *_left_out(every, rows),
-        *_twin_findings(every),
-        *_constant_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Fish of several families in the exact layout; a few rows lack a trait."""
-    from fieldmark.data._fish_make import write_fishnet
-
-    write_fishnet(root, world, size)
+    every = photos(root)
+    rows = table(root)
+    yield from published_findings(every, PUBLISHED)
+    yield from checksum_findings(root, INFO.sources)
+    yield from _left_out(every, rows)
+    yield from _twin_findings(every)
+    yield from _constant_findings(rows)
+    yield from image_findings(root, rows.get_column("image"))
 
 
 # --- reading ---
@@ -139,13 +137,13 @@ def _read(root: Path, split: str) -> pl.DataFrame:
         path,
         frame,
         {
-            "image": (is_given("image"), "a file name or an address"),
-            "Folder": (is_given("Folder"), f"a folder of {IMAGE_FOLDER}"),
+            "image": (is_given, "a file name or an address"),
+            "Folder": (is_given, f"a folder of {IMAGE_FOLDER}"),
             "FeedingPath": (
                 feeding | pl.col("FeedingPath").is_null(),
                 "pelagic, benthic or nothing",
             ),
-            **{each: (is_yes_or_no(each), "0, 1 or nothing") for each in TRAITS[1:]},
+            **dict.fromkeys(TRAITS[1:], (is_yes_or_no, "0, 1 or nothing")),
         },
     )
     return frame.with_columns(split=pl.lit(split))
@@ -154,48 +152,111 @@ def _read(root: Path, split: str) -> pl.DataFrame:
 # --- checking ---
 
 
-def _published_files() -> dict[str, int]:
-    return {f"{split}.csv": n for split, n in PUBLISHED.items()}
-
-
-def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> list[Finding]:
+def _left_out(every: pl.DataFrame, rows: pl.DataFrame) -> Iterator[Finding]:
     n_lost = len(every) - len(rows)
-    if not n_lost:
-        return []
-    verb = "lacks" if n_lost == 1 else "lack"
-    return [
-        Finding(
-            "note",
-            f"{n_lost:,} of {counted(len(every), 'row')} {verb} a trait, left out; "
-            f"{len(rows):,} remain.",
-        )
-    ]
+    if n_lost:
+        verb = "lacks" if n_lost == 1 else "lack"
+        n = f"{n_lost:,} of {counted(len(every), 'row')}"
+        yield Finding("note", f"{n} {verb} a trait, left out; {len(rows):,} remain.")
 
 
-def _twin_findings(every: pl.DataFrame) -> list[Finding]:
+def _twin_findings(every: pl.DataFrame) -> Iterator[Finding]:
     by_image = every.group_by("image", maintain_order=True).agg(
         n=pl.len(), n_splits=pl.col("split").n_unique()
     )
-    findings = []
     shared = by_image.filter(pl.col("n_splits") > 1).get_column("image").to_list()
     if shared:
         text = f"{counted(len(shared), 'image')} both in train and in test: {name_some(shared)}."
-        findings.append(Finding("warning", text))
-    twins = by_image.filter((pl.col("n") > 1) & (pl.col("n_splits") == 1))
-    if len(twins):
-        names = twins.get_column("image").to_list()
-        text = f"{counted(len(names), 'image')} on several rows of a file: {name_some(names)}."
-        findings.append(Finding("warning", text))
-    return findings
+        yield Finding("warning", text)
+    is_twin = (pl.col("n") > 1) & (pl.col("n_splits") == 1)
+    twins = by_image.filter(is_twin).get_column("image").to_list()
+    if twins:
+        text = f"{counted(len(twins), 'image')} on several rows of a file: {name_some(twins)}."
+        yield Finding("warning", text)
 
 
-def _constant_findings(rows: pl.DataFrame) -> list[Finding]:
-    same = [
+def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
+    constant = [
         f"{trait} ({split})"
         for split in SPLITS
         for trait in TRAITS
         if rows.filter(pl.col("split") == split).get_column(trait).n_unique() < 2
     ]
-    if not same:
-        return []
-    return [Finding("error", f"traits with one answer only, or none: {name_some(same)}.")]
+    if constant:
+        yield Finding("error", f"traits with one answer only, or none: {name_some(constant)}.")
+
+
+# --- making ---
+
+FISH = ("fish", "whale")
+"""body plans that stand for fish; others where the world has too few of them"""
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Fish of several families; about `size` photos, at least six a species, a third for the test.
+
+    Traits that can be seen are the world's truth; one in which the species do not differ is drawn
+    for half of them. A few rows lack their traits.
+    """
+    pool = species_pool(world, "fishnet", 6, *FISH)
+    traits = _traits(world, pool)
+    rows: dict[str, list[dict[str, object]]] = {"train": [], "test": []}
+    for number in range(max(size, 6 * len(pool))):
+        turn, place = divmod(number, len(pool))
+        split = "test" if turn % 3 == 2 else "train"
+        # Even individuals are for training, odd ones for the test.
+        scene = Scene(species=pool[place], individual=2 * turn + (split == "test"), burst=number)
+        row = _row(world, scene, number, traits)
+        folder = root / IMAGE_FOLDER / str(row["Folder"])
+        take_photo(world, scene, folder / str(row["image"]).rpartition("/")[2])
+        rows[split].append(row)
+    for split, listed in rows.items():
+        write_rows(root / f"{split}.csv", FILE_COLUMNS, listed)
+
+
+def _traits(world: World, pool: list[int]) -> dict[str, dict[int, bool]]:
+    """Trait → species → does it have it? As the world has it, where its species differ."""
+    shown = {
+        "FeedingPath": ("habitat", "open_sea"),
+        **{name: ("water", name) for name in ("freshwater", "saltwater", "brackish")},
+        **{name: ("climate", name.lower()) for name in TRAITS[1:6]},
+    }
+    return {
+        name: both_answers(
+            {index: world.species[index].traits[key] == value for index in pool},
+            *(world.seed, "fishnet", name),
+        )
+        for name, (key, value) in shown.items()
+    }
+
+
+def _row(
+    world: World, scene: Scene, number: int, traits: dict[str, dict[int, bool]]
+) -> dict[str, object]:
+    """iNaturalist's photos have a bare name and no species, FishBase's an address and a species."""
+    species = world.species[scene.species]
+    ranks = species.ranks
+    is_inat = pick(2, world.seed, "fishnet", "source", number) == 0
+    name = str(uuid.UUID(bytes=digest(world.seed, "fishnet", number)))
+    short = f"{ranks['genus'][:2]}{ranks['species'][:3]}_u{number}.jpg"
+    row: dict[str, object] = {
+        "": number,
+        "Unnamed: 0": number,
+        "species": None if is_inat else species.scientific_name,
+        "image": f"{name}.jpg" if is_inat else f"https://www.fishbase.se/images/species/{short}",
+        "SpecCode": None if is_inat else scene.species,
+        "Genus": ranks["genus"],
+        "Family": ranks["family"],
+        "Order": ranks["order"],
+        "Class": ranks["class"],
+        "source": "inat" if is_inat else "fishbase",
+        "Folder": ranks["family"],
+        "Troph": 3.5,
+        **{name: int(traits[name][scene.species]) for name in TRAITS},
+        "NewOrder": ranks["order"],
+        "Frequency": 0.25,
+    }
+    row["FeedingPath"] = "pelagic" if traits["FeedingPath"][scene.species] else "benthic"
+    if number % 20 == 13:
+        row |= dict.fromkeys(TRAITS)
+    return row

@@ -1,4 +1,4 @@
-"""What is in Fish-Vista, museum photos of fish with traits one can see?
+"""Fish-Vista: museum photos of fish with traits one can see.
 
     adipose_fin, pelvic_fin, barbel, multiple_dorsal_fin   true, false, or null where nobody knows
     split                 train, val, test_insp (species that train has), test_lvsp (species left
@@ -13,22 +13,26 @@ Blanks stay null: a missing trait is no absent trait. The same holds for -1, the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._annotations import (
+from fieldmark.data._check import as_findings, counted, image_findings, labels_by_split, name_some
+from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
+from fieldmark.data._make import both_answers, species_pool, take_photo, write_rows
+from fieldmark.data.fishnet import FISH
+from fieldmark.data.read.folders import list_files
+from fieldmark.data.read.table import (
     as_boolean,
     is_given,
     is_yes_or_no,
     read_annotations,
     refuse_odd,
+    with_optional,
 )
-from fieldmark.data._check import counted, image_findings, name_some
-from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
-from fieldmark.data.folder import list_files
-from fieldmark.errors import DataError
+from fieldmark.world import Scene
 
 if TYPE_CHECKING:
     from fieldmark.world import World
@@ -90,26 +94,15 @@ def table(root: Path) -> pl.DataFrame:
     return finish_table(frame.select(*columns, *TRAITS, "classification_split"), root)
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Traits nobody knows, species that are in train though they should not be, unread images."""
-    try:
-        rows = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
+    rows = table(root)
     asked = rows.drop_nulls("split")
-    return [
-        *_open_findings(asked),
-        *_constant_findings(asked),
-        *_species_findings(asked),
-        *image_findings(root, rows.get_column("image")),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Fish with and without the four traits, some of their species left out of train."""
-    from fieldmark.data._fish_make import write_fishvista
-
-    write_fishvista(root, world, size)
+    yield from _open_findings(asked)
+    yield from _constant_findings(asked)
+    yield from _species_findings(asked)
+    yield from image_findings(root, rows.get_column("image"))
 
 
 # --- reading ---
@@ -117,16 +110,13 @@ def make(root: Path, world: World, size: int) -> None:
 
 def _read(root: Path, name: str, split: str) -> pl.DataFrame:
     path = need(root / name, f"the {split} rows of Fish-Vista", "fishvista")
-    frame = read_annotations(path, ("filename", *TRAITS))
-    for each in _OPTIONAL:
-        if each not in frame.columns:
-            frame = frame.with_columns(pl.lit(None, pl.String).alias(each))
+    frame = with_optional(read_annotations(path, ("filename", *TRAITS)), _OPTIONAL)
     frame = frame.select("filename", *_OPTIONAL, *TRAITS)
     is_unknown = pl.col(*TRAITS).str.to_lowercase().is_in(["-1", "-1.0", "na", "nan"])
     frame = frame.with_columns(pl.when(~is_unknown).then(pl.col(*TRAITS)).name.keep())
-    rules = {each: (is_yes_or_no(each), "0, 1, or nothing where it is unknown") for each in TRAITS}
-    refuse_odd(path, frame, {"filename": (is_given("filename"), "a file name"), **rules})
-    return frame.with_columns(*[as_boolean(each) for each in TRAITS], split=pl.lit(split))
+    rules = dict.fromkeys(TRAITS, (is_yes_or_no, "0, 1, or nothing where it is unknown"))
+    refuse_odd(path, frame, {"filename": (is_given, "a file name"), **rules})
+    return frame.with_columns(*[as_boolean(trait) for trait in TRAITS], split=pl.lit(split))
 
 
 def _with_classification(root: Path, frame: pl.DataFrame) -> pl.DataFrame:
@@ -150,8 +140,8 @@ def _with_classification(root: Path, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _read_classification(path: Path, split: str) -> pl.DataFrame:
     frame = read_annotations(path, ("filename", "standardized_species"))
-    refuse_odd(path, frame, {"filename": (is_given("filename"), "a file name")})
-    wanted = [each for each in ("filename", *_OPTIONAL) if each in frame.columns]
+    refuse_odd(path, frame, {"filename": (is_given, "a file name")})
+    wanted = [name for name in ("filename", *_OPTIONAL) if name in frame.columns]
     return frame.select(*wanted, pl.lit(split).alias("classification_split"))
 
 
@@ -161,44 +151,100 @@ def _places(root: Path) -> dict[str, str]:
     if not folder.is_dir():
         return {}
     paths = list_files(folder)
-    return {each.rpartition("/")[2]: f"{IMAGE_FOLDER}/{each}" for each in reversed(paths)}
+    return {path.rpartition("/")[2]: f"{IMAGE_FOLDER}/{path}" for path in reversed(paths)}
 
 
 # --- checking ---
 
 
-def _open_findings(rows: pl.DataFrame) -> list[Finding]:
-    n_open = {each: rows.get_column(each).null_count() for each in TRAITS}
-    told = [f"{name} {n:,}" for name, n in n_open.items() if n]
-    if not told:
-        return []
-    return [Finding("note", f"unknown in some of {counted(len(rows), 'row')}: {', '.join(told)}.")]
+def _open_findings(rows: pl.DataFrame) -> Iterator[Finding]:
+    n_open = {trait: rows.get_column(trait).null_count() for trait in TRAITS}
+    shown = ", ".join(f"{name} {n:,}" for name, n in n_open.items() if n)
+    if shown:
+        yield Finding("note", f"unknown in some of {counted(len(rows), 'row')}: {shown}.")
 
 
-def _constant_findings(rows: pl.DataFrame) -> list[Finding]:
+def _constant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     train = rows.filter(pl.col("split") == "train")
-    same = [each for each in TRAITS if train.get_column(each).drop_nulls().n_unique() < 2]
-    if not same:
-        return []
-    return [Finding("error", f"traits with one answer only in train: {name_some(same)}.")]
+    constant = [trait for trait in TRAITS if train.get_column(trait).drop_nulls().n_unique() < 2]
+    if constant:
+        yield Finding("error", f"traits with one answer only in train: {name_some(constant)}.")
 
 
-def _species_findings(rows: pl.DataFrame) -> list[Finding]:
-    known = set(rows.filter(pl.col("split") == "train").get_column("label").drop_nulls())
-    found = {
-        split: set(rows.filter(pl.col("split") == split).get_column("label").drop_nulls())
-        for split in SPLITS
-    }
-    leaked = sorted(found["test_lvsp"] & known)
-    findings = []
+def _species_findings(rows: pl.DataFrame) -> Iterator[Finding]:
+    by_split = {split: set[str]() for split in SPLITS} | labels_by_split(rows)
+    leaked = sorted(by_split["test_lvsp"] & by_split["train"])
     if leaked:
         n = counted(len(leaked), "species", "species")
         text = f"{n} of test_lvsp are in train, which should have none of them: {name_some(leaked)}"
-        findings.append(Finding("warning", f"{text}."))
-    strange = sorted(found["test_insp"] - known)
-    if strange:
-        n = counted(len(strange), "species", "species")
-        findings.append(
-            Finding("warning", f"{n} of test_insp without a training image: {name_some(strange)}.")
+        yield Finding("warning", f"{text}.")
+    unseen = sorted(by_split["test_insp"] - by_split["train"])
+    if unseen:
+        n = counted(len(unseen), "species", "species")
+        text = f"{n} of test_insp without a training image: {name_some(unseen)}."
+        yield Finding("warning", text)
+
+
+# --- making ---
+
+_MARKS = {
+    "adipose_fin": "has_adipose_fin",
+    "pelvic_fin": "has_pelvic_fin",
+    "barbel": "has_barbel",
+    "multiple_dorsal_fin": "has_two_dorsal_fins",
+}
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Fish with and without the four traits; the last quarter of the species is not in train."""
+    pool = species_pool(world, "fishvista", 8, *FISH)
+    n_left_out = len(pool) // 4
+    traits = {
+        name: both_answers(
+            {index: bool(world.species[index].traits[mark]) for index in pool},
+            *(world.seed, "fishvista", name),
         )
-    return findings
+        for name, mark in _MARKS.items()
+    }
+    rows: dict[str, list[dict[str, object]]] = {name: [] for name in SPLITS}
+    species: dict[str, list[dict[str, object]]] = {name: [] for name in CLASSIFICATION_SPLITS}
+    for number in range(max(size, 6 * len(pool))):
+        turn, place = divmod(number, len(pool))
+        split = ("train", "train", "test_insp", "train", "val", "train")[turn % 6]
+        split = "test_lvsp" if place >= len(pool) - n_left_out else split
+        is_test = split != "train"
+        scene = Scene(species=pool[place], individual=2 * turn + is_test, burst=number)
+        row = _row(world, scene, number, traits)
+        take_photo(world, scene, root / str(row["file_name"]))
+        rows[split].append(row)
+        if split != "test_lvsp":
+            kind = "test" if split == "test_insp" else split
+            species[kind].append(row | dict.fromkeys(TRAITS))
+    for split, listed in rows.items():
+        write_rows(root / f"identification_{split}.csv", FILE_COLUMNS, listed)
+    for split, listed in species.items():
+        write_rows(root / f"classification_{split}.csv", FILE_COLUMNS, listed)
+
+
+def _row(
+    world: World, scene: Scene, number: int, traits: dict[str, dict[int, bool]]
+) -> dict[str, object]:
+    species = world.species[scene.species]
+    name = f"FV_{number:06}.jpg"
+    row: dict[str, object] = {
+        "filename": name,
+        "source_filename": f"museum_{number:06}.jpg",
+        "original_format": "jpg",
+        "arkid": f"ark:/00000/{number:06}",
+        "family": species.ranks["family"],
+        "source": "GLIN",
+        "owner": "fieldmark",
+        "standardized_species": species.scientific_name.lower(),
+        "original_url": f"https://example.org/{number:06}.jpg",
+        "file_name": f"{IMAGE_FOLDER}/chunk_{1 + number // 10_000}/{name}",
+        "license": "CC0",
+        **{name: int(traits[name][scene.species]) for name in TRAITS},
+    }
+    if number % 11 == 7:
+        row["pelvic_fin"] = None
+    return row

@@ -1,4 +1,4 @@
-"""What is in FungiCLEF 2023, fungi some of which are in no training image and some poisonous?
+"""FungiCLEF 2023: fungi, some of which are in no training image and some poisonous.
 
     label         the class (its species' name if the table has one), or "unknown"
     is_unknown    true for val photos of classes that train does not have, class_id -1 or not
@@ -16,26 +16,35 @@ found too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._annotations import (
+from fieldmark.data._check import (
+    as_findings,
+    counted,
+    image_findings,
+    name_some,
+    published_findings,
+)
+from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
+from fieldmark.data._make import both_answers, pick, species_pool, take_photo, write_rows
+from fieldmark.data.read.table import (
     is_given,
     is_whole,
     numbered,
     read_annotations,
     refuse_odd,
-    size_findings,
-    split_counts,
+    with_optional,
 )
-from fieldmark.data._check import counted, image_findings, name_some
-from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import UsageError
+from fieldmark.world import Scene
 
 if TYPE_CHECKING:
     from fieldmark.world import World
+
 
 __all__ = ["INFO", "UNKNOWN", "check", "make", "table"]
 
@@ -109,26 +118,15 @@ def _observations(photos: pl.DataFrame) -> pl.DataFrame:
     return together.with_columns(numbered("path").alias("id")).drop("path")
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Unknown classes, observations that contradict themselves or leak, unreadable images."""
-    try:
-        rows = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [
-        *size_findings(split_counts(rows), PUBLISHED),
-        *_unknown_findings(rows),
-        *_poison_findings(root, rows),
-        *_observation_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Mushrooms, up to three photos an observation, two species unknown to train."""
-    from fieldmark.data._fungiclef_make import write_fungiclef
-
-    write_fungiclef(root, world, size)
+    rows = table(root)
+    yield from published_findings(rows, PUBLISHED)
+    yield from _unknown_findings(rows)
+    yield from _poison_findings(root, rows)
+    yield from _observation_findings(rows)
+    yield from image_findings(root, rows.get_column("image"))
 
 
 # --- reading ---
@@ -136,21 +134,17 @@ def make(root: Path, world: World, size: int) -> None:
 
 def _read(root: Path, split: str) -> pl.DataFrame:
     path = need(root / FILES[split], f"the {split} photos of FungiCLEF", "fungiclef")
-    frame = read_annotations(path, NEEDED)
+    frame = with_optional(read_annotations(path, NEEDED), OPTIONAL)
     frame = frame.with_columns(pl.col("class_id").str.strip_suffix(".0"))
     refuse_odd(
         path,
         frame,
         {
-            "image_path": (is_given("image_path"), "a file name"),
-            "class_id": (is_whole("class_id"), "a whole number, -1 for unknown"),
-            "observationID": (is_given("observationID"), "an observation"),
+            "image_path": (is_given, "a file name"),
+            "class_id": (is_whole, "a whole number, -1 for unknown"),
+            "observationID": (is_given, "an observation"),
         },
     )
-    optional = [
-        pl.col(name) if name in frame.columns else pl.lit(None, pl.String).alias(name)
-        for name in OPTIONAL
-    ]
     folder = FOLDERS[split]
     files = _file_names(root / folder, frame.get_column("image_path"))
     return frame.select(
@@ -159,18 +153,18 @@ def _read(root: Path, split: str) -> pl.DataFrame:
         pl.lit(split).alias("split"),
         "class_id",
         "observationID",
-        *optional,
+        *OPTIONAL,
     )
 
 
 def _file_names(folder: Path, names: pl.Series) -> pl.Series:
     """As the files are called on disk: exactly so, or but for upper and lower case."""
-    there = {each.name for each in folder.iterdir()} if folder.is_dir() else set()
-    if all(each in there for each in names):
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if there.issuperset(names):
         return names
-    by_fold = {each.lower(): each for each in sorted(there, reverse=True)}
-    found = [each if each in there else by_fold.get(each.lower(), each) for each in names]
-    return pl.Series(names.name, found, dtype=pl.String)
+    by_fold = {name.lower(): name for name in sorted(there, reverse=True)}
+    on_disk = [name if name in there else by_fold.get(name.lower(), name) for name in names]
+    return pl.Series(names.name, on_disk, dtype=pl.String)
 
 
 def _class_names(train: pl.DataFrame) -> dict[str, str]:
@@ -193,69 +187,124 @@ def _poison(root: Path, photos: pl.DataFrame) -> pl.Expr:
         refuse_odd(path, frame, {"poisonous": (rule, "0 or 1")})
     else:
         frame = photos.drop_nulls("poisonous").filter(pl.col("class_id") != "-1")
-    told = frame.select("class_id", pl.col("poisonous").str.strip_suffix(".0") == "1")
-    listed = dict(told.sort("poisonous").iter_rows())
+    answers = frame.select("class_id", pl.col("poisonous").str.strip_suffix(".0") == "1")
+    listed = dict(answers.sort("poisonous").iter_rows())
     return pl.col("class_id").replace_strict(listed, default=None, return_dtype=pl.Boolean)
 
 
 def _kind(frame: pl.DataFrame) -> pl.Expr:
     """As the contest counts: a class that is not listed is not poisonous."""
-    is_told = frame.get_column("is_poisonous").is_not_null().any()
+    is_known = frame.get_column("is_poisonous").is_not_null().any()
     known = pl.when("is_poisonous").then(pl.lit("poisonous")).otherwise(pl.lit("edible"))
-    known = known if is_told else pl.lit(None, pl.String)
+    known = known if is_known else pl.lit(None, pl.String)
     return pl.when("is_unknown").then(pl.lit(UNKNOWN)).otherwise(known)
 
 
 # --- checking ---
 
 
-def _unknown_findings(rows: pl.DataFrame) -> list[Finding]:
-    findings = []
+def _unknown_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     n_train = rows.filter((pl.col("split") == "train") & pl.col("is_unknown")).height
     if n_train:
         text = f"{counted(n_train, 'photo')} of train with class_id -1: nothing can be learnt."
-        findings.append(Finding("warning", text))
+        yield Finding("warning", text)
     known = rows.filter((pl.col("split") == "train") & ~pl.col("is_unknown"))
     if known.get_column("label").n_unique() < 2:
-        findings.append(Finding("error", "at least two classes are needed in train."))
+        yield Finding("error", "at least two classes are needed in train.")
     val = rows.filter(pl.col("split") == "val")
     n = val.get_column("is_unknown").sum()
     if n:
         n_photos = f"{n:,} of {counted(len(val), 'photo')}"
-        findings.append(Finding("note", f"{n_photos} of val are of classes that train lacks."))
+        yield Finding("note", f"{n_photos} of val are of classes that train lacks.")
     elif len(val):
-        findings.append(Finding("warning", "val has no unknown class: rejection is not tested."))
-    return findings
+        yield Finding("warning", "val has no unknown class: rejection is not tested.")
 
 
-def _poison_findings(root: Path, rows: pl.DataFrame) -> list[Finding]:
+def _poison_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     path = root / POISON_FILE
     known = rows.filter(~pl.col("is_unknown"))
     if known.get_column("kind").null_count():
         text = f"{path}  is not there: the cost of poisonous species cannot be counted."
-        return [Finding("note", text)]
-    missing = known.filter(pl.col("is_poisonous").is_null()).get_column("class_id").unique().sort()
-    if not len(missing):
-        return []
-    names = name_some([str(each) for each in missing])
-    n = counted(len(missing), "class", "classes")
-    where = POISON_FILE if path.is_file() else "the column `poisonous`"
-    return [Finding("warning", f"{n} that {where} does not list: {names}.")]
+        yield Finding("note", text)
+        return
+    unlisted = known.filter(pl.col("is_poisonous").is_null()).get_column("class_id").unique().sort()
+    if len(unlisted):
+        n = counted(len(unlisted), "class", "classes")
+        where = POISON_FILE if path.is_file() else "the column `poisonous`"
+        names = name_some([str(class_id) for class_id in unlisted])
+        yield Finding("warning", f"{n} that {where} does not list: {names}.")
 
 
-def _observation_findings(rows: pl.DataFrame) -> list[Finding]:
+def _observation_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     by_unit = rows.group_by("unit").agg(
         n_classes=pl.col("class_id").n_unique(), n_splits=pl.col("split").n_unique()
     )
-    told = {
-        "with photos of several classes": by_unit.filter(pl.col("n_classes") > 1),
-        "in train and in val": by_unit.filter(pl.col("n_splits") > 1),
+    for column, what in {
+        "n_classes": "with photos of several classes",
+        "n_splits": "in train and in val",
+    }.items():
+        odd = sorted(by_unit.filter(pl.col(column) > 1).get_column("unit"))
+        if odd:
+            n = counted(len(odd), "observation")
+            yield Finding("warning", f"{n} {what}: {name_some(odd)}.")
+
+
+# --- making ---
+
+HEADER = ("observationID", "year", "month", "day", "species", "class_id", "image_path", "poisonous")
+_ROUND = ("train", "train", "val", "train")
+"""where the observations of a species go, in turn"""
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Mushrooms, up to three photos an observation; about `size`, at least four a species.
+
+    Two species are in val only: one coded -1, as in the published table, one with a number that
+    train does not have.
+    """
+    pool = species_pool(world, "fungiclef", 7, "mushroom", "herb", "tree")
+    pool = pool[: max(4, min(len(pool), size // 8))]
+    classes: dict[int, int] = {species: place for place, species in enumerate(pool[:-2])}
+    classes |= {pool[-2]: len(pool) + 7, pool[-1]: -1}
+    poisonous = _poisonous(world, classes)
+    rows: dict[str, list[list[object]]] = {"train": [], "val": []}
+    number = 0
+    while number < 4 * len(pool) or sum(map(len, rows.values())) < size:
+        turn, place = divmod(number, len(pool))
+        split = "val" if place >= len(pool) - 2 else _ROUND[turn % 4]
+        species = pool[place]
+        seen = (number, species, classes[species], poisonous.get(species))
+        rows[split] += _write(root, world, seen, split)
+        number += 1
+    for split, listed in rows.items():
+        write_rows(root / FILES[split], HEADER, listed)
+    listed_poison = [[classes[species], answer] for species, answer in poisonous.items()]
+    write_rows(root / POISON_FILE, ("class_id", "poisonous"), listed_poison)
+
+
+def _write(
+    root: Path, world: World, seen: tuple[int, int, int, int | None], split: str
+) -> list[list[object]]:
+    """One observation: up to three photos of one fungus."""
+    number, species, class_id, poisonous = seen
+    observation = 2_238_500_000 + number
+    rows: list[list[object]] = []
+    for shot in range(1 + pick(3, world.seed, "fungiclef", "photos", number)):
+        name = f"{observation}-{10 * number + shot}.JPG"
+        scene = Scene(species=species, individual=number, burst=number, shot=shot)
+        take_photo(world, scene, root / FOLDERS[split] / name)
+        day = [2020 + (split == "val"), 1 + number % 12, 1 + number % 28]
+        named = None if class_id == -1 else world.species[species].scientific_name
+        rows.append([observation, *day, named, class_id, name, poisonous])
+    return rows
+
+
+def _poisonous(world: World, classes: dict[int, int]) -> dict[int, int]:
+    """1 or 0 for each species with a number."""
+    truth = {
+        species: bool(world.species[species].traits["is_poisonous"])
+        for species, class_id in classes.items()
+        if class_id >= 0
     }
-    return [
-        Finding(
-            "warning",
-            f"{counted(len(odd), 'observation')} {what}: {name_some(sorted(odd['unit']))}.",
-        )
-        for what, odd in told.items()
-        if len(odd)
-    ]
+    answers = both_answers(truth, world.seed, "fungiclef", "poisonous")
+    return {species: int(answer) for species, answer in answers.items()}

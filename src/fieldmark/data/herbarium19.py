@@ -1,4 +1,4 @@
-"""What is in the Herbarium 2019 challenge, sheets of the melastome family?
+"""Herbarium 2019 challenge: sheets of the melastome family.
 
 The label is the class folder's name, a number: the challenge did not publish the species' names.
 683 species of Melastomataceae, from the New York Botanical Garden.
@@ -6,16 +6,21 @@ The label is the class folder's name, a number: the challenge did not publish th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import class_findings, image_findings
-from fieldmark.data._class_folders import ClassFolders, folder_findings, list_class_folders
+from fieldmark.data._check import as_findings
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._published import published_findings, split_findings
-from fieldmark.errors import DataError
+from fieldmark.data._make import PLANTS, plan_photos, take_photo
+from fieldmark.data.read.folders import (
+    ClassFolders,
+    Published,
+    classification_findings,
+    list_class_folders,
+)
 
 if TYPE_CHECKING:
     from fieldmark.world import World
@@ -26,8 +31,11 @@ SPLIT_FOLDERS = {
     "validation": "val",
     "small-validation": "val",
 }
-PUBLISHED = {"train": 34_225, "val": 2_679}
-N_CLASSES = 683
+PUBLISHED = Published(
+    n_images={"train": 34_225, "val": 2_679},
+    folders={"train": "train", "val": "validation"},
+    n_classes=683,
+)
 _ADDRESS = "https://storage.googleapis.com/nybg/herbarium-2019-fgvc6"
 
 INFO = Info(
@@ -59,39 +67,25 @@ def table(root: Path) -> pl.DataFrame:
     return _table(root, list_class_folders(root, SPLIT_FOLDERS))
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, classes of one split, unreadable images."""
-    try:
-        found = list_class_folders(root, SPLIT_FOLDERS)
-        rows = _table(root, found)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [
-        *folder_findings(found),
-        *published_findings(rows, PUBLISHED, N_CLASSES),
-        *split_findings(root, rows, {"train": "train", "val": "validation"}),
-        *class_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
+    listed = list_class_folders(root, SPLIT_FOLDERS)
+    return classification_findings(root, listed, _table(root, listed), PUBLISHED)
 
 
 def make(root: Path, world: World, size: int) -> None:
     """Pressed plants in numbered folders, two thirds of them for training."""
-    from fieldmark.data._make import take_photo
-    from fieldmark.data._portrait import PLANTS, portraits
-
     pattern = ("train", "validation", "train", "train", "validation", "train")
-    for each in portraits(world, size, "herbarium19", pattern, PLANTS, "herbarium"):
-        name = f"{each.rank:03}{each.turn:05}.jpg"
-        take_photo(world, each.scene, root / each.split / str(each.rank) / name)
+    for photo in plan_photos(world, size, "herbarium19", pattern, PLANTS, "herbarium"):
+        name = f"{photo.rank:03}{photo.turn:05}.jpg"
+        take_photo(world, photo.scene, root / photo.split / str(photo.rank) / name)
 
 
-def _table(root: Path, found: ClassFolders) -> pl.DataFrame:
-    frame = found.frame()
-    if frame.is_empty():
-        raise DataError(
-            f"{root}  holds no herbarium sheets: expected ROOT/{{train,validation}}/CLASS/*.jpg. "
-            "`fieldmark datasets herbarium19` shows layout and sources."
-        )
+def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
+    frame = listed.frame(
+        f"{root}  holds no herbarium sheets: expected ROOT/{{train,validation}}/CLASS/*.jpg. "
+        "`fieldmark datasets herbarium19` shows layout and sources."
+    )
     frame = frame.with_columns(label="class_folder").drop("folder", "class_folder")
     return finish_table(frame, root)

@@ -1,4 +1,4 @@
-"""What is in ImageNet-1K (ILSVRC 2012)?
+"""ImageNet-1K (ILSVRC 2012).
 
 Read from the hub's parquet files, or from ROOT/{train,val}/WNID folders. In the table
 
@@ -16,26 +16,36 @@ are left out.
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import class_findings, counted, image_findings
-from fieldmark.data._class_folders import folder_findings, list_class_folders
-from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._hub_parquet import Part, find_parts, label_names, part_findings, read_parts
-from fieldmark.data._imagenet_names import ClassName, read_class_names
-from fieldmark.data._published import published_findings, split_findings
-from fieldmark.data._unique_names import unique_names
-from fieldmark.errors import DataError
+from fieldmark.data._check import as_findings, counted
+from fieldmark.data._dataset import Finding, Info, Source, finish_table, unique_names
+from fieldmark.data._make import encode_photo, plan_photos
+from fieldmark.data.read.folders import Published, classification_findings, list_class_folders
+from fieldmark.data.read.hub_parquet import (
+    ParquetFile,
+    find_parts,
+    label_names,
+    part_findings,
+    read_parts,
+    write_part,
+)
+from fieldmark.errors import DataError, at
 
 if TYPE_CHECKING:
     from fieldmark.world import World
 
+
 PARTS = {"train": "train", "validation": "val"}
 SPLIT_FOLDERS = {"train": "train", "val": "val", "validation": "val"}
-PUBLISHED = {"train": 1_281_167, "val": 50_000}
+N_IMAGES = {"train": 1_281_167, "val": 50_000}
 N_CLASSES = 1_000
 
 INFO = Info(
@@ -66,88 +76,64 @@ def table(root: Path) -> pl.DataFrame:
     return _from_parts(root, parts) if parts else _from_folders(root)
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Counts, missing files, missing names, classes of one split, unreadable images."""
+    rows = table(root)
     parts = find_parts(root, PARTS)
-    try:
-        rows = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    found = [] if parts else list(folder_findings(list_class_folders(root, SPLIT_FOLDERS)))
-    places = {"train": "data", "val": "data"} if parts else {"train": "train", "val": "val"}
-    return [
-        *found,
-        *part_findings(parts),
-        *_test_findings(root),
-        *_name_findings(rows),
-        *published_findings(rows, PUBLISHED, N_CLASSES),
-        *split_findings(root, rows, places),
-        *class_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Two training files and one of validation, with class names in their metadata."""
-    from fieldmark.data._imagenet_make import write_imagenet
-
-    write_imagenet(root, world, size)
+    listed = None if parts else list_class_folders(root, SPLIT_FOLDERS)
+    folders = {"train": "data", "val": "data"} if parts else {"train": "train", "val": "val"}
+    own = (*part_findings(parts), *_test_findings(root), *_name_findings(rows))
+    return classification_findings(root, listed, rows, Published(N_IMAGES, folders, N_CLASSES), own)
 
 
 # --- reading ---
 
 
-def _from_parts(root: Path, parts: list[Part]) -> pl.DataFrame:
+def _from_parts(root: Path, parts: list[ParquetFile]) -> pl.DataFrame:
     frame = read_parts(root, parts, needed=("image", "label"))
     if not frame.schema["label"].is_integer():
-        found = frame.schema["label"]
+        dtype = frame.schema["label"]
         raise DataError(
-            f"{root / parts[0].path}  column 'label' holds {found}: expected whole numbers."
+            f"{root / parts[0].path}  column 'label' holds {dtype}: expected whole numbers."
         )
     names = read_class_names(root)
     if not names:
-        names = [ClassName(each) for each in label_names(root / parts[0].path)]
+        names = [ClassName(name) for name in label_names(root / parts[0].path)]
     ids = frame.get_column("label").drop_nulls().unique().to_list()
-    odd = [each for each in ids if each < 0 or (names and each >= len(names))]
+    odd = [number for number in ids if number < 0 or (names and number >= len(names))]
     if odd:
         expected = f"0 to {len(names) - 1}" if names else "0 or more"
         raise DataError(f"{root}  holds the label {min(odd)}: expected {expected}.")
     frame = frame.select("id", "image", "split", class_id=pl.col("label").cast(pl.Int64))
-    classes = _classes(names or [ClassName(str(each)) for each in range(max(ids, default=-1) + 1)])
+    numbers = range(max(ids, default=-1) + 1)
+    classes = _classes(names or [ClassName(str(number)) for number in numbers])
     if not names:
         classes = classes.with_columns(common_name=pl.lit(None, pl.String))
     return finish_table(_joined(frame, classes, "class_id"), root)
 
 
 def _from_folders(root: Path) -> pl.DataFrame:
-    frame = list_class_folders(root, SPLIT_FOLDERS).frame()
-    if frame.is_empty():
-        raise DataError(
-            f"{root}  holds no images of ImageNet-1K: expected ROOT/data/train-*.parquet or "
-            "ROOT/{train,val}/WNID/*.JPEG. `fieldmark datasets imagenet1k` shows layout and "
-            "sources."
-        )
+    frame = list_class_folders(root, SPLIT_FOLDERS).frame(
+        f"{root}  holds no images of ImageNet-1K: expected ROOT/data/train-*.parquet or "
+        "ROOT/{train,val}/WNID/*.JPEG. `fieldmark datasets imagenet1k` shows layout and sources."
+    )
     frame = frame.select("id", "image", "split", wnid="class_folder")
-    named = _classes([each for each in read_class_names(root) if each.wnid])
+    named = _classes([name for name in read_class_names(root) if name.wnid])
     frame = _joined(frame, named, "wnid")
     return finish_table(frame.with_columns(pl.coalesce("label", "wnid").alias("label")), root)
 
 
 def _classes(names: list[ClassName]) -> pl.DataFrame:
-    labels = unique_names({str(number): each.name for number, each in enumerate(names)})
+    labels = unique_names({str(number): one.name for number, one in enumerate(names)})
     return pl.DataFrame(
         {
             "class_id": range(len(names)),
             "label": list(labels.values()),
-            "common_name": [each.name.partition(",")[0].strip() for each in names],
-            "wnid": [each.wnid for each in names],
+            "common_name": [one.name.partition(",")[0].strip() for one in names],
+            "wnid": [one.wnid for one in names],
         },
-        schema={
-            "class_id": pl.Int64,
-            "label": pl.String,
-            "common_name": pl.String,
-            "wnid": pl.String,
-        },
+        schema_overrides=dict.fromkeys(("label", "common_name", "wnid"), pl.String),
     )
 
 
@@ -159,17 +145,100 @@ def _joined(frame: pl.DataFrame, classes: pl.DataFrame, on: str) -> pl.DataFrame
 # --- checking ---
 
 
-def _name_findings(rows: pl.DataFrame) -> list[Finding]:
+def _name_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     n_without = rows.filter(pl.col("common_name").is_null()).get_column("label").n_unique()
-    if not n_without:
-        return []
-    n = counted(n_without, "class", "classes")
-    text = f"{n} without a name: put classes.py of the hub's page into ROOT."
-    return [Finding("warning", text)]
+    if n_without:
+        n = counted(n_without, "class", "classes")
+        text = f"{n} without a name: put classes.py of the hub's page into ROOT."
+        yield Finding("warning", text)
 
 
-def _test_findings(root: Path) -> list[Finding]:
+def _test_findings(root: Path) -> Iterator[Finding]:
     parts = find_parts(root, {"test": "test"})
-    if not parts:
-        return []
-    return [Finding("note", f"{counted(len(parts), 'test file')} without labels, left out.")]
+    if parts:
+        yield Finding("note", f"{counted(len(parts), 'test file')} without labels, left out.")
+
+
+# --- names of classes ---
+#
+# classes.py               of the hub's page: a dictionary of wnid and name; read, never run
+# LOC_synset_mapping.txt   of Kaggle: `n01440764 tench, Tinca tinca` a line
+# classes.txt              a name a line
+
+_PAIR = re.compile(r"""["'](n\d{8})["']\s*:\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+_LINE = re.compile(r"(n\d{8})\s+(\S.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassName:
+    name: str
+    wnid: str | None = None
+
+
+def read_class_names(root: Path) -> list[ClassName]:
+    """In the order of their numbers; [] where no file gives them."""
+    for name, read in (
+        ("classes.py", _from_code),
+        ("LOC_synset_mapping.txt", _from_mapping),
+        ("classes.txt", _from_lines),
+    ):
+        if (root / name).is_file():
+            return read(root / name)
+    return []
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}  cannot be read: {error}.") from error
+
+
+def _from_code(path: Path) -> list[ClassName]:
+    pairs = _PAIR.findall(_text(path))
+    if not pairs:
+        raise DataError(f"{path}  names no classes: expected lines like 'n01440764': 'tench'.")
+    return [ClassName(str(ast.literal_eval(name)), wnid) for wnid, name in pairs]
+
+
+def _from_mapping(path: Path) -> list[ClassName]:
+    names = []
+    for number, line in enumerate(_text(path).splitlines(), start=1):
+        match = _LINE.fullmatch(line.strip())
+        if match:
+            names.append(ClassName(match[2], match[1]))
+        elif line.strip():
+            raise DataError(
+                at(path, number, f"{line.strip()!r}: expected `n01440764 tench, Tinca tinca`.")
+            )
+    return names
+
+
+def _from_lines(path: Path) -> list[ClassName]:
+    return [ClassName(line.strip()) for line in _text(path).splitlines() if line.strip()]
+
+
+# --- making ---
+
+PATTERN = ("train", "validation", "train", "train", "validation", "train")
+N_FILES = {"train": 2, "validation": 1}
+FIRST_WNID = 1_440_764
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Two training files and one of validation, with class names in their metadata.
+
+    Rows of a split are spread over its files.
+    """
+    rows: dict[str, list[dict[str, object]]] = {}
+    names: dict[int, str] = {}
+    for photo in plan_photos(world, size, "imagenet1k", PATTERN):
+        names[photo.rank] = f"{photo.species.common_name}, {photo.species.scientific_name}"
+        name = f"n{FIRST_WNID + photo.rank:08}_{photo.turn}.JPEG"
+        image = {"bytes": encode_photo(world, photo.scene), "path": name}
+        rows.setdefault(photo.split, []).append({"image": image, "label": photo.rank})
+    ordered = [names[rank] for rank in sorted(names)]
+    for split, n_files in N_FILES.items():
+        for number in range(n_files):
+            path = root / "data" / f"{split}-{number:05}-of-{n_files:05}.parquet"
+            write_part(path, pl.DataFrame(rows[split][number::n_files]), ordered)

@@ -1,4 +1,4 @@
-"""What is in iNaturalist 2021?
+"""iNaturalist 2021 (mini): 10,000 species in folders that name their seven ranks.
 
 A folder's name holds the seven ranks: `00000_Animalia_…_Lumbricus_terrestris`. In the table
 
@@ -14,26 +14,38 @@ of train have the split train_full.
 
 from __future__ import annotations
 
+import json
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fieldmark.data._check import class_findings, image_findings, name_some
-from fieldmark.data._class_folders import ClassFolders, folder_findings, list_class_folders
-from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._published import published_findings, split_findings
-from fieldmark.data._read_json import read_json_object
-from fieldmark.data._unique_names import unique_names
+from fieldmark.data._check import as_findings, name_some
+from fieldmark.data._dataset import Finding, Info, Source, finish_table, unique_names
+from fieldmark.data._make import PlannedPhoto, plan_photos, take_photo
+from fieldmark.data.read.folders import (
+    ClassFolders,
+    Published,
+    classification_findings,
+    list_class_folders,
+)
+from fieldmark.data.read.table import read_json_object
+from fieldmark.draws import digest
 from fieldmark.errors import DataError
 from fieldmark.world import RANKS
 
 if TYPE_CHECKING:
-    from fieldmark.world import World
+    from fieldmark.world import Species, World
+
 
 NAME_FILES = ("val.json", "train_mini.json", "train.json")
-PUBLISHED = {"train": 500_000, "val": 100_000}
-N_CLASSES = 10_000
+PUBLISHED = Published(
+    n_images={"train": 500_000, "val": 100_000},
+    folders={"train": "train_mini", "val": "val"},
+    n_classes=10_000,
+)
 _ADDRESS = "https://ml-inat-competition-datasets.s3.amazonaws.com/2021"
 
 INFO = Info(
@@ -74,28 +86,12 @@ def table(root: Path) -> pl.DataFrame:
     return _table(root, list_class_folders(root, _split_folders(root)))
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, classes of one split, missing names, unreadable images."""
-    try:
-        found = list_class_folders(root, _split_folders(root))
-        rows = _table(root, found)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [
-        *folder_findings(found),
-        *_variant_findings(rows),
-        *published_findings(rows, PUBLISHED, N_CLASSES),
-        *split_findings(root, rows, {"train": "train_mini", "val": "val"}),
-        *class_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Species of all kinds, with both annotation files."""
-    from fieldmark.data._inat21_make import write_inat21
-
-    write_inat21(root, world, size)
+    listed = list_class_folders(root, _split_folders(root))
+    rows = _table(root, listed)
+    return classification_findings(root, listed, rows, PUBLISHED, _variant_findings(rows))
 
 
 def _split_folders(root: Path) -> dict[str, str]:
@@ -103,13 +99,11 @@ def _split_folders(root: Path) -> dict[str, str]:
     return {"train_mini": "train", "train": "train_full" if has_mini else "train", "val": "val"}
 
 
-def _table(root: Path, found: ClassFolders) -> pl.DataFrame:
-    frame = found.frame()
-    if frame.is_empty():
-        raise DataError(
-            f"{root}  holds no images of iNaturalist 2021: expected ROOT/{{train_mini,val}}/"
-            "00000_Kingdom_…_species/*.jpg. `fieldmark datasets inat21` shows layout and sources."
-        )
+def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
+    frame = listed.frame(
+        f"{root}  holds no images of iNaturalist 2021: expected ROOT/{{train_mini,val}}/"
+        "00000_Kingdom_…_species/*.jpg. `fieldmark datasets inat21` shows layout and sources."
+    )
     classes = _classes(root, frame.get_column("class_folder").unique().sort().to_list())
     frame = frame.join(classes, on="class_folder", how="left", maintain_order="left")
     return finish_table(frame.drop("class_folder"), root)
@@ -117,21 +111,22 @@ def _table(root: Path, found: ClassFolders) -> pl.DataFrame:
 
 def _classes(root: Path, folders: list[str]) -> pl.DataFrame:
     """What each class folder's name says, and what the annotations call it."""
-    parsed = {each: _parse(root, each) for each in folders}
-    labels = unique_names(
-        {each: f"{ranks['genus']} {ranks['species']}" for each, (_, ranks) in parsed.items()}
-    )
+    parsed = {folder: _parse(root, folder) for folder in folders}
+    names = {
+        folder: f"{ranks['genus']} {ranks['species']}" for folder, (_, ranks) in parsed.items()
+    }
+    labels = unique_names(names)
     common = _common_names(root)
     rows = [
         {
-            "class_folder": each,
-            "label": labels[each],
+            "class_folder": folder,
+            "label": labels[folder],
             "category": number,
             **ranks,
-            "scientific_name": f"{ranks['genus']} {ranks['species']}",
-            "common_name": common.get(each),
+            "scientific_name": names[folder],
+            "common_name": common.get(folder),
         }
-        for each, (number, ranks) in parsed.items()
+        for folder, (number, ranks) in parsed.items()
     ]
     texts = ("class_folder", "label", *RANKS, "scientific_name", "common_name")
     schema = {**dict.fromkeys(texts, pl.String), "category": pl.Int64}
@@ -150,25 +145,86 @@ def _parse(root: Path, folder: str) -> tuple[int, dict[str, str]]:
 
 def _common_names(root: Path) -> dict[str, str]:
     """Class folder → common name. The smallest file first: all of them list every category."""
-    path = next((root / each for each in NAME_FILES if (root / each).is_file()), None)
+    path = next((root / name for name in NAME_FILES if (root / name).is_file()), None)
     if path is None:
         return {}
     categories = read_json_object(path, "annotations in COCO form").get("categories")
     if not isinstance(categories, list):
         raise DataError(f"{path}  has no list 'categories': expected a COCO file.")
-    named = [each for each in categories if each.get("common_name")]
-    return {str(each.get("image_dir_name")): str(each["common_name"]) for each in named}
+    return {
+        str(category.get("image_dir_name")): str(category["common_name"])
+        for category in categories
+        if category.get("common_name")
+    }
 
 
-def _variant_findings(rows: pl.DataFrame) -> list[Finding]:
-    findings = []
+def _variant_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     folders = set(rows.get_column("folder"))
     if "train" in folders and "train_mini" not in folders:
         text = "no train_mini: all of train is used, which is not the published mini protocol."
-        findings.append(Finding("note", text))
+        yield Finding("note", text)
     without = rows.filter(pl.col("common_name").is_null()).get_column("label").unique().sort()
     if len(without):
         n = f"{len(without):,} of {rows.get_column('label').n_unique():,} species"
         text = f"{n} without a common name: {name_some(without.to_list())}."
-        findings.append(Finding("note", text))
-    return findings
+        yield Finding("note", text)
+
+
+# --- making ---
+
+PATTERN = ("train_mini", "val", "train_mini", "train_mini", "val", "train_mini")
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Species of all kinds in folders, and the annotation file of each split."""
+    content: dict[str, dict[str, Any]] = {"train_mini": _empty(), "val": _empty()}
+    for number, photo in enumerate(plan_photos(world, size, "inat21", PATTERN)):
+        name = uuid.UUID(bytes=digest(world.seed, "inat21", photo.rank, photo.turn))
+        path = f"{photo.split}/{folder_name(photo.rank, photo.species)}/{name}.jpg"
+        extent = take_photo(world, photo.scene, root / path)
+        part = content[photo.split]
+        part["images"].append(_image(number, path, extent))
+        part["annotations"].append({"id": number, "image_id": number, "category_id": photo.rank})
+        if photo.turn == 0:
+            for whole in content.values():
+                whole["categories"].append(_category(photo))
+    for split, part in content.items():
+        (root / f"{split}.json").write_text(json.dumps(part), encoding="utf-8")
+
+
+def folder_name(number: int, species: Species) -> str:
+    """`00000_Kingdom_Phylum_Class_Order_Family_Genus_species`."""
+    return "_".join([f"{number:05}", *(species.ranks[rank] for rank in RANKS)])
+
+
+def _empty() -> dict[str, Any]:
+    info = {"year": 2021, "description": "made by fieldmark"}
+    return {"info": info, "images": [], "categories": [], "annotations": [], "licenses": []}
+
+
+def _image(number: int, path: str, extent: tuple[int, int]) -> dict[str, Any]:
+    return {
+        "id": number,
+        "width": extent[0],
+        "height": extent[1],
+        "file_name": path,
+        "license": 0,
+        "rights_holder": "fieldmark",
+        "date": "2020-06-01 12:00:00+00:00",
+        "latitude": None,
+        "longitude": None,
+        "location_uncertainty": None,
+    }
+
+
+def _category(photo: PlannedPhoto) -> dict[str, Any]:
+    species = photo.species
+    return {
+        "id": photo.rank,
+        "name": species.scientific_name,
+        "common_name": species.common_name,
+        "supercategory": species.ranks["class"],
+        **{rank: species.ranks[rank] for rank in RANKS[:-1]},
+        "specific_epithet": species.ranks["species"],
+        "image_dir_name": folder_name(photo.rank, species),
+    }

@@ -1,4 +1,4 @@
-"""What is in iWildCam (WILDS, version 2.0), camera-trap photos from places never seen in training?
+"""iWildCam (WILDS, version 2.0): camera-trap photos from places never seen in training.
 
     split     train; val and test (cameras that train does not have); id_val and id_test (its own)
     label     the species' name if categories.csv or categories.json is there, else the number `y`
@@ -11,26 +11,42 @@ All photos lie in one folder, `train`, whatever their split.
 
 from __future__ import annotations
 
-import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._annotations import (
-    is_given,
-    is_whole,
-    read_annotations,
-    refuse_odd,
-    size_findings,
-    split_counts,
+from fieldmark.data._check import (
+    as_findings,
+    counted,
+    image_findings,
+    name_some,
+    published_findings,
+    torn_findings,
+    training_findings,
 )
-from fieldmark.data._check import counted, image_findings, name_some
-from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
+from fieldmark.data._dataset import (
+    Finding,
+    Info,
+    Source,
+    find_home,
+    finish_table,
+    need,
+    unique_names,
+)
+from fieldmark.data._make import pick, species_pool, take_photo, write_rows
+from fieldmark.data.read.table import is_given, is_whole, read_annotations, read_json, refuse_odd
+from fieldmark.draws import digest
 from fieldmark.errors import DataError
+from fieldmark.world import Scene
 
 if TYPE_CHECKING:
     from fieldmark.world import World
+
 
 __all__ = ["INFO", "check", "make", "table"]
 
@@ -88,38 +104,28 @@ def table(root: Path) -> pl.DataFrame:
     return finish_table(frame, path)
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Cameras and events that lie in two splits, classes nobody can learn, unreadable images."""
-    try:
-        rows = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [
-        *size_findings(split_counts(rows), PUBLISHED),
-        *_name_findings(root, rows),
-        *_leak_findings(rows),
-        *_class_findings(rows),
-        *_date_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Fixed cameras by day and night, some of them for the test only, some photos empty."""
-    from fieldmark.data._iwildcam_make import write_iwildcam
-
-    write_iwildcam(root, world, size)
+    rows = table(root)
+    yield from published_findings(rows, PUBLISHED)
+    yield from _name_findings(root, rows)
+    yield from _camera_findings(rows)
+    yield from torn_findings(rows, "sequence")
+    yield from training_findings(rows, ("class", "classes"), "image", level="note")
+    n_undated = rows.get_column("datetime").null_count()
+    if n_undated:
+        yield Finding("note", f"{counted(n_undated, 'photo')} without a date that can be read.")
+    yield from image_findings(root, rows.get_column("image"))
 
 
 # --- reading ---
 
 
 def _home(root: Path) -> Path:
-    for each in HOMES:
-        if (root / each / METADATA).is_file():
-            return root / each
-    need(root / HOMES[0] / METADATA, "the metadata of iWildCam", "iwildcam")
-    return root
+    home = find_home(root, HOMES, METADATA)
+    need(home / METADATA, "the metadata of iWildCam", "iwildcam")
+    return home
 
 
 def _read(path: Path) -> pl.DataFrame:
@@ -128,11 +134,11 @@ def _read(path: Path) -> pl.DataFrame:
         path,
         frame,
         {
-            "filename": (is_given("filename"), "a file name"),
+            "filename": (is_given, "a file name"),
             "split": (pl.col("split").is_in(SPLITS), f"one of {', '.join(SPLITS)}"),
-            "y": (is_whole("y"), "a whole number"),
-            "location_remapped": (is_given("location_remapped"), "a camera"),
-            "sequence_remapped": (is_given("sequence_remapped"), "a sequence"),
+            "y": (is_whole, "a whole number"),
+            "location_remapped": (is_given, "a camera"),
+            "sequence_remapped": (is_given, "a sequence"),
         },
     )
     return frame
@@ -142,10 +148,11 @@ def _label(home: Path, frame: pl.DataFrame) -> pl.Series:
     """Names by `y`, else by `category_id`; two classes of one name keep their number."""
     for key, names in _names(home).items():
         if key in frame.columns and names:
-            twins = {each for each in names.values() if list(names.values()).count(each) > 1}
-            told = {k: f"{v} ({k})" if v in twins else v for k, v in names.items()}
-            found = frame.get_column(key).replace_strict(told, default=None, return_dtype=pl.String)
-            return found.fill_null(frame.get_column("y")).alias("label")
+            labels = unique_names(names)
+            label = frame.get_column(key).replace_strict(
+                labels, default=None, return_dtype=pl.String
+            )
+            return label.fill_null(frame.get_column("y")).alias("label")
     return frame.get_column("y").alias("label")
 
 
@@ -166,63 +173,128 @@ def _names(home: Path) -> dict[str, dict[str, str]]:
 
 def _json_names(path: Path) -> dict[str, dict[str, str]]:
     """A COCO file or its list of categories (by category_id), or a mapping from `y`."""
-    expected = "expected a list of categories with id and name, or a mapping from y to name"
-    try:
-        content: Any = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}  cannot be read as JSON: {error}.") from error
+    content = read_json(path)
     if isinstance(content, dict) and isinstance(content.get("categories"), list):
         content = content["categories"]
-    if isinstance(content, dict) and all(isinstance(each, str) for each in content.values()):
-        return {"y": {str(key): each for key, each in content.items()}}
-    is_list = isinstance(content, list) and all(isinstance(each, dict) for each in content)
-    if not is_list or not all("id" in each and "name" in each for each in content):
-        raise DataError(f"{path}  cannot be used: {expected}.")
-    return {"category_id": {str(each["id"]): str(each["name"]) for each in content}}
+    if isinstance(content, dict) and all(isinstance(name, str) for name in content.values()):
+        return {"y": {str(key): name for key, name in content.items()}}
+    is_list = isinstance(content, list) and all(isinstance(entry, dict) for entry in content)
+    if not is_list or not all("id" in entry and "name" in entry for entry in content):
+        raise DataError(
+            f"{path}  cannot be used: expected a list of categories with id and name, or a mapping "
+            "from y to name."
+        )
+    return {"category_id": {str(entry["id"]): str(entry["name"]) for entry in content}}
 
 
 # --- checking ---
 
 
-def _name_findings(root: Path, rows: pl.DataFrame) -> list[Finding]:
+def _name_findings(root: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     unnamed = rows.filter(pl.col("label") == pl.col("y").cast(pl.String)).get_column("label")
-    if not len(unnamed):
-        return []
-    n = counted(unnamed.n_unique(), "class", "classes")
-    return [Finding("note", f"{n} without a name in {_home(root)}/categories.csv: numbers stand.")]
+    if len(unnamed):
+        n = counted(unnamed.n_unique(), "class", "classes")
+        text = f"{n} without a name in {_home(root)}/categories.csv: numbers stand."
+        yield Finding("note", text)
 
 
-def _leak_findings(rows: pl.DataFrame) -> list[Finding]:
-    findings = []
-    home = set(rows.filter(pl.col("split") == "train").get_column("camera"))
+def _camera_findings(rows: pl.DataFrame) -> Iterator[Finding]:
+    by_split = {
+        split: set(rows.filter(pl.col("split") == split).get_column("camera")) for split in SPLITS
+    }
     for split in ("val", "test"):
-        there = set(rows.filter(pl.col("split") == split).get_column("camera"))
-        shared = sorted(there & home)
+        shared = sorted(by_split[split] & by_split["train"])
         if shared:
             text = f"{counted(len(shared), 'camera')} of {split} also in train: {name_some(shared)}"
-            findings.append(Finding("warning", f"{text}; it should have cameras of its own."))
-    torn = rows.group_by("unit").agg(n=pl.col("split").n_unique()).filter(pl.col("n") > 1)
-    if len(torn):
-        names = sorted(torn.get_column("unit"))
-        text = f"{counted(len(names), 'sequence')} in more than one split: {name_some(names)}."
-        findings.append(Finding("warning", text))
-    return findings
+            yield Finding("warning", f"{text}; it should have cameras of its own.")
 
 
-def _class_findings(rows: pl.DataFrame) -> list[Finding]:
-    known = set(rows.filter(pl.col("split") == "train").get_column("label"))
-    if len(known) < 2:
-        n = counted(len(known), "class", "classes")
-        return [Finding("error", f"at least two classes are needed in train, found {n}.")]
-    unseen = sorted(set(rows.get_column("label")) - known)
-    if not unseen:
-        return []
-    n = counted(len(unseen), "class", "classes")
-    return [Finding("note", f"{n} without a training image: {name_some(unseen)}.")]
+# --- making ---
+
+HEADER = (
+    "split", "image_id", "filename", "datetime", "location", "location_remapped", "seq_id",
+    "sequence_remapped", "seq_num_frames", "category_id", "y",
+)  # fmt: skip
+# Of nine sequences: where each goes, and the cameras of that split.
+_TURNS = ("train", "test", "train", "id_test", "train", "val", "train", "id_val", "test")
+_CAMERAS = {
+    "train": range(6), "id_val": range(6), "id_test": range(6), "val": range(6, 8),
+    "test": range(8, 11),
+}  # fmt: skip
+_FIRST_DAY = datetime(2013, 3, 1, 5, 0, 0)
+_EMPTY = "empty"
 
 
-def _date_findings(rows: pl.DataFrame) -> list[Finding]:
-    n = rows.get_column("datetime").null_count()
-    if not n:
-        return []
-    return [Finding("note", f"{counted(n, 'photo')} without a date that can be read.")]
+@dataclass(frozen=True, slots=True)
+class _ShotSequence:
+    number: int
+    split: str
+    camera: int
+    y: int
+    """0 = no animal, else one more than the place in the pool"""
+    n_shots: int
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Fixed cameras by day and night; about `size` photos, at least 48.
+
+    Two thirds of the cameras are train's; val and test have cameras of their own. A sequence is one
+    to three shots of one animal; a seventh of the sequences shows none.
+    """
+    pool = species_pool(world, "iwildcam", 5, "mammal", "bird")[:8]
+    home = root / HOMES[0]
+    rows: list[list[object]] = []
+    number = 0
+    while len(rows) < max(48, size):
+        sequence = _plan(world, number, len(pool))
+        rows += _write(home, world, sequence, pool)
+        number += 1
+    write_rows(home / METADATA, HEADER, rows)
+    names = [_EMPTY, *[world.species[index].scientific_name.lower() for index in pool]]
+    listed = [[y, 10 * y, name] for y, name in enumerate(names)]
+    write_rows(home / "categories.csv", ("y", "category_id", "name"), listed)
+    (home / RELEASE).write_text("made by fieldmark in the layout of iwildcam_v2.0\n")
+
+
+def _plan(world: World, number: int, n_species: int) -> _ShotSequence:
+    turn, place = divmod(number, len(_TURNS))
+    split = _TURNS[place]
+    cameras = _CAMERAS[split]
+    is_first_round = number < len(_TURNS) * (n_species + 1)
+    # In the first rounds every split meets every class in turn, so that small copies have them all.
+    y = (turn + place) if is_first_round else pick(7 * n_species, world.seed, "iwildcam", number)
+    return _ShotSequence(
+        number=number,
+        split=split,
+        camera=cameras[pick(len(cameras), world.seed, "iwildcam", "camera", number)],
+        y=y % (n_species + 1),
+        n_shots=1 + pick(3, world.seed, "iwildcam", "shots", number),
+    )
+
+
+def _write(
+    home: Path, world: World, sequence: _ShotSequence, pool: list[int]
+) -> list[list[object]]:
+    number = sequence.number
+    hours = 11 * number + pick(9, world.seed, "iwildcam", "hour", number)
+    start = _FIRST_DAY + timedelta(hours=hours, minutes=number % 60)
+    is_night = not 6 <= start.hour < 19
+    rows: list[list[object]] = []
+    for shot in range(sequence.n_shots):
+        scene = Scene(
+            species=pool[max(0, sequence.y - 1)],
+            individual=pick(40, world.seed, "iwildcam", "individual", number),
+            n_animals=1 if sequence.y else 0,
+            burst=number,
+            shot=shot,
+            camera=sequence.camera,
+            condition="night" if is_night else "day",
+        )
+        image = str(uuid.UUID(bytes=digest(world.seed, "iwildcam", number, shot)))
+        take_photo(world, scene, home / IMAGE_FOLDER / f"{image}.jpg")
+        when = (start + timedelta(seconds=shot)).strftime("%Y-%m-%d %H:%M:%S.000")
+        rows.append(
+            [sequence.split, image, f"{image}.jpg", when, 100 + sequence.camera, sequence.camera,
+             f"seq-{number}", number, sequence.n_shots, 10 * sequence.y, sequence.y]
+        )  # fmt: skip
+    return rows

@@ -1,4 +1,4 @@
-"""What is in KABR, drone clips of what giraffes and zebras do?
+"""KABR: drone clips of what giraffes and zebras do.
 
 An item is a clip, its image a list of 16 frames: every fifth, closer together where the clip is
 short, from a start that is drawn from the clip's number alone. In the table
@@ -13,19 +13,39 @@ Frames are taken in the order of their numbers, whatever the order of the file.
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from fieldmark.data._annotations import is_given, is_whole, read_annotations, refuse_odd
-from fieldmark.data._check import counted, image_findings, name_some
-from fieldmark.data._clips import judge_order, most_common, pick_frames
+from fieldmark.data._check import (
+    as_findings,
+    counted,
+    image_findings,
+    name_some,
+    torn_findings,
+    training_findings,
+)
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
+from fieldmark.data._make import CLIP_SPLITS, clip_scene, pick, species_pool, take_photo, write_rows
+from fieldmark.data.read.table import (
+    is_given,
+    is_whole,
+    need_columns,
+    read_annotations,
+    read_json,
+    refuse_odd,
+)
 from fieldmark.errors import DataError
+from fieldmark.world import Scene
 
 if TYPE_CHECKING:
     from fieldmark.world import World
+
 
 __all__ = ["INFO", "check", "clips", "make", "table"]
 
@@ -78,27 +98,16 @@ def clips(root: Path) -> pl.DataFrame:
     return pl.concat([_read(root, split) for split in SPLITS])
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Short clips, gaps and disorder in frame numbers, leaks, and frames that cannot be read."""
-    try:
-        every = clips(root)
-        rows = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [
-        *_short_findings(every),
-        *_order_findings(every),
-        *_leak_findings(rows),
-        *_class_findings(rows),
-        *image_findings(root, rows.get_column("image").explode()),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Clips of grazing animals whose poses change from frame to frame; at least 13 clips."""
-    from fieldmark.data._clips_make import write_kabr
-
-    write_kabr(root, world, size)
+    every = clips(root)
+    rows = table(root)
+    yield from _short_findings(every)
+    yield from _order_findings(every)
+    yield from torn_findings(rows, "video")
+    yield from training_findings(rows, ("behaviour", "behaviours"), "clip")
+    yield from image_findings(root, rows.get_column("image").explode())
 
 
 # --- reading ---
@@ -122,11 +131,11 @@ def _read(root: Path, split: str) -> pl.DataFrame:
         path,
         frame,
         {
-            "original_vido_id": (is_given("original_vido_id"), "the name of a video"),
-            "video_id": (is_whole("video_id"), "a whole number"),
-            "frame_id": (is_whole("frame_id"), "a whole number"),
-            "path": (is_given("path"), "the path of a frame"),
-            "labels": (is_whole("labels"), "the number of one class"),
+            "original_vido_id": (is_given, "the name of a video"),
+            "video_id": (is_whole, "a whole number"),
+            "frame_id": (is_whole, "a whole number"),
+            "path": (is_given, "the path of a frame"),
+            "labels": (is_whole, "the number of one class"),
         },
     )
     _refuse_strange_labels(root, path, frame)
@@ -144,29 +153,21 @@ def _named(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
     """By name; copies that mend the spelling of two of them are read too."""
     spellings = {"original_video_id": "original_vido_id", "label": "labels"}
     frame = frame.rename({k: v for k, v in spellings.items() if k in frame.columns})
-    missing = [each for each in FILE_COLUMNS if each not in frame.columns]
-    if missing:
-        expected = " ".join(FILE_COLUMNS)
-        raise DataError(
-            f"{path}:1  lacks the columns {name_some(missing)}: expected {expected}, separated by "
-            "single spaces."
-        )
+    expected = f"{' '.join(FILE_COLUMNS)}, separated by single spaces"
+    need_columns(f"{path}:1", frame.columns, FILE_COLUMNS, expected)
     return frame
 
 
 def _refuse_strange_labels(root: Path, path: Path, frame: pl.DataFrame) -> None:
-    known = [str(each) for each in _class_names(root)]
+    known = [str(number) for number in _class_names(root)]
     expected = f"a number of {ANNOTATIONS}/classes.json"
     refuse_odd(path, frame, {"labels": (pl.col("labels").is_in(known), expected)})
 
 
 def _class_names(root: Path) -> dict[int, str]:
     path = need(root / ANNOTATIONS / "classes.json", "the classes of KABR", "kabr")
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}  cannot be read as JSON: {error}.") from error
-    is_mapping = isinstance(content, dict) and all(type(each) is int for each in content.values())
+    content = read_json(path)
+    is_mapping = isinstance(content, dict) and all(type(value) is int for value in content.values())
     if not is_mapping or len(set(content.values())) < len(content):
         raise DataError(
             f'{path}  cannot be used: expected names with a number each, {{"Walk": 0, "Graze": 1}}.'
@@ -175,73 +176,131 @@ def _class_names(root: Path) -> dict[int, str]:
 
 
 def _row(clip: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
-    order = sorted(range(clip["n"]), key=lambda each: clip["frame_ids"][each])
+    order = sorted(range(clip["n"]), key=lambda frame: clip["frame_ids"][frame])
     # From the clip's number and nothing else: a generator shared by loaders would make the frames
     # depend on how many workers there are.
-    pick = pick_frames(clip["n"], N_FRAMES, STEP, SEED, "kabr", clip["video_id"])
-    chosen = pick.of(order)
+    start, step = pick_frames(clip["n"], N_FRAMES, STEP, SEED, "kabr", clip["video_id"])
+    chosen = [order[start + step * turn] for turn in range(N_FRAMES)]
     return {
         "id": f"{clip['split']}/{clip['video_id']}",
-        "image": [f"{IMAGE_FOLDER}/{clip['paths'][each]}" for each in chosen],
+        "image": [f"{IMAGE_FOLDER}/{clip['paths'][frame]}" for frame in chosen],
         "split": clip["split"],
-        "label": names[most_common([clip["labels"][each] for each in chosen])],
+        "label": names[most_common([clip["labels"][frame] for frame in chosen])],
         "unit": clip["video"],
         "n_frames": clip["n"],
-        "start": pick.start,
-        "step": pick.step,
+        "start": start,
+        "step": step,
     }
 
 
 # --- checking ---
 
 
-def _short_findings(every: pl.DataFrame) -> list[Finding]:
+def _short_findings(every: pl.DataFrame) -> Iterator[Finding]:
     short = every.filter(pl.col("n") < N_FRAMES)
-    if short.is_empty():
-        return []
-    n = f"{len(short)} of {counted(len(every), 'clip')}"
-    names = name_some(
-        [f"{split}/{video}" for split, video in short.select("split", "video_id").rows()]
-    )
-    return [Finding("note", f"{n} with fewer than {N_FRAMES} frames, left out: {names}.")]
+    if len(short):
+        n = f"{len(short)} of {counted(len(every), 'clip')}"
+        names = name_some([f"{clip['split']}/{clip['video_id']}" for clip in short.to_dicts()])
+        yield Finding("note", f"{n} with fewer than {N_FRAMES} frames, left out: {names}.")
 
 
-def _order_findings(every: pl.DataFrame) -> list[Finding]:
-    found: dict[str, list[str]] = {"gap": [], "disorder": [], "twins": []}
+def _order_findings(every: pl.DataFrame) -> Iterator[Finding]:
+    odd: dict[str, list[str]] = {}
     for split, video, frame_ids in every.select("split", "video_id", "frame_ids").iter_rows():
-        order = judge_order(frame_ids)
-        for kind, is_so in zip(
-            found, (order.has_gap, order.is_disordered, order.has_twins), strict=True
-        ):
-            found[kind] += [f"{split}/{video}"] if is_so else []
-    told = {
-        "gap": "with missing frames in between",
-        "disorder": "whose frames are not in order in the file (they are put in order)",
-        "twins": "with a frame listed twice",
-    }
-    return [
-        Finding("warning", f"{counted(len(names), 'clip')} {told[kind]}: {name_some(names)}.")
-        for kind, names in found.items()
-        if names
-    ]
+        for fault in order_faults(frame_ids):
+            odd.setdefault(fault, []).append(f"{split}/{video}")
+    for fault in ORDER_FAULTS:
+        if names := odd.get(fault):
+            text = f"{counted(len(names), 'clip')} {fault}: {name_some(names)}."
+            yield Finding("warning", text)
 
 
-def _leak_findings(rows: pl.DataFrame) -> list[Finding]:
-    both = rows.group_by("unit").agg(n=pl.col("split").n_unique()).filter(pl.col("n") > 1)
-    if both.is_empty():
-        return []
-    names = sorted(both.get_column("unit"))
-    n = counted(len(names), "video")
-    return [Finding("warning", f"{n} with clips in train and in val: {name_some(names)}.")]
+# --- frames of a clip ---
 
 
-def _class_findings(rows: pl.DataFrame) -> list[Finding]:
-    known = set(rows.filter(pl.col("split") == "train").get_column("label"))
-    if len(known) < 2:
-        names = name_some(sorted(known)) or "none"
-        return [Finding("error", f"at least two behaviours are needed in train, found: {names}.")]
-    unseen = sorted(set(rows.get_column("label")) - known)
-    if not unseen:
-        return []
-    n = counted(len(unseen), "behaviour")
-    return [Finding("warning", f"{n} of val without a training clip: {name_some(unseen)}.")]
+def pick_frames(length: int, n: int, step: int, *draw: object) -> tuple[int, int]:
+    """Start and step of `n` frames of a clip of `length` ≥ n; the step shrinks until they fit.
+
+    The start is drawn from the parts of `draw`: never from workers, order, or other clips.
+    """
+    step = min(step, (length - 1) // (n - 1))
+    margin = length - 1 - (n - 1) * step
+    return pick(margin + 1, *draw), step
+
+
+def most_common(values: Sequence[int]) -> int:
+    """The mode; of several, the lowest."""
+    counts = Counter(values)
+    return min(counts, key=lambda value: (-counts[value], value))
+
+
+ORDER_FAULTS = (
+    "with missing frames in between",
+    "whose frames are not in order in the file (they are put in order)",
+    "with a frame listed twice",
+)
+
+
+def order_faults(frame_ids: Sequence[int]) -> list[str]:
+    """What is odd about the frame numbers of a clip, in the order of the file."""
+    distinct = set(frame_ids)
+    is_odd = (
+        len(distinct) <= max(distinct) - min(distinct),
+        any(later < earlier for earlier, later in pairwise(frame_ids)),
+        len(distinct) < len(frame_ids),
+    )
+    return [fault for fault, is_so in zip(ORDER_FAULTS, is_odd, strict=True) if is_so]
+
+
+# --- making ---
+
+_SHOWN = {
+    "Walk": "walking", "Graze": "grazing", "Browse": "browsing", "Head Up": "head_up",
+    "Auto-Groom": "grooming", "Trot": "trotting", "Run": "running", "Occluded": "standing",
+}  # fmt: skip
+_SHORT = 9
+"""frames of the one clip that is too short to be used"""
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Clips of grazing animals whose poses change from frame to frame; at least 13 clips.
+
+    Four behaviours in small copies, all eight from 500 frames on; one clip is too short.
+    """
+    pool = species_pool(world, "kabr", 2, "horse", "deer", "mammal")[:3]
+    names = CLASSES if size >= 500 else CLASSES[:4]
+    most = 90 if size >= 3000 else 24
+    rows: dict[str, list[list[object]]] = {"train": [], "val": []}
+    number = n_frames = 0
+    while number < 3 * len(names) or n_frames < size:
+        turn, place = divmod(number, len(names))
+        split = "val" if CLIP_SPLITS[turn % 3] == "test" else "train"
+        scene = clip_scene(world, "kabr", number, pool, split == "val")
+        length = N_FRAMES + 1 + pick(most - N_FRAMES, world.seed, "kabr", number)
+        rows[split] += _write_clip(root, world, scene, (number + 1, place, length))
+        n_frames += length
+        number += 1
+    short = clip_scene(world, "kabr", number, pool, False)
+    rows["train"] += _write_clip(root, world, short, (number + 1, 0, _SHORT))
+    for split, listed in rows.items():
+        write_rows(root / ANNOTATIONS / f"{split}.csv", FILE_COLUMNS, listed, separator=" ")
+    classes = {name: index for index, name in enumerate(CLASSES)}
+    (root / ANNOTATIONS / "classes.json").write_text(json.dumps(classes), encoding="utf-8")
+
+
+def _write_clip(
+    root: Path, world: World, scene: Scene, clip: tuple[int, int, int]
+) -> list[list[object]]:
+    """In every fourth clip the animal lifts its head for the last fifth."""
+    number, label, length = clip
+    video = f"Z{number:04}"
+    rows: list[list[object]] = []
+    for frame in range(length):
+        lifts = number % 4 == 0 and frame >= length - length // 5
+        shown = CLASSES.index("Head Up") if lifts else label
+        condition = "occluded" if CLASSES[shown] == "Occluded" else "day"
+        moment = replace(scene, behaviour=_SHOWN[CLASSES[shown]], condition=condition, frame=frame)
+        path = f"{video}/{frame + 1}.jpg"
+        take_photo(world, moment, root / IMAGE_FOLDER / path)
+        rows.append([video, number, frame + 1, path, shown])
+    return rows

@@ -1,8 +1,8 @@
-"""What is in LeopardID2022, photos of individual African leopards?
+"""LeopardID2022: photos of individual African leopards.
 
-The columns are those of every Wild Me set (`_coco`). Photos show the scene around the animal, so
-`crop` is its box. 6,825 annotations of 430 known leopards (50 of them seen once) and 19 of unknown
-ones, which are left out. Botswana.
+The columns are those of every Wild Me set (`read/coco.py`). Photos show the scene around the
+animal, so `crop` is its box. 6,825 annotations of 430 known leopards (50 of them seen once) and 19
+of unknown ones, which are left out. Botswana.
 """
 
 from __future__ import annotations
@@ -12,26 +12,29 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._coco import (
+from fieldmark.data._dataset import Finding, Info, Source
+from fieldmark.data.read.coco import (
     ANNOTATIONS,
     IMAGES,
     METADATA,
-    Coco,
+    WildMe,
     check_coco,
+    make_coco,
     read_known,
     read_sightings,
 )
-from fieldmark.data._dataset import Finding, Info, Source
 
 if TYPE_CHECKING:
     from fieldmark.world import World
 
 __all__ = ["ANNOTATIONS", "IMAGES", "INFO", "check", "make", "sightings", "table"]
 
-COCO = Coco(
+COCO = WildMe(
     name="leopard",
     title="LeopardID2022",
     homes=("leopard.coco", "leopard/leopard.coco", "."),
+    builds=("cat", "mammal"),
+    category="leopard",
     has_dates=False,
     n_published=6825,
 )
@@ -76,6 +79,4 @@ def check(root: Path) -> list[Finding]:
 
 def make(root: Path, world: World, size: int) -> None:
     """Individuals of one spotted cat over several encounters, in the exact layout."""
-    from fieldmark.data._coco_make import write_coco
-
-    write_coco(root, world, size, COCO)
+    make_coco(root, world, size, COCO)

@@ -1,4 +1,4 @@
-"""What is in MammalNet, clips of what mammals do?
+"""MammalNet: clips of what mammals do.
 
 An item is a clip, its image the list of its 32 frames. In the table
 
@@ -13,14 +13,24 @@ The frames are not published: they are cut out of the videos once (INFO says how
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._annotations import is_whole, read_annotations, refuse_odd
-from fieldmark.data._check import counted, image_findings, name_some
+from fieldmark.data._check import (
+    as_findings,
+    counted,
+    image_findings,
+    name_some,
+    torn_findings,
+    training_findings,
+)
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
+from fieldmark.data._make import CLIP_SPLITS, clip_scene, species_pool, take_photo, write_rows
+from fieldmark.data.read.table import is_whole, read_annotations, refuse_odd
 from fieldmark.errors import DataError, at
 
 if TYPE_CHECKING:
@@ -34,7 +44,7 @@ SPLITS = ("train", "test")
 OPTIONAL_SPLIT = "val"
 COLUMNS = ("path", "behavior", "species")
 N_FRAMES = 32
-FRAMES = tuple(f"frame_{each:02}.jpg" for each in range(1, N_FRAMES + 1))
+FRAMES = tuple(f"frame_{number:02}.jpg" for number in range(1, N_FRAMES + 1))
 BEHAVIOURS_FILE = "annotation/behavior_to_id.txt"
 SPECIES_FILE = "annotation/genus_to_id.txt"
 _VIDEO_NAME = 11
@@ -80,10 +90,11 @@ def table(root: Path) -> pl.DataFrame:
 def clips(root: Path) -> pl.DataFrame:
     """All clips of the annotation, with how many of their frames are there."""
     frame = pl.concat([_read(root, split) for split in _splits(root)])
-    name = pl.col("path").str.split("/").list.last().str.strip_suffix(".mp4")
-    frame = frame.with_columns(name=name)
+    frame = frame.with_columns(
+        name=pl.col("path").str.split("/").list.last().str.strip_suffix(".mp4")
+    )
     names = frame.get_column("name").to_list()
-    images = [[f"{FRAME_FOLDER}/{each}/{file}" for file in FRAMES] for each in names]
+    images = [[f"{FRAME_FOLDER}/{name}/{file}" for file in FRAMES] for name in names]
     behaviours, species = _names(root / BEHAVIOURS_FILE), _names(root / SPECIES_FILE)
     is_piece = pl.col("name").str.contains(rf"^.{{{_VIDEO_NAME}}}_\d+$")
     return frame.select(
@@ -94,31 +105,22 @@ def clips(root: Path) -> pl.DataFrame:
         pl.when(is_piece).then(pl.col("name").str.slice(0, _VIDEO_NAME)).otherwise("name")
         .alias("unit"),
         pl.col("species").replace(species),
-        pl.Series("n_frames", [_n_frames(root / FRAME_FOLDER / each) for each in names]),
+        pl.Series("n_frames", [_n_frames(root / FRAME_FOLDER / name) for name in names]),
     )  # fmt: skip
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Clips without their frames, leaks, behaviours nobody can learn, unreadable frames."""
-    try:
-        every = clips(root)
-        rows = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [
-        *_lost_findings(every),
-        *_name_findings(root),
-        *_leak_findings(rows),
-        *_class_findings(rows),
-        *image_findings(root, rows.get_column("image").explode()),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Clips of mammals, 32 frames each; at least 12 clips."""
-    from fieldmark.data._clips_make import write_mammalnet
-
-    write_mammalnet(root, world, size)
+    every = clips(root)
+    rows = table(root)
+    yield from _lost_findings(every)
+    for name in (BEHAVIOURS_FILE, SPECIES_FILE):
+        if not (root / name).is_file():
+            yield Finding("note", f"{name} is not there: numbers stand for names.")
+    yield from torn_findings(rows, "video")
+    yield from training_findings(rows, ("behaviour", "behaviours"), "clip")
+    yield from image_findings(root, rows.get_column("image").explode())
 
 
 # --- reading ---
@@ -137,8 +139,8 @@ def _read(root: Path, split: str) -> pl.DataFrame:
         frame,
         {
             "path": (pl.col("path").str.ends_with(".mp4"), "trimmed_videos/NAME.mp4"),
-            "behavior": (is_whole("behavior"), "the number of a behaviour"),
-            "species": (is_whole("species"), "the number of a species"),
+            "behavior": (is_whole, "the number of a behaviour"),
+            "species": (is_whole, "the number of a species"),
         },
         first_line=1,
     )
@@ -163,7 +165,7 @@ def _names(path: Path) -> dict[str, str]:
 def _n_frames(folder: Path) -> int:
     try:
         with os.scandir(folder) as entries:
-            return len({each.name for each in entries} & set(FRAMES))
+            return len({entry.name for entry in entries} & set(FRAMES))
     except (FileNotFoundError, NotADirectoryError):
         return 0
 
@@ -171,36 +173,45 @@ def _n_frames(folder: Path) -> int:
 # --- checking ---
 
 
-def _lost_findings(every: pl.DataFrame) -> list[Finding]:
+def _lost_findings(every: pl.DataFrame) -> Iterator[Finding]:
     lost = every.filter(pl.col("n_frames") < N_FRAMES)
-    if lost.is_empty():
-        return []
-    n = f"{len(lost)} of {counted(len(every), 'clip')}"
-    names = name_some([f"{name} ({found})" for name, found in lost.select("id", "n_frames").rows()])
-    return [Finding("warning", f"{n} without all {N_FRAMES} frames, left out: {names}.")]
+    if len(lost):
+        n = f"{len(lost)} of {counted(len(every), 'clip')}"
+        names = name_some(
+            [f"{name} ({count})" for name, count in lost.select("id", "n_frames").rows()]
+        )
+        yield Finding("warning", f"{n} without all {N_FRAMES} frames, left out: {names}.")
 
 
-def _name_findings(root: Path) -> list[Finding]:
-    missing = [each for each in (BEHAVIOURS_FILE, SPECIES_FILE) if not (root / each).is_file()]
-    return [Finding("note", f"{each} is not there: numbers stand for names.") for each in missing]
+# --- making ---
+
+_SHOWN = {
+    "eats_food": "feeding", "sleeps": "resting", "grooms": "grooming",
+    "mates_with_other_animals": "mating", "nurses_or_breastfeeds_its_baby": "feeding_young",
+    "fights_against_other_animals": "running",
+}  # fmt: skip
 
 
-def _leak_findings(rows: pl.DataFrame) -> list[Finding]:
-    both = rows.group_by("unit").agg(n=pl.col("split").n_unique()).filter(pl.col("n") > 1)
-    if both.is_empty():
-        return []
-    names = sorted(both.get_column("unit"))
-    n = counted(len(names), "video")
-    return [Finding("warning", f"{n} with clips in more than one split: {name_some(names)}.")]
+def make(root: Path, world: World, size: int) -> None:
+    """Clips of mammals, 32 frames each; at least 12 clips.
 
-
-def _class_findings(rows: pl.DataFrame) -> list[Finding]:
-    known = set(rows.filter(pl.col("split") == "train").get_column("label"))
-    if len(known) < 2:
-        names = name_some(sorted(known)) or "none"
-        return [Finding("error", f"at least two behaviours are needed in train, found: {names}.")]
-    unseen = sorted(set(rows.get_column("label")) - known)
-    if not unseen:
-        return []
-    n = counted(len(unseen), "behaviour")
-    return [Finding("warning", f"{n} without a training clip: {name_some(unseen)}.")]
+    Four behaviours in small copies, six from 1,000 frames on.
+    """
+    pool = species_pool(world, "mammalnet", 3, "mammal")[:6]
+    names = list(_SHOWN) if size >= 1000 else list(_SHOWN)[:4]
+    rows: dict[str, list[list[object]]] = {"train": [], "test": []}
+    for number in range(max(3 * len(names), size // N_FRAMES)):
+        turn, place = divmod(number, len(names))
+        split = CLIP_SPLITS[turn % 3]
+        scene = clip_scene(world, "mammalnet", number, pool, split == "test")
+        name = f"made{number:07}"
+        for frame, file in enumerate(FRAMES):
+            moment = replace(scene, behaviour=_SHOWN[names[place]], frame=2 * frame)
+            take_photo(world, moment, root / FRAME_FOLDER / name / file)
+        rows[split].append([f"trimmed_videos/{name}.mp4", place, pool.index(scene.species)])
+    for split, listed in rows.items():
+        write_rows(root / ANNOTATIONS / f"{split}.csv", (), listed, separator=" ")
+    genera = [world.species[index].scientific_name.lower() for index in pool]
+    for file, listing in ((BEHAVIOURS_FILE, names), (SPECIES_FILE, genera)):
+        numbers = [[name, number] for number, name in enumerate(listing)]
+        write_rows(root / file, (), numbers, separator="\t")

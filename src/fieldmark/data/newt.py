@@ -1,4 +1,4 @@
-"""What is in NeWT, the 164 natural world tasks?
+"""NeWT: the 164 natural world tasks.
 
 Each row of `newt2021_labels.csv` is an image of exactly one task with two classes. In the table
 
@@ -12,24 +12,30 @@ Van Horn et al., Benchmarking Representation Learning for Natural World Image Co
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import checksum_findings, counted, image_findings, name_some
-from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
-from fieldmark.data._newt_tasks import (
-    AGE_PREFIX,
-    canonical_name,
-    class_name,
-    newt_tasks,
-    task_name,
+from fieldmark.data._check import (
+    as_findings,
+    checksum_findings,
+    counted,
+    image_findings,
+    name_some,
+    stray_findings,
 )
-from fieldmark.errors import DataError, at
+from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
+from fieldmark.data.read.table import is_given, read_annotations, refuse_odd
+from fieldmark.errors import UnknownName
 
 if TYPE_CHECKING:
     from fieldmark.world import World
+
 
 __all__ = ["INFO", "check", "make", "newt_tasks", "table", "task_name"]
 
@@ -67,9 +73,19 @@ INFO = Info(
 def table(root: Path) -> pl.DataFrame:
     """One row per image, in the order of the labels file."""
     path = need(root / LABELS_FILE, "the labels of NeWT", "newt")
-    frame = _read(path)
-    _refuse_odd_values(path, frame)
-    names = {each: canonical_name(each) for each in frame.get_column("task").unique()}
+    frame = read_annotations(path, FILE_COLUMNS, nulls=("", "nan"))
+    refuse_odd(
+        path,
+        frame,
+        {
+            "id": (is_given, "an id"),
+            "task": (is_given, "a task"),
+            "text_label": (is_given, "a label in words"),
+            "label": (pl.col("label").is_in(["0", "1"]), "0 or 1"),
+            "split": (pl.col("split").is_in(["train", "test"]), "train or test"),
+        },
+    )
+    names = {task: canonical_name(task) for task in frame.get_column("task").unique()}
     frame = frame.with_columns(pl.col("task").replace(names))
     frame = frame.join(_words(frame), on=["task", "text_label"], how="left", maintain_order="left")
     is_age = pl.col("task").str.starts_with(AGE_PREFIX)
@@ -91,19 +107,16 @@ def table(root: Path) -> pl.DataFrame:
     return finish_table(frame.select(columns), path)
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Missing and stray files, tasks that are missing or have one class, labels that contradict."""
-    try:
-        rows = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [
-        *checksum_findings(root, INFO.sources[1:2]),
-        *_task_findings(rows),
-        *_label_findings(rows),
-        *_stray_findings(root, rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
+    rows = table(root)
+    yield from checksum_findings(root, INFO.sources[1:2])
+    yield from _task_findings(rows)
+    yield from _label_findings(rows)
+    named = {f"{name}.jpg" for name in rows.get_column("id")}
+    yield from stray_findings(root / IMAGE_FOLDER, named, IMAGE_FOLDER)
+    yield from image_findings(root, rows.get_column("image"))
 
 
 def make(root: Path, world: World, size: int) -> None:
@@ -114,36 +127,6 @@ def make(root: Path, world: World, size: int) -> None:
 
 
 # --- reading ---
-
-
-def _read(path: Path) -> pl.DataFrame:
-    try:
-        frame = pl.read_csv(path, infer_schema=False, null_values=["", "nan"])
-    except (pl.exceptions.PolarsError, OSError) as error:
-        line = str(error).strip().splitlines()[0]
-        raise DataError(f"{path}  cannot be read as a table: {line}") from error
-    missing = [each for each in FILE_COLUMNS if each not in frame.columns]
-    if missing:
-        raise DataError(
-            f"{path}  lacks the columns {name_some(missing)}: expected {', '.join(FILE_COLUMNS)}."
-        )
-    return frame
-
-
-def _refuse_odd_values(path: Path, frame: pl.DataFrame) -> None:
-    rules = {
-        "id": (pl.col("id").is_not_null(), "an id"),
-        "task": (pl.col("task").is_not_null(), "a task"),
-        "text_label": (pl.col("text_label").is_not_null(), "a label in words"),
-        "label": (pl.col("label").is_in(["0", "1"]), "0 or 1"),
-        "split": (pl.col("split").is_in(["train", "test"]), "train or test"),
-    }
-    for column, (rule, expected) in rules.items():
-        is_odd = frame.select(~rule.fill_null(False)).to_series()
-        if is_odd.any():
-            row = is_odd.arg_max() or 0
-            found = frame.get_column(column)[row]
-            raise DataError(at(path, row + 2, f"{column} is {found!r}: expected {expected}."))
 
 
 def _words(frame: pl.DataFrame) -> pl.DataFrame:
@@ -164,55 +147,116 @@ def _words(frame: pl.DataFrame) -> pl.DataFrame:
 # --- checking ---
 
 
-def _task_findings(rows: pl.DataFrame) -> list[Finding]:
+def _task_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     present = set(rows.get_column("task"))
-    findings = []
-    missing = [each for each in newt_tasks() if each not in present]
+    missing = [task for task in newt_tasks() if task not in present]
     if missing:
         n = f"{len(missing)} of {len(newt_tasks())} tasks"
-        findings.append(Finding("warning", f"{n} are missing: {name_some(missing)}."))
+        yield Finding("warning", f"{n} are missing: {name_some(missing)}.")
     unknown = sorted(present - set(newt_tasks()))
     if unknown:
         n = counted(len(unknown), "task")
-        findings.append(Finding("warning", f"{n} that NeWT does not have: {name_some(unknown)}."))
+        yield Finding("warning", f"{n} that NeWT does not have: {name_some(unknown)}.")
     sides = rows.group_by("task", "split").agg(n=pl.col("label").n_unique()).filter(pl.col("n") < 2)
     single = sorted(f"{task} ({split})" for task, split, _ in sides.rows())
     if single:
-        findings.append(Finding("error", f"tasks with one class only: {name_some(single)}."))
-    return findings
+        yield Finding("error", f"tasks with one class only: {name_some(single)}.")
 
 
-def _label_findings(rows: pl.DataFrame) -> list[Finding]:
+def _label_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     pairs = rows.select("task", "text_label", "newt_label").unique()
     mixed = pairs.filter(pl.struct("task", "text_label").is_duplicated())
     crowded = pairs.filter(pl.struct("task", "newt_label").is_duplicated())
     tasks = sorted({*mixed.get_column("task"), *crowded.get_column("task")})
-    findings = []
     if tasks:
         text = f"label and text_label contradict each other in {name_some(tasks)}."
-        findings.append(Finding("error", text))
+        yield Finding("error", text)
     undescribed = [
         f"{task}: {label}"
         for task, label in pairs.select("task", "text_label").unique().sort("*").rows()
-        if task in newt_tasks() and class_name(task, label) not in _described(task)
+        if task in newt_tasks()
+        and class_name(task, label) not in dict(newt_tasks()[task].classes).values()
     ]
     if undescribed:
         n = counted(len(undescribed), "label")
-        text = f"{n} without a readable name: {name_some(undescribed)}."
-        findings.append(Finding("note", text))
-    return findings
+        yield Finding("note", f"{n} without a readable name: {name_some(undescribed)}.")
 
 
-def _described(task: str) -> set[str]:
-    return {words for _, words in newt_tasks()[task].classes}
+# --- the 164 tasks ---
+#
+# `newt_tasks.csv` has two rows a task: the class without the sign first (regular, not_adult, …),
+# then the one with it; for two species, by name. `text_label` is what the labels file says and is
+# unique only within its task; `class_name` is what a person or a language model is shown.
+
+AGE_PREFIX = "ml_age_"
+
+# A public table of class names has the keys of another task here.
+_ALIASES = {
+    ("ml_tag_molting_waterfowl", "has_red_eyes"): "molting",
+    ("ml_tag_molting_waterfowl", "not_red_eyes"): "not_molting",
+}
 
 
-def _stray_findings(root: Path, rows: pl.DataFrame) -> list[Finding]:
-    folder = root / IMAGE_FOLDER
-    known = set(rows.get_column("id"))
-    found = sorted(folder.iterdir()) if folder.is_dir() else []
-    strays = [each.name for each in found if each.stem not in known or each.suffix != ".jpg"]
-    if not strays:
-        return []
-    n = counted(len(strays), "file")
-    return [Finding("note", f"{n} in {IMAGE_FOLDER} that no row names: {name_some(strays)}.")]
+@dataclass(frozen=True, slots=True)
+class NewtTask:
+    name: str
+    cluster: str
+    sub_cluster: str | None
+    classes: tuple[tuple[str, str], ...]
+    """(text_label, class_name), the class without the sign first"""
+
+    def describes(self, words: str) -> bool:
+        """Is one of its classes called so?"""
+        return words in dict(self.classes).values()
+
+    @property
+    def species(self) -> str | None:
+        """The species whose age is asked for, in words: "Cooper's hawk"; None for other tasks."""
+        if not self.name.startswith(AGE_PREFIX):
+            return None
+        return dict(self.classes)["adult"].removeprefix("adult ")
+
+
+@cache
+def newt_tasks() -> dict[str, NewtTask]:
+    """All 164 by name, in the order of cluster, sub-cluster and name."""
+    tasks: dict[str, NewtTask] = {}
+    path = Path(__file__).with_name("newt_tasks.csv")
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            known = tasks.get(row["task"])
+            classes = (*(known.classes if known else ()), (row["text_label"], row["class_name"]))
+            sub_cluster = row["sub_cluster"] or None
+            tasks[row["task"]] = NewtTask(row["task"], row["cluster"], sub_cluster, classes)
+    return tasks
+
+
+def fold(text: str) -> str:
+    """Text in which the kind of apostrophe and of case do not count: one task has a curly one."""
+    return text.replace("’", "'").casefold()
+
+
+@cache
+def _names_by_fold() -> dict[str, str]:
+    return {fold(name): name for name in newt_tasks()}
+
+
+def canonical_name(text: str) -> str:
+    """The task's name as this package spells it; names it does not know stay as they are."""
+    return _names_by_fold().get(fold(text), text)
+
+
+def task_name(text: str, where: str = "") -> str:
+    """The task a user means; an unknown one is refused with the closest names."""
+    name = canonical_name(text)
+    if name not in newt_tasks():
+        raise UnknownName("NeWT task", text, newt_tasks(), "fieldmark tasks newt", where)
+    return name
+
+
+def class_name(task: str, text_label: str) -> str:
+    """A label of a task in words; of labels nobody has described, the label itself, readable."""
+    known = newt_tasks().get(canonical_name(task))
+    text_label = _ALIASES.get((known.name, text_label), text_label) if known else text_label
+    names = {fold(label): words for label, words in known.classes} if known else {}
+    return names.get(fold(text_label), text_label.replace("_", " "))

@@ -1,4 +1,4 @@
-"""What is in the plankton of the Finnish Environment Institute (SYKE), seen by an IFCB?
+"""Plankton of the Finnish Environment Institute (SYKE), seen by an IFCB.
 
     label            the class folder's name
     scientific_name  the same with spaces, where it reads as a genus or species; most classes do
@@ -13,19 +13,27 @@ folders hold stray PDFs. Images are grey.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import class_findings, image_findings
-from fieldmark.data._class_folders import ClassFolders, folder_findings, list_class_folders
+from fieldmark.data._check import as_findings
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._published import published_findings, split_findings
-from fieldmark.errors import DataError
+from fieldmark.data._make import plan_photos
+from fieldmark.data.read.folders import (
+    ClassFolders,
+    Published,
+    classification_findings,
+    list_class_folders,
+)
+from fieldmark.world import Scene, write_photo
 
 if TYPE_CHECKING:
     from fieldmark.world import World
+
 
 SPLIT_FOLDERS = {
     "train": "train",
@@ -34,7 +42,11 @@ SPLIT_FOLDERS = {
     "phytoplankton_Utö_2021_labeled": "val",
 }
 """The names by which the archives unpack are read too."""
-PUBLISHED = {"train": 63_074, "val": 151_236}
+PUBLISHED = Published(
+    n_images={"train": 63_074, "val": 151_236},
+    folders={"train": "train", "val": "val"},
+    unseen_level="note",
+)
 _TAXON = re.compile(r"[A-Z][a-z]+([ _][a-z]{3,})?")
 _ADDRESS = "https://b2share.eudat.eu/records"
 
@@ -66,37 +78,50 @@ def table(root: Path) -> pl.DataFrame:
     return _table(root, list_class_folders(root, SPLIT_FOLDERS))
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, images without a class, classes of one split, unreadable images."""
-    try:
-        found = list_class_folders(root, SPLIT_FOLDERS)
-        rows = _table(root, found)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [
-        *folder_findings(found),
-        *published_findings(rows, PUBLISHED),
-        *split_findings(root, rows, {"train": "train", "val": "val"}, unseen_level="note"),
-        *class_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
+    listed = list_class_folders(root, SPLIT_FOLDERS)
+    return classification_findings(root, listed, _table(root, listed), PUBLISHED)
+
+
+PATTERN = ("train", "val", "train", "val", "val")
+UNCLASSIFIED = "Unclassifiable"
+"""Drops without an organism, in val only, as the published set has what no expert could name."""
+PDF = b"%PDF-1.4\n%%EOF\n"
 
 
 def make(root: Path, world: World, size: int) -> None:
-    """Grey pictures, a PDF among them; one class is for training only, one for the score only."""
-    from fieldmark.data._plankton_make import write_plankton
+    """Grey pictures, a PDF among them; one class is for training only, one for the score only.
 
-    write_plankton(root, world, size)
+    A tenth of the images are of the class that training does not know.
+    """
+    n_unclassified = max(2, size // 10)
+    for photo in plan_photos(
+        world, size - n_unclassified, "plankton", PATTERN, ("plankton",), "microscope"
+    ):
+        split = "train" if photo.rank == 1 else photo.split
+        label = photo.species.scientific_name.replace(" ", "_")
+        _write_grey(world, photo.scene, root / split / label / f"{label}_{photo.turn:05}.png")
+        if photo.rank == 0 and photo.turn == 0:
+            (root / split / label / "Read me.pdf").write_bytes(PDF)
+        if photo.rank == 2 and photo.turn < n_unclassified:
+            empty = replace(photo.scene, n_animals=0, burst=10_000 + photo.turn)
+            name = f"{UNCLASSIFIED}_{photo.turn:05}.png"
+            _write_grey(world, empty, root / "val" / UNCLASSIFIED / name)
 
 
-def _table(root: Path, found: ClassFolders) -> pl.DataFrame:
-    frame = found.frame()
-    if frame.is_empty():
-        raise DataError(
-            f"{root}  holds no plankton images: expected ROOT/{{train,val}}/CLASS/*.png. "
-            "`fieldmark datasets plankton` shows layout and sources."
-        )
-    names = {each: _taxon(each) for each in frame.get_column("class_folder").unique()}
+def _write_grey(world: World, scene: Scene, path: Path) -> None:
+    photo = world.photo(scene)
+    write_photo(replace(photo, image=photo.image.convert("L")), path)
+
+
+def _table(root: Path, listed: ClassFolders) -> pl.DataFrame:
+    frame = listed.frame(
+        f"{root}  holds no plankton images: expected ROOT/{{train,val}}/CLASS/*.png. "
+        "`fieldmark datasets plankton` shows layout and sources."
+    )
+    names = {folder: _taxon(folder) for folder in frame.get_column("class_folder").unique()}
     frame = frame.with_columns(
         label="class_folder",
         scientific_name=pl.col("class_folder").replace_strict(names, return_dtype=pl.String),

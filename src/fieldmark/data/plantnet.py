@@ -1,4 +1,4 @@
-"""What is in Pl@ntNet-300K, plants with look-alikes and a long tail?
+"""Pl@ntNet-300K: plants with look-alikes and a long tail.
 
     label            the species' name as the dataset gives it; where two ids share one (version
                      1.0 of the files), with the id: `Lactuca virosa L. (1355868)`
@@ -12,29 +12,44 @@ Without plantnet300K_species_id_2_name.json the labels are the ids. All three sp
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import class_findings, counted, image_findings, name_some
-from fieldmark.data._class_folders import ClassFolders, folder_findings, list_class_folders
-from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._published import published_findings, split_findings
-from fieldmark.data._read_json import read_json_object
-from fieldmark.data._unique_names import shared_names, unique_names
+from fieldmark.data._check import as_findings, counted, name_some
+from fieldmark.data._dataset import (
+    Finding,
+    Info,
+    Source,
+    find_home,
+    finish_table,
+    shared_names,
+    unique_names,
+)
+from fieldmark.data._make import PLANTS, PlannedPhoto, plan_photos, take_photo
+from fieldmark.data.read.folders import (
+    ClassFolders,
+    Published,
+    classification_findings,
+    list_class_folders,
+)
+from fieldmark.data.read.table import read_json_object
+from fieldmark.draws import digest
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
     from fieldmark.world import World
+
 
 HOMES = (".", "plantnet_300K")
 SPLIT_FOLDERS = {"train": "train", "val": "val", "test": "test"}
 METADATA = "plantnet300K_metadata.json"
 NAMES = "plantnet300K_species_id_2_name.json"
 INDEX = "class_idx_to_species_id.json"
-PUBLISHED = {"train": 243_916, "val": 31_118, "test": 31_112}
+N_IMAGES = {"train": 243_916, "val": 31_118, "test": 31_112}
 N_CLASSES = 1_081
 _PHOTO_FACTS = ("obs_id", "organ", "author", "license", "split", "species_id")
 
@@ -63,39 +78,22 @@ def table(root: Path) -> pl.DataFrame:
     return _table(root, _home(root), _listed(root))
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Counts, names, contradictions with the metadata, stray files, unreadable images."""
-    try:
-        home, found = _home(root), _listed(root)
-        rows = _table(root, home, found)
-        names = _names(home)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    folders = {each: f"images/{each}" for each in SPLIT_FOLDERS}
-    return [
-        *folder_findings(found),
-        *_name_findings(home, rows, names),
-        *_metadata_findings(home, rows),
-        *published_findings(rows, PUBLISHED, N_CLASSES),
-        *split_findings(home, rows, folders),
-        *class_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Plants in folders of ids with the three JSON files; a few photos share an observation."""
-    from fieldmark.data._plantnet_make import write_plantnet
-
-    write_plantnet(root, world, size)
+    home, listed = _home(root), _listed(root)
+    rows = _table(root, home, listed)
+    below = home.relative_to(root)
+    folders = {split: f"{below}/images/{split}" for split in SPLIT_FOLDERS}
+    own = (*_name_findings(home, rows, _names(home)), *_metadata_findings(home, rows))
+    return classification_findings(root, listed, rows, Published(N_IMAGES, folders, N_CLASSES), own)
 
 
 # --- reading ---
 
 
 def _home(root: Path) -> Path:
-    homes = [root / each for each in HOMES]
-    return next((each for each in homes if (each / "images").is_dir()), root)
+    return find_home(root, HOMES, "images")
 
 
 def _listed(root: Path) -> ClassFolders:
@@ -103,13 +101,11 @@ def _listed(root: Path) -> ClassFolders:
     return list_class_folders(root, SPLIT_FOLDERS, below)
 
 
-def _table(root: Path, home: Path, found: ClassFolders) -> pl.DataFrame:
-    frame = found.frame()
-    if frame.is_empty():
-        raise DataError(
-            f"{root}  holds no images of Pl@ntNet-300K: expected ROOT/images/{{train,val,test}}/"
-            "SPECIES_ID/*.jpg. `fieldmark datasets plantnet` shows layout and sources."
-        )
+def _table(root: Path, home: Path, listed: ClassFolders) -> pl.DataFrame:
+    frame = listed.frame(
+        f"{root}  holds no images of Pl@ntNet-300K: expected ROOT/images/{{train,val,test}}/"
+        "SPECIES_ID/*.jpg. `fieldmark datasets plantnet` shows layout and sources."
+    )
     frame = frame.rename({"class_folder": "species_id"}).drop("folder")
     ids = frame.get_column("species_id").unique().sort().to_list()
     frame = frame.join(_classes(home, ids), on="species_id", how="left", maintain_order="left")
@@ -130,12 +126,12 @@ def _classes(home: Path, ids: list[str]) -> pl.DataFrame:
     indices = _indices(home)
     rows = [
         {
-            "species_id": each,
-            "label": labels.get(each, each),
-            "class_idx": indices.get(each),
-            **_parts(names.get(each, "")),
+            "species_id": species_id,
+            "label": labels.get(species_id, species_id),
+            "class_idx": indices.get(species_id),
+            **_parts(names.get(species_id, "")),
         }
-        for each in ids
+        for species_id in ids
     ]
     schema = {
         "species_id": pl.String, "label": pl.String, "class_idx": pl.Int64,
@@ -167,7 +163,7 @@ def _indices(home: Path) -> dict[str, int]:
     if not path.is_file():
         return {}
     content = read_json_object(path, "class number → species id")
-    odd = [each for each in content if not each.isdecimal()]
+    odd = [number for number in content if not number.isdecimal()]
     if odd:
         raise DataError(f"{path}  has the key {odd[0]!r}: expected class numbers.")
     return {str(species): int(number) for number, species in content.items()}
@@ -177,15 +173,15 @@ def _photo_facts(home: Path) -> pl.DataFrame:
     """hash and what the metadata says of the photo."""
     path = home / METADATA
     content = read_json_object(path, "image hash → facts") if path.is_file() else {}
-    odd = next((key for key, each in content.items() if not isinstance(each, dict)), None)
+    odd = next((key for key, facts in content.items() if not isinstance(facts, dict)), None)
     if odd is not None:
         raise DataError(f"{path}  {odd!r} holds {content[odd]!r}: expected an object of facts.")
     columns: dict[str, list[str | None]] = {"hash": list(content)}
     for name in _PHOTO_FACTS:
-        values = (each.get(name) for each in content.values())
-        columns[name] = [None if each is None else str(each) for each in values]
+        values = (facts.get(name) for facts in content.values())
+        columns[name] = [None if value is None else str(value) for value in values]
     frame = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
-    return frame.rename({"split": "told_split", "species_id": "told_species_id"})
+    return frame.rename({"split": "stated_split", "species_id": "stated_species_id"})
 
 
 # --- checking ---
@@ -196,11 +192,11 @@ def _name_findings(home: Path, rows: pl.DataFrame, names: dict[str, str]) -> Ite
     if not names:
         yield Finding("warning", f"{home / NAMES}  is missing: labels are the species' ids.")
         return
-    without = [each for each in ids if each not in names]
+    without = [species_id for species_id in ids if species_id not in names]
     if without:
         n = counted(len(without), "species", "species")
         yield Finding("warning", f"{n} without a name in {NAMES}: {name_some(without)}.")
-    twice = shared_names({each: names[each] for each in ids if each in names})
+    twice = shared_names({key: names[key] for key in ids if key in names})
     if twice:
         n = counted(len(twice), "name")
         text = f"{n} of several species ids, as in version 1.0: {name_some(twice)}. Version 1.1 "
@@ -214,16 +210,51 @@ def _metadata_findings(home: Path, rows: pl.DataFrame) -> Iterator[Finding]:
     if not (home / METADATA).is_file():
         return
     file = pl.col("image").str.split("/").list.last().str.replace(r"\.[^.]*$", "")
-    told = rows.with_columns(hash=file).join(_photo_facts(home), on="hash", how="left")
-    unlisted = told.filter(pl.col("told_split").is_null()).get_column("image").to_list()
+    stated = rows.with_columns(hash=file).join(_photo_facts(home), on="hash", how="left")
+    unlisted = stated.filter(pl.col("stated_split").is_null()).get_column("image").to_list()
     if unlisted:
         n = counted(len(unlisted), "image")
         yield Finding("warning", f"{n} not in {METADATA}: {name_some(unlisted)}.")
-    moved = told.filter(
-        (pl.col("told_split") != pl.col("split"))
-        | (pl.col("told_species_id") != pl.col("species_id"))
+    moved = stated.filter(
+        (pl.col("stated_split") != pl.col("split"))
+        | (pl.col("stated_species_id") != pl.col("species_id"))
     )
     if len(moved):
         n = counted(len(moved), "image")
         shown = name_some(moved.get_column("image").to_list())
         yield Finding("warning", f"{n} in another folder than {METADATA} says: {shown}.")
+
+
+# --- making ---
+
+PATTERN = ("train", "val", "test", "train", "train", "train")
+ORGANS = ("leaf", "flower", "habit", "fruit", "bark")
+FIRST_ID = 1_355_868
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Plants in folders of ids with the three JSON files; a few photos share an observation."""
+    facts: dict[str, dict[str, str]] = {}
+    names: dict[str, str] = {}
+    for photo in plan_photos(world, size, "plantnet", PATTERN, PLANTS):
+        key = str(FIRST_ID + 13 * photo.rank)
+        names[key] = f"{photo.species.scientific_name} L."
+        name = digest(world.seed, "plantnet", photo.rank, photo.turn).hex()
+        take_photo(world, photo.scene, root / "images" / photo.split / key / f"{name}.jpg")
+        facts[name] = _made_facts(photo, key)
+    index = {str(number): key for number, key in enumerate(sorted(names))}
+    for path, content in ((METADATA, facts), (NAMES, names), (INDEX, index)):
+        (root / path).write_text(json.dumps(content), encoding="utf-8")
+
+
+def _made_facts(photo: PlannedPhoto, key: str) -> dict[str, str]:
+    # The last two training photos of each round are of one plant.
+    observation = photo.turn - (photo.turn % len(PATTERN) == len(PATTERN) - 1)
+    return {
+        "obs_id": str(1_000_000 + 1_000 * photo.rank + observation),
+        "species_id": key,
+        "organ": ORGANS[photo.turn % len(ORGANS)],
+        "author": "fieldmark",
+        "license": "cc0",
+        "split": photo.split,
+    }

@@ -1,4 +1,4 @@
-"""What is in Rare Species, 400 animals of the IUCN Red List?
+"""Rare Species: 400 animals of the IUCN Red List.
 
 Read from the hub's parquet files, or from ROOT/metadata.csv in the hub's form or in BioCLIP's. In
 the table
@@ -13,21 +13,32 @@ number of rows is what the files hold (11,983 are published), never a constant.
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import class_findings, counted, image_findings, name_some
+from fieldmark.data._check import (
+    as_findings,
+    class_findings,
+    counted,
+    image_findings,
+    name_some,
+    published_findings,
+)
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
-from fieldmark.data._hub_parquet import find_parts, part_findings, read_parts
-from fieldmark.data._published import published_findings
-from fieldmark.data._read_table import read_columns, read_table
+from fieldmark.data._make import PlannedPhoto, encode_photo, plan_photos
+from fieldmark.data.read.hub_parquet import find_parts, part_findings, read_parts, write_part
+from fieldmark.data.read.table import need_columns, read_columns, read_table
+from fieldmark.draws import digest
 from fieldmark.errors import DataError
 from fieldmark.world import RANKS
 
 if TYPE_CHECKING:
     from fieldmark.world import World
+
 
 METADATA = "metadata.csv"
 PUBLISHED = {"images": 11_983}
@@ -71,26 +82,15 @@ def table(root: Path) -> pl.DataFrame:
     return _finish(_read_listed(path), path)
 
 
-def check(root: Path) -> list[Finding]:
+@as_findings
+def check(root: Path) -> Iterator[Finding]:
     """Counts, missing files, missing ranks, shared common names, unreadable images."""
-    try:
-        rows = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
-    return [
-        *part_findings(find_parts(root, {"train": "train"})),
-        *published_findings(rows, PUBLISHED, N_CLASSES),
-        *_rank_findings(rows),
-        *class_findings(rows),
-        *image_findings(root, rows.get_column("image")),
-    ]
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Two parquet files as the hub converts them, at least seven photos a species."""
-    from fieldmark.data._rarespecies_make import write_rarespecies
-
-    write_rarespecies(root, world, size)
+    rows = table(root)
+    yield from part_findings(find_parts(root, {"train": "train"}))
+    yield from published_findings(rows, PUBLISHED, N_CLASSES)
+    yield from _rank_findings(rows)
+    yield from class_findings(rows)
+    yield from image_findings(root, rows.get_column("image"))
 
 
 # --- reading ---
@@ -100,7 +100,7 @@ def _read_listed(path: Path) -> pl.DataFrame:
     """The CSV, as text, with an id and the rank `class` under its own name."""
     columns = read_columns(path)
     frame = read_table(path, columns)
-    image = next((each for each in ("filepath", "file_name") if each in columns), None)
+    image = next((name for name in ("filepath", "file_name") if name in columns), None)
     if image is None:
         raise DataError(
             f"{path}  lacks the column 'filepath' (or 'file_name'): it has {', '.join(columns)}."
@@ -117,15 +117,11 @@ def _read_listed(path: Path) -> pl.DataFrame:
 def _finish(frame: pl.DataFrame, origin: Path) -> pl.DataFrame:
     if "common" in frame.columns and "common_name" not in frame.columns:
         frame = frame.rename({"common": "common_name"})
-    missing = [each for each in (*RANKS, "common_name") if each not in frame.columns]
-    if missing:
-        raise DataError(
-            f"{origin}  lacks the columns {name_some(missing)}: expected the seven ranks and "
-            "common (or common_name)."
-        )
-    ranks = [pl.col(each).cast(pl.String).str.strip_chars().replace("", None) for each in RANKS]
-    frame = frame.with_columns(*ranks, pl.col("common_name").cast(pl.String))
-    names = [pl.col(each).fill_null("") for each in RANKS]
+    expected = "the seven ranks and common (or common_name)"
+    need_columns(origin, frame.columns, (*RANKS, "common_name"), expected)
+    ranks = pl.col(RANKS).cast(pl.String).str.strip_chars().replace("", None)
+    frame = frame.with_columns(ranks, pl.col("common_name").cast(pl.String))
+    names = [pl.col(rank).fill_null("") for rank in RANKS]
     frame = frame.with_columns(
         label=pl.concat_str(names, separator="-"),
         scientific_name=pl.concat_str(names[-2:], separator=" ").str.strip_chars(),
@@ -133,9 +129,9 @@ def _finish(frame: pl.DataFrame, origin: Path) -> pl.DataFrame:
     if "rarespecies_id" in frame.columns:
         frame = frame.with_columns(id=pl.coalesce("rarespecies_id", "id"))
     more = [
-        pl.col(each).cast(pl.String)
-        for each in ("rarespecies_id", "eol_content_id", "eol_page_id")
-        if each in frame.columns
+        pl.col(name).cast(pl.String)
+        for name in ("rarespecies_id", "eol_content_id", "eol_page_id")
+        if name in frame.columns
     ]
     columns = ("id", "image", "label", *RANKS, "scientific_name", "common_name")
     return finish_table(frame.select(*columns, *more), origin)
@@ -144,18 +140,51 @@ def _finish(frame: pl.DataFrame, origin: Path) -> pl.DataFrame:
 # --- checking ---
 
 
-def _rank_findings(rows: pl.DataFrame) -> list[Finding]:
-    findings = []
+def _rank_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     holes = rows.filter(pl.any_horizontal(pl.col(RANKS).is_null()))
     if len(holes):
         shown = holes.get_column("label").unique().sort().to_list()
         text = f"{counted(len(holes), 'image')} with an empty rank: {name_some(shown)}."
-        findings.append(Finding("warning", text))
+        yield Finding("warning", text)
     pairs = rows.select("common_name", "label").drop_nulls().unique()
     shared = pairs.filter(pl.col("common_name").is_duplicated()).get_column("common_name")
     if len(shared):
         names = sorted(set(shared))
         n = counted(len(names), "common name")
-        text = f"{n} of several species: {name_some(names)}."
-        findings.append(Finding("note", text))
-    return findings
+        yield Finding("note", f"{n} of several species: {name_some(names)}.")
+
+
+# --- making ---
+
+PHOTOS_A_SPECIES = 7
+"""Five for training and two to ask about."""
+N_FILES = 2
+ANIMALS = ("bird", "mammal", "fish", "lizard", "butterfly", "beetle", "spider", "whale")
+
+
+def make(root: Path, world: World, size: int) -> None:
+    """Two files as the hub converts them, `default/train/0000.parquet`; seven photos a species."""
+    pattern = ("train",) * PHOTOS_A_SPECIES
+    planned = plan_photos(world, size, "rarespecies", pattern, ANIMALS)
+    rows = [_row(world, photo) for photo in planned]
+    length = -(-len(rows) // N_FILES)
+    for number in range(N_FILES):
+        part = rows[number * length : (number + 1) * length]
+        write_part(root / "default" / "train" / f"{number:04}.parquet", pl.DataFrame(part))
+
+
+def _row(world: World, photo: PlannedPhoto) -> dict[str, object]:
+    species = photo.species
+    number = 100_000 + 1_000 * photo.rank + photo.turn
+    name = f"{number}_{100 + photo.rank}_eol-full-size-copy.jpg"
+    folder = "-".join(species.ranks[rank] for rank in RANKS)
+    return {
+        "image": {"bytes": encode_photo(world, photo.scene), "path": name},
+        "rarespecies_id": str(uuid.UUID(bytes=digest(world.seed, "rarespecies", number))),
+        "eol_content_id": number,
+        "eol_page_id": 100 + photo.rank,
+        **{rank: species.ranks[rank] for rank in RANKS},
+        "sciName": species.scientific_name,
+        "common": species.common_name,
+        "file_name": f"dataset/{folder}/{name}",
+    }

@@ -366,7 +366,9 @@ def _settings_axis(experiment: Experiment) -> list[dict[str, Any]]:
 def single_axes(values: Mapping[str, Any], origin: Located | None = None) -> Axes:
     """One value of each axis, setting or block, by name."""
     every = {setting.name for p in protocols().values() for setting in settings_of(p.settings)}
-    blocks, settings, axes = {}, {}, {}
+    blocks: dict[str, list[dict[str, Any]]] = {}
+    settings: dict[str, Any] = {}
+    axes: dict[str, Any] = {}
     for name, value in values.items():
         if name in every:
             settings[name] = value

@@ -22,8 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.store import OK, Run, RunFilter, RunSpec, Score, Store
-from fieldmark.store.records import canonical_json
+from fieldmark.store import OK, Run, RunFilter, RunSpec, Score, Store, canonical_json
 
 if TYPE_CHECKING:
     from fieldmark.metrics import Metric

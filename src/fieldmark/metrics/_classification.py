@@ -1,7 +1,8 @@
-"""How often is the one label right: over all items, or evenly over the classes?
+"""Classification metrics: accuracy, macro accuracy, macro F1, exact match.
 
-Classes are those present in the (weighted) truth. A class that a resample lost is left out of it,
-never scored 0, and a class that is only predicted costs the classes it was predicted for.
+How often is the one label right: over all items, or evenly over the classes? Classes are those
+present in the (weighted) truth. A class that a resample lost is left out of it, never scored 0, and
+a class that is only predicted costs the classes it was predicted for.
 
 Weights may be a matrix, one row per resample: then there is one value per row. Counts of classes
 are sums over runs of sorted items, so thousands of resamples cost little more than one.
@@ -14,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.metrics._inputs import read_labels
 from fieldmark.metrics._registry import metric
 
 
@@ -81,12 +81,12 @@ def _sums(weight: np.ndarray, code: np.ndarray, n: int) -> np.ndarray:
     """The weights added up by code, along the last axis."""
     if weight.ndim == 1:
         return np.bincount(code, weight, n)
-    found = np.zeros((*weight.shape[:-1], n))
+    sums = np.zeros((*weight.shape[:-1], n))
     if len(code):
         order = np.argsort(code, kind="stable")
         first = np.flatnonzero(np.diff(code[order], prepend=-1))
-        found[..., code[order][first]] = np.add.reduceat(weight[..., order], first, axis=-1)
-    return found
+        sums[..., code[order][first]] = np.add.reduceat(weight[..., order], first, axis=-1)
+    return sums
 
 
 def _mean(part_c: np.ndarray, whole_c: np.ndarray, size_c: np.ndarray) -> Any:
@@ -97,3 +97,30 @@ def _mean(part_c: np.ndarray, whole_c: np.ndarray, size_c: np.ndarray) -> Any:
     n_present[n_present == 0] = np.nan
     mean = share_c.sum(axis=-1) / n_present
     return float(mean) if mean.ndim == 0 else mean
+
+
+# --- what a metric is given ---
+
+
+def read_labels(
+    target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Targets and predictions as whole numbers, and a weight for each."""
+    target, prediction, weight = read_columns(target, prediction, weight)
+    if len(target) and (target.dtype.kind not in "iu" or target.min() < 0):
+        raise ValueError("targets must be whole numbers from 0 up: -1 stands for no answer.")
+    return target, prediction, weight
+
+
+def read_columns(
+    target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Columns of equal length, and a weight for each."""
+    target, prediction = np.asarray(target), np.asarray(prediction)
+    weight = np.ones(len(target)) if weight is None else np.asarray(weight, np.float64)
+    if not target.shape == prediction.shape == weight.shape[-1:] or target.ndim != 1:
+        raise ValueError(
+            f"target, prediction and weight have the shapes {target.shape}, {prediction.shape}, "
+            f"{weight.shape}: expected one value per item in each."
+        )
+    return target, prediction, weight

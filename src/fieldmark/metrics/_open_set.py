@@ -1,4 +1,4 @@
-"""What do wrong answers cost someone who eats the mushroom?
+"""Open-set user loss: what do wrong answers cost someone who eats the mushroom?
 
 The user-focused loss of FungiCLEF 2023 (https://www.imageclef.org/FungiCLEF2023): a species that
 training does not know, taken for a known one, costs 10, a known one taken for unknown 0.1, one
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.metrics._inputs import read_labels
+from fieldmark.metrics._classification import read_labels
 from fieldmark.metrics._registry import metric
 
 POISONOUS, UNKNOWN = "poisonous", "unknown"

@@ -1,4 +1,4 @@
-"""Do the items that are so come before those that are not?
+"""Average precision: do the items that are so come before those that are not?
 
 Computed from signed certainties, so that two models that give the same yes and no can differ.
 Weights may be a matrix, one row per resample: then there is one value per row.
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.metrics._inputs import read_columns
+from fieldmark.metrics._classification import read_columns
 from fieldmark.metrics._registry import metric
 
 
@@ -42,8 +42,8 @@ def average_precision(
 
 def _area(gained: np.ndarray, taken: np.ndarray) -> np.ndarray:
     """The mean of precision over what was gained at each step; 0 where nothing was."""
-    found = np.cumsum(gained, axis=-1)
-    total = found[..., -1].copy()
-    found /= np.where(taken > 0, taken, 1.0)
-    area = np.einsum("...k,...k->...", found, gained)
+    precision = np.cumsum(gained, axis=-1)
+    total = precision[..., -1].copy()
+    precision /= np.where(taken > 0, taken, 1.0)
+    area = np.einsum("...k,...k->...", precision, gained)
     return np.asarray(area / np.where(total > 0, total, 1.0))

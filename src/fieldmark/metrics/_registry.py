@@ -1,4 +1,4 @@
-"""How is a metric found by its name?"""
+"""Metric registry: how is a metric described, and found by its name?"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Uses = Literal["prediction", "score", "whole", "kinds", "value"]
 ClosedForm = Literal["", "right", "recall", "f1"]
 """the share right, or the mean over the classes in the truth of recall or of F1"""
 
-_TOLD = ("direction", "kind", "bounds", "takes_many", "closed_form")
+_FACTS = ("direction", "kind", "bounds", "takes_many", "closed_form")
 _ADDED = Registry(kind="metric", package="fieldmark.metrics", listing="fieldmark tasks --help")
 _REGISTRARS = Registry("kind of metric", "fieldmark.metric_registrars", "fieldmark tasks --help")
 
@@ -119,10 +119,10 @@ def _built_in() -> dict[str, Metric]:
     from fieldmark.metrics import _classification, _open_set, _ranking
 
     return {
-        name: cast(Metric, each)
+        name: cast(Metric, function)
         for module in (_classification, _open_set, _ranking)
-        for name, each in vars(module).items()
-        if hasattr(each, "direction") and not name.startswith("_")
+        for name, function in vars(module).items()
+        if hasattr(function, "direction") and not name.startswith("_")
     }
 
 
@@ -134,8 +134,8 @@ def _described(name: str, function: Any) -> Metric:
         )
     if not hasattr(function, "uses"):  # described by hand, if at all
         title = getattr(function, "title", name.rpartition(":")[2])
-        told = {key: getattr(function, key) for key in _TOLD if hasattr(function, key)}
-        return metric(title, **told)(function)
+        facts = {key: getattr(function, key) for key in _FACTS if hasattr(function, key)}
+        return metric(title, **facts)(function)
     return cast(Metric, function)
 
 

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from fieldmark.metrics._inputs import read_columns
+from fieldmark.metrics._classification import read_columns
 from fieldmark.metrics._registry import Direction, Metric, metric
 
 

@@ -1,9 +1,10 @@
-"""Which light classifier turns features into predictions?
+"""Probes (light classifiers on frozen features): which one turns features into predictions?
 
 A probe follows scikit-learn's conventions: `fit(X, y)`, `predict(X)`, `get_params`, `classes_`.
 Arrays in, arrays out; labels may be strings or any whole numbers, and predictions are always
-labels. Each file here without a leading underscore is one probe: it has `Probe` (the class) and
-`SUMMARY`. Users add theirs by `my_probe.py:MyProbe`, an entry point in the group
+labels. Each file or folder here without a leading underscore is one probe: it has `Probe` (the
+class) and `SUMMARY`. A parameter whose own value may be a list (`alphas`) is named in the class
+attribute `list_parameters`. Users add theirs by `my_probe.py:MyProbe`, an entry point in the group
 `fieldmark.probes`, or `register_probe`.
 
 Naming probes must stay cheap, so numpy and scikit-learn are imported only when a probe is loaded.
@@ -22,7 +23,7 @@ from fieldmark.lazy import exports
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
-    from fieldmark.probes._inputs import ProbeDataError
+    from fieldmark.probes._arrays import ProbeDataError
     from fieldmark.probes._normalise import Normaliser
 
 __all__ = [
@@ -43,10 +44,7 @@ def load_probe(name: str, params: Mapping[str, Any] | None = None, base: Path | 
     >>> load_probe("neighbours", {"k": 5}).get_params()["k"]
     5
     """
-    cls = load_reference(name, base) if is_file_reference(name) else PROBES.get(name)
-    if isinstance(cls, ModuleType):
-        cls = getattr(cls, "Probe", None)
-    _check_class(name, cls)
+    cls = _load_class(name, base)
     given = dict(params or {})
     _check_names(name, cls, given)
     try:
@@ -58,9 +56,13 @@ def load_probe(name: str, params: Mapping[str, Any] | None = None, base: Path | 
     return probe
 
 
-def list_parameters(name: str | None) -> frozenset[str]:
-    """Parameters whose value is a list itself."""
-    return frozenset({"alphas", "kernels"})
+def list_parameters(name: str, base: Path | None = None) -> frozenset[str]:
+    """The parameters of a probe whose own value may be a list: in a grid such a list is one value.
+
+    >>> sorted(list_parameters("ridge"))
+    ['alphas']
+    """
+    return frozenset(getattr(_load_class(name, base), "list_parameters", ()))
 
 
 def register_probe(name: str, cls: type) -> None:
@@ -69,8 +71,16 @@ def register_probe(name: str, cls: type) -> None:
     PROBES.register(name, cls)
 
 
+def _load_class(name: str, base: Path | None) -> type[Any]:
+    cls = load_reference(name, base) if is_file_reference(name) else PROBES.get(name)
+    if isinstance(cls, ModuleType):
+        cls = getattr(cls, "Probe", None)
+    _check_class(name, cls)
+    return cls  # type: ignore[no-any-return]
+
+
 def _check_class(name: str, cls: object) -> None:
-    missing = [each for each in ("fit", "predict") if not callable(getattr(cls, each, None))]
+    missing = [method for method in ("fit", "predict") if not callable(getattr(cls, method, None))]
     if not isinstance(cls, type) or missing:
         lacks = f" without {' and '.join(missing)}" if isinstance(cls, type) else ""
         raise UsageError(
@@ -81,10 +91,10 @@ def _check_class(name: str, cls: object) -> None:
 
 def _check_names(name: str, cls: type, given: Mapping[str, Any]) -> None:
     accepted = inspect.signature(cls).parameters.values()
-    if any(each.kind is each.VAR_KEYWORD for each in accepted):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted):
         return
-    known = [each.name for each in accepted if each.kind is not each.VAR_POSITIONAL]
-    for unknown in (each for each in given if each not in known):
+    known = [entry.name for entry in accepted if entry.kind is not entry.VAR_POSITIONAL]
+    for unknown in (parameter for parameter in given if parameter not in known):
         near = closest(unknown, known, most=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise UsageError(
@@ -93,4 +103,4 @@ def _check_names(name: str, cls: type, given: Mapping[str, Any]) -> None:
         )
 
 
-__getattr__ = exports(__name__, {"_inputs": ("ProbeDataError",), "_normalise": ("Normaliser",)})
+__getattr__ = exports(__name__, {"_arrays": ("ProbeDataError",), "_normalise": ("Normaliser",)})

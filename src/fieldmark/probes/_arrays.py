@@ -1,24 +1,75 @@
-"""How does one piece of code compute with numpy arrays and with tensors on an accelerator?
+"""Input validation and array back ends: what may a probe be given, and where does it compute?
 
-numpy and torch share the names of everything the gradient probes need (`exp`, `amax`, `matmul` with
-`out=`, `sum(axis=...)`, indexing, in-place operators). Here is the rest: which of the two an array
-belongs to, how an array gets beside another, and how features are read without leaving the device.
-torch is never imported: whoever passes a tensor has done so.
+Every probe reads its arrays here, so that all of them refuse the same things in the same words.
+Features are numpy arrays or torch tensors; a tensor on a GPU stays there for probes that say
+`takes_tensors`. numpy and torch share most names, so one piece of code serves both (`namespace`).
+torch is never imported here: whoever passes a tensor has done so.
 """
 
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from fieldmark.probes._inputs import ProbeDataError, read_features, read_labels, read_queries
-from fieldmark.probes._tensor import as_numpy, is_cuda, on_accelerator
+from fieldmark.errors import DataError, UsageError, closest
 
 Array = Any
 """a numpy array, or a torch tensor on an accelerator"""
+FLOATS = (np.float64, np.float32)
+
+
+class ProbeDataError(DataError, ValueError):
+    """Features or labels no probe can learn from; a `ValueError` too, as scikit-learn promises."""
+
+
+class OnePass(ABC):
+    """`predict` and `predict_score` as views of `predict_with_score`.
+
+    Whoever wants both asks once: going through the rows a second time would double the cost.
+    """
+
+    @abstractmethod
+    def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Labels, and how sure each is."""
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The label of each row."""
+        return self.predict_with_score(X)[0]
+
+    def predict_score(self, X: Any) -> np.ndarray:
+        """How sure each prediction is; the class says in which unit."""
+        return self.predict_with_score(X)[1]
+
+
+# --- where an array lives
+
+
+def is_tensor(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def on_accelerator(x: Any) -> bool:
+    """A tensor whose products are better left where it lives."""
+    return is_tensor(x) and x.device.type != "cpu"
+
+
+def is_cuda(x: Any) -> bool:
+    """A tensor on a GPU that has half-precision products and float64."""
+    return is_tensor(x) and x.device.type == "cuda"
+
+
+def as_numpy(x: Any) -> np.ndarray:
+    """The same values in main memory."""
+    if is_tensor(x):
+        x = x.detach().cpu()
+        x = (x.float() if str(x.dtype) == "torch.bfloat16" else x).numpy()  # numpy has no bfloat16
+    return np.asarray(x)
 
 
 def namespace(x: Array) -> Any:
@@ -28,29 +79,12 @@ def namespace(x: Array) -> Any:
 
 def beside(array: np.ndarray, x: Array) -> Array:
     """The array where `x` lives, in its own type."""
-    if on_accelerator(x):
-        return sys.modules["torch"].as_tensor(array, device=x.device)
-    return array
-
-
-def real(array: np.ndarray, x: Array) -> Array:
-    """The array where `x` lives, in the precision of `x`."""
-    return beside(np.asarray(array, float_type(x)), x)
+    return sys.modules["torch"].as_tensor(array, device=x.device) if on_accelerator(x) else array
 
 
 def zeros(shape: tuple[int, ...], x: Array) -> Array:
     """Zeros where `x` lives, in its precision."""
-    if on_accelerator(x):
-        return x.new_zeros(shape)
-    return np.zeros(shape, x.dtype)
-
-
-def numbers(span: range, x: Array) -> Array:
-    """Whole numbers one after another, made where `x` lives."""
-    if on_accelerator(x):
-        torch = sys.modules["torch"]
-        return torch.arange(span.start, span.stop, device=x.device, dtype=torch.int64)
-    return np.arange(span.start, span.stop, dtype=np.int64)
+    return x.new_zeros(shape) if on_accelerator(x) else np.zeros(shape, x.dtype)
 
 
 def float_type(x: Array) -> type:
@@ -63,13 +97,8 @@ def double(x: Array) -> Array:
     return x.double() if on_accelerator(x) else x.astype(np.float64, copy=False)
 
 
-def turned(x: Array) -> Array:
-    """Each matrix transposed."""
-    return x.swapaxes(-1, -2)
-
-
 def softmax(value: Array) -> Array:
-    """Shares over the last axis."""
+    """Probabilities over the last axis."""
     if on_accelerator(value):
         return value.softmax(-1)
     share = np.exp(value - value.max(axis=-1, keepdims=True))
@@ -85,20 +114,30 @@ def sigmoid(value: Array) -> Array:
     return np.where(value >= 0, 1 / (1 + small), small / (1 + small))
 
 
+def top_two(value_bc: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The best column of each row (the first among equals) and its lead over the next.
+
+    No sort: this is asked again and again. The array is changed in between and restored.
+    """
+    own = np.arange(len(value_bc))
+    first_b = value_bc.argmax(axis=1)
+    best_b = value_bc[own, first_b]
+    value_bc[own, first_b] = -np.inf
+    lead_b = best_b - value_bc.max(axis=1)
+    value_bc[own, first_b] = best_b
+    return first_b, lead_b
+
+
+# --- reading features and labels
+
+
 def read_rows(X: Any) -> Array:
     """Training features: a finite n × d matrix; a tensor on an accelerator stays there."""
     if not on_accelerator(X):
         return read_features(X)
     if X.ndim == 2 and not len(X):
         raise ProbeDataError("the training set is empty: at least one image is needed.")
-    return _checked(X)
-
-
-def read_gallery(X: Any, y: Any) -> tuple[Array, np.ndarray, np.ndarray]:
-    """Rows to be found again, where they are best searched, the code of each and the classes."""
-    x_nd = read_rows(X)
-    code_n, classes = read_labels(y, len(x_nd))
-    return (x_nd if is_cuda(x_nd) else as_numpy(x_nd)), code_n, classes
+    return _checked_tensor(X)
 
 
 def read_asked(probe: Any, X: Any) -> Array:
@@ -106,27 +145,120 @@ def read_asked(probe: Any, X: Any) -> Array:
     if not on_accelerator(X):
         return read_queries(probe, X)
     check_is_fitted(probe)
-    x_nd = _checked(X)
+    x_nd = _checked_tensor(X)
+    _check_width(probe, x_nd)
+    return x_nd
+
+
+def read_queries(probe: Any, X: Any, dtypes: tuple[type, ...] = FLOATS) -> np.ndarray:
+    """As `read_asked`, in main memory."""
+    check_is_fitted(probe)
+    x_nd = read_features(X, dtypes, is_empty_ok=True)
+    _check_width(probe, x_nd)
+    return x_nd
+
+
+def read_features(
+    X: Any, dtypes: tuple[type, ...] = FLOATS, is_empty_ok: bool = False
+) -> np.ndarray:
+    """A finite n × d matrix; float32 stays float32."""
+    X = as_numpy(X) if is_tensor(X) else X
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        if len(X) == 0 and not is_empty_ok:
+            raise ProbeDataError("the training set is empty: at least one image is needed.")
+        if X.dtype.kind == "f":
+            _refuse_non_finite(np.asarray(~np.isfinite(X).all(axis=1)))
+    checked = check_array(X, dtype=list(dtypes), ensure_min_samples=0 if is_empty_ok else 1)
+    return np.asarray(checked)
+
+
+def read_labels(y: Any, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Class numbers (n) and sorted classes of the labels: `classes[numbers]` are the labels."""
+    if y is None:
+        raise ProbeDataError("requires y to be passed, but the target y is None.")
+    label_n = as_numpy(y)
+    if label_n.ndim == 2 and label_n.shape[1] == 1:
+        label_n = column_or_1d(label_n, warn=True)
+    if label_n.ndim != 1 or len(label_n) != n_rows:
+        raise ProbeDataError(
+            f"labels have the shape {label_n.shape}: expected one label for each of {n_rows} rows."
+        )
+    if label_n.dtype.kind == "f":
+        if not np.isfinite(label_n).all():
+            raise ProbeDataError("labels hold NaN or infinity: every image needs a label.")
+        if (label_n != np.floor(label_n)).any():
+            raise ProbeDataError("Unknown label type: continuous numbers. Expected class labels.")
+    if label_n.dtype == object and any(label is None for label in label_n):
+        raise ProbeDataError("some labels are missing (None): every image needs a label.")
+    try:
+        classes, code_n = np.unique(label_n, return_inverse=True)
+    except TypeError as error:
+        raise ProbeDataError(f"labels of several types cannot be told apart: {error}.") from error
+    return code_n.astype(np.intp), classes
+
+
+def _check_width(probe: Any, x_nd: Array) -> None:
     if x_nd.shape[1] != probe.n_features_in_:
         raise ProbeDataError(
             f"X has {x_nd.shape[1]} features, but {type(probe).__name__} is expecting "
             f"{probe.n_features_in_} features as input."
         )
-    return x_nd
 
 
-def _checked(X: Array) -> Array:
+def _checked_tensor(X: Array) -> Array:
     if X.ndim != 2:
         raise ProbeDataError(f"features have the shape {tuple(X.shape)}: expected rows × columns.")
     torch = sys.modules["torch"]
     x_nd = X.detach()
     if x_nd.dtype not in (torch.float32, torch.float64):
         x_nd = x_nd.float()
-    is_bad_n = ~torch.isfinite(x_nd).all(dim=1)
-    n_bad = int(is_bad_n.sum())
-    if n_bad:
-        raise ProbeDataError(
-            f"features of {n_bad} of {len(x_nd)} rows hold NaN or inf "
-            f"(first: row {int(is_bad_n.int().argmax())})."
-        )
+    _refuse_non_finite(as_numpy(~torch.isfinite(x_nd).all(dim=1)))
     return x_nd
+
+
+def _refuse_non_finite(is_bad_n: np.ndarray) -> None:
+    if is_bad_n.any():
+        raise ProbeDataError(
+            f"features of {int(is_bad_n.sum())} of {len(is_bad_n)} rows hold NaN or inf "
+            f"(first: row {int(is_bad_n.argmax())})."
+        )
+
+
+# --- checking parameters
+
+
+def check_choice(probe: str, name: str, value: object, known: tuple[Any, ...]) -> None:
+    """Refuses a value that is not one of the known ones."""
+    if value in known:
+        return
+    near = closest(str(value), [str(choice) for choice in known], most=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(repr(choice) for choice in known)
+    raise UsageError(f"probe {probe!r}: {name} is {value!r}, expected one of {listed}.{hint}")
+
+
+def check_count(probe: str, name: str, value: object, least: int) -> None:
+    """Refuses anything but a whole number from `least` up."""
+    is_whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not is_whole or int(value) < least:  # type: ignore[call-overload]
+        raise UsageError(
+            f"probe {probe!r}: {name} is {value!r}, expected a whole number from {least} up."
+        )
+
+
+def check_positive(probe: str, name: str, value: object) -> None:
+    """Refuses anything but a finite number above zero."""
+    if not _is_number(value) or not 0 < float(value) < float("inf"):  # type: ignore[arg-type]
+        raise UsageError(f"probe {probe!r}: {name} is {value!r}, expected a number above 0.")
+
+
+def check_share(probe: str, name: str, value: object, is_zero_ok: bool = False) -> None:
+    """Refuses anything but a number between 0 and 1."""
+    share = float(value) if _is_number(value) else -1.0  # type: ignore[arg-type]
+    if not (0 < share < 1 or (is_zero_ok and share == 0)):
+        bounds = "from 0 to below 1" if is_zero_ok else "between 0 and 1"
+        raise UsageError(f"probe {probe!r}: {name} is {value!r}, expected a number {bounds}.")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)

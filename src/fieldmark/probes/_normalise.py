@@ -1,4 +1,4 @@
-"""Which steps make features comparable before a probe sees them?
+"""Feature normalisation (L2, centring, standardising): which steps come before a probe?
 
 `l2` gives every row length one, `centre` takes away the training mean, `standardise` also divides
 by the training spread. Steps apply in the order given, each fitted on the training rows as the
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.probes._inputs import ProbeDataError, read_features
+from fieldmark.probes._arrays import ProbeDataError, read_features
 
 STEPS = ("l2", "centre", "standardise")
 

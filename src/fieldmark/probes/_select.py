@@ -1,4 +1,4 @@
-"""Model selection: which of several settings is best on held-out rows, and what is told of it?
+"""Model selection: folds, hold-out and grids. Which setting is best on rows that were held out?
 
 The score is the metric of that name, so that `select_by: macro_f1` and `metric: macro_f1` are one
 formula. What a reader should know of a search (a choice at the edge of its grid, classes that some
@@ -7,23 +7,36 @@ folds lack) is told in sentences, which a probe keeps as `fit_notes_`.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
+from fieldmark import draws
+from fieldmark.errors import UsageError
 from fieldmark.metrics import load_metric
 
 SELECT_BY = ("accuracy", "macro_accuracy", "macro_f1")
 ONE_CLASS = "one class only: nothing to learn"
+NOTHING_HELD_OUT = "too few images to hold any out: no search, the first setting listed"
 LEAST_GRID = 3
 """values of a grid, below which every choice is at an edge"""
+_POWER = re.compile(r"(\d+(?:\.\d+)?)\s*\^\s*([+-]?\d+)")
+_MOST_ALPHAS = 1000
 
 Scorer = Callable[[np.ndarray, np.ndarray], float]
+Splits = Sequence[tuple[np.ndarray, np.ndarray]]
+"""(training rows, held-out rows) of each fold"""
 
 
 def load_scorer(select_by: str) -> Scorer:
     """The score of (true, predicted) class numbers."""
     return load_metric(select_by)
+
+
+# --- notes about a search
 
 
 def edge_notes(name: str, grid: Sequence[float], score: np.ndarray) -> list[str]:
@@ -55,3 +68,156 @@ def rare_notes(code_n: np.ndarray, least: int, what: str) -> list[str]:
     have = "has" if n_rare == 1 else "have"
     few = "one image" if least == 2 else f"fewer than {least} images"
     return [f"{n_rare} of {len(count_c)} classes {have} {few}: {what}"]
+
+
+# --- stratified folds
+
+
+def usable_folds(wanted: int, code_n: np.ndarray) -> int:
+    """At most as many folds as the second-largest class has rows; below 2 nothing can be searched.
+
+    For two classes that is the smaller one: every fold then trains and tests on both. In a
+    long-tailed set a class with a single image must not cost all the others their search.
+    """
+    sizes = np.sort(np.bincount(code_n))
+    return int(min(wanted, sizes[-2])) if len(sizes) > 1 else 1
+
+
+def stratified(folds: int, code_n: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(Training, held-out) rows: the splits scikit-learn makes for `cv=folds`.
+
+    Its own search looks through all labels once for each class: seconds for 10,000 classes. Classes
+    stand in the order in which they first occur, their rows in the order of the data. Going round
+    the folds says how many rows of a class each fold gets; the class's first rows then go to the
+    first fold, and so on.
+    """
+    n_rows = len(code_n)
+    first_c = np.full(int(code_n.max()) + 1, n_rows)
+    first_c[code_n[::-1]] = np.arange(n_rows)[::-1]
+    class_n = np.argsort(np.argsort(first_c, kind="stable"))[code_n]
+    order = np.argsort(class_n, kind="stable")
+    fold_n = np.empty(n_rows, np.intp)
+    fold_n[order] = np.sort(class_n[order] * folds + np.arange(n_rows) % folds) % folds
+    return [
+        (np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)) for fold in range(folds)
+    ]
+
+
+def fold_notes(wanted: int, used: int, code_n: np.ndarray) -> list[str]:
+    """What a person should know about the folds of a search."""
+    if used < 2:
+        return ["too few images to hold any out: no search, the default setting"]
+    fewer = [f"{used} folds instead of {wanted}: too few images"] if used < wanted else []
+    return fewer + rare_notes(code_n, used, "not in every fold")
+
+
+# --- one hold-out set
+
+
+def hold_out(code_n: np.ndarray, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to learn from and rows to judge by, each class in its share.
+
+    Of each class that has two rows at least one is held out and at least one is kept.
+    """
+    order_n = draws.generator(seed, "holdout").permutation(len(code_n))
+    order_n = order_n[np.argsort(code_n[order_n], kind="stable")]
+    count_c = np.bincount(code_n)
+    wanted_c = np.maximum(np.rint(share * count_c), 1).astype(np.intp)
+    held_c = np.minimum(wanted_c, np.maximum(count_c - 1, 0))
+    start_c = np.cumsum(count_c) - count_c
+    code_o = code_n[order_n]
+    is_held_o = np.arange(len(code_n)) - start_c[code_o] < held_c[code_o]
+    return np.sort(order_n[~is_held_o]), np.sort(order_n[is_held_o])
+
+
+def holdout_notes(code_n: np.ndarray, score_s: np.ndarray) -> list[str]:
+    """What a person should know of a search: classes without a judge, settings that diverged."""
+    n_diverged = int(np.isneginf(score_s).sum())
+    lost = [f"{n_diverged} of {len(score_s)} settings diverged"] if n_diverged else []
+    return rare_notes(code_n, 2, "none of them held out") + lost
+
+
+# --- values of a grid, as a file gives them
+
+
+def parse_numbers(probe: str, name: str, value: Any, is_zero_ok: bool = False) -> list[float]:
+    """A number or a list of numbers, in the order given.
+
+    >>> parse_numbers("linear", "learning_rates", [1e-3, "3e-4"])
+    [0.001, 0.0003]
+    """
+    entries = list(value) if isinstance(value, (list, tuple, np.ndarray)) else [value]
+    try:
+        numbers = [float("nan") if isinstance(entry, bool) else float(entry) for entry in entries]
+    except (TypeError, ValueError):
+        numbers = []
+    is_good = all(0 <= number < math.inf and (number > 0 or is_zero_ok) for number in numbers)
+    if not (numbers and is_good):
+        bound = "from 0 up" if is_zero_ok else "above 0"
+        raise UsageError(
+            f"probe {probe!r}: {name} is {value!r}, expected a number {bound} or a list of them."
+        )
+    return numbers
+
+
+def parse_alphas(value: Any) -> list[float]:
+    """The regularisation strengths of `alphas: [2^-15 .. 2^10]`, in the order they were written.
+
+    A number, a power `2^-3`, a range of powers of one base (both ends included), or a list of
+    those.
+
+    >>> parse_alphas(["2^-1 .. 2^2", 10])
+    [0.5, 1.0, 2.0, 4.0, 10.0]
+    """
+    entries = value.strip().strip("[]").split(",") if isinstance(value, str) else value
+    if isinstance(entries, (int, float)):
+        entries = [entries]
+    try:
+        alphas = [alpha for entry in entries for alpha in _parse_entry(entry)]
+    except TypeError as error:
+        raise _unreadable(value) from error
+    if not alphas:
+        raise UsageError("alphas is empty: expected at least one number, or `[2^-15 .. 2^10]`.")
+    return alphas
+
+
+def _parse_entry(entry: Any) -> list[float]:
+    if isinstance(entry, bool):
+        raise _unreadable(entry)
+    if not isinstance(entry, str):
+        return [_positive(float(entry), entry)]
+    ends = [_parse_power(end, entry) for end in entry.split("..")]
+    if len(ends) == 1:
+        base, exponent = ends[0]
+        return [_positive(base**exponent, entry)]
+    if len(ends) != 2 or ends[0][0] != ends[1][0] or ends[0][0] == 1:
+        raise _unreadable(entry)
+    (base, first), (_, last) = ends
+    if not first <= last < first + _MOST_ALPHAS:
+        raise UsageError(f"alphas {entry!r} runs from high to low: write the smaller power first.")
+    return [_positive(base**exponent, entry) for exponent in range(first, last + 1)]
+
+
+def _parse_power(text: str, entry: str) -> tuple[float, int]:
+    power = _POWER.fullmatch(text.strip())
+    if power:
+        return float(power[1]), int(power[2])
+    try:
+        number = float(text)
+    except ValueError:
+        raise _unreadable(entry) from None
+    if ".." in entry:
+        raise _unreadable(entry)
+    return number, 1
+
+
+def _positive(alpha: float, entry: Any) -> float:
+    if not (alpha > 0 and math.isfinite(alpha)):
+        raise UsageError(f"alphas holds {entry!r}: expected finite numbers above 0.")
+    return alpha
+
+
+def _unreadable(entry: Any) -> UsageError:
+    return UsageError(
+        f"alphas holds {entry!r}: expected numbers, powers as 2^-3, or a range `2^-15 .. 2^10`."
+    )

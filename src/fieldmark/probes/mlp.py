@@ -1,9 +1,9 @@
-"""Which traits does an image show, told by one small network for all of them?
+"""Multilayer perceptron (MLP) for traits or classes: one small network for all traits of an image.
 
 The trait probe of FishNet (Khan et al. 2023): a layer of 512, dropout, a layer with one output a
 trait, binary cross-entropy, Adam, the learning rate halved every 20 epochs. As published it has no
 non-linearity (`activation: none`); `relu` makes it the network it is called. Labels may also be
-classes: then the outputs share one softmax.
+classes: then the outputs share one softmax. Needs the `vision` extra.
 """
 
 from __future__ import annotations
@@ -13,30 +13,31 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from fieldmark.probes._arrays import Array, read_rows
-from fieldmark.probes._holdout import (
-    NOTHING_HELD_OUT,
+from fieldmark.probes._arrays import (
+    Array,
+    as_numpy,
+    check_choice,
+    check_count,
     check_share,
-    diverged,
-    finite_runs,
-    hold_out,
-    holdout_notes,
-    parse_numbers,
-    usable_scores,
+    read_rows,
 )
-from fieldmark.probes._inputs import check_choice, check_count
-from fieldmark.probes._network import ACTIVATIONS, Shape
-from fieldmark.probes._probabilities import Fitted, Probabilities
-from fieldmark.probes._scaling import Scaling
-from fieldmark.probes._select import ONE_CLASS, SELECT_BY, edge_notes, load_scorer
-from fieldmark.probes._sweep import Recipe, Run, halving, train
-from fieldmark.probes._targets import Targets, read_targets
-from fieldmark.probes._tensor import as_numpy
+from fieldmark.probes._gradient import (
+    ACTIVATIONS,
+    GradientProbe,
+    Networks,
+    Setting,
+    Targets,
+    Training,
+    halving,
+    read_targets,
+    train,
+)
+from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers
 
 SUMMARY = "two layers with dropout by Adam (FishNet), for traits or classes"
 
 
-class MLP(Probabilities, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class MLP(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Two layers with dropout between them.
 
     Labels are classes (n), or traits (n × T) of 0, 1 and NaN for what is not known: those count
@@ -48,12 +49,12 @@ class MLP(Probabilities, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     After `fit`: `learning_rate_`, `cv_score_` (NaN without a search), `chosen_` (both, where there
     was a choice), `fit_notes_` (what a reader should know of it). Features may be a tensor on an
-    accelerator. Memory beyond the features: five arrays of `networks × hidden ×
-    (width + outputs)` and a few of `networks × batch × (width + hidden)`, in their precision.
+    accelerator.
     """
 
+    name = "mlp"
     is_multilabel = True
-    takes_tensors = True
+    list_parameters = ("learning_rate",)
 
     def __init__(
         self,
@@ -102,19 +103,26 @@ class MLP(Probabilities, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.check_parameters()
         x_nd = read_rows(X)
         targets = read_targets(y, len(x_nd))
-        self.classes_, self.has_traits_ = targets.classes, targets.has_traits
-        self.n_features_in_ = x_nd.shape[1]
-        self.one_class_ = not targets.has_traits and len(self.classes_) == 1
-        self.cv_score_ = self.learning_rate_ = float("nan")
-        self.chosen_: dict[str, float] = {}
-        self.fit_notes_ = [ONE_CLASS] if self.one_class_ else []
+        self._begin(x_nd, targets)
+        self.has_traits_ = targets.has_traits
+        self.learning_rate_ = float("nan")
         if self.one_class_:
             return self
-        self.learning_rate_ = self._choose(x_nd, targets)
-        runs = self._runs([self.learning_rate_])
-        self.model_ = self._train(x_nd, targets, np.arange(len(x_nd)), runs)
-        if not finite_runs(self.model_.flat_sp).all():
-            raise diverged("mlp")
+        scorer = load_scorer(self.select_by)
+
+        def score(setting: Setting, rows: np.ndarray, held: np.ndarray) -> float:
+            model = self._train(x_nd, targets, rows, setting)
+            if not model.is_finite:
+                return -np.inf
+            prob_ht = np.concatenate([as_numpy(p) for p in model.probabilities(x_nd[held])])
+            return targets.score(held, prob_ht, scorer, self.threshold)
+
+        rates = parse_numbers("mlp", "learning_rate", self.learning_rate)
+        chosen = self._choose([{"learning_rate": rate} for rate in rates], targets, score)
+        self.learning_rate_ = chosen["learning_rate"]
+        self.model_ = self._train(x_nd, targets, np.arange(len(x_nd)), chosen)
+        if not self.model_.is_finite:
+            raise self._diverged()
         return self
 
     def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -126,48 +134,23 @@ class MLP(Probabilities, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_so_nt = prob_nt > self.threshold
         return is_so_nt.astype(np.int64), np.where(is_so_nt, prob_nt, 1 - prob_nt)
 
-    def _runs(self, rates: list[float]) -> list[Run]:
-        return [Run(rate, self.seed + each) for rate in rates for each in range(self.seeds)]
-
-    def _choose(self, x_nd: Array, targets: Targets) -> float:
-        rates = parse_numbers("mlp", "learning_rate", self.learning_rate)
-        rows, held = hold_out(targets.strata(), self.holdout, self.seed)
-        if len(rates) == 1:
-            return rates[0]
-        if not len(held):
-            self.fit_notes_.append(NOTHING_HELD_OUT)
-            self.chosen_ = {"learning_rate": rates[0]}
-            return rates[0]
-        tried = self._train(x_nd, targets, rows, self._runs(rates))
-        score_r, is_finite_r = np.zeros(len(rates)), np.zeros(len(rates), bool)
-        scorer = load_scorer(self.select_by)
-        for number, flat_sp in enumerate(np.split(tried.flat_sp, len(rates))):
-            some = Fitted(tried.shape, flat_sp, tried.scaling, tried.has_traits)
-            prob_ht = np.concatenate([as_numpy(p) for p in some.probabilities(x_nd[held])])
-            score_r[number] = targets.score(held, prob_ht, self.threshold, scorer)
-            is_finite_r[number] = finite_runs(flat_sp).all()
-        score_r = usable_scores("mlp", score_r, is_finite_r)
-        chosen, self.cv_score_ = rates[int(score_r.argmax())], float(score_r.max())
-        self.chosen_ = {"learning_rate": chosen, "cv_score": self.cv_score_}
-        self.fit_notes_ += targets.holdout_notes(held) + holdout_notes(targets.strata(), score_r)
-        self.fit_notes_ += edge_notes("learning rate", rates, score_r)
-        return chosen
-
-    def _train(self, x_nd: Array, targets: Targets, rows: np.ndarray, runs: list[Run]) -> Fitted:
+    def _train(self, x_nd: Array, targets: Targets, rows: np.ndarray, setting: Setting) -> Networks:
         n_batches = -(-len(rows) // self.batch_size)
-        recipe = Recipe(
+        training = Training(
             probe="mlp",
-            shape=Shape(
-                x_nd.shape[1], len(self.classes_), self.hidden, self.activation, self.dropout
-            ),
             batch_size=self.batch_size,
             n_steps=self.epochs * n_batches,
             rate=halving(self.halve_every, n_batches),
-            scaling=Scaling(),
+            hidden=self.hidden,
+            activation=self.activation,
+            dropout=self.dropout,
+            is_balanced=self.pos_weight == "balanced",
         )
-        loss = targets.loss(rows, self.pos_weight == "balanced", x_nd)
-        flat_sp = as_numpy(train(x_nd, rows, loss, runs, recipe))
-        return Fitted(recipe.shape, flat_sp, recipe.scaling, targets.has_traits)
+        networks = [
+            train(x_nd, targets, rows, training, setting, self.seed + number)
+            for number in range(self.seeds)
+        ]
+        return Networks(networks, self.activation, has_traits=targets.has_traits)
 
 
 Probe = MLP

@@ -113,8 +113,9 @@ def field_docs(cls: type) -> dict[str, str]:
     body = typing.cast(ast.ClassDef, tree.body[0]).body
     docs = {}
     for field, below in itertools.pairwise(body):
-        is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and is_text:
+        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+            continue
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             docs[field.target.id] = " ".join(str(below.value.value).split())
     return docs
 
@@ -139,6 +140,6 @@ def given(settings: Any) -> dict[str, Any]:
     """What was given and can change an answer."""
     return {
         setting.name: getattr(settings, setting.name)
-        for setting in settings_of(type(settings))
+        for setting in settings_of(settings.__class__)
         if setting.changes_answers and getattr(settings, setting.name) is not None
     }

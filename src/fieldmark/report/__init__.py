@@ -1,7 +1,10 @@
 """Reports: what a person looks at.
 
-The names are loaded when first used: lists on the command line want straight columns, not a
-database.
+`rows` reads finished runs, `paired` their answers to common items, `labels` names models and
+columns, `tiers` says which models cannot be told apart, `facts` what is known of tasks and models,
+`providers` what runs of another kind need. A folder per command: `table`, `compare`, `plots`,
+`export`, `site`, `serve`. The names are loaded when first used: lists on the command line want
+straight columns, not a database.
 """
 
 from __future__ import annotations
@@ -12,27 +15,38 @@ from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.report.compare import (
-        Question,
+        ComparedTask,
         compare_models,
         comparison_notes,
+        comparison_text,
+        match_published,
         not_compared,
+        plain_comparison,
+        plain_published,
+        published_text,
     )
-    from fieldmark.report.compare_text import comparison_text, plain_comparison
-    from fieldmark.report.fits import fit_lines, plain_fits
-    from fieldmark.report.places import plain_places
     from fieldmark.report.providers import ReportProvider, is_valued, register_report_provider
-    from fieldmark.report.published import match_published, plain_published, published_text
     from fieldmark.report.rows import Row, Table, plain_rows, read_table, with_groups
-    from fieldmark.report.slices import STORED, sliced
-    from fieldmark.report.table import long_table, part_table, wide_table
-    from fieldmark.report.training import training_notes
+    from fieldmark.report.table import (
+        STORED,
+        align,
+        fit_lines,
+        long_table,
+        part_table,
+        plain_fits,
+        plain_ranks,
+        sliced,
+        training_notes,
+        wide_table,
+    )
 
 __all__ = [
     "STORED",
-    "Question",
+    "ComparedTask",
     "ReportProvider",
     "Row",
     "Table",
+    "align",
     "compare_models",
     "comparison_notes",
     "comparison_text",
@@ -44,8 +58,8 @@ __all__ = [
     "part_table",
     "plain_comparison",
     "plain_fits",
-    "plain_places",
     "plain_published",
+    "plain_ranks",
     "plain_rows",
     "published_text",
     "read_table",
@@ -59,15 +73,16 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "compare": ("Question", "compare_models", "comparison_notes", "not_compared"),
-        "compare_text": ("comparison_text", "plain_comparison"),
-        "fits": ("fit_lines", "plain_fits"),
-        "places": ("plain_places",),
+        "compare": (
+            "ComparedTask", "compare_models", "comparison_notes", "comparison_text",
+            "match_published", "not_compared", "plain_comparison", "plain_published",
+            "published_text",
+        ),
         "providers": ("ReportProvider", "is_valued", "register_report_provider"),
-        "published": ("match_published", "plain_published", "published_text"),
         "rows": ("Row", "Table", "plain_rows", "read_table", "with_groups"),
-        "slices": ("STORED", "sliced"),
-        "table": ("long_table", "part_table", "wide_table"),
-        "training": ("training_notes",),
+        "table": (
+            "STORED", "align", "fit_lines", "long_table", "part_table", "plain_fits", "plain_ranks",
+            "sliced", "training_notes", "wide_table",
+        ),
     },
-)
+)  # fmt: skip

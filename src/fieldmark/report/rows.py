@@ -22,7 +22,6 @@ from fieldmark.report.labels import (
     model_name,
     version_notes,
 )
-from fieldmark.report.memory import Memory
 from fieldmark.report.providers import (
     GroupScores,
     is_valued,
@@ -30,7 +29,7 @@ from fieldmark.report.providers import (
     provider_of,
     why_not_paired,
 )
-from fieldmark.report.tiers import BEST, tier_runs
+from fieldmark.report.tiers import BEST, TierCache, tier_runs
 from fieldmark.store import Run, RunFilter, RunSpec, Score, Store, canonical_json
 
 
@@ -103,7 +102,7 @@ def read_table(
     columns = [(row.run.spec.task_name, row.data, row.is_counted) for row in rows]
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns)]
     if compare and not by_part:
-        rows = _with_tiers(store, rows, Memory(memory))
+        rows = _with_tiers(store, rows, TierCache(memory))
         notes += _without_tiers(store, rows)
     states = [run.state for run in runs if run.state != "done"]
     left_out = {state: states.count(state) for state in sorted(set(states))}
@@ -195,7 +194,7 @@ def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _with_tiers(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
+def _with_tiers(store: Store, rows: Sequence[Row], memory: TierCache) -> list[Row]:
     columns: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         columns.setdefault((row.column, row.score.metric), []).append(row)

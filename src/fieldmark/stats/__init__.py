@@ -9,33 +9,29 @@ choice. A metric is any function `f(target, prediction, weight) -> float`; its a
 
 from __future__ import annotations
 
-from fieldmark.stats._compare import Comparison, compare
-from fieldmark.stats._correction import benjamini_hochberg, holm
-from fieldmark.stats._interval import Interval, bootstrap, interval, percentile_limits, wilson
-from fieldmark.stats._items import Items, code_labels, estimate
-from fieldmark.stats._paired import Difference, Ties, paired_difference, ties_with_best
-from fieldmark.stats._power import items_to_detect
-from fieldmark.stats._ranks import Place, Ranks, kendall_tau, rank_intervals
-from fieldmark.stats._repeats import VarianceParts, variance_parts
-from fieldmark.stats._replicates import replicate_scores
-from fieldmark.stats._resample import Resampling
-from fieldmark.stats._tiers import Tiers, tier_letter, tiers
-from fieldmark.stats._weak import WeakCoverage, weak_coverage
-from fieldmark.stats._weights import jackknife_limits, unit_blocks, unit_weights
+from fieldmark.stats.bootstrap import Resampling, replicate_scores
+from fieldmark.stats.holm import holm
+from fieldmark.stats.interval import bootstrap, interval, percentile_limits
+from fieldmark.stats.items import Items, code_labels, estimate
+from fieldmark.stats.jackknife import jackknife_limits, unit_blocks, unit_weights
+from fieldmark.stats.macro_interval import WeakCoverage, weak_coverage
+from fieldmark.stats.paired import Comparison, compare
+from fieldmark.stats.power import items_to_detect
+from fieldmark.stats.ranks import Ordering, Ranks, kendall_tau, rank_intervals
+from fieldmark.stats.tiers import Tiers, tiers
+from fieldmark.stats.variance import VarianceParts, variance_parts
+from fieldmark.stats.wilson import Interval, wilson
 
 __all__ = [
     "Comparison",
-    "Difference",
     "Interval",
     "Items",
-    "Place",
+    "Ordering",
     "Ranks",
     "Resampling",
     "Tiers",
-    "Ties",
     "VarianceParts",
     "WeakCoverage",
-    "benjamini_hochberg",
     "bootstrap",
     "code_labels",
     "compare",
@@ -45,13 +41,10 @@ __all__ = [
     "items_to_detect",
     "jackknife_limits",
     "kendall_tau",
-    "paired_difference",
     "percentile_limits",
     "rank_intervals",
     "replicate_scores",
-    "tier_letter",
     "tiers",
-    "ties_with_best",
     "unit_blocks",
     "unit_weights",
     "variance_parts",

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from fieldmark.lazy import exports
+from fieldmark.store.claims import host
+from fieldmark.store.database import nothing_stored
 from fieldmark.store.part_notes import FitSummary, bad_images, fit_summary
-from fieldmark.store.problems import nothing_stored
 from fieldmark.store.records import (
     OK,
     Claim,
@@ -39,6 +40,7 @@ __all__ = [
     "bad_images",
     "canonical_json",
     "fit_summary",
+    "host",
     "nothing_stored",
     "reproduction_record",
 ]

@@ -1,13 +1,16 @@
-"""How is the results file opened, brought up to date and written without losing anything?
+"""SQLite connection: how is the results file opened, brought up to date and written safely?
 
 Whatever is made or changed is one transaction. A store of an older version is brought up to date
 wherever it is opened, after a copy was put beside it; otherwise reading changes nothing, and a
-missing file is answered by an empty store in memory.
+missing file is answered by an empty store in memory. WAL needs memory that all processes share,
+which network file systems do not have. A fault of SQLite is told in one line: the path, what is
+wrong, what to do; faults that only a bug in fieldmark can cause are left as they are.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -16,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import StoreError
-from fieldmark.store import problems, schema
-from fieldmark.store.place import is_on_network
+from fieldmark.errors import DataError, StoreError, at
+from fieldmark.store import schema
 
 _log = logging.getLogger(__name__)
 
@@ -32,10 +34,10 @@ def explained(path: Path, timeout_s: float) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        told = problems.explain(error, path, timeout_s)
-        if told is None:
+        fault = _explain(error, path, timeout_s)
+        if fault is None:
             raise
-        raise told from error
+        raise fault from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +71,25 @@ class Database:
     def _check_in_place(self) -> None:
         """A file that was removed can be written as before, and nobody will find it again."""
         if self.inode is not None and _inode(self.path) != self.inode:
-            raise problems.gone(self.path)
+            raise _gone(self.path)
 
 
 def open_database(path: Path, read_only: bool, timeout_s: float) -> Database:
-    problems.check_sqlite()
+    _check_sqlite()
     try:
         if path.is_dir():
-            raise problems.is_folder(path)
+            raise _is_folder(path)
         with explained(path, timeout_s):
             return _open_to_read(path, timeout_s) if read_only else _open_to_write(path, timeout_s)
     except OSError as error:  # a folder on the way cannot be entered
-        raise problems.unreachable(path, error) from error
+        raise _unreachable(path, error) from error
 
 
 def _open_to_write(path: Path, timeout_s: float) -> Database:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise problems.no_folder(path.parent, error) from error
+        raise _no_folder(path.parent, error) from error
     database = _connect(path, "mode=rwc", timeout_s)
     with _closed_on_error(database.connection):
         version = _checked_version(database)
@@ -115,7 +117,7 @@ def _open_to_read(path: Path, timeout_s: float) -> Database:
         _open_to_write(path, timeout_s).connection.close()
     except (sqlite3.Error, StoreError) as error:
         if _is_about_rights(error) or _is_about_rights(error.__cause__):
-            raise problems.older(path, version, schema.VERSION) from error
+            raise _older(path, version, schema.VERSION) from error
         raise
     return _open_to_read(path, timeout_s)
 
@@ -129,7 +131,7 @@ def _bring_up_to_date(database: Database) -> None:
             return
         if version and connection.execute("SELECT 1 FROM run LIMIT 1").fetchone():
             if version < schema.OLDEST:
-                raise problems.too_old(path, version)
+                raise _too_old(path, version)
             # by a connection of its own: this one is about to write
             with closing(_connect(path, "mode=ro", database.timeout_s).connection) as source:
                 copy = schema.copy_beside(source, path, version)
@@ -182,10 +184,10 @@ def _connect(path: Path, options: str, timeout_s: float, *pragmas: str) -> Datab
 def _inode(path: Path) -> tuple[int, int]:
     """Which file the path leads to; (0, 0): none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return 0, 0
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 @contextmanager
@@ -203,9 +205,9 @@ def _checked_version(database: Database) -> int:
     ((application,),) = database.rows("PRAGMA application_id")
     ((n_tables,),) = database.rows("SELECT count(*) FROM sqlite_master")
     if application != schema.APPLICATION_ID and (application or version or n_tables):
-        raise problems.foreign(database.path)
+        raise _foreign(database.path)
     if version > schema.VERSION:
-        raise problems.newer(database.path, version, schema.VERSION)
+        raise _newer(database.path, version, schema.VERSION)
     return int(version)
 
 
@@ -226,3 +228,146 @@ def _set_journal(database: Database) -> None:
             if not is_busy or time.monotonic() > until:
                 raise
             time.sleep(0.02)
+
+
+# --- network file systems ---
+
+NETWORK = {
+    *("9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "drvfs", "gfs", "gfs2", "glusterfs"),
+    *("gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "panfs", "prl_fs", "pvfs2"),
+    *("smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs", "wekafs"),
+}
+
+
+def is_on_network(path: Path) -> bool:
+    """Is this a file system that several machines may share? (Known on Linux only.)"""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    kind = file_system(path.resolve(), mounts)
+    return kind in NETWORK or kind.startswith("fuse.")
+
+
+def file_system(path: Path, mounts: str) -> str:
+    """The type of the file system a path lies on, from the text of /proc/self/mountinfo."""
+    best, kind = -1, ""
+    for line in mounts.splitlines():
+        left, _, right = line.partition(" - ")
+        if len(left.split()) < 5 or not right:
+            continue
+        point = Path(_unescape(left.split()[4]))
+        # >=: a later mount on the same point hides the earlier one
+        if path.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), right.split()[0]
+    return kind
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+
+
+# --- faults of the file ---
+
+
+OLDEST_SQLITE = (3, 37, 0)
+"""the first with STRICT tables"""
+
+_ELSEWHERE = "or choose another folder with --results"
+_TEXTS = {
+    sqlite3.SQLITE_BUSY: "is locked by another process (waited {waited:g} s): wait for it "
+    "or stop it, then run the same command again.",
+    sqlite3.SQLITE_READONLY: "cannot be written, the file or its folder is read-only: make it "
+    f"writable, {_ELSEWHERE}.",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check the permissions of the file and its folder, "
+    f"{_ELSEWHERE}.",
+    sqlite3.SQLITE_FULL: "could not grow, the disk is full: free some space, then run the same "
+    "command again; finished parts are kept.",
+    sqlite3.SQLITE_NOTADB: "is not a fieldmark store (not an SQLite file): move it away, "
+    f"{_ELSEWHERE}.",
+    sqlite3.SQLITE_CORRUPT: "is damaged: move it away and run the same command again; "
+    "`sqlite3 {name} .recover` shows what can be saved.",
+    sqlite3.SQLITE_IOERR: "could not be read or written ({error}): check the disk, then run the "
+    "same command again.",
+}
+_TEXTS[sqlite3.SQLITE_LOCKED] = _TEXTS[sqlite3.SQLITE_PROTOCOL] = _TEXTS[sqlite3.SQLITE_BUSY]
+_TEXTS[sqlite3.SQLITE_PERM] = _TEXTS[sqlite3.SQLITE_CANTOPEN]
+
+
+def _explain(error: Exception, path: Path, waited_s: float) -> StoreError | None:
+    """The line for a fault of the file, or None for anything else."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error):
+        code = sqlite3.SQLITE_CORRUPT
+    text = _TEXTS.get(code & 0xFF) if code is not None else None
+    if text is None:
+        return None
+    return StoreError(at(path, None, text.format(waited=waited_s, name=path.name, error=error)))
+
+
+def _newer(path: Path, version: int, known: int) -> StoreError:
+    versions = f"(store version {version}, this one knows up to {known})"
+    text = f"was written by a newer fieldmark {versions}: update fieldmark, {_ELSEWHERE}."
+    return StoreError(at(path, None, text))
+
+
+def _older(path: Path, version: int, wanted: int) -> StoreError:
+    versions = f"(store version {version}, this one wants {wanted})"
+    text = (
+        f"was written by an older fieldmark {versions} and cannot be brought up to date, the file "
+        "or its folder is read-only: copy it to a folder of your own and name that with --results."
+    )
+    return StoreError(at(path, None, text))
+
+
+def _too_old(path: Path, version: int) -> StoreError:
+    text = (
+        f"holds runs of a fieldmark before 0.1.0 (store version {version}), which this one cannot "
+        f"read: move it away, {_ELSEWHERE}, and run the same command again."
+    )
+    return StoreError(at(path, None, text))
+
+
+def _gone(path: Path) -> StoreError:
+    text = (
+        "was removed or replaced while it was in use: what was written since is lost. Run the "
+        "same command again."
+    )
+    return StoreError(at(path, None, text))
+
+
+def _foreign(path: Path) -> StoreError:
+    text = f"is another program's SQLite database: move it away, {_ELSEWHERE}."
+    return StoreError(at(path, None, text))
+
+
+def _is_folder(path: Path) -> StoreError:
+    return StoreError(at(path, None, "is a folder: the store is one file, such as results.db."))
+
+
+def _no_folder(path: Path, error: OSError) -> StoreError:
+    text = f"cannot be made ({error.strerror or error}): make this folder by hand, {_ELSEWHERE}."
+    return StoreError(at(path, None, text))
+
+
+def _unreachable(path: Path, error: OSError) -> StoreError:
+    text = f"cannot be reached ({error.strerror or error}): check its folders, {_ELSEWHERE}."
+    return StoreError(at(path, None, text))
+
+
+def _check_sqlite() -> None:
+    """Refuses SQLite libraries without STRICT tables."""
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        wanted = ".".join(map(str, OLDEST_SQLITE))
+        raise StoreError(
+            f"this Python's SQLite {sqlite3.sqlite_version} is too old, {wanted} is needed: "
+            "use a newer Python, such as the one `uv python install` brings."
+        )
+
+
+def nothing_stored(path: Path) -> DataError:
+    """What is said where a report finds no finished run."""
+    state = "holds no finished runs" if path.exists() else "does not exist"
+    return DataError(
+        f"{path}  {state}: `fieldmark run` makes some, --results says where others are."
+    )

@@ -1,4 +1,4 @@
-"""What did the parts of a run note: what their fits chose, and which images were left out?
+"""Notes of parts: what did the fits of a run choose, and which images were left out?
 
 Parts note it as `fit` and `bad_images` of their `info`; the first repeat of a part carries what all
 of them chose, and where one probe learns all parts, every part does.
@@ -45,9 +45,9 @@ class FitSummary:
     def line(self) -> str:
         """The choices in one line; medians and ranges of several fits; "" if nothing was chosen."""
         names = sorted(self.chosen, key=lambda name: (name.endswith("score"), name))
-        told = [f"{name.replace('_', ' ')} {_spread(self.chosen[name])}" for name in names]
+        choices = [f"{name.replace('_', ' ')} {_spread(self.chosen[name])}" for name in names]
         several = f" ({self.n_fits} fits)" if self.n_fits > 1 else ""
-        return f"{self.probe}: {', '.join(told)}{several}" if told else ""
+        return f"{self.probe}: {', '.join(choices)}{several}" if choices else ""
 
     @property
     def note_lines(self) -> list[str]:
@@ -85,15 +85,15 @@ def fit_summary(parts: Sequence[PartRecord]) -> FitSummary:
 
 def bad_images(parts: Sequence[PartRecord]) -> dict[str, str]:
     """Every image that some part left out, and why it could not be read."""
-    found: dict[str, str] = {}
+    unreadable: dict[str, str] = {}
     for part in parts:
-        found |= (part.info or {}).get("bad_images") or {}
-    return found
+        unreadable |= (part.info or {}).get("bad_images") or {}
+    return unreadable
 
 
 def _spread(values: Sequence[Value]) -> str:
     """The value, or the median and range of several; words by how often they were chosen."""
-    if any(isinstance(each, (str, bool)) for each in values):
+    if any(isinstance(value, (str, bool)) for value in values):
         counts = Counter(map(str, values)).most_common()
         return counts[0][0] if len(counts) == 1 else ", ".join(f"{n} × {v}" for v, n in counts)
     low, middle, high = min(values), statistics.median_low(values), max(values)

@@ -1,29 +1,26 @@
-"""What did runs answer: by name for a person, in whole numbers for statistics?
+"""Stored predictions: how are they packed into a few blobs, and what did runs answer?
 
-Reading only. Rows come in the order of part, repeat and item name.
+By name for a person, in whole numbers for statistics. Names are numbers in the file (`text.id`,
+0: none). The rows of a part are in the order of the items' names, whoever wrote them, so that what
+was asked is byte-equal for all models that were asked it.
 """
 
 from __future__ import annotations
 
+import json
+import sqlite3
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fieldmark.store.columns import (
-    NUMBER,
-    REAL,
-    Asked,
-    unpack,
-    unpack_answered,
-    unpack_asked,
-    unpack_contents,
-)
 from fieldmark.store.database import Database
-from fieldmark.store.names import Names
 from fieldmark.store.records import OK
+from fieldmark.store.texts import TextTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,9 +48,9 @@ class Answers:
         """Only the items where `which` is true."""
         if which.all():
             return self
-        columns = {each.name: getattr(self, each.name) for each in fields(self)}
+        columns = {column.name: getattr(self, column.name) for column in fields(self)}
         some: dict[str, Any] = {
-            k: None if each is None else each[..., which] for k, each in columns.items()
+            k: None if column is None else column[..., which] for k, column in columns.items()
         }
         return Answers(**some)
 
@@ -61,20 +58,22 @@ class Answers:
 def select_answers(database: Database, runs: Sequence[int], with_scores: bool = False) -> Answers:
     """The items that all runs (one at least) were asked, in the order of part and repeat."""
     pieces = _pieces(database, runs, with_scores)
-    asked = _asked(database, {each.items for mine in pieces.values() for each in mine.values()})
-    found = [
+    asked = _asked(database, {piece.items for mine in pieces.values() for piece in mine.values()})
+    joined = [
         _joined(where, [mine[run] for run in runs], asked, with_scores)
         for where, mine in sorted(pieces.items())
         if len(mine) == len(set(runs))
     ]
-    if not found:
-        nothing = Asked(*[np.empty(0, NUMBER)] * 3)
-        found = [_joined((0, 0), [_Piece(0, b"", None)] * len(runs), {0: nothing}, with_scores)]
-    return found[0] if len(found) == 1 else _chained(found)
+    if not joined:
+        nothing = ItemColumns(*[np.empty(0, NUMBER)] * 3)
+        joined = [_joined((0, 0), [_Piece(0, b"", None)] * len(runs), {0: nothing}, with_scores)]
+    return joined[0] if len(joined) == 1 else _chained(joined)
 
 
-def _chained(found: Sequence[Answers]) -> Answers:
-    columns = {each.name: [getattr(one, each.name) for one in found] for each in fields(Answers)}
+def _chained(answers: Sequence[Answers]) -> Answers:
+    columns = {
+        column.name: [getattr(one, column.name) for one in answers] for column in fields(Answers)
+    }
     whole: dict[str, Any] = {
         name: None if pieces[0] is None else np.concatenate(pieces, axis=-1)
         for name, pieces in columns.items()
@@ -100,30 +99,35 @@ def _pieces(
         f"SELECT part, repeat, run, items, prediction, {score} FROM answer WHERE run IN ({marks})",
         list(runs),
     )
-    found: dict[tuple[int, int], dict[int, _Piece]] = {}
+    pieces: dict[tuple[int, int], dict[int, _Piece]] = {}
     for part, repeat, run, *rest in rows:
-        found.setdefault((part, repeat), {})[run] = _Piece(*rest)
-    return found
+        pieces.setdefault((part, repeat), {})[run] = _Piece(*rest)
+    return pieces
 
 
-def _asked(database: Database, wanted: set[int]) -> dict[int, Asked]:
-    found = {}
+def _asked(database: Database, wanted: set[int]) -> dict[int, ItemColumns]:
+    asked = {}
     for number in wanted:
         sql = "SELECT item, target, unit FROM item_list WHERE id = ?"
-        found[number] = unpack_asked(*database.rows(sql, [number])[0])
-    return found
+        asked[number] = unpack_asked(*database.rows(sql, [number])[0])
+    return asked
 
 
 def _joined(
-    where: tuple[int, int], pieces: Sequence[_Piece], asked: Mapping[int, Asked], with_scores: bool
+    where: tuple[int, int],
+    pieces: Sequence[_Piece],
+    asked: Mapping[int, ItemColumns],
+    with_scores: bool,
 ) -> Answers:
     """The items that all pieces have, with the same target."""
     first = asked[pieces[0].items]
-    rows = {number: _rows_of(first, asked[number]) for number in {each.items for each in pieces}}
-    prediction = [_aligned(unpack(each.prediction), rows[each.items]) for each in pieces]
-    score = [_aligned(_scores(each), rows[each.items]) for each in pieces] if with_scores else None
+    rows = {number: _rows_of(first, asked[number]) for number in {piece.items for piece in pieces}}
+    prediction = [_aligned(unpack(piece.prediction), rows[piece.items]) for piece in pieces]
+    score = (
+        [_aligned(_scores(piece), rows[piece.items]) for piece in pieces] if with_scores else None
+    )
     part, repeat = (np.full(len(first.item), number) for number in where)
-    found = Answers(
+    joined = Answers(
         part,
         repeat,
         first.item,
@@ -133,14 +137,14 @@ def _joined(
         None if score is None else np.stack(score),
     )
     is_common = [at >= 0 for at in rows.values() if at is not None]
-    return found.taken(np.logical_and.reduce(is_common)) if is_common else found
+    return joined.taken(np.logical_and.reduce(is_common)) if is_common else joined
 
 
 def _aligned(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
     return column if rows is None else column[rows]
 
 
-def _rows_of(first: Asked, other: Asked) -> np.ndarray | None:
+def _rows_of(first: ItemColumns, other: ItemColumns) -> np.ndarray | None:
     """Where each item of the first stands in the other; -1: it does not, or with another target.
 
     None: they are the same.
@@ -160,25 +164,25 @@ def _scores(piece: _Piece) -> np.ndarray:
     return np.frombuffer(piece.score, REAL)
 
 
-def count_outcomes(database: Database, names: Names, run: int) -> dict[str, int]:
+def count_outcomes(database: Database, names: TextTable, run: int) -> dict[str, int]:
     rows = database.rows(
         "SELECT outcome, n FROM answer JOIN item_list ON item_list.id = items WHERE run = ?", [run]
     )
-    found: Counter[str] = Counter()
+    counted: Counter[str] = Counter()
     for outcome, n in rows:
         if outcome is None:
-            found[OK] += n
+            counted[OK] += n
             continue
         numbers, counts = np.unique(unpack(outcome), return_counts=True)
         texts = names.texts(numbers.tolist())
-        found.update(
+        counted.update(
             dict(zip(map(texts.__getitem__, numbers.tolist()), counts.tolist(), strict=True))
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(counted.items()))
 
 
 def select_predictions(
-    database: Database, names: Names, run: int, part: str | None = None
+    database: Database, names: TextTable, run: int, part: str | None = None
 ) -> pl.DataFrame:
     """One row per prediction, by part, repeat and id."""
     import polars as pl
@@ -195,7 +199,7 @@ def select_predictions(
 
 
 def _frame(
-    names: Names, part: str, repeat: int, content: bytes | None, *blobs: Any
+    names: TextTable, part: str, repeat: int, content: bytes | None, *blobs: Any
 ) -> pl.DataFrame:
     import polars as pl
 
@@ -223,4 +227,120 @@ def _frame(
             "info": pl.Series(answered.info or [None] * n, dtype=pl.String),
             "content": pl.Series(unpack_contents(content, n), dtype=pl.Binary),
         },
+    )
+
+
+# --- packing ---
+
+
+NUMBER = np.dtype("<i4")
+REAL = np.dtype("<f8")
+CONTENT = np.dtype("V16")
+"""digest of what an item's images hold; zeros: not known"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemColumns:
+    """What was asked in one part."""
+
+    item: np.ndarray
+    target: np.ndarray
+    unit: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerColumns:
+    """What came back; None where all rows are as usual."""
+
+    prediction: np.ndarray
+    outcome: np.ndarray | None
+    score: np.ndarray | None
+    info: list[str | None] | None
+
+
+def insert_columns(
+    connection: sqlite3.Connection,
+    where: tuple[int, int, int],
+    columns: Mapping[str, Sequence[Any]],
+    numbers: Mapping[str, int],
+) -> None:
+    """Writes the predictions of a part: columns of names, in any order."""
+    order = sorted(range(len(columns["item"])), key=columns["item"].__getitem__)
+    rows = {name: [column[at] for at in order] for name, column in columns.items()}
+    asked = [_pack(rows[name], numbers) for name in ("item", "target", "unit")]
+    content = _pack_contents(rows["content"])
+    is_plain = all(outcome == OK for outcome in rows["outcome"])
+    connection.execute(
+        "INSERT INTO answer (run, part, repeat, items, prediction, outcome, score, info) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            *where,
+            _item_list(connection, len(order), asked, content),
+            _pack(rows["prediction"], numbers),
+            None if is_plain else _pack(rows["outcome"], numbers),
+            _pack_reals(rows["score"]),
+            _pack_texts(rows["info"]),
+        ],
+    )
+
+
+def _item_list(
+    connection: sqlite3.Connection, n: int, asked: Sequence[bytes], content: bytes | None
+) -> int:
+    key = blake2b(b"".join([*asked, content or b""]), digest_size=16).digest()
+    item_list = connection.execute("SELECT id FROM item_list WHERE key = ?", [key]).fetchone()
+    if item_list is None:
+        item_list = connection.execute(
+            "INSERT INTO item_list (key, n, item, target, unit, content) "
+            "VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+            [key, n, *asked, content],
+        ).fetchone()
+    return int(item_list[0])
+
+
+def _pack(names: Sequence[str | None], numbers: Mapping[str, int]) -> bytes:
+    return np.array([0 if name is None else numbers[name] for name in names], NUMBER).tobytes()
+
+
+def _pack_contents(digests: Sequence[bytes | None]) -> bytes | None:
+    if all(digest is None for digest in digests):
+        return None
+    unknown = bytes(CONTENT.itemsize)
+    return b"".join(unknown if digest is None else digest for digest in digests)
+
+
+def unpack_contents(blob: bytes | None, n: int) -> list[bytes | None]:
+    if blob is None:
+        return [None] * n
+    digests = np.frombuffer(blob, CONTENT).tolist()
+    return [digest if any(digest) else None for digest in digests]
+
+
+def _pack_reals(values: Sequence[float | None]) -> bytes | None:
+    reals = np.array([np.nan if value is None else value for value in values], REAL)
+    return None if np.isnan(reals).all() else reals.tobytes()
+
+
+def _pack_texts(texts: Sequence[str | None]) -> bytes | None:
+    if all(text is None for text in texts):
+        return None
+    return zlib.compress(json.dumps(texts, ensure_ascii=False).encode(), level=3)
+
+
+def unpack(blob: bytes) -> np.ndarray:
+    return np.frombuffer(blob, NUMBER)
+
+
+def unpack_asked(item: bytes, target: bytes, unit: bytes) -> ItemColumns:
+    return ItemColumns(unpack(item), unpack(target), unpack(unit))
+
+
+def unpack_answered(
+    prediction: bytes, outcome: bytes | None, score: bytes | None, info: bytes | None
+) -> AnswerColumns:
+    return AnswerColumns(
+        unpack(prediction),
+        None if outcome is None else unpack(outcome),
+        None if score is None else np.frombuffer(score, REAL),
+        None if info is None else json.loads(zlib.decompress(info)),
     )

@@ -1,4 +1,4 @@
-"""Which runs, parts and scores does the store hold?
+"""SQL queries: which runs, parts and scores does the store hold?
 
 Reading only. Whatever is read comes in an order that depends on names and numbers, never on which
 process wrote first.
@@ -74,7 +74,7 @@ _SHOWN = (
 def _condition(where: RunFilter) -> tuple[str, list[Any]]:
     clauses, values = [_SHOWN], list[Any]()
     if where.models:
-        known = [_model_condition(each) for each in where.models]
+        known = [_model_condition(model) for model in where.models]
         clauses.append("(" + " OR ".join(clause for clause, _ in known) + ")")
         values += [value for _, mine in known for value in mine]
     asked: list[tuple[str, tuple[Any, ...]]] = [
@@ -109,7 +109,7 @@ def _model_condition(text: str) -> tuple[str, list[str]]:
 
 def select_superseded(database: Database) -> dict[int, int]:
     """Done runs whose data were others in the same folder later: id → id of the newest run."""
-    same = ", ".join(each for each in _SPEC.split(", ") if each != "data")
+    same = ", ".join(column for column in _SPEC.split(", ") if column != "data")
     rows = database.rows(
         f"SELECT id, last_value(id) OVER (PARTITION BY {same}, root ORDER BY turn, finished, id "
         "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS newest "
@@ -126,13 +126,13 @@ def select_scores(database: Database, where: RunFilter) -> dict[int, list[Score]
         "ORDER BY score.run, part, is_primary DESC, metric",
         values,
     )
-    found: dict[int, list[Score]] = {}
+    scores: dict[int, list[Score]] = {}
     for run, metric, value, *rest in rows:
         *facts, is_primary, is_up, is_fraction, warning = rest
         flags: list[Any] = [bool(is_primary), bool(is_up), bool(is_fraction), warning]
         score = Score(metric, math.nan if value is None else value, *facts, *flags)
-        found.setdefault(run, []).append(score)
-    return found
+        scores.setdefault(run, []).append(score)
+    return scores
 
 
 def select_parts(database: Database, run: int) -> list[PartRecord]:

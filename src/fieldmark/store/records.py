@@ -1,4 +1,4 @@
-"""What goes into the store and comes out of it?
+"""Records: what goes into the store and comes out of it?
 
 Plain frozen records and the canonical JSON that their hashes stand on. No database here.
 """
@@ -50,10 +50,10 @@ class RunSpec:
     def key(self) -> str:
         """Thirty-two hex digits that stand for all fields; a model counts as what it is, not as
         where its file was found."""
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        facts = {fact.name: getattr(self, fact.name) for fact in fields(self)}
         if self.model_version:
-            del told["model"]
-        return draws.digest(canonical_json(told)).hex()
+            del facts["model"]
+        return draws.digest(canonical_json(facts)).hex()
 
 
 @dataclass(frozen=True, slots=True)

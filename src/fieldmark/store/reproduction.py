@@ -1,4 +1,4 @@
-"""What must be written down so that a run can be done again?
+"""Provenance record: what must be written down so that a run can be done again?
 
 Asked for when a run begins, never at import: there may be no checkout, no git and no GPU. Nothing
 heavy is imported to find a version; a package that is not loaded had no part in the run.
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fieldmark.store.place import host
+from fieldmark.store.claims import host
 
 _ALWAYS = ("fieldmark", "numpy", "scikit-learn", "scipy", "polars", "pillow")
 _IF_LOADED = {
@@ -51,13 +51,13 @@ def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     wanted = [*_ALWAYS, *(name for module, name in _IF_LOADED.items() if module in sys.modules)]
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in wanted:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _gpus() -> list[str]:

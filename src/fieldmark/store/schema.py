@@ -47,14 +47,14 @@ def apply(connection: sqlite3.Connection) -> None:
         memory.executescript(schema())
         wanted = _objects(memory)
     there = _objects(connection)
-    for kind, name in [each for each in there if each[0] != "table"]:
+    for kind, name in [item for item in there if item[0] != "table"]:
         connection.execute(f"DROP {kind} {name}")
-    tables = {each: sql for each, sql in there.items() if each[0] == "table"}
-    stale = [each[1] for each, sql in tables.items() if wanted.get(each) != sql]
+    tables = {item: sql for item, sql in there.items() if item[0] == "table"}
+    stale = [item[1] for item, sql in tables.items() if wanted.get(item) != sql]
     for name in stale:
         connection.execute(f"ALTER TABLE {name} RENAME TO former_{name}")
-    for each, sql in wanted.items():
-        if tables.get(each) != sql:
+    for item, sql in wanted.items():
+        if tables.get(item) != sql:
             connection.execute(sql)
     for name in stale:
         if ("table", name) in wanted:
@@ -75,7 +75,7 @@ def _objects(connection: sqlite3.Connection) -> dict[tuple[str, str], str]:
 
 def _take_over(connection: sqlite3.Connection, name: str) -> None:
     former = set(_columns(connection, f"former_{name}"))
-    common = ", ".join(each for each in _columns(connection, name) if each in former)
+    common = ", ".join(column for column in _columns(connection, name) if column in former)
     connection.execute(f"INSERT INTO {name} ({common}) SELECT {common} FROM former_{name}")
     # the highest number ever given goes along, where numbers are never given twice
     connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", [name])

@@ -1,8 +1,7 @@
-"""Where do runs, predictions and scores live?
+"""The store: runs, predictions and scores in one SQLite file.
 
-In one SQLite file. A part is there whole or not at all, a finished run is never done twice, and
-two processes on the same file do not do the same run. A `Store` belongs to the thread that opened
-it.
+A part is there whole or not at all, a finished run is never done twice, and two processes on the
+same file do not do the same run. A `Store` belongs to the thread that opened it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.errors import StoreError, at
 from fieldmark.store import claims, queries, writing
 from fieldmark.store.database import Database, open_database
-from fieldmark.store.names import Names
 from fieldmark.store.records import (
     Claim,
     PartRecord,
@@ -27,6 +25,7 @@ from fieldmark.store.records import (
     RunSpec,
     Score,
 )
+from fieldmark.store.texts import TextTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,7 +42,7 @@ class Store:
     path: Path
     read_only: bool
     _database: Database
-    _names: Names
+    _names: TextTable
     _claimed: set[str] = field(default_factory=set)
 
     @classmethod
@@ -54,7 +53,7 @@ class Store:
         missing file is answered as an empty store.
         """
         database = open_database(Path(path), read_only, timeout_s)
-        return cls(Path(path), read_only, database, Names(database))
+        return cls(Path(path), read_only, database, TextTable(database))
 
     def close(self) -> None:
         self._database.connection.close()
@@ -221,9 +220,6 @@ class Store:
         return bool(
             self._database.rows("SELECT 1 FROM run WHERE key = ? AND state = 'done'", [key])
         )
-
-    def done_keys(self) -> set[str]:
-        return {key for (key,) in self._database.rows("SELECT key FROM run WHERE state = 'done'")}
 
     def run(self, key: str) -> Run | None:
         """The run of that key; the done one, where it is being done again."""

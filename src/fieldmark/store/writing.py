@@ -1,4 +1,4 @@
-"""How do runs, their parts and scores get into the store?"""
+"""SQL writes: how do runs, their parts and scores get into the store?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Any
 
 from fieldmark.errors import DataError
-from fieldmark.store.names import Names
 from fieldmark.store.records import (
     OK,
     PartResult,
@@ -23,15 +22,18 @@ from fieldmark.store.records import (
     known,
     utc_now,
 )
+from fieldmark.store.texts import TextTable
 
 
-def insert_part(connection: sqlite3.Connection, names: Names, run: int, result: PartResult) -> None:
+def insert_part(
+    connection: sqlite3.Connection, names: TextTable, run: int, result: PartResult
+) -> None:
     """Writes a part and its predictions, in place of what stood there."""
-    from fieldmark.store.columns import insert_columns  # numpy: not needed to open a file
+    from fieldmark.store.predictions import insert_columns  # numpy: not needed to open a file
 
     columns = plain_columns(result.predictions)
     check_columns(columns, f"part {result.part!r}, repeat {result.repeat}")
-    named = [columns[each] for each in ("item", "target", "prediction", "unit", "outcome")]
+    named = [columns[name] for name in ("item", "target", "prediction", "unit", "outcome")]
     numbers = names.intern(chain([result.part], *named))
     where = (run, numbers[result.part], int(result.repeat))
     connection.execute("DELETE FROM part WHERE run = ? AND part = ? AND repeat = ?", where)
@@ -94,8 +96,8 @@ def _plain(column: Sequence[Any] | None, n: int = 0, default: Any = None) -> lis
 def check_columns(columns: Mapping[str, list[Any]], where: str) -> None:
     ids, outcomes = columns["item"], columns["outcome"]
     if len(set(ids)) < len(ids):
-        twins = [each for each, count in Counter(ids).items() if count > 1]
-        shown = ", ".join(repr(each) for each in twins[:3])
+        twins = [item for item, count in Counter(ids).items() if count > 1]
+        shown = ", ".join(repr(twin) for twin in twins[:3])
         raise DataError(
             f"{where}: {len(twins)} ids have more than one prediction ({shown}): ids must be "
             "unique; nothing of this part was stored."
@@ -137,7 +139,7 @@ def insert_run(
     root: str,
 ) -> int:
     now = utc_now()
-    row = {each.name: getattr(spec, each.name) for each in fields(spec)} | {
+    row = {column.name: getattr(spec, column.name) for column in fields(spec)} | {
         "settings": canonical_json(spec.settings),
         "key": spec.key,
         "state": "running",
@@ -164,12 +166,12 @@ def reopen_run(
     root: str,
 ) -> None:
     """Takes an unfinished run up again; parts of a model with another fingerprint go."""
-    ((former, told),) = connection.execute(
+    ((former, former_record),) = connection.execute(
         "SELECT fingerprint, record FROM run WHERE id = ?", [run]
     ).fetchall()
     if former and fingerprint and former != fingerprint:
         connection.execute("DELETE FROM part WHERE run = ?", [run])
-    kept = canonical_json(with_history(record, json.loads(told)))
+    kept = canonical_json(with_history(record, json.loads(former_record)))
     connection.execute(
         "UPDATE run SET state = 'running', error = NULL, started = ?, finished = NULL, "
         "fingerprint = ?, root = ?, app = ?, record = ? WHERE id = ?",

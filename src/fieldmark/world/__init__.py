@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
+    from fieldmark.world.files import write_file, write_photo
     from fieldmark.world.scene import CONDITIONS, EXTRAS, MORPHS, STAGES, Scene
     from fieldmark.world.species import Individual, Marking, Species
     from fieldmark.world.taxonomy import BEHAVIOURS, HABITATS, RANKS
-    from fieldmark.world.world import Photo, World, write_file, write_photo
+    from fieldmark.world.world import Photo, World
 
 __all__ = [
     "BEHAVIOURS",
@@ -49,9 +50,10 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
+        "files": ("write_file", "write_photo"),
         "scene": ("CONDITIONS", "EXTRAS", "MORPHS", "STAGES", "Scene"),
         "species": ("Individual", "Marking", "Species"),
         "taxonomy": ("BEHAVIOURS", "HABITATS", "RANKS"),
-        "world": ("Photo", "World", "write_file", "write_photo"),
+        "world": ("Photo", "World"),
     },
 )

@@ -1,19 +1,15 @@
-"""The synthetic world: species, individuals, photos with all that is true, and photo files."""
+"""The synthetic world: species, individuals, and photos with all that is true of them."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from fieldmark import draws
-from fieldmark.errors import DataError, UnknownName, UsageError
+from fieldmark.errors import UnknownName, UsageError
 from fieldmark.world import camera, overlay, text
 from fieldmark.world.compose import SIZE_PX, Box, Burst, Cast, compose, make_burst
 from fieldmark.world.draw.appearance import PAIRED, Appearance, make_appearance
@@ -180,29 +176,3 @@ def _of_scene(scene: Scene, species: Species) -> Truth:
         "shot": scene.shot,
         "unit": f"{species.index:03d}-b{scene.burst:05d}",
     }
-
-
-_FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
-
-
-def write_photo(photo: Photo, path: Path, quality: int = 90) -> None:
-    """Writes JPEG or PNG, as the suffix says; the file appears whole or not at all."""
-    kind = _FORMATS.get(path.suffix.lower())
-    if kind is None:
-        raise UsageError(f"{path}  has no known suffix: expected one of {', '.join(_FORMATS)}.")
-    buffer = io.BytesIO()
-    photo.image.save(buffer, kind, quality=quality)
-    write_file(path, buffer.getvalue())
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """The file appears whole or not at all."""
-    passing = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        passing.write_bytes(data)
-        passing.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            passing.unlink(missing_ok=True)
-        raise DataError(f"{path}  cannot be written: {error.strerror or error}.") from error

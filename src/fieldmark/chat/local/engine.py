@@ -1,21 +1,10 @@
-"""Where are a local chat model's files, and which model do they make?
+"""Transformers engine: where are a local model's files, and how are prompts put before it?
 
-A folder of the user's, or a repository of the Hugging Face hub: its cache is looked at first, and
-what is there is used without asking anyone. The fingerprint is over the bytes of every file that
-decides an answer (weights, configuration, tokeniser, processor, chat template), so that a moved
-folder is the same model and an edited one is not. Code that a repository brings is neither fetched
-nor run.
-
-
-How many tokens does a picture take with a local model?
-
-Measured on blank pictures, which cost nothing here, and said as one of the rules that planning
-knows: as many for every picture, or one per square of so many pixels between a least and a most.
-Models that cut pictures into tiles follow neither exactly; their prompts are still counted exactly
-when they are asked.
-
-
-How are prompts put before a transformers image-text model?
+Files are in a folder of the user's, or in a repository of the Hugging Face hub: its cache is looked
+at first, and what is there is used without asking anyone. The fingerprint is over the bytes of
+every file that decides an answer (weights, configuration, tokeniser, processor, chat template), so
+that a moved folder is the same model and an edited one is not. Code that a repository brings is
+neither fetched nor run.
 
 The processor (tokeniser, pictures, chat template) is loaded at once, so that what cannot be asked
 is known before any work; the network when it is first needed: a run that the journal can answer
@@ -41,7 +30,13 @@ from typing import Any, Literal, NoReturn
 import transformers
 
 from fieldmark import draws
-from fieldmark.chat.local.prompt import Album, Prompt, find_template, first_line, render
+from fieldmark.chat.local.prompt import (
+    PixelCache,
+    RenderedPrompt,
+    find_template,
+    first_line,
+    render,
+)
 from fieldmark.chat.messages import Message, Picture, user
 from fieldmark.chat.prices import squares
 from fieldmark.devices import DTYPES, arithmetic, is_out_of_memory
@@ -86,7 +81,9 @@ def fingerprint(folder: Path) -> str:
 def _chosen(names: list[str]) -> list[str]:
     has_safe = any(name.endswith(".safetensors") for name in names)
     patterns = (*SETTINGS, *(SAFE if has_safe else PICKLED))
-    return [name for name in names if any(fnmatch.fnmatchcase(name, each) for each in patterns)]
+    return [
+        name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    ]
 
 
 def _sha256(path: Path) -> str:
@@ -101,8 +98,8 @@ def _sha256(path: Path) -> str:
 def _cached(repo: str, revision: str) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(repo, "config.json", revision=revision or None)
-    folder = Path(found).parent if isinstance(found, str) else None
+    config = try_to_load_from_cache(repo, "config.json", revision=revision or None)
+    folder = Path(config).parent if isinstance(config, str) else None
     return folder if folder is not None and _is_whole(folder) else None
 
 
@@ -130,7 +127,7 @@ def _fetched(name: str, repo: str, revision: str, offline: bool) -> Path:
     hub, chosen_revision = HfApi(), revision or None
     try:
         info = hub.model_info(repo, revision=chosen_revision, timeout=PATIENCE_S)
-        chosen = _chosen([each.rfilename for each in info.siblings or ()])
+        chosen = _chosen([file.rfilename for file in info.siblings or ()])
         return Path(hub.snapshot_download(repo, revision=info.sha, allow_patterns=chosen))
     except Exception as error:  # noqa: BLE001 - which HTTP library raises differs between hub versions
         _explain(name, place, error)
@@ -159,15 +156,15 @@ _MARKS = 8
 def image_rule(count: Count) -> dict[str, Any]:
     """The rule that is nearest to what was counted."""
     bare = count(None)
-    found = {size: count(_blank(size)) - bare for size in SIZES}
-    least, most = min(found.values()), max(found.values())
+    tokens_of = {size: count(_blank(size)) - bare for size in SIZES}
+    least, most = min(tokens_of.values()), max(tokens_of.values())
     if least == most:
         return {"rule": "fixed", "tokens": most}
 
     def error(fit: tuple[int, int]) -> int:
         marks, px = fit
         guesses = (squares(*size, px, least - marks, most - marks) + marks for size in SIZES)
-        return sum(abs(guess - n) for guess, n in zip(guesses, found.values(), strict=True))
+        return sum(abs(guess - n) for guess, n in zip(guesses, tokens_of.values(), strict=True))
 
     _, px = min(itertools.product(range(min(least, _MARKS)), _PX), key=error)
     return {"rule": "squares", "px": px, "least": least, "most": most}
@@ -198,12 +195,14 @@ def _no_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-class Unfit(Exception):
+class PromptRefused(Exception):
     """A batch that the model cannot take: the prompt of one of its requests is to blame."""
 
 
 class Engine:
-    def __init__(self, name: str, folder: Path, device: Any, precision: str, album: Album) -> None:
+    def __init__(
+        self, name: str, folder: Path, device: Any, precision: str, album: PixelCache
+    ) -> None:
         self.name, self.folder, self.album = name, folder, album
         self.device, self.precision = device, precision
         self.config = self._load(transformers.AutoConfig)
@@ -215,8 +214,8 @@ class Engine:
     @property
     def context(self) -> int | None:
         """Tokens of prompt and answer together."""
-        found = getattr(self.config.get_text_config(), "max_position_embeddings", None)
-        return int(found) if found else None
+        most = getattr(self.config.get_text_config(), "max_position_embeddings", None)
+        return int(most) if most else None
 
     @property
     def batch_size(self) -> int:
@@ -240,9 +239,9 @@ class Engine:
     @cached_property
     def end_ids(self) -> list[int]:
         """Tokens that end an answer: the model's own, and the tokeniser's."""
-        found = self.network.generation_config.eos_token_id
-        own = found if isinstance(found, list) else [found]
-        ids = [each for each in (*own, self.tokeniser.eos_token_id) if each is not None]
+        ends = self.network.generation_config.eos_token_id
+        own = ends if isinstance(ends, list) else [ends]
+        ids = [end for end in (*own, self.tokeniser.eos_token_id) if end is not None]
         return sorted(set(ids))
 
     @cached_property
@@ -287,13 +286,13 @@ class Engine:
         """Tokens of a prompt, pictures included."""
         return int(self.encode([self.render(messages)], "left")["attention_mask"].sum())
 
-    def render(self, messages: Sequence[Message]) -> Prompt:
+    def render(self, messages: Sequence[Message]) -> RenderedPrompt:
         return render(self.processor, self.template, messages)
 
-    def encode(self, prompts: Sequence[Prompt], side: Literal["left", "right"]) -> Any:
+    def encode(self, prompts: Sequence[RenderedPrompt], side: Literal["left", "right"]) -> Any:
         """The processor's tensors for a batch, on the CPU. Either all or none have pictures."""
         texts = [prompt.text for prompt in prompts]
-        images = [[self.album.open(each) for each in prompt.pictures] for prompt in prompts]
+        images = [[self.album.open(picture) for picture in prompt.pictures] for prompt in prompts]
         begin = self.tokeniser.bos_token
         has_begin = bool(begin) and texts[0].startswith(begin)
         try:
@@ -303,7 +302,7 @@ class Engine:
                 add_special_tokens=not has_begin, **({"images": images} if images[0] else {}),
             )  # fmt: skip
         except (ValueError, IndexError, KeyError, TypeError) as error:
-            raise Unfit(
+            raise PromptRefused(
                 f"the model's processor refuses this prompt: {first_line(error)}"
             ) from error
 

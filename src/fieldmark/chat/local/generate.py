@@ -1,11 +1,9 @@
-"""Which token comes next, and when is an answer over?
+"""Generating text: what does a local model answer, which token comes next, and when is it over?
 
-Choices that must not depend on what else is in the batch, which those of `generate` do: it samples
-a batch from one generator, and counts padding as words said. Here every draw comes from a hash of
-the request's key and the step.
-
-
-What does a local model answer?"""
+Choices that must not depend on what else is in the batch, which those of transformers' `generate`
+do: it samples a batch from one generator, and counts padding as words of the text. Here every draw
+comes from a hash of the request's key and the step.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +21,14 @@ from transformers import (
 )
 
 from fieldmark import draws
-from fieldmark.chat.local.engine import Engine, Unfit
-from fieldmark.chat.local.prompt import Prompt, first_line
-from fieldmark.chat.messages import Settings, TokenChance, cut
+from fieldmark.chat.local.engine import Engine, PromptRefused
+from fieldmark.chat.local.prompt import RenderedPrompt, first_line
+from fieldmark.chat.messages import AnswerSettings, TokenChance, cut
 from fieldmark.devices import arithmetic
 
 
 @dataclass(frozen=True, slots=True)
-class Taste:
+class DecodingSettings:
     """How tokens are chosen."""
 
     temperature: float = 0.0
@@ -47,7 +45,7 @@ class Taste:
         return not self.temperature and self.repetition_penalty == 1.0 and self.n_rivals is None
 
 
-def choose_taste(settings: Settings, own: Any) -> Taste:
+def decoding_settings(settings: AnswerSettings, own: Any) -> DecodingSettings:
     """What is set; what is None is the model's own default (`own`, its generation config)."""
     samples = bool(own.do_sample)
     temperature, top_k = settings.temperature, 0
@@ -56,50 +54,53 @@ def choose_taste(settings: Settings, own: Any) -> Taste:
         top_k = (own.top_k or 0) if samples else 0
     top_p = settings.top_p if settings.top_p is not None else (own.top_p if samples else None)
     penalty = own.repetition_penalty or 1.0
-    return Taste(temperature, top_p or 1.0, top_k, penalty, settings.top_logprobs)
+    return DecodingSettings(temperature, top_p or 1.0, top_k, penalty, settings.top_logprobs)
 
 
-class Picker(LogitsProcessor):  # type: ignore[misc]
+class TokenSampler(LogitsProcessor):  # type: ignore[misc]
     """Leaves one token per row standing, for a `generate` that takes the likeliest."""
 
-    def __init__(self, taste: Taste, said: Any, seeds: Sequence[str]) -> None:
-        self.taste, self.seeds = taste, seeds
-        self.mask = said
-        """attention mask of the prompts: what is padding was not said"""
+    def __init__(self, decoding: DecodingSettings, mask: Any, seeds: Sequence[str]) -> None:
+        self.decoding, self.seeds = decoding, seeds
+        self.mask = mask
+        """attention mask of the prompts: padding is no word of the text"""
         self.steps: list[tuple[Any, ...]] = []
         """per step: chosen ids, their log-probabilities, rivals' ids and log-probabilities"""
         self.n_steps = 0
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         liked = self._penalised(input_ids, scores.float())
-        chosen = self._sampled(liked) if self.taste.temperature else liked.argmax(-1)
-        if self.taste.n_rivals is not None:
-            self._note(scores.float().log_softmax(-1), chosen, self.taste.n_rivals)
+        chosen = self._sampled(liked) if self.decoding.temperature else liked.argmax(-1)
+        if self.decoding.n_rivals is not None:
+            self._note(scores.float().log_softmax(-1), chosen, self.decoding.n_rivals)
         self.n_steps += 1
         only = torch.full_like(scores, float("-inf"))
         return only.scatter(1, chosen[:, None], 0.0)
 
     def _penalised(self, input_ids: Any, scores: Any) -> Any:
-        penalty = self.taste.repetition_penalty
+        penalty = self.decoding.repetition_penalty
         if penalty == 1.0:
             return scores
         n_new = input_ids.shape[1] - self.mask.shape[1]
-        is_said = torch.nn.functional.pad(self.mask.bool(), (0, n_new), value=True)
-        seen = torch.zeros_like(scores).scatter_add(1, input_ids, is_said.to(scores.dtype)) > 0
+        is_text = torch.nn.functional.pad(self.mask.bool(), (0, n_new), value=True)
+        seen = torch.zeros_like(scores).scatter_add(1, input_ids, is_text.to(scores.dtype)) > 0
         return torch.where(
             seen, torch.where(scores < 0, scores * penalty, scores / penalty), scores
         )
 
     def _sampled(self, scores: Any) -> Any:
-        """By the inverse of the distribution: one number per row and step, from the row's seed."""
-        rows = scores.double().cpu() / self.taste.temperature
-        if 0 < self.taste.top_k < rows.shape[1]:
-            least = rows.topk(self.taste.top_k).values[:, -1:]
+        """Inverse transform sampling: one uniform number per row and step, from the row's seed,
+        picks the first token whose cumulative probability exceeds it. In float64 on the CPU, so
+        that the choice is the same on every device.
+        """
+        rows = scores.double().cpu() / self.decoding.temperature
+        if 0 < self.decoding.top_k < rows.shape[1]:
+            least = rows.topk(self.decoding.top_k).values[:, -1:]
             rows = rows.masked_fill(rows < least, float("-inf"))
         probability = rows.softmax(-1)
-        if self.taste.top_p < 1:
+        if self.decoding.top_p < 1:
             ordered, index = probability.sort(descending=True, stable=True)
-            is_beyond = ordered.cumsum(-1) - ordered >= self.taste.top_p
+            is_beyond = ordered.cumsum(-1) - ordered >= self.decoding.top_p
             probability = probability.masked_fill(is_beyond.gather(1, index.argsort(1)), 0.0)
         summed = probability.cumsum(-1)
         shares = [draws.number("token", seed, self.n_steps) / 2**64 for seed in self.seeds]
@@ -135,7 +136,7 @@ class StopStrings(StoppingCriteria):  # type: ignore[misc]
         self.ends: list[int | None] = [None] * n_rows
         """tokens of each answer up to the end of its stop string"""
         # A token is at least one byte, except for a few that are none: some more are looked at.
-        self.window = max(len(each.encode()) for each in strings) + 8
+        self.window = max(len(stop.encode()) for stop in strings) + 8
 
     def __call__(self, input_ids: Any, scores: Any, **rest: Any) -> Any:  # noqa: ARG002
         n_new = input_ids.shape[1] - self.n_prompt
@@ -151,7 +152,7 @@ class StopStrings(StoppingCriteria):  # type: ignore[misc]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class GeneratedText:
     text: str
     is_ended: bool
     """by the model or a stop string; False = it ran out of tokens"""
@@ -161,37 +162,37 @@ class Written:
     logprobs: tuple[TokenChance, ...] = ()
 
 
-def write(
+def generate(
     engine: Engine,
-    prompts: Sequence[Prompt],
-    settings: Settings,
+    prompts: Sequence[RenderedPrompt],
+    settings: AnswerSettings,
     seeds: Sequence[str],
     room: int | None,
-) -> list[Written]:
+) -> list[GeneratedText]:
     """Answers of a batch with the same settings; `room` is the context, `seeds` one per prompt."""
     inputs = engine.encode(prompts, "left")
-    tokens_in = [int(each) for each in inputs["attention_mask"].sum(1)]
+    tokens_in = inputs["attention_mask"].sum(1).tolist()
     if room is not None and max(tokens_in) + settings.max_output_tokens > room:
-        raise Unfit(
+        raise PromptRefused(
             f"a prompt of {max(tokens_in):,} tokens and {settings.max_output_tokens:,} for the "
             f"answer exceed the context of {room:,}"
         )
     inputs = engine.place(inputs)
-    taste = choose_taste(settings, engine.network.generation_config)
-    picker = None if taste.is_plain else Picker(taste, inputs["attention_mask"], seeds)
+    decoding = decoding_settings(settings, engine.network.generation_config)
+    picker = None if decoding.is_plain else TokenSampler(decoding, inputs["attention_mask"], seeds)
     width = inputs["input_ids"].shape[1]
-    stops = [each for each in settings.stop if each]
+    stops = [stop for stop in settings.stop if stop]
     stopper = StopStrings(engine.tokeniser, stops, width, len(prompts)) if stops else None
     made = _generate(engine, inputs, settings.max_output_tokens, (picker, stopper))
     return [
-        _written(engine, ids, tokens_in[row], row, (picker, stopper))
+        _decoded(engine, ids, tokens_in[row], row, (picker, stopper))
         for row, ids in enumerate(made[:, width:].tolist())
     ]
 
 
 def _generate(engine: Engine, inputs: Any, n_new: int, parts: tuple[Any, Any]) -> Any:
     config = copy.deepcopy(engine.network.generation_config)
-    # Neutral values: `Picker` does all choosing, and generate takes the likeliest of what it left.
+    # Neutral values: `TokenSampler` does all choosing, `generate` takes the one token it left.
     neutral = {
         "do_sample": False, "num_beams": 1, "temperature": 1.0, "top_p": 1.0, "top_k": 50,
         "repetition_penalty": 1.0, "max_new_tokens": n_new, "max_length": None, "min_length": 0,
@@ -209,20 +210,20 @@ def _generate(engine: Engine, inputs: Any, n_new: int, parts: tuple[Any, Any]) -
                 stopping_criteria=StoppingCriteriaList([stopper] if stopper else []),
             )
         except ValueError as error:
-            raise Unfit(f"the model refuses this prompt: {first_line(error)}") from error
+            raise PromptRefused(f"the model refuses this prompt: {first_line(error)}") from error
 
 
-def _written(
+def _decoded(
     engine: Engine, ids: list[int], tokens_in: int, row: int, parts: tuple[Any, Any]
-) -> Written:
+) -> GeneratedText:
     picker, stopper = parts
-    ended = next((n for n, each in enumerate(ids) if each in engine.end_ids), len(ids))
+    ended = next((n for n, token in enumerate(ids) if token in engine.end_ids), len(ids))
     stopped = (stopper.ends[row] if stopper else None) or len(ids) + 1
     n_text = min(ended, stopped)
     text = engine.tokeniser.decode(
         ids[:n_text], skip_special_tokens=True, clean_up_tokenization_spaces=False
     )
-    return Written(
+    return GeneratedText(
         cut(text, stopper.strings if stopper else ()).strip(),
         is_ended=n_text < len(ids) or stopped <= len(ids),
         tokens_in=tokens_in,

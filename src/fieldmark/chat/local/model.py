@@ -1,4 +1,4 @@
-"""Which model on this machine does a name mean, and how is it asked?
+"""Local chat model: which model on this machine does a name mean, and how is it asked?
 
     hf-chat/Qwen/Qwen2.5-VL-7B-Instruct            a repository of the Hugging Face hub
     hf-chat/llava-hf/llava-1.5-7b-hf@a272c74       one revision of it
@@ -9,49 +9,42 @@ answer depends neither on batch size nor on order; in bf16 and fp16 the batch de
 run, and with them the last digits: a greedy answer can turn where two tokens are all but equally
 likely. Importing this file loads no torch; making a model does.
 
-
-How are a model behind an address and one on this machine asked alike?
-
-with open_line(model, options, journal, budget) as line:
-    line.ask_all(requests, on_answer)
-
-
-How likely are given answers, many of them, so that a killed run scores nothing twice?
-
-    requests = [Request("item-1", (user("Which bird?", picture),), continuations=("wren", "robin"))]
-    score_requests(model, requests, journal, on_answer)   # answer.likelihoods, one each
-
-Only a model on this machine tells it; a model behind an address is asked lettered questions
-instead (`_letters`).
+`open_connection` asks a model behind an address and one on this machine alike. How likely given
+answers are (`Request.continuations`), only a model on this machine can say; a model behind an
+address is asked lettered questions instead (`prompt/letters.py`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fieldmark import draws
 from fieldmark.chat.journal import canonical
-from fieldmark.chat.local.engine import find_folder, fingerprint
-from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, Likelihood, Message, Request, Settings
-from fieldmark.chat.send.options import DEFAULT, OnAnswer, Options, Tally, ignore
-from fieldmark.errors import MissingExtra, UnknownName, UsageError
+from fieldmark.chat.messages import (
+    DEFAULT_SETTINGS,
+    Answer,
+    AnswerSettings,
+    Likelihood,
+    Message,
+    Request,
+)
+from fieldmark.chat.send.endpoint import check_options, file_name, whole_number
+from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options, ignore
+from fieldmark.errors import MissingExtra, UsageError
 from fieldmark.registry import split_options
 
 if TYPE_CHECKING:
     from fieldmark.chat.budget import Budget
     from fieldmark.chat.journal import Journal
     from fieldmark.chat.local.engine import Engine
-    from fieldmark.chat.local.prompt import Prompt
-    from fieldmark.chat.local.run import Run
+    from fieldmark.chat.local.prompt import RenderedPrompt
+    from fieldmark.chat.local.run import LocalRun
     from fieldmark.chat.prices import Card, Lack
-    from fieldmark.chat.send.ask import Line, Steps
+    from fieldmark.chat.send.ask import ModelConnection, Steps
     from fieldmark.chat.send.endpoint import ChatModel
     from fieldmark.chat.send.pictures import PictureLimits
 
@@ -133,23 +126,14 @@ class LocalModel:
         """Does the model take this setting: schema, logprobs, seed, …?"""
         return setting not in LACKS
 
-    def settings(self, settings: Settings) -> Settings:
+    def settings(self, settings: AnswerSettings) -> AnswerSettings:
         """The settings with the room for the answer that the name asks for."""
-        if self.max_tokens is None:
-            return settings
-        return dataclasses.replace(settings, max_output_tokens=self.max_tokens)
-
-    def prepared(self, request: Request) -> Request:
-        """The request as it is asked and journalled."""
-        if self.max_tokens is None:
-            return request
-        return dataclasses.replace(request, settings=self.settings(request.settings))
+        return settings.with_room(self.max_tokens)
 
     def journal_folder(self, root: Path) -> Path:
         """Where the answers of this model are kept under a folder of results or of the cache."""
-        readable = re.sub(r"[^A-Za-z0-9.-]+", "-", self.id).strip("-.") or "model"
-        mark = draws.digest(canonical(self.address)).hex()[:8]
-        return root / "answers" / FAMILY / f"{readable[-80:]}-{mark}"
+        # The end of a long name, the nine characters of its fingerprint included.
+        return root / "answers" / FAMILY / file_name(self.id, self.fingerprint)[-89:]
 
     def ask_all(
         self,
@@ -158,12 +142,14 @@ class LocalModel:
         journal: Journal | None = None,
         batch_size: int | None = None,
         budget: Budget | None = None,
-    ) -> Tally:
+    ) -> AskTotals:
         """Asks every request and calls `on_answer(request, answer)` as answers come, in no order.
 
-        Answers in the journal are given without asking. A prompt that the model cannot take fails
-        alone; `ModelError` when too many do. A batch that does not fit into memory is halved. A
-        budget of tokens is overshot by one batch at most; `Tally.stopped` says that it ended.
+        A request with continuations is scored instead: `answer.likelihoods` has one for each, in
+        order; without messages each is a text by itself. Answers in the journal are given without
+        asking. A prompt that the model cannot take fails alone; `ModelError` when too many do. A
+        batch that does not fit into memory is halved. A budget of tokens is overshot by one batch
+        at most; `AskTotals.stopped` says that it ended.
         """
         return self.new_run(on_answer, journal, batch_size, budget).ask(requests)
 
@@ -173,13 +159,15 @@ class LocalModel:
         journal: Journal | None,
         batch_size: int | None,
         budget: Budget | None,
-    ) -> Run:
-        from fieldmark.chat.local.run import Run
+    ) -> LocalRun:
+        from fieldmark.chat.local.run import LocalRun
 
         size = self.engine.batch_size if batch_size is None else batch_size
-        return Run(self, on_answer, journal, size, budget)
+        return LocalRun(self, on_answer, journal, size, budget)
 
-    def answer(self, messages: Iterable[Message], settings: Settings = DEFAULT_SETTINGS) -> Answer:
+    def answer(
+        self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS
+    ) -> Answer:
         """Asks one question now; for many, `ask_all` is faster and keeps a journal."""
         answers: list[Answer] = []
         request = Request("question", tuple(messages), settings)
@@ -192,41 +180,33 @@ class LocalModel:
         A continuation is split into tokens by itself: models whose answers begin with a space want
         it given with one. Divide by its length to compare long with short ones.
         """
-        return self.score_all([(messages, continuations)])[0]
-
-    def score_all(
-        self,
-        items: Iterable[tuple[Sequence[Message], Sequence[str]]],
-        batch_size: int | None = None,
-    ) -> list[list[float]]:
-        """`score` of many, batched over messages and continuations."""
-        return [[each.logprob for each in row] for row in self.likelihoods(items, batch_size)]
+        return [
+            likelihood.logprob for likelihood in self.likelihoods([(messages, continuations)])[0]
+        ]
 
     def likelihoods(
         self,
         items: Iterable[tuple[Sequence[Message], Sequence[str]]],
         batch_size: int | None = None,
     ) -> list[list[Likelihood]]:
-        """`score_all` that also tells whether the model would write just this, and token counts.
+        """Of each item's continuations; also whether the model would write just this.
 
-        Without messages a continuation is read by itself, as in `rolling`. For many, use
-        `score_requests`, which keeps a journal.
+        Without messages a continuation is a text by itself, without chat template; one longer than
+        the context is read in windows, and every token counts once. For many items, use
+        `ask_all` and `Request.continuations`, which keep a journal.
         """
-        from fieldmark.chat.local.score import score_prompts
+        from fieldmark.chat.local.score import Batches, score_items
 
-        prompts = [(self.prompt(messages), tuple(each)) for messages, each in items]
+        prompts = [(self.prompt(messages), tuple(texts)) for messages, texts in items]
         size = self.engine.batch_size if batch_size is None else batch_size
-        return score_prompts(self.engine, prompts, size, self.context)
+        batches, rows = Batches(size, self.engine.device), dict[int, list[Likelihood]]()
+        for number, scored in score_items(self.engine, batches, prompts, self.context):
+            if scored.error is not None:
+                raise scored.error
+            rows[number] = scored.likelihoods
+        return [rows[number] for number in range(len(prompts))]
 
-    def rolling(self, texts: Iterable[str], batch_size: int | None = None) -> list[float]:
-        """Summed log-probability of each text by itself, without chat template; "" has 0.
-
-        A text longer than the context is read in windows; every token counts once.
-        """
-        items = [((), (text,)) for text in texts]
-        return [row[0].logprob for row in self.likelihoods(items, batch_size)]
-
-    def prompt(self, messages: Sequence[Message]) -> Prompt | None:
+    def prompt(self, messages: Sequence[Message]) -> RenderedPrompt | None:
         """What is read before an answer; None = nothing but the token that begins a text."""
         return self.engine.render(messages) if messages else None
 
@@ -243,27 +223,6 @@ def local_model(
     `device`: auto (cuda, else mps, else cpu), cpu, cuda, cuda:1, mps. `precision`: auto (bf16 on
     cuda, float32 elsewhere), float32, bf16, fp16. `offline` forbids fetching files.
     """
-    place, options = _take_apart(name)
-    for package in ("torch", "transformers"):
-        try:
-            importlib.import_module(package)
-        except ImportError as error:
-            raise MissingExtra(f"model {name!r}", "vision", package) from error
-    from fieldmark.chat.local.engine import Engine
-    from fieldmark.chat.local.prompt import Album
-    from fieldmark.devices import choose_device, choose_precision
-
-    chosen = choose_device(device)
-    long_px = _whole(name, options, "max_image_px")
-    context, room = _whole(name, options, "context"), _whole(name, options, "max_tokens")
-    folder = find_folder(name, place, offline)
-    engine = Engine(name, folder, chosen, choose_precision(precision, chosen), Album(long_px))
-    return LocalModel(
-        name, place, engine, fingerprint(folder), context or engine.context, room, long_px
-    )
-
-
-def _take_apart(name: str) -> tuple[str, dict[str, str]]:
     base, options = split_options(name)
     family, _, place = base.partition("/")
     if family != FAMILY or not place:
@@ -271,44 +230,48 @@ def _take_apart(name: str) -> tuple[str, dict[str, str]]:
             f"model {name!r} cannot be read: expected {FAMILY}/REPO_OR_FOLDER, "
             f"for example {FAMILY}/Qwen/Qwen2.5-VL-7B-Instruct."
         )
-    for key in options:
-        if key not in OPTIONS:
-            raise UnknownName(f"model {name!r} takes {', '.join(OPTIONS)}: option", key, OPTIONS)
-    return place, options
+    check_options(name, options, OPTIONS)
+    for package in ("torch", "transformers"):
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise MissingExtra(f"model {name!r}", "vision", package) from error
+    from fieldmark.chat.local.engine import Engine, find_folder, fingerprint
+    from fieldmark.chat.local.prompt import PixelCache
+    from fieldmark.devices import choose_device, choose_precision
 
-
-def _whole(name: str, options: Mapping[str, str], key: str) -> int | None:
-    value = options.get(key)
-    if value is not None and not (value.isascii() and value.isdigit() and int(value) > 0):
-        raise UsageError(f"model {name!r}: {key}={value}, expected a whole number above 0.")
-    return None if value is None else int(value)
+    chosen = choose_device(device)
+    context, room, long_px = (whole_number(name, key, options) for key in OPTIONS)
+    folder = find_folder(name, place, offline)
+    engine = Engine(name, folder, chosen, choose_precision(precision, chosen), PixelCache(long_px))
+    return LocalModel(
+        name, place, engine, fingerprint(folder), context or engine.context, room, long_px
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class LocalLine:
-    """As `Line`, for a model on this machine: `concurrency`, where set, is the batch size."""
+class LocalConnection:
+    """As `ModelConnection`, on this machine: `concurrency`, where set, is the batch size."""
 
     model: LocalModel
     options: Options = DEFAULT
     journal: Journal | None = None
     budget: Budget | None = None
 
-    def __enter__(self) -> LocalLine:
+    def __enter__(self) -> LocalConnection:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
-    def ask_all(self, requests: Iterable[Request], on_answer: OnAnswer) -> Tally:
+    def ask_all(self, requests: Iterable[Request], on_answer: OnAnswer) -> AskTotals:
         size = self.options.concurrency
         return self.model.ask_all(requests, on_answer, self.journal, size, self.budget)
 
     def steps(
         self, requests: Iterable[Request], on_answer: Callable[[Request, Answer], bool]
     ) -> Steps:
-        """As `Line.steps`; the pause comes when the batches under way have ended."""
+        """As `ModelConnection.steps`; the pause comes when the batches under way have ended."""
         is_due = False
 
         def hear(request: Request, answer: Answer) -> None:
@@ -323,46 +286,15 @@ class LocalLine:
         return run.tally
 
 
-def open_line(
+def open_connection(
     model: ChatModel | LocalModel,
     options: Options = DEFAULT,
     journal: Journal | None = None,
     budget: Budget | None = None,
-) -> Line | LocalLine:
+) -> ModelConnection | LocalConnection:
     """What asks this model, whichever kind it is; opened with `with`."""
     if isinstance(model, LocalModel):
-        return LocalLine(model, options, journal, budget)
-    from fieldmark.chat.send.ask import Line
+        return LocalConnection(model, options, journal, budget)
+    from fieldmark.chat.send.ask import ModelConnection
 
-    return Line(model, options, journal, budget)
-
-
-def score_requests(
-    model: LocalModel | ChatModel,
-    requests: Iterable[Request],
-    journal: Journal | None = None,
-    on_answer: OnAnswer = ignore,
-    batch_size: int | None = None,
-    budget: Budget | None = None,
-) -> Tally:
-    """Scores the continuations of every request; `answer.likelihoods` has one for each, in order.
-
-    A request without messages is a text by itself (rolling likelihood, unconditional choices). As
-    with `ask_all`: answers come in no order, those in the journal at once, what cannot be read
-    fails alone. The settings of a request have no effect.
-    """
-    if not isinstance(model, LocalModel):
-        raise UsageError(
-            f"model {model.name!r} does not tell how likely given answers are: expected a model on "
-            "this machine (hf-chat/…), or ask it lettered questions."
-        )
-    return model.ask_all(_checked(requests), on_answer, journal, batch_size, budget)
-
-
-def _checked(requests: Iterable[Request]) -> Iterator[Request]:
-    for request in requests:
-        if not request.continuations:
-            raise UsageError(
-                f"request {request.id!r} has no continuations: expected some to score."
-            )
-        yield request
+    return ModelConnection(model, options, journal, budget)

@@ -1,13 +1,9 @@
-"""Which pixels does a local model see?
+"""Prompt of a local model: which text and which pixels does it read for a list of messages?
 
-Those of the file, upright, in RGB and cut: nothing is encoded again on the way. A picture that many
-requests share (the shots of a prompt) is hashed and decoded once, as long as there is room.
-
-
-Which text does a local model read for a list of messages?
-
-Its own chat template decides. A system prompt is always in it: where the template refuses or drops
-the role, its words open the first question.
+Its own chat template decides on the text. A system prompt is always in it: where the template
+refuses or drops the role, its words open the first question. Pixels are those of the file, upright,
+in RGB and cut: nothing is encoded again on the way. A picture that many requests share (the shots
+of a prompt) is hashed and decoded once, as long as there is room.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from fieldmark.chat.messages import Message, Picture, Spot, Text
+from fieldmark.chat.messages import Message, Picture, PictureKey, Text
 from fieldmark.chat.send.pictures import SentPicture
 from fieldmark.data import open_image
 from fieldmark.errors import DataError, ModelError
@@ -30,40 +26,42 @@ MOST_PIXELS = 64_000_000
 _MOST_HASHES = 100_000
 
 
-class Album:
+class PixelCache:
     """Pictures of one model, shrunk where its name says so (`max_image_px`)."""
 
     def __init__(self, long_px: int | None = None, most_pixels: int = MOST_PIXELS) -> None:
         self.long_px, self.most_pixels = long_px, most_pixels
-        self._hashes: dict[Spot, str] = {}
-        self._images: OrderedDict[Spot, Image.Image] = OrderedDict()
+        self._hashes: dict[PictureKey, str] = {}
+        self._images: OrderedDict[PictureKey, Image.Image] = OrderedDict()
         self._pixels = 0
 
     def identify(self, picture: Picture) -> SentPicture:
         """What the journal's key knows the picture by; decodes nothing."""
-        spot = picture.spot and (*picture.spot[:2], None)
-        found = self._hashes.get(spot) if spot else None
-        if found is None:
-            found = hashlib.sha256(picture.read()).hexdigest()
-            if spot and len(self._hashes) < _MOST_HASHES:
-                self._hashes[spot] = found
+        key = picture.cache_key and (*picture.cache_key[:2], None)
+        digest = self._hashes.get(key) if key else None
+        if digest is None:
+            digest = hashlib.sha256(picture.read()).hexdigest()
+            if key and len(self._hashes) < _MOST_HASHES:
+                self._hashes[key] = digest
         if picture.crop is not None:
-            found = hashlib.sha256(
-                f"{found} {tuple(map(float, picture.crop))}".encode()
-            ).hexdigest()
-        return SentPicture(b"", "pixels", 0, 0, found)
+            cut = f"{digest} {tuple(map(float, picture.crop))}"
+            digest = hashlib.sha256(cut.encode()).hexdigest()
+        return SentPicture(b"", "pixels", 0, 0, digest)
 
     def open(self, picture: Picture) -> Image.Image:
         """The pixels; `DataError` names a picture that cannot be read."""
-        spot = picture.spot
-        if spot and spot in self._images:
-            self._images.move_to_end(spot)
-            return self._images[spot]
-        image = self._shrunk(
-            open_image(picture.read(), picture.crop, name=picture.name or "picture")
-        )
-        if spot:
-            self._keep(spot, image)
+        key = picture.cache_key
+        if key and key in self._images:
+            self._images.move_to_end(key)
+            return self._images[key]
+        name = picture.name or "picture"
+        image = self._shrunk(open_image(picture.read(), picture.crop, name=name))
+        if key:
+            self._images[key] = image
+            self._pixels += image.width * image.height
+        while self._pixels > self.most_pixels:
+            _, oldest = self._images.popitem(last=False)
+            self._pixels -= oldest.width * oldest.height
         return image
 
     def _shrunk(self, image: Image.Image) -> Image.Image:
@@ -73,16 +71,9 @@ class Album:
         width, height = (max(1, round(side * scale)) for side in image.size)
         return image.resize((width, height), Image.Resampling.LANCZOS)
 
-    def _keep(self, spot: Spot, image: Image.Image) -> None:
-        self._images[spot] = image
-        self._pixels += image.width * image.height
-        while self._pixels > self.most_pixels:
-            _, gone = self._images.popitem(last=False)
-            self._pixels -= gone.width * gone.height
-
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class RenderedPrompt:
     """Messages as the model reads them; pictures are opened when their turn comes."""
 
     text: str
@@ -97,40 +88,37 @@ class Prompt:
 def find_template(name: str, processor: Any) -> str:
     """The chat template of the processor, else of its tokeniser; a model without one is refused."""
     for holder in (processor, getattr(processor, "tokenizer", None)):
-        found = getattr(holder, "chat_template", None)
-        if isinstance(found, dict):
-            found = found.get("default")
-        if isinstance(found, str) and found:
-            return found
+        template = getattr(holder, "chat_template", None)
+        if isinstance(template, dict):
+            template = template.get("default")
+        if isinstance(template, str) and template:
+            return template
     raise ModelError(
         f"model {name!r} has no chat template, expected chat_template.jinja in its files: "
         "choose a checkpoint tuned for chat (names often end in -Instruct, -it or -chat)."
     )
 
 
-def render(processor: Any, template: str, messages: Sequence[Message]) -> Prompt:
+def render(processor: Any, template: str, messages: Sequence[Message]) -> RenderedPrompt:
     """The prompt up to where the answer begins. `DataError` where the template refuses it."""
-    pictures = tuple(p for message in messages for p in message.parts if isinstance(p, Picture))
-    orders = [
-        part.text.strip()
-        for m in messages
-        if m.role == "system"
-        for part in m.parts
-        if isinstance(part, Text)
-    ]
+    parts = [(message.role, part) for message in messages for part in message.parts]
+    pictures = tuple(part for _, part in parts if isinstance(part, Picture))
+    orders = [p.text.strip() for role, p in parts if role == "system" and isinstance(p, Text)]
     text, refusal = _apply(processor, template, messages)
-    if orders and (text is None or not all(each in text for each in orders)):
+    if orders and (text is None or not all(order in text for order in orders)):
         text, refusal = _apply(processor, template, _without_system(messages))
     if text is None:
         raise DataError(f"the model's chat template refuses these messages: {refusal}.")
-    return Prompt(text, pictures)
+    return RenderedPrompt(text, pictures)
 
 
 def _apply(processor: Any, template: str, messages: Sequence[Message]) -> tuple[str | None, str]:
     """The text, or None and why there is none."""
     from jinja2 import TemplateError
 
-    turns = [{"role": each.role, "content": [_part(p) for p in each.parts]} for each in messages]
+    turns = [
+        {"role": message.role, "content": [_part(p) for p in message.parts]} for message in messages
+    ]
     try:
         text: str = processor.apply_chat_template(
             turns, chat_template=template, add_generation_prompt=True, tokenize=False
@@ -145,9 +133,9 @@ def _part(part: Text | Picture) -> dict[str, str]:
 
 
 def _without_system(messages: Sequence[Message]) -> list[Message]:
-    words = [Text(m.text + "\n\n") for m in messages if m.role == "system"]
+    words = [Text(message.text + "\n\n") for message in messages if message.role == "system"]
     turns = [message for message in messages if message.role != "system"]
-    first = next((i for i, each in enumerate(turns) if each.role == "user"), None)
+    first = next((i for i, turn in enumerate(turns) if turn.role == "user"), None)
     if first is None:
         return [Message("user", tuple(words)), *turns]
     turns[first] = Message("user", (*words, *turns[first].parts))

@@ -1,4 +1,4 @@
-"""How are many questions put to a local model, and kept?
+"""Run of a local model: how are many questions put to it in batches, and kept?
 
 As with a model behind an address: what the journal holds is not asked again, every answer is
 written to it as its batch ends, failures are neither kept nor scored, and too many stop the run.
@@ -11,18 +11,18 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from fieldmark.chat.budget import Budget, Cost
 from fieldmark.chat.journal import Journal, canonical, request_key, settings_facts
-from fieldmark.chat.local.generate import Written, write
-from fieldmark.chat.local.prompt import Prompt
-from fieldmark.chat.local.score import Batches, Reading, Row, Scored, Scorer
+from fieldmark.chat.local.generate import GeneratedText, generate
+from fieldmark.chat.local.prompt import RenderedPrompt
+from fieldmark.chat.local.score import Batches, Scored, score_items
 from fieldmark.chat.messages import Answer, Request, Usage
-from fieldmark.chat.send.options import DEFAULT, OnAnswer, Tally
+from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer
 from fieldmark.errors import DataError, ModelError
 
 if TYPE_CHECKING:
-    from fieldmark.chat.budget import Budget
     from fieldmark.chat.local.model import LocalModel
 
 BATCHES_AHEAD = 8
@@ -30,10 +30,10 @@ BATCHES_AHEAD = 8
 
 
 @dataclass(slots=True)
-class Question:
+class PendingQuestion:
     """A prompt and all requests that ask just it."""
 
-    prompt: Prompt | None
+    prompt: RenderedPrompt | None
     """None = nothing stands before the given continuations"""
     key: str
     requests: list[Request]
@@ -48,11 +48,11 @@ class Question:
         return (0, 0) if self.prompt is None else self.prompt.size
 
 
-class _Spent(Exception):
+class _BudgetSpent(Exception):
     """Nothing more may be asked."""
 
 
-class Run:
+class LocalRun:
     def __init__(
         self,
         model: LocalModel,
@@ -64,9 +64,9 @@ class Run:
         self.model, self.on_answer = model, on_answer
         self.journal, self.budget = journal, budget
         self.batches = Batches(batch_size, model.engine.device)
-        self.tally = Tally()
+        self.tally = AskTotals()
 
-    def ask(self, requests: Iterable[Request]) -> Tally:
+    def ask(self, requests: Iterable[Request]) -> AskTotals:
         for _ in self.steps(requests):
             pass
         return self.tally
@@ -76,35 +76,37 @@ class Run:
         coming = iter(requests)
         try:
             while window := list(itertools.islice(coming, BATCHES_AHEAD * self.batches.size)):
-                for group in _alike(self._open(window)):
+                for group in _grouped(self._open(window)):
                     (self._score_group if group[0].continuations else self._ask_group)(group)
                     yield
                 yield
-        except _Spent as spent:
+        except _BudgetSpent as spent:
             self.tally.stopped = str(spent)
 
-    def _open(self, window: Iterable[Request]) -> list[Question]:
+    def _open(self, window: Iterable[Request]) -> list[PendingQuestion]:
         """What is left to ask after the journal; unreadable pictures and prompts fail here."""
-        questions: dict[str, Question] = {}
+        questions: dict[str, PendingQuestion] = {}
         for request in window:
-            request = self.model.prepared(request)
+            request = request.with_settings(self.model.settings(request.settings))
             try:
-                pictures = [self.model.engine.album.identify(each) for each in request.pictures]
+                pictures = [
+                    self.model.engine.album.identify(picture) for picture in request.pictures
+                ]
                 prompt = self._prompt(request)
             except DataError as error:
-                self._give(request, Answer("failed", error=str(error), attempts=0))
+                self._deliver(request, Answer("failed", error=str(error), attempts=0))
                 continue
             key = request_key(request, pictures, self._address(request))
             kept = self.journal.get(key) if self.journal is not None else None
             if kept is not None:
-                self._give(request, kept)
+                self._deliver(request, kept)
             elif key in questions:
                 questions[key].requests.append(request)
             else:
-                questions[key] = Question(prompt, key, [request])
+                questions[key] = PendingQuestion(prompt, key, [request])
         return list(questions.values())
 
-    def _prompt(self, request: Request) -> Prompt | None:
+    def _prompt(self, request: Request) -> RenderedPrompt | None:
         if request.continuations:
             return self.model.prompt(request.messages)
         return self.model.engine.render(request.messages)
@@ -115,114 +117,90 @@ class Run:
         more = {"context": str(self.model.context)} if is_bare else {}
         return {**self.model.address, **more}
 
-    def _score_group(self, group: Sequence[Question]) -> None:
+    def _score_group(self, group: Sequence[PendingQuestion]) -> None:
         model = self.model
-        scorer = Scorer(model.engine, self.batches, model.context, self._check_budget)
-        items = [(each.prompt, each.continuations) for each in group]
-        for number, scored in scorer.score(items, _unread):
-            self._end(group[number], self._scored(scored))
+        items = [(question.prompt, question.continuations) for question in group]
+        scores = score_items(model.engine, self.batches, items, model.context, self._check_budget)
+        for number, scored in scores:
+            self._finish(group[number], self._scored(scored))
 
-    def _ask_group(self, group: Sequence[Question]) -> None:
+    def _ask_group(self, group: Sequence[PendingQuestion]) -> None:
         settings, room = group[0].requests[0].settings, self.model.context
 
-        def work(batch: Sequence[Question]) -> list[Answer]:
+        def work(batch: Sequence[PendingQuestion]) -> list[Answer]:
             self._check_budget()
             start = time.monotonic()
-            prompts = [each.prompt for each in batch if each.prompt is not None]
-            seeds = [each.key for each in batch]
-            written = write(self.model.engine, prompts, settings, seeds, room)
+            prompts = [question.prompt for question in batch if question.prompt is not None]
+            seeds = [question.key for question in batch]
+            written = generate(self.model.engine, prompts, settings, seeds, room)
             taken = time.monotonic() - start
             self.tally.peak_in_flight = max(self.tally.peak_in_flight, len(batch))
-            return [self._answer(each, taken) for each in written]
+            return [self._answer(text, taken) for text in written]
 
-        for question, answer in self.batches.run(group, work, _failed):
-            self._end(question, answer)
+        for question, answer in self.batches.run(group, work):
+            if isinstance(answer, Exception):
+                answer = Answer("failed", error=str(answer))
+            self._finish(question, answer)
 
-    def _end(self, question: Question, answer: Answer) -> None:
+    def _finish(self, question: PendingQuestion, answer: Answer) -> None:
         self.tally.n_attempts += 1
         answer = dataclasses.replace(answer, key=question.key)
-        self._book(answer)
+        if self.budget is not None:
+            self.budget.settle(Cost(), answer)
         first, *others = question.requests
         if self.journal is not None and answer.is_answer:
             self.journal.add(question.key, first, answer)
-        self._give(first, answer)
+        self._deliver(first, answer)
         for twin in others:
-            self._give(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
+            self._deliver(twin, dataclasses.replace(answer, is_replayed=answer.is_answer))
 
     def _check_budget(self) -> None:
-        if self.budget is None:
-            return
-        from fieldmark.chat.budget import Cost
+        if self.budget is not None and not self.budget.fits(Cost(tokens_in=1)):
+            raise _BudgetSpent(f"the budget is used up ({self.budget.words})")
 
-        if not self.budget.fits(Cost(tokens_in=1)):
-            raise _Spent(f"the budget is used up ({self.budget.words})")
-
-    def _book(self, answer: Answer) -> None:
-        if self.budget is not None:
-            from fieldmark.chat.budget import Cost
-
-            self.budget.settle(Cost(), answer)
-
-    def _answer(self, written: Written, taken_s: float) -> Answer:
+    def _answer(self, written: GeneratedText, taken_s: float) -> Answer:
         return Answer(
             "ok" if written.is_ended else "length",
             text=written.text,
             finish_reason="stop" if written.is_ended else "length",
             usage=Usage(written.tokens_in, written.tokens_out),
-            usd=0.0,
-            model=self.model.id,
-            fingerprint=self.model.backend,
             latency_s=taken_s,
             logprobs=written.logprobs,
+            **self._known(),
         )
 
     def _scored(self, scored: Scored) -> Answer:
-        if scored.error:
-            return Answer("failed", error=scored.error)
+        if scored.error is not None:
+            return Answer("failed", error=str(scored.error))
         return Answer(
             "ok",
             usage=Usage(scored.n_read),
-            usd=0.0,
-            model=self.model.id,
-            fingerprint=self.model.backend,
             latency_s=scored.taken_s,
             likelihoods=tuple(scored.likelihoods),
+            **self._known(),
         )
 
-    def _give(self, request: Request, answer: Answer) -> None:
+    def _known(self) -> dict[str, Any]:
+        """What is the same for all answers of the model."""
+        return {"usd": 0.0, "model": self.model.id, "fingerprint": self.model.backend}
+
+    def _deliver(self, request: Request, answer: Answer) -> None:
         self.tally.add(answer)
         self.on_answer(request, answer)
-        n_failed, in_a_row = self.tally.outcomes.get("failed", 0), self.tally.failures_in_a_row
-        if in_a_row >= DEFAULT.max_failures_in_a_row or n_failed > DEFAULT.max_failures:
-            how = (
-                f"{in_a_row} requests in a row" if in_a_row == n_failed else f"{n_failed} requests"
-            )
-            last = self.tally.last_error.rstrip(".")
-            again = "run the same command again to go on" if self.journal else "nothing is kept"
-            raise ModelError(
-                f"model {self.model.name!r}: {how} failed, the last: {last}. "
-                f"{self.tally.n - n_failed:,} answers came before; {again}."
-            )
+        if reason := self.tally.too_many_failures(DEFAULT):
+            raise ModelError(self.tally.last_words(self.model.name, reason, bool(self.journal)))
 
 
-def _failed(_question: Question, reason: str) -> Answer:
-    return Answer("failed", error=reason)
-
-
-def _unread(_row: Row, reason: str) -> Reading:
-    return Reading(error=reason)
-
-
-def _alike(questions: Iterable[Question]) -> Iterator[list[Question]]:
+def _grouped(questions: Iterable[PendingQuestion]) -> Iterator[list[PendingQuestion]]:
     """Groups with the same settings, with or without pictures, the long prompts first: what does
     not fit into memory shows early.
     """
-    ordered = sorted(questions, key=lambda each: (_kind(each), each.size), reverse=True)
+    ordered = sorted(questions, key=lambda question: (_kind(question), question.size), reverse=True)
     for _, group in itertools.groupby(ordered, key=_kind):
         yield list(group)
 
 
-def _kind(question: Question) -> tuple[str, bool]:
+def _kind(question: PendingQuestion) -> tuple[str, bool]:
     if question.continuations:
         return "", False  # whatever is to be scored: the scorer puts like with like
     settings = question.requests[0].settings

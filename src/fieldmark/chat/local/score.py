@@ -1,29 +1,17 @@
-"""How is a text that is longer than the context read?
-
-In windows: every token is predicted once, in the first window after the token that begins a text,
-in each later one after at least the token before it; the last one reaches as far back as there is
-room. So lm-evaluation-harness cuts texts for its rolling log-likelihood.
-
-
-How many at once, when memory is short or one of them is bad?
-
-A batch that does not fit is halved, and the smaller size is kept for all that follow. A batch that
-the model refuses is gone through one by one, so that a bad prompt fails alone.
-
-
-What do the logits of one batch say of given tokens?
-
-Padding stands on the right, where no token of the prompt can see it and no position moves.
-
-
-How likely are given answers to a prompt?
+"""Scoring given answers: how likely is each continuation of a prompt (log-likelihood)?
 
 The summed log-probability of each continuation's tokens, written by themselves right after the
-prompt, as the model would write them; without the token that would end the answer.
+prompt, as the model would write them; without the token that would end the answer. A continuation
+of n tokens needs n - 1 of them read: continuations that share their beginning share the reading,
+and single letters need the prompt alone. Padding stands on the right, where no token of the prompt
+can see it and no position moves.
 
-A continuation of n tokens needs n - 1 of them read: continuations that share their beginning share
-the reading, and single letters need the prompt alone. What has no prompt is read after the token
-that begins a text, in windows where it is longer than the context (`_local_windows`).
+What has no prompt is read after the token that begins a text, in windows where it is longer than
+the context: every token is predicted once, and the last window reaches as far back as it can. So
+lm-evaluation-harness cuts texts for its rolling log-likelihood.
+
+`Batches` halves a batch that does not fit into memory and keeps the smaller size for all that
+follow. A batch that the model refuses is gone through one by one, so that a bad prompt fails alone.
 """
 
 from __future__ import annotations
@@ -31,14 +19,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 import transformers
 
-from fieldmark.chat.local.engine import Engine, Unfit
-from fieldmark.chat.local.prompt import Prompt
+from fieldmark.chat.local.engine import Engine, PromptRefused
+from fieldmark.chat.local.prompt import RenderedPrompt
 from fieldmark.chat.messages import Likelihood
 from fieldmark.devices import free_memory, is_out_of_memory
 from fieldmark.errors import DataError, OutOfMemory, UsageError
@@ -55,7 +43,7 @@ class Window:
 def windows(begin: int, ids: Sequence[int], room: int | None) -> Iterator[Window]:
     """Windows in which at most `room` tokens are read; none for an empty text.
 
-    >>> [(each.head, each.ids) for each in windows(0, (1, 2, 3, 4, 5), 3)]
+    >>> [(window.head, window.ids) for window in windows(0, (1, 2, 3, 4, 5), 3)]
     [((0,), (1, 2, 3)), ((2, 3), (4, 5))]
     """
     whole, most = (begin, *ids), room or len(ids) + 1
@@ -71,35 +59,31 @@ Result = TypeVar("Result")
 
 
 class Batches:
+    """Goes through many items a batch at a time."""
+
     def __init__(self, size: int, device: Any) -> None:
         if size < 1:
             raise UsageError(f"batch_size = {size}, expected at least 1.")
         self.size, self.device = size, device
 
     def run(
-        self,
-        items: Sequence[Entry],
-        work: Callable[[Sequence[Entry]], Sequence[Result]],
-        failed: Callable[[Entry, str], Result] | None = None,
-    ) -> Iterator[tuple[Entry, Result]]:
-        """Every item with what `work` made of it, or with what `failed` makes of the reason.
-
-        Without `failed` the first item that cannot be worked raises.
-        """
+        self, items: Sequence[Entry], work: Callable[[Sequence[Entry]], Sequence[Result]]
+    ) -> Iterator[tuple[Entry, Result | Exception]]:
+        """Every item with what `work` made of it, or with why it could not."""
         done = 0
         while done < len(items):
             batch = items[done : done + self.size]
-            made, error = _tried(work, batch)
+            results, error = _tried(work, batch)
             if isinstance(error, OutOfMemory) and len(batch) > 1:
                 self._halve(len(batch))
                 continue
-            if error is not None and len(batch) > 1:
+            if error is None:
+                yield from zip(batch, results, strict=True)
+            elif len(batch) > 1:
                 for item in batch:
-                    yield from self.run([item], work, failed)
-            elif error is not None:
-                yield batch[0], _ruled(batch[0], failed, error)
+                    yield from self.run([item], work)
             else:
-                yield from zip(batch, made, strict=True)
+                yield batch[0], error
             done += len(batch)
 
     def _halve(self, size: int) -> None:
@@ -114,7 +98,7 @@ def _tried(
     """What was made, or why not; the error that is passed on holds no tensors of its frames."""
     try:
         return work(batch), None
-    except Unfit as error:
+    except PromptRefused as error:
         return (), DataError(f"{error}.")
     except DataError as error:
         return (), error
@@ -124,22 +108,16 @@ def _tried(
         return (), OutOfMemory("the device has too little memory for this prompt alone.")
 
 
-def _ruled(item: Entry, failed: Callable[[Entry, str], Result] | None, error: Exception) -> Result:
-    if failed is None:
-        raise error
-    return failed(item, str(error))
-
-
 Ids = tuple[int, ...]
 _CHUNK = 256
 """positions whose logits are widened to float32 at once: a vocabulary of 150,000 takes 150 MB"""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ScoringRow:
     """One reading: a prompt with some tokens after it, and the continuations it decides."""
 
-    prompt: Prompt | None
+    prompt: RenderedPrompt | None
     head: Ids
     """what stands in the prompt's place where there is none"""
     read: Ids
@@ -163,7 +141,7 @@ class Row:
 
 
 def read_rows(
-    engine: Engine, rows: Sequence[Row], room: int | None
+    engine: Engine, rows: Sequence[ScoringRow], room: int | None
 ) -> list[tuple[tuple[Likelihood, ...], int]]:
     """Per row the likelihoods of what it asks, and how many tokens were read; `room` = context."""
     inputs, lengths = _encoded(engine, rows)
@@ -172,19 +150,19 @@ def read_rows(
     _append(inputs, lengths, [row.read for row in rows], engine.pad_id)
     spans = [range(n - 1, n + len(row.read)) for n, row in zip(lengths, rows, strict=True)]
     logits, place = _logits(engine, inputs, spans)
-    found = [
+    likelihoods = [
         _judge(logits[number, place[span[0]] : place[span[-1]] + 1], row)
         for number, (span, row) in enumerate(zip(spans, rows, strict=True))
     ]
-    return [(each, span.stop) for each, span in zip(found, spans, strict=True)]
+    return [(likelihood, span.stop) for likelihood, span in zip(likelihoods, spans, strict=True)]
 
 
-def _encoded(engine: Engine, rows: Sequence[Row]) -> tuple[Any, list[int]]:
+def _encoded(engine: Engine, rows: Sequence[ScoringRow]) -> tuple[Any, list[int]]:
     """The tensors of what stands before, and how many tokens each has."""
     prompts = [row.prompt for row in rows if row.prompt is not None]
     if prompts:
         inputs = engine.encode(prompts, "right")
-        return inputs, [int(each) for each in inputs["attention_mask"].sum(1)]
+        return inputs, inputs["attention_mask"].sum(1).tolist()
     ids = torch.full((len(rows), max(len(row.head) for row in rows)), engine.pad_id)
     mask = torch.zeros_like(ids)
     for number, row in enumerate(rows):
@@ -194,10 +172,10 @@ def _encoded(engine: Engine, rows: Sequence[Row]) -> tuple[Any, list[int]]:
     return inputs, [len(row.head) for row in rows]
 
 
-def _refuse_long(rows: Sequence[Row], lengths: Sequence[int], room: int | None) -> None:
+def _refuse_long(rows: Sequence[ScoringRow], lengths: Sequence[int], room: int | None) -> None:
     longest = max(length + len(row.read) + 1 for length, row in zip(lengths, rows, strict=True))
     if room is not None and longest > room:
-        raise Unfit(
+        raise PromptRefused(
             f"a prompt with its answer of {longest:,} tokens exceeds the context of {room:,}"
         )
 
@@ -212,18 +190,18 @@ def _logits(engine: Engine, inputs: Any, spans: Sequence[range]) -> tuple[Any, d
     return engine.forward(engine.place(inputs))[:, kept], place
 
 
-def _judge(logits: Any, row: Row) -> tuple[Likelihood, ...]:
+def _judge(logits: Any, row: ScoringRow) -> tuple[Likelihood, ...]:
     """The continuations' likelihoods by the logits (positions × vocabulary) of their places."""
     parts = (chunk.float() for chunk in logits.split(_CHUNK))
     totals, best = zip(*((part.logsumexp(-1), part.argmax(-1)) for part in parts), strict=True)
     total, likeliest = torch.cat(totals).double(), torch.cat(best)
-    found = []
+    likelihoods = []
     for _, ids in row.asked:
         index = torch.tensor(ids, device=logits.device)
         own = logits[: len(ids)].gather(1, index[:, None])[:, 0].double()
         is_greedy = bool((likeliest[: len(ids)] == index).all())
-        found.append(Likelihood(float((own - total[: len(ids)]).sum()), is_greedy, len(ids)))
-    return tuple(found)
+        likelihoods.append(Likelihood(float((own - total[: len(ids)]).sum()), is_greedy, len(ids)))
+    return tuple(likelihoods)
 
 
 def _append(inputs: Any, lengths: Sequence[int], tails: Sequence[Ids], pad_id: int) -> None:
@@ -243,18 +221,8 @@ def _append(inputs: Any, lengths: Sequence[int], tails: Sequence[Ids], pad_id: i
         inputs[name] = wide
 
 
-ScoreItem = tuple[Prompt | None, Sequence[str]]
+ScoreItem = tuple[RenderedPrompt | None, Sequence[str]]
 """what is read first, None = nothing, and the continuations"""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What came of a row."""
-
-    found: tuple[Likelihood, ...] = ()
-    n_read: int = 0
-    taken_s: float = 0.0
-    error: str = ""
 
 
 @dataclass(slots=True)
@@ -267,14 +235,10 @@ class Scored:
     n_read: int = 0
     """tokens, the prompt once per row"""
     taken_s: float = 0.0
-    error: str = ""
+    error: Exception | None = None
 
-    def add(self, row: Row, reading: Reading) -> None:
-        self.n_left -= 1
-        self.n_read += reading.n_read
-        self.taken_s += reading.taken_s
-        self.error = self.error or reading.error
-        for ((_, place), _), new in zip(row.asked, reading.found, strict=False):
+    def add(self, row: ScoringRow, likelihoods: Sequence[Likelihood]) -> None:
+        for ((_, place), _), new in zip(row.asked, likelihoods, strict=True):
             old = self.likelihoods[place]
             self.likelihoods[place] = Likelihood(
                 old.logprob + new.logprob,
@@ -283,98 +247,83 @@ class Scored:
             )
 
 
-def _go_on() -> None:
-    """Nothing forbids the next batch."""
+def score_items(
+    engine: Engine,
+    batches: Batches,
+    items: Sequence[ScoreItem],
+    room: int | None,
+    check: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[int, Scored]]:
+    """Each item's number with its likelihoods, when its last row is read; long ones first.
 
+    `room` is the context; `check` is called before each batch, and what it raises ends the work.
+    """
+    rows: list[ScoringRow] = []
+    scores: list[Scored] = []
+    for number, (prompt, continuations) in enumerate(items):
+        own, error = _rows(engine, number, prompt, continuations, room)
+        rows += own
+        scores.append(Scored(len(own), [Likelihood(0.0, True, 0)] * len(continuations)))
+        if not own:
+            scores[-1].error = error
+            yield number, scores[-1]
 
-@dataclass(frozen=True, slots=True)
-class Scorer:
-    engine: Engine
-    batches: Batches
-    room: int | None
-    """the context"""
-    check: Callable[[], None] = field(default=_go_on)
-    """called before each batch; what it raises ends the work"""
-
-    def score(
-        self, items: Sequence[ScoreItem], failed: Callable[[Row, str], Reading] | None = None
-    ) -> Iterator[tuple[int, Scored]]:
-        """Each item's number with its likelihoods, when its last row is read; long ones first.
-
-        Without `failed` the first item that cannot be read raises.
-        """
-        rows: list[Row] = []
-        sums: list[Scored] = []
-        for number, item in enumerate(items):
-            own, error = self._rows(number, item, is_strict=failed is None)
-            rows += own
-            sums.append(Scored(len(own), [Likelihood(0.0, True, 0)] * len(item[1]), error=error))
-            if not own:
-                yield number, sums[-1]
-        rows.sort(key=lambda row: row.size, reverse=True)
-        for kind in sorted({row.kind for row in rows}, reverse=True):
-            same = [row for row in rows if row.kind == kind]
-            for row, reading in self.batches.run(same, self._read, failed):
-                sums[row.item].add(row, reading)
-                if not sums[row.item].n_left:
-                    yield row.item, sums[row.item]
-
-    def _rows(self, number: int, item: ScoreItem, is_strict: bool) -> tuple[list[Row], str]:
-        prompt, continuations = item
-        if prompt is None:
-            return self._bare_rows(number, continuations), ""
-        try:
-            return _shared_rows(self.engine, number, prompt, continuations), ""
-        except UsageError as error:
-            if is_strict:
-                raise
-            return [], str(error)
-
-    def _bare_rows(self, number: int, texts: Sequence[str]) -> list[Row]:
-        begin = self.engine.begin_id
-        return [
-            Row(None, each.head, each.ids[:-1], (((number, place), each.ids),))
-            for place, text in enumerate(texts)
-            for each in windows(begin, _tokens(self.engine, text), self.room)
-        ]
-
-    def _read(self, rows: Sequence[Row]) -> list[Reading]:
-        self.check()
+    def read(batch: Sequence[ScoringRow]) -> list[tuple[tuple[Likelihood, ...], int, float]]:
+        check()
         start = time.monotonic()
-        found = read_rows(self.engine, rows, self.room)
-        taken = time.monotonic() - start
-        return [Reading(each, n_read, taken) for each, n_read in found]
+        readings = read_rows(engine, batch, room)
+        taken_s = time.monotonic() - start
+        return [(likelihoods, n_read, taken_s) for likelihoods, n_read in readings]
+
+    rows.sort(key=lambda row: row.size, reverse=True)
+    for kind in sorted({row.kind for row in rows}, reverse=True):
+        for row, reading in batches.run([row for row in rows if row.kind == kind], read):
+            scored = scores[row.item]
+            scored.n_left -= 1
+            if isinstance(reading, Exception):
+                scored.error = scored.error or reading
+            else:
+                scored.add(row, reading[0])
+                scored.n_read += reading[1]
+                scored.taken_s += reading[2]
+            if not scored.n_left:
+                yield row.item, scored
 
 
-def score_prompts(
-    engine: Engine, items: Sequence[ScoreItem], batch_size: int, room: int | None
-) -> list[list[Likelihood]]:
-    """Per item the likelihood of each of its continuations."""
-    scorer = Scorer(engine, Batches(batch_size, engine.device), room)
-    found = dict(scorer.score(items))
-    return [found[number].likelihoods for number in range(len(items))]
+def _rows(
+    engine: Engine,
+    number: int,
+    prompt: RenderedPrompt | None,
+    continuations: Sequence[str],
+    room: int | None,
+) -> tuple[list[ScoringRow], UsageError | None]:
+    """What is read for an item, or why it cannot be."""
+    tokens = [_tokens(engine, continuation) for continuation in continuations]
+    if prompt is None:
+        bare = [
+            ScoringRow(None, window.head, window.ids[:-1], (((number, place), window.ids),))
+            for place, ids in enumerate(tokens)
+            for window in windows(engine.begin_id, ids, room)
+        ]
+        return bare, None
+    for continuation, ids in zip(continuations, tokens, strict=True):
+        if not ids:
+            text = f"continuation {continuation!r} has no tokens: expected some text."
+            return [], UsageError(text)
+    return _shared_rows(number, prompt, tokens), None
 
 
-def _shared_rows(
-    engine: Engine, number: int, prompt: Prompt, continuations: Sequence[str]
-) -> list[Row]:
-    tokens = [_some_tokens(engine, each) for each in continuations]
+def _shared_rows(number: int, prompt: RenderedPrompt, tokens: Sequence[Ids]) -> list[ScoringRow]:
+    """As few readings as decide all continuations: one whose beginning another reads needs none."""
     reads: list[Ids] = []
     for head in sorted({ids[:-1] for ids in tokens}, key=len, reverse=True):
         if not any(longer[: len(head)] == head for longer in reads):
             reads.append(head)
     asked: dict[Ids, list[tuple[tuple[int, int], Ids]]] = {read: [] for read in reads}
     for place, ids in enumerate(tokens):
-        read = next(each for each in reads if each[: len(ids) - 1] == ids[:-1])
+        read = next(longest for longest in reads if longest[: len(ids) - 1] == ids[:-1])
         asked[read].append(((number, place), ids))
-    return [Row(prompt, (), read, tuple(asked[read])) for read in reads]
-
-
-def _some_tokens(engine: Engine, continuation: str) -> Ids:
-    ids = _tokens(engine, continuation)
-    if not ids:
-        raise UsageError(f"continuation {continuation!r} has no tokens: expected some text.")
-    return ids
+    return [ScoringRow(prompt, (), read, tuple(asked[read])) for read in reads]
 
 
 def _tokens(engine: Engine, text: str) -> Ids:

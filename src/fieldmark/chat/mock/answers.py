@@ -1,31 +1,15 @@
-"""How should the mock model behave?
+"""Mock answers: how does the mock model behave, what does it see, and what does it say?
 
-Everything a real endpoint does to people, with a set probability; drawn from (seed, body, n-th time
-it was asked), so that a run is the same under any concurrency.
+`MockScript` says how it behaves: everything a real endpoint does to people, with a set probability;
+drawn from (seed, body, n-th time it was asked), so that a run is the same under any concurrency.
 
+`MockVision` knows pictures by the SHA-256 of their bytes and what is true of each; it looks for
+those truths among the options it is offered and chooses the right one with a set probability,
+another one otherwise. So whole experiments mean something without a network.
 
-What does the mock model see in a picture, and which answer does it choose?
-
-It knows pictures by the SHA-256 of their bytes and what is true of each; it looks for those truths
-among the options it is offered and chooses the right one with a set probability, another one
-otherwise. So whole experiments mean something without a network.
-
-
-In which words does the mock model give the answer it chose?
-
-In the form it was asked for (`Answer: X`, JSON by a schema), or in a style of its own that makes a
-parser work.
-
-
-Of which tokens is the mock model's answer, and how sure is it of them?
-
-A token is a word or a mark with the blanks before it. Where the answer names the letter of an
-option, its rivals are the other letters: the more skilled the model, the surer it is.
-
-
-What is the mock model told to answer?
-
-For tests and rehearsals that need certain words: by the prompt, or by a function of it.
+`phrase_answer` puts the choice into words: in the form it was asked for (`Answer: X`, JSON by a
+schema), or in a style of its own that makes a parser work. `ScriptedAnswers` are certain words for
+tests and rehearsals, by the prompt or by a function of it. `token_logprobs` says how sure it was.
 """
 
 from __future__ import annotations
@@ -50,6 +34,8 @@ Style = Literal["asked", "name", "sentence", "letter"]
 
 @dataclass(frozen=True, slots=True)
 class MockScript:
+    """How the mock model behaves."""
+
     skill: float = 0.8
     """probability of a right answer without examples"""
     skill_many: float | None = None
@@ -103,7 +89,7 @@ class MockScript:
 
 def read_script(name: str, options: Mapping[str, str]) -> MockScript:
     """The script that the options of `chat/mock/NAME?skill=0.9` ask for."""
-    known = {each.name: each for each in fields(MockScript)}
+    known = {field.name: field for field in fields(MockScript)}
     values: dict[str, object] = {}
     for key, text in options.items():
         if key not in known:
@@ -134,7 +120,7 @@ def _typed(kind: str, text: str) -> object:
         raise ValueError("a number") from None
 
 
-Option = tuple[str, str]
+ListedOption = tuple[str, str]
 """letter ("" = none) and name"""
 
 _BLOCK = re.compile(r"(?:options|choices)[^:\n]{0,40}:[ \t]*\n", re.IGNORECASE)
@@ -148,7 +134,7 @@ _WIDE = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class PromptView:
     """What of a request matters to an answer."""
 
     pictures: tuple[str, ...]
@@ -166,13 +152,12 @@ class Sight:
     @property
     def target(self) -> tuple[str, Mapping[str, Any]]:
         """The key of the JSON answer that decides, and its type; ("", {}) without a schema."""
-        every = dict((self.schema or {}).get("properties") or {})
-        if not every:
+        keys = dict((self.schema or {}).get("properties") or {})
+        if not keys:
             return "", {}
-        name = "answer" if "answer" in every else next(
-            (key for key, kind in every.items() if "enum" in kind), [*every][-1]
-        )  # fmt: skip
-        return name, every[name]
+        with_enum = [key for key, kind in keys.items() if "enum" in kind]
+        name = "answer" if "answer" in keys else [*with_enum, [*keys][-1]][0]
+        return name, keys[name]
 
     @property
     def wants_many(self) -> bool:
@@ -183,53 +168,53 @@ class Sight:
         return self.target[1].get("type") == "integer" or bool(_COUNT.search(self.words))
 
 
-class Eyes:
+class MockVision:
     """Known pictures, or groups of them: hashes joined by "+" (a clip, a pair)."""
 
     def __init__(self, labels: Mapping[str, str | Collection[str]]) -> None:
         self.labels = labels
         sizes = {key.count("+") + 1 for key in labels}
         self._groups = tuple(sorted(sizes, reverse=True))
-        words = {each for value in labels.values() for each in _all(value)}
+        words = {word for value in labels.values() for word in _all(value)}
         self._words = tuple(sorted(words, key=lambda word: (-len(word), word)))
 
-    def truths(self, sight: Sight) -> tuple[tuple[str, ...], int]:
+    def truths(self, view: PromptView) -> tuple[tuple[str, ...], int]:
         """What is true of the last picture or group, and how many pictures that is."""
         for size in self._groups:
-            found = self.labels.get("+".join(sight.pictures[-size:]))
-            if found is not None and size <= len(sight.pictures):
-                return _all(found), size
+            truths = self.labels.get("+".join(view.pictures[-size:]))
+            if truths is not None and size <= len(view.pictures):
+                return _all(truths), size
         return (), 1
 
-    def offered(self, sight: Sight) -> list[Option]:
+    def offered(self, view: PromptView) -> list[ListedOption]:
         """The options, from the last list in the prompt; examples may have lists of their own."""
         return (
-            _listed(sight.text)
-            or [("", name) for name in _enum(sight.target[1])]
-            or _listed(sight.before)
-            or ([("", "yes"), ("", "no")] if "yes or no" in sight.words else [])
-            or [("", name) for name in self._said(sight.text)]
+            _listed(view.text)
+            or [("", name) for name in _enum(view.target[1])]
+            or _listed(view.before)
+            or ([("", "yes"), ("", "no")] if "yes or no" in view.words else [])
+            or [("", name) for name in self._words_in(view.text)]
         )
 
-    def choose(self, sight: Sight, script: MockScript) -> tuple[Option, ...]:
+    def choose(self, view: PromptView, script: MockScript) -> tuple[ListedOption, ...]:
         """The answer; several where several are asked for, () when nothing can be said."""
-        truths, size = self.truths(sight)
-        who = "+".join(sight.pictures[-size:])
+        truths, size = self.truths(view)
+        who = "+".join(view.pictures[-size:])
         luck = draws.number(script.seed, who, "skill") / 2**64
-        knows = luck < script.skill_after(max(0, len(sight.pictures) - size))
-        options = self.offered(sight)
-        if not options and sight.wants_count:
+        knows = luck < script.skill_after(max(0, len(view.pictures) - size))
+        options = self.offered(view)
+        if not options and view.wants_count:
             return (("", _count(truths, knows)),)
         options = options or [("", word) for word in (truths if knows else self._words)]
         folded = {_folded(truth) for truth in truths}
-        right = [each for each in options if _folded(each[1]) in folded]
-        wrong = [each for each in options if _folded(each[1]) not in folded]
-        if sight.wants_many:
+        right = [option for option in options if _folded(option[1]) in folded]
+        wrong = [option for option in options if _folded(option[1]) not in folded]
+        if view.wants_many:
             return tuple(right) if knows else _with_a_slip(options, right, script.seed, who)
         pool = (right if knows else wrong) or options if right else options
         return (_drawn(pool, script.seed, who),) if pool else ()
 
-    def _said(self, text: str) -> Iterator[str]:
+    def _words_in(self, text: str) -> Iterator[str]:
         """Words of the vocabulary that the text holds, longest first, none inside another."""
         for word in self._words if len(self._words) <= _WIDE else ():
             whole = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
@@ -243,7 +228,7 @@ def _folded(name: str) -> str:
     return name.casefold().rstrip(".")
 
 
-def see(body: Mapping[str, Any]) -> Sight:
+def read_prompt(body: Mapping[str, Any]) -> PromptView:
     """The pictures and words of a request's body."""
     hashes: list[str] = []
     texts = [""]
@@ -254,10 +239,10 @@ def see(body: Mapping[str, Any]) -> Sight:
         if message.get("role") == "user":
             texts.append("\n".join(part["text"] for part in parts if part.get("type") == "text"))
     form = (body.get("response_format") or {}).get("json_schema") or {}
-    return Sight(tuple(hashes), texts[-1], "\n".join(texts[:-1]), form.get("schema"))
+    return PromptView(tuple(hashes), texts[-1], "\n".join(texts[:-1]), form.get("schema"))
 
 
-def _listed(text: str) -> list[Option]:
+def _listed(text: str) -> list[ListedOption]:
     starts = [match.end() for match in _BLOCK.finditer(text)]
     block = text[starts[-1] :] if starts else text
     least = 1 if starts else 2
@@ -275,26 +260,26 @@ def _listed(text: str) -> list[Option]:
 
 
 def _enum(kind: Mapping[str, Any]) -> list[str]:
-    found = kind.get("enum") or (kind.get("items") or {}).get("enum") or ()
-    return [str(each) for each in found]
+    allowed = kind.get("enum") or (kind.get("items") or {}).get("enum") or ()
+    return [str(value) for value in allowed]
 
 
-def _drawn(pool: Sequence[Option], seed: int, who: str) -> Option:
-    return min(pool, key=lambda each: draws.digest(seed, who, each[1], "choice"))
+def _drawn(pool: Sequence[ListedOption], seed: int, who: str) -> ListedOption:
+    return min(pool, key=lambda option: draws.digest(seed, who, option[1], "choice"))
 
 
 def _with_a_slip(
-    options: Sequence[Option], right: Sequence[Option], seed: int, who: str
-) -> tuple[Option, ...]:
+    options: Sequence[ListedOption], right: Sequence[ListedOption], seed: int, who: str
+) -> tuple[ListedOption, ...]:
     """The right ones with one too few or too many."""
     if not options:
         return ()
     slip = _drawn(options, seed, who)
-    return tuple(each for each in options if (each in right) != (each == slip))
+    return tuple(option for option in options if (option in right) != (option == slip))
 
 
 def _count(truths: Sequence[str], knows: bool) -> str:
-    known = next((int(each) for each in truths if each.isdecimal()), None)
+    known = next((int(truth) for truth in truths if truth.isdecimal()), None)
     return "1" if known is None else str(known if knows else known + 1)
 
 
@@ -314,33 +299,33 @@ _REASONS = "The shape of the bill and the pattern of the back decide it."
 _FILLERS: dict[str, Any] = {"number": 0, "integer": 0, "boolean": False, "array": []}
 
 
-def say(chosen: Sequence[Option], sight: Sight, script: MockScript) -> str:
+def phrase_answer(chosen: Sequence[ListedOption], view: PromptView, script: MockScript) -> str:
     """The answer as text; "I cannot tell." where there is none to give."""
     thought = f"<think>{_REASONS}</think>\n" if script.reasoning else ""
-    if sight.schema is not None:
-        return thought + _as_json(chosen, sight)
-    if not chosen and not sight.wants_many:
+    if view.schema is not None:
+        return thought + _as_json(chosen, view)
+    if not chosen and not view.wants_many:
         return thought + "I cannot tell."
-    by_letter = script.style == "letter" or "the letter" in sight.words
+    by_letter = script.style == "letter" or "the letter" in view.words
     values = [letter if by_letter and letter else name for letter, name in chosen]
     value = ", ".join(values) or "none"
-    if script.style == "asked" and "Answer: X" in sight.words:
-        reasons = f"{_REASONS}\n" if "First say" in sight.words else ""
+    if script.style == "asked" and "Answer: X" in view.words:
+        reasons = f"{_REASONS}\n" if "First say" in view.words else ""
         return f"{thought}{reasons}Answer: {value}"
-    is_bare = script.style in ("name", "letter") or "and nothing else" in sight.text
+    is_bare = script.style in ("name", "letter") or "and nothing else" in view.text
     return thought + (value if is_bare else f"The answer is **{value}**.")
 
 
-def _as_json(chosen: Sequence[Option], sight: Sight) -> str:
-    target, kind = sight.target
-    every = (sight.schema or {}).get("properties") or {}
-    said = {name: _FILLERS.get(each.get("type", ""), "…") for name, each in every.items()}
-    said[target] = _value(chosen, kind)
-    return json.dumps(said, ensure_ascii=False)
+def _as_json(chosen: Sequence[ListedOption], view: PromptView) -> str:
+    target, kind = view.target
+    keys = (view.schema or {}).get("properties") or {}
+    answer = {name: _FILLERS.get(own.get("type", ""), "…") for name, own in keys.items()}
+    answer[target] = _value(chosen, kind)
+    return json.dumps(answer, ensure_ascii=False)
 
 
-def _value(chosen: Sequence[Option], kind: Mapping[str, Any]) -> Any:
-    allowed = kind.get("enum") or (kind.get("items") or {}).get("enum") or ()
+def _value(chosen: Sequence[ListedOption], kind: Mapping[str, Any]) -> Any:
+    allowed = _enum(kind)
     values = [letter if letter in allowed else name for letter, name in chosen]
     if kind.get("type") == "array":
         return values
@@ -355,26 +340,26 @@ _LETTERS = 0.98
 """of the probability, what letters have together"""
 _PLAIN = 0.9
 """of a letter's probability, what it has without a blank before it"""
-Chance = tuple[str, float]
+TokenShare = tuple[str, float]
 
 
-def room(body: Mapping[str, Any]) -> int:
+def max_tokens_of(body: Mapping[str, Any]) -> int:
     """Most tokens the answer may have."""
-    found = body.get("max_completion_tokens") or body.get("max_tokens")
-    return int(found) if found else 1 << 31
+    most = body.get("max_completion_tokens") or body.get("max_tokens")
+    return int(most) if most else 1 << 31
 
 
-def shorten(text: str, body: Mapping[str, Any]) -> tuple[str, str]:
+def truncate(text: str, body: Mapping[str, Any]) -> tuple[str, str]:
     """The text as far as stop strings and the room for it go, and why it ended."""
     stops = body.get("stop") or []
     text = cut(text, [stops] if isinstance(stops, str) else stops)
     tokens = _TOKEN.findall(text)
-    if len(tokens) <= room(body):
+    if len(tokens) <= max_tokens_of(body):
         return text, "stop"
-    return "".join(tokens[: room(body)]), "length"
+    return "".join(tokens[: max_tokens_of(body)]), "length"
 
 
-def chances(
+def token_logprobs(
     text: str, letters: Sequence[str], body: Mapping[str, Any], script: MockScript
 ) -> dict[str, Any]:
     """Log-probabilities of the answer's tokens in OpenAI's form."""
@@ -384,66 +369,65 @@ def chances(
         top = _rivals(token, letter, letters, script) if letter in letters else [(token, 0.9)]
         shown = _padded(top, int(body.get("top_logprobs") or 0))
         own = next(share for name, share in top if name == token)
-        content.append({"token": token, **_told(own), "top_logprobs": shown})
+        content.append({"token": token, "logprob": math.log(own), "top_logprobs": shown})
     return {"content": content}
 
 
-def _rivals(token: str, letter: str, letters: Sequence[str], script: MockScript) -> list[Chance]:
+def _rivals(
+    token: str, letter: str, letters: Sequence[str], script: MockScript
+) -> list[TokenShare]:
     """Every letter with and without a blank before it; the chosen one has more than half."""
     sure = 0.55 + 0.4 * script.skill
-    others = [each for each in letters if each != letter]
-    weights = [1 + draws.number(script.seed, letter, each, "rival") / 2**64 for each in others]
+    others = [other for other in letters if other != letter]
+    weights = [1 + draws.number(script.seed, letter, other, "rival") / 2**64 for other in others]
     shares = {letter: _LETTERS * (sure if others else 1.0)}
     for other, weight in zip(others, weights, strict=True):
         shares[other] = _LETTERS * (1 - sure) * weight / sum(weights)
-    found = {token: shares[letter] * _PLAIN}
-    for each, share in shares.items():
-        found.setdefault(each, share * (1 - _PLAIN if each == letter else _PLAIN))
-        found.setdefault(f" {each}", share * (1 - _PLAIN))
-    return list(found.items())
+    tokens = {token: shares[letter] * _PLAIN}
+    for name, share in shares.items():
+        tokens.setdefault(name, share * (1 - _PLAIN if name == letter else _PLAIN))
+        tokens.setdefault(f" {name}", share * (1 - _PLAIN))
+    return list(tokens.items())
 
 
-def _padded(top: Sequence[Chance], n: int) -> list[dict[str, Any]]:
+def _padded(top: Sequence[TokenShare], n: int) -> list[dict[str, Any]]:
     """The n likeliest; tokens of no meaning fill up what is missing."""
-    ordered = sorted(top, key=lambda each: (-each[1], each[0]))[:n]
+    ordered = sorted(top, key=lambda pair: (-pair[1], pair[0]))[:n]
     least = ordered[-1][1] if ordered else 1.0
     fillers = [(f"rival {i}", least * 0.1**i) for i in range(1, n - len(ordered) + 1)]
-    return [{"token": token, **_told(share)} for token, share in (*ordered, *fillers)]
-
-
-def _told(share: float) -> dict[str, float]:
-    return {"logprob": math.log(share)}
+    shown = (*ordered, *fillers)
+    return [{"token": token, "logprob": math.log(share)} for token, share in shown]
 
 
 Answers = Mapping[str, str | Sequence[str]] | Callable[[str, Mapping[str, Any]], str | None]
 """prompt → what is said; or (text of the last question, body) → what is said, None = as ever"""
 
 
-class Prompter:
+class ScriptedAnswers:
     def __init__(self, answers: Answers) -> None:
         self.answers = answers
         self._times: Counter[str] = Counter()
 
-    def find(self, sight: Sight, body: Mapping[str, Any]) -> str | None:
+    def find(self, view: PromptView, body: Mapping[str, Any]) -> str | None:
         """The answer to a prompt; None where nothing was set for it.
 
         The whole last question counts before parts of the conversation, long parts before short.
         """
         if callable(self.answers):
-            return self.answers(sight.text, body)
-        if sight.text in self.answers:
-            return self._next(sight.text)
-        parts = [each for each in self.answers if each and each in sight.words]
+            return self.answers(view.text, body)
+        if view.text in self.answers:
+            return self._next(view.text)
+        parts = [part for part in self.answers if part and part in view.words]
         return self._next(max(parts, key=len)) if parts else None
 
     def _next(self, prompt: str) -> str:
         assert not callable(self.answers)
-        found = self.answers[prompt]
-        if isinstance(found, str):
-            return found
+        answer = self.answers[prompt]
+        if isinstance(answer, str):
+            return answer
         time_asked = self._times[prompt]
         self._times[prompt] += 1
-        return found[min(time_asked, len(found) - 1)]
+        return answer[min(time_asked, len(answer) - 1)]
 
 
 def read_answers(place: str) -> dict[str, str | list[str]]:
@@ -451,15 +435,14 @@ def read_answers(place: str) -> dict[str, str | list[str]]:
     if not place:
         return {}
     try:
-        found = json.loads(Path(place).read_text(encoding="utf-8"))
+        answers = json.loads(Path(place).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{place}  the mock's answers cannot be read: {error}.") from None
-    if not isinstance(found, dict) or not all(_is_said(each) for each in found.values()):
+    if not isinstance(answers, dict) or not all(map(_is_text, answers.values())):
         raise UsageError(f"{place}  expected a JSON object of prompt → text or list of texts.")
-    return found
+    return answers
 
 
-def _is_said(value: Any) -> bool:
-    if isinstance(value, list):
-        return bool(value) and all(isinstance(each, str) for each in value)
-    return isinstance(value, str)
+def _is_text(value: Any) -> bool:
+    texts = value if isinstance(value, list) else [value]
+    return bool(texts) and all(isinstance(text, str) for text in texts)

@@ -1,10 +1,9 @@
-"""What did the server see? Counted there, so that a sender's promises can be proved.
-
-A model that needs no key, no network and no GPU: an HTTP server on loopback.
+"""Mock server: a chat model that needs no key, no network and no GPU, over HTTP on loopback.
 
 It speaks /v1/chat/completions, fails in all the ways real endpoints do when its script says so, and
 counts on its side what the sender promises: requests in flight, per second, tokens per minute.
-`fieldmark demo` and the tests use it; so can anyone who wants a run rehearsed.
+`fieldmark demo` and the tests use it; so can anyone who wants a run rehearsed. What it answers is
+decided in `answers`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import hashlib
 import json
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,50 +23,57 @@ from fieldmark import draws
 from fieldmark.chat.messages import MOST_SENT
 from fieldmark.chat.mock.answers import (
     Answers,
-    Eyes,
     MockScript,
-    Prompter,
-    Sight,
-    chances,
+    MockVision,
+    PromptView,
+    ScriptedAnswers,
+    max_tokens_of,
+    phrase_answer,
     read_answers,
-    room,
-    say,
-    see,
-    shorten,
+    read_prompt,
+    token_logprobs,
+    truncate,
 )
 from fieldmark.chat.send.options import Labels
 
+FAULTS = ("429", "500", "cut", "junk", "error_body")
+"""each with the probability p_… of the script"""
+_MOST_BYTES = 1 << 30
+_CUT_OFF = 12
+"""characters left of an answer that ran out of tokens"""
 
-class Peak:
+
+class WindowPeak:
     """The most that fell into any window of so many seconds."""
 
     def __init__(self, window_s: float) -> None:
         self.window_s, self.most = window_s, 0
-        self._held: deque[tuple[float, int]] = deque()
+        self._window: deque[tuple[float, int]] = deque()
         self._sum = 0
 
     def add(self, now: float, n: int) -> None:
-        self._held.append((now, n))
+        self._window.append((now, n))
         self._sum += n
-        while self._held[0][0] <= now - self.window_s:
-            self._sum -= self._held.popleft()[1]
+        while self._window[0][0] <= now - self.window_s:
+            self._sum -= self._window.popleft()[1]
         self.most = max(self.most, self._sum)
 
 
-class Counts:
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
+class ServerCounts:
+    """What the server saw, so that a sender's promises can be proved."""
+
+    def __init__(self) -> None:
         self.in_flight = self.max_in_flight = self.n_requests = self.n_tokens = 0
         self.faults: Counter[str] = Counter()
-        self.per_second, self.per_minute = Peak(1.0), Peak(60.0)
-        self.tokens_per_minute = Peak(60.0)
+        self.per_second, self.per_minute = WindowPeak(1.0), WindowPeak(60.0)
+        self.tokens_per_minute = WindowPeak(60.0)
 
     @contextmanager
     def flight(self) -> Iterator[None]:
         self.n_requests += 1
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
-        now = self._now()
+        now = time.monotonic()
         self.per_second.add(now, 1)
         self.per_minute.add(now, 1)
         try:
@@ -77,10 +83,7 @@ class Counts:
 
     def spend(self, tokens: int) -> None:
         self.n_tokens += tokens
-        self.tokens_per_minute.add(self._now(), tokens)
-
-    def note(self, fault: str) -> None:
-        self.faults[fault] += 1
+        self.tokens_per_minute.add(time.monotonic(), tokens)
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -92,11 +95,6 @@ class Counts:
             "n_tokens": self.n_tokens,
             "faults": dict(self.faults),
         }
-
-
-_MOST_BYTES = 1 << 30
-_CUT_OFF = 12
-"""characters left of an answer that ran out of tokens"""
 
 
 class MockServer:
@@ -112,18 +110,18 @@ class MockServer:
         labels: Labels | None = None,
         answers: Answers | None = None,
     ) -> None:
-        self.script, self.counts = script or MockScript(), Counts()
+        self.script, self.counts = script or MockScript(), ServerCounts()
         self.keeps_bodies = False
         self.bodies: list[dict[str, Any]] = []
         """every body that came, in order; only where it keeps them"""
-        told = answers if answers is not None else read_answers(self.script.answers)
-        self._prompter = Prompter(told)
+        scripted = answers if answers is not None else read_answers(self.script.answers)
+        self._scripted = ScriptedAnswers(scripted)
         self.asked: Counter[str] = Counter()
         """body → how many times it came; kept only where the script has faults or records"""
         self.answered: Counter[str] = Counter()
         """body → how many paid answers left"""
         self.is_recording = self.script.p_faults > 0
-        self._eyes = Eyes(labels or {})
+        self._vision = MockVision(labels or {})
         self._runner: web.ServerRunner | None = None
 
     async def start(self, port: int = 0) -> str:
@@ -159,12 +157,11 @@ class MockServer:
             self.asked[digest] += 1
         limit = self.script.max_in_flight
         if limit is not None and self.counts.in_flight > limit:
-            return self._rate_limited()
+            return self._fail(request, "429")
         if self.script.latency_s:
             await asyncio.sleep(self.script.latency_s)
-        fault = self._fault(digest, time_asked)
-        if fault is not None:
-            return await fault(request)
+        if fault := self._fault(digest, time_asked):
+            return self._fail(request, fault)
         if refusal := self._refusal(settings_of(data)):
             return _error(400, refusal)
         reply = self.reply(data, digest)
@@ -194,17 +191,17 @@ class MockServer:
 
     def reply(self, data: bytes, digest: str = "") -> dict[str, Any]:
         """A chat completion for a body."""
-        body, sight = settings_of(data), Sight((), "")
-        if self._eyes.labels or self._prompter.answers or body.get("logprobs"):
+        body, view = settings_of(data), PromptView((), "")
+        if self._vision.labels or self._scripted.answers or body.get("logprobs"):
             body = json.loads(data)
-            sight = see(body)
-        text = self._prompter.find(sight, body)
+            view = read_prompt(body)
+        text = self._scripted.find(view, body)
         if text is None:
-            text = say(self._eyes.choose(sight, self.script), sight, self.script)
-        who = "+".join(sight.pictures) or digest
+            text = phrase_answer(self._vision.choose(view, self.script), view, self.script)
+        who = "+".join(view.pictures) or digest
         if self._luck(who, 0, "unclear") < self.script.p_unclear:
             text = "I cannot tell."
-        text, finish = shorten(text, body)
+        text, finish = truncate(text, body)
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if self._luck(who, 0, "refuse") < self.script.p_refuse:
             message |= {"content": None, "refusal": "I'm sorry, I can't help with that."}
@@ -212,10 +209,10 @@ class MockServer:
             message["content"], finish = text[:_CUT_OFF], "length"
         choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
         if body.get("logprobs"):
-            letters = [letter for letter, _ in self._eyes.offered(sight) if letter]
-            said = str(message["content"] or "")
-            choice["logprobs"] = chances(said, letters, body, self.script)
-        tokens = self._tokens(data, sight, text, room(body))
+            letters = [letter for letter, _ in self._vision.offered(view) if letter]
+            written = str(message["content"] or "")
+            choice["logprobs"] = token_logprobs(written, letters, body, self.script)
+        tokens = self._tokens(data, view, text, max_tokens_of(body))
         self.counts.spend(tokens["total_tokens"])
         return {
             "id": f"mock-{self.counts.n_requests}",
@@ -227,9 +224,9 @@ class MockServer:
             **({"usage": tokens} if self.script.usage else {}),
         }
 
-    def _tokens(self, data: bytes, sight: Sight, text: str, most: int) -> dict[str, int]:
-        n_images = len(sight.pictures) or data.count(b'"image_url":{"url"')
-        tokens_in = 8 + len(sight.text) // 4 + n_images * self.script.tokens_per_image
+    def _tokens(self, data: bytes, view: PromptView, text: str, most: int) -> dict[str, int]:
+        n_images = len(view.pictures) or data.count(b'"image_url":{"url"')
+        tokens_in = 8 + len(view.text) // 4 + n_images * self.script.tokens_per_image
         tokens_out = min(most, max(1, len(text) // 4))
         return {
             "prompt_tokens": tokens_in,
@@ -237,54 +234,35 @@ class MockServer:
             "total_tokens": tokens_in + tokens_out,
         }
 
-    def _fault(
-        self, digest: str, time_asked: int
-    ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]] | None:
+    def _fault(self, digest: str, time_asked: int) -> str:
+        """Which fault this request meets; "" = none."""
         if not self.script.p_faults:
-            return None
-        luck, script = self._luck(digest, time_asked, "fault"), self.script
-        for share, fault in (
-            (script.p_429, self._too_many),
-            (script.p_500, self._server_error),
-            (script.p_cut, self._cut),
-            (script.p_junk, self._junk),
-            (script.p_error_body, self._error_body),
-        ):
-            if luck < share:
+            return ""
+        luck = self._luck(digest, time_asked, "fault")
+        for fault in FAULTS:
+            luck -= getattr(self.script, f"p_{fault}")
+            if luck < 0:
                 return fault
-            luck -= share
-        return None
+        return ""
 
     def _luck(self, *parts: object) -> float:
         return draws.number(self.script.seed, *parts) / 2**64
 
-    def _rate_limited(self) -> web.Response:
-        self.counts.note("429")
-        wait_s = self.script.retry_after_s
-        return _error(
-            429, "too many requests", {} if wait_s is None else {"Retry-After": f"{wait_s}"}
-        )
-
-    async def _too_many(self, _: web.BaseRequest) -> web.StreamResponse:
-        return self._rate_limited()
-
-    async def _server_error(self, _: web.BaseRequest) -> web.StreamResponse:
-        self.counts.note("500")
-        return _error(500, "something broke")
-
-    async def _cut(self, request: web.BaseRequest) -> web.StreamResponse:
-        self.counts.note("cut")
-        if request.transport is not None:
+    def _fail(self, request: web.BaseRequest, fault: str) -> web.Response:
+        self.counts.faults[fault.replace("_", " ")] += 1
+        if fault == "429":
+            wait_s = self.script.retry_after_s
+            headers = {} if wait_s is None else {"Retry-After": f"{wait_s}"}
+            return _error(429, "too many requests", headers)
+        if fault == "500":
+            return _error(500, "something broke")
+        if fault == "junk":
+            return web.Response(body=b"<html>502 upstream</html>", content_type="text/html")
+        if fault == "error_body":
+            return web.json_response({"error": {"code": 429, "message": "upstream is busy"}})
+        if request.transport is not None:  # cut
             request.transport.abort()
         return web.Response()
-
-    async def _junk(self, _: web.BaseRequest) -> web.StreamResponse:
-        self.counts.note("junk")
-        return web.Response(body=b"<html>502 upstream</html>", content_type="text/html")
-
-    async def _error_body(self, _: web.BaseRequest) -> web.StreamResponse:
-        self.counts.note("error body")
-        return web.json_response({"error": {"code": 429, "message": "upstream is busy"}})
 
     async def _drip(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -304,7 +282,7 @@ def settings_of(data: bytes) -> dict[str, Any]:
     """What stands beside the messages; our own bodies have it first, before any picture."""
     end = data.find(b',"messages":[')
     try:
-        found = json.loads(data[:end] + b"}") if end > 0 else json.loads(data)
+        body = json.loads(data[:end] + b"}") if end > 0 else json.loads(data)
     except ValueError:
-        found = json.loads(data)
-    return {name: value for name, value in found.items() if name != "messages"}
+        body = json.loads(data)
+    return {name: value for name, value in body.items() if name != "messages"}

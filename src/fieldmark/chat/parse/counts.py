@@ -1,4 +1,4 @@
-"""Which whole number does a text answer with?
+"""Parsing a count: which whole number does a text answer with?
 
 Digits and English number words. A range, a bound ("more than ten", "5-7") or a fraction is no
 count. Numbers that a sentence commits itself to ("I count 5", "there are 5") come before others.
@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fieldmark.chat.parse.choice import Found
 from fieldmark.chat.parse.mentions import declines
 from fieldmark.chat.parse.text import level
-from fieldmark.chat.parse.values import AMBIGUOUS, cued, read_json, single, tagged
+from fieldmark.chat.parse.values import AMBIGUOUS, Parsed, cued, read_json, single, tagged
 
 _SMALL = str.split(
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
@@ -51,23 +50,23 @@ _NOTHING = re.compile(
 _MARKED = re.compile(r"\*\*\s*$")
 
 
-def count(text: str, allowed: Sequence[str] = (), *, is_cut: bool = False) -> Found:
+def count(text: str, allowed: Sequence[str] = (), *, is_cut: bool = False) -> Parsed:
     """The number a text answers with, in digits; one of `allowed` where there are any.
 
     >>> count("I can see twenty-one zebras in 2 groups.").label
     '21'
     """
-    found = _strict(text)
-    if found is None and not is_cut:
-        found = _loose(level(text))
-    if found is None:
-        return Found(None, "", "cut off" if is_cut else declines(text) or "no number")
-    if found.label is not None and allowed and found.label not in allowed:
-        return Found(None, found.how, "answer is not an option")
-    return found
+    number = _strict(text)
+    if number is None and not is_cut:
+        number = _loose(level(text))
+    if number is None:
+        return Parsed(None, "", "cut off" if is_cut else declines(text) or "no number")
+    if number.label is not None and allowed and number.label not in allowed:
+        return Parsed(None, number.how, "answer is not an option")
+    return number
 
 
-def _strict(text: str) -> Found | None:
+def _strict(text: str) -> Parsed | None:
     value = read_json(text)
     value = single(value)
     if value is not AMBIGUOUS and not isinstance(value, (bool, list, dict)):
@@ -83,15 +82,15 @@ def _strict(text: str) -> Found | None:
     return None if whole is None else _of_value(bare, "whole text")
 
 
-def _of_value(value: str, how: str) -> Found:
+def _of_value(value: str, how: str) -> Parsed:
     numbers = _numbers(re.sub(r"\([^()]*\)", " ", level(value))) or _numbers(level(value))
     if len(set(numbers)) == 1 and numbers[0] is not None:
-        return Found(str(numbers[0]), how)
+        return Parsed(str(numbers[0]), how)
     why = "ambiguous" if numbers else declines(value) or "no number"
-    return Found(None, how, why)
+    return Parsed(None, how, why)
 
 
-def _loose(plain: str) -> Found | None:
+def _loose(plain: str) -> Parsed | None:
     totals = [m for m in _FOUND.finditer(plain) if _IN_TOTAL.match(plain, m.end())]
     if totals:
         return _one(_value(totals[-1]["n"]), "in total")
@@ -101,23 +100,23 @@ def _loose(plain: str) -> Found | None:
             return _one(numbers[-1], how)
     numbers = _numbers(plain)
     if not numbers:
-        return Found("0", "none seen") if _NOTHING.search(plain) else None
+        return Parsed("0", "none seen") if _NOTHING.search(plain) else None
     return _one(numbers[0] if len(set(numbers)) == 1 else None, "only mention")
 
 
-def _one(number: int | None, how: str) -> Found:
-    return Found(None, how, "ambiguous") if number is None else Found(str(number), how)
+def _one(number: int | None, how: str) -> Parsed:
+    return Parsed(None, how, "ambiguous") if number is None else Parsed(str(number), how)
 
 
 def _numbers(plain: str, rule: re.Pattern[str] | None = None) -> list[int | None]:
     """Every number, None for a range or a bound; with a rule, of those it precedes."""
-    found: list[int | None] = []
+    numbers: list[int | None] = []
     for match in _FOUND.finditer(plain):
         before = plain[max(0, match.start() - 40) : match.start()]
         if rule is None or rule.search(before):
             is_vague = bool(match["range"] or _BOUND.search(before))
-            found.append(None if is_vague else _value(match["n"]))
-    return found
+            numbers.append(None if is_vague else _value(match["n"]))
+    return numbers
 
 
 def _value(text: str) -> int:

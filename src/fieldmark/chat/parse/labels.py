@@ -1,4 +1,4 @@
-"""Which of the options does a text say hold, when any number of them may?
+"""Parsing several labels: which of the options does a text say hold, when any number of them may?
 
 A JSON list or object of true and false, "Answer: one, two", a line of yes or no for each option,
 or a list. In running text every option that is named and not ruled out counts; one that is both
@@ -9,29 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from fieldmark.chat.parse.mentions import (
     Mention,
-    Names,
+    NameIndex,
     declines,
     find_letters,
     find_names,
     is_rejected,
 )
 from fieldmark.chat.parse.text import Passage, level, read
-from fieldmark.chat.parse.values import AMBIGUOUS, cued, exactly, read_json, read_value, tagged
-
-
-@dataclass(frozen=True, slots=True)
-class Some:
-    labels: tuple[str, ...] | None
-    """in offered order; () is "none of them", None is not understood"""
-    how: str = ""
-    why: str = ""
-
+from fieldmark.chat.parse.values import (
+    AMBIGUOUS,
+    Parsed,
+    cued,
+    exactly,
+    read_json,
+    read_value,
+    tagged,
+)
 
 _NONE = re.compile(
     r"^\W*(?:none|nothing|no traits?|n/?a|0|\[\s*\]|"
@@ -43,13 +41,13 @@ _ALL = re.compile(r"^\W*all(?: of (?:them|these|the above))?(?: apply| hold)?\W*
 _SPLIT = re.compile(r"[,;/&+\n•·]|\band\b|\bund\b|\by\b|\bet\b|\s-\s", re.IGNORECASE)
 _TICK, _CROSS = re.compile(r"[✓✔✅☑]|\[[xX]\]"), re.compile(r"[✗✘❌☒☐]|\[ \]")
 _VERDICT = re.compile(
-    r"^(?P<name>.{1,80}?)\W*[:=→|-]\W*(?P<said>yes|no|true|false|present|absent|1|0)\b",
+    r"^(?P<name>.{1,80}?)\W*[:=→|-]\W*(?P<verdict>yes|no|true|false|present|absent|1|0)\b",
     re.IGNORECASE,
 )
 _IS_YES = frozenset(("yes", "true", "present", "1"))
 
 
-def choose_some(text: str, names: Names, *, is_cut: bool = False) -> Some:
+def choose_some(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
     """The options a text says hold."""
     value = read_json(text)
     if value is not AMBIGUOUS:
@@ -62,104 +60,102 @@ def choose_some(text: str, names: Names, *, is_cut: bool = False) -> Some:
     if cue is not None and cue[1]:
         return _of_list(cue[0], names, "answer line")
     if is_cut:
-        return Some(None, "", "cut off")
+        return Parsed(None, "", "cut off")
     return _of_verdicts(plain, names) or _of_plain_list(plain, names) or _of_prose(plain, names)
 
 
-def _of_json(value: Any, names: Names) -> Some:
+def _of_json(value: Any, names: NameIndex) -> Parsed:
     if isinstance(value, dict):
-        said = {
-            str(key): each in (True, 1, "yes", "true", "present") for key, each in value.items()
-        }
-        return _kept([key for key, is_so in said.items() if is_so], names, "json")
+        yes = (True, 1, "yes", "true", "present")
+        return _kept([str(key) for key, verdict in value.items() if verdict in yes], names, "json")
     if isinstance(value, list):
-        return _kept([str(each) for each in value], names, "json")
+        return _kept([str(item) for item in value], names, "json")
     if isinstance(value, str):
         return _of_list(value, names, "json")
-    return Some(None, "json", "cannot tell" if value is None else "no option named")
+    return Parsed(None, "json", "cannot tell" if value is None else "no option named")
 
 
-def _of_list(value: str, names: Names, how: str) -> Some:
+def _of_list(value: str, names: NameIndex, how: str) -> Parsed:
     if _NONE.match(value):
-        return Some((), how)
+        return _parsed((), names, how)
     if _ALL.match(value):
-        return Some(names.labels, how)
+        return _parsed(names.labels, names, how)
     letters = _letters_only(value, names)
     if letters is not None:
-        return Some(_ordered(letters, names), how)
-    return _kept([each for each in _SPLIT.split(value) if each.strip(" .*_`\"'")], names, how)
+        return _parsed(letters, names, how)
+    return _kept([item for item in _SPLIT.split(value) if item.strip(" .*_`\"'")], names, how)
 
 
-def _letters_only(value: str, names: Names) -> list[str] | None:
+def _letters_only(value: str, names: NameIndex) -> list[str] | None:
     """ "A B C" or "ABC": capitals of options, each once."""
     letters = value.replace(" ", "").strip(".*_`\"'")
     is_so = letters.isupper() and len(set(letters)) == len(letters)
-    labels = [names.letters.get(each.casefold()) for each in letters] if is_so else [None]
-    return None if None in labels else [each for each in labels if each]
+    labels = [names.letters.get(letter.casefold()) for letter in letters] if is_so else [None]
+    return None if None in labels else [label for label in labels if label]
 
 
-def _kept(items: list[str], names: Names, how: str) -> Some:
+def _kept(items: list[str], names: NameIndex, how: str) -> Parsed:
     """Items that are options; the others are named in `why`, and alone they are no answer."""
-    if [each.strip().lower() for each in items] == ["none"]:
-        return Some((), how)
-    found = {item: read_value(item, names) for item in _ticked(items)}
-    labels = [each for each in found.values() if isinstance(each, str)]
-    other = [item.strip(" .*_`\"'") for item, label in found.items() if label not in labels]
+    if [item.strip().lower() for item in items] == ["none"]:
+        return _parsed((), names, how)
+    labels_of = {item: read_value(item, names) for item in _ticked(items)}
+    labels = [label for label in labels_of.values() if isinstance(label, str)]
+    other = [item.strip(" .*_`\"'") for item, label in labels_of.items() if label not in labels]
     if items and not labels:
-        return Some(None, how, declines(" ".join(items)) or "answer is not an option")
+        return Parsed(None, how, declines(" ".join(items)) or "answer is not an option")
     why = f"not an option: {', '.join(other)}" if other else ""
-    return Some(_ordered(labels, names), how, why)
+    return _parsed(labels, names, how, why)
 
 
 def _ticked(items: Sequence[str]) -> list[str]:
     """Items without those crossed out; where some are ticked, only these."""
-    ticked = [each for each in items if _TICK.search(each)]
-    return ticked or [each for each in items if not _CROSS.search(each)]
+    ticked = [item for item in items if _TICK.search(item)]
+    return ticked or [item for item in items if not _CROSS.search(item)]
 
 
-def _of_verdicts(plain: str, names: Names) -> Some | None:
+def _of_verdicts(plain: str, names: NameIndex) -> Parsed | None:
     """A line of yes or no for each option; all options must have one."""
-    said: dict[str, bool] = {}
+    verdicts: dict[str, bool] = {}
     for line in plain.split("\n"):
         match = _VERDICT.match(line.strip(" \t*_`-•"))
         label = exactly(match["name"], names) if match else None
         if match and label:
-            said[label] = match["said"].lower() in _IS_YES
-    if len(said) < len(names.labels):
+            verdicts[label] = match["verdict"].lower() in _IS_YES
+    if len(verdicts) < len(names.labels):
         return None
-    return Some(
-        _ordered((label for label, is_so in said.items() if is_so), names), "yes or no each"
-    )
+    holding = [label for label, is_so in verdicts.items() if is_so]
+    return _parsed(holding, names, "yes or no each")
 
 
-def _of_plain_list(plain: str, names: Names) -> Some | None:
+def _of_plain_list(plain: str, names: NameIndex) -> Parsed | None:
     """A text that is nothing but a list of options, or "none"."""
     if _NONE.match(plain) or _ALL.match(plain) or _letters_only(plain, names):
         return _of_list(plain, names, "whole text")
-    items = [each for each in _SPLIT.split(plain) if each.strip(" .*_`\"'-")]
-    labels = [exactly(each, names) for each in _ticked(items)]
+    items = [item for item in _SPLIT.split(plain) if item.strip(" .*_`\"'-")]
+    labels = [exactly(item, names) for item in _ticked(items)]
     if not items or None in labels:
         return None
-    return Some(_ordered((each for each in labels if each), names), "whole text")
+    return _parsed([label for label in labels if label], names, "whole text")
 
 
-def _of_prose(plain: str, names: Names) -> Some:
+def _of_prose(plain: str, names: NameIndex) -> Parsed:
     passage = read(plain)
     mentions = [*find_names(passage, names), *find_letters(passage, names)]
-    ruled_out = {each.label for each in mentions if is_rejected(passage, each)}
-    kept = {each.label for each in mentions if not is_rejected(passage, each)}
-    if declines(plain):
-        return Some(None, "", declines(plain))
-    if kept & ruled_out or _has_or(passage, [e for e in mentions if e.label in kept]):
-        return Some(None, "mentions", "ambiguous")
+    named = [mention for mention in mentions if not is_rejected(passage, mention)]
+    ruled_out = {mention.label for mention in mentions if mention not in named}
+    kept = {mention.label for mention in named}
+    if refusal := declines(plain):
+        return Parsed(None, "", refusal)
+    if kept & ruled_out or _has_or(passage, named):
+        return Parsed(None, "mentions", "ambiguous")
     if not kept:
-        return Some(None, "", "no option named")
-    return Some(_ordered(kept, names), "mentions")
+        return Parsed(None, "", "no option named")
+    return _parsed(kept, names, "mentions")
 
 
 def _has_or(passage: Passage, mentions: Sequence[Mention]) -> bool:
     """Are two of them alternatives: "tropical or temperate"?"""
-    order = sorted(mentions, key=lambda each: each.first)
+    order = sorted(mentions, key=lambda mention: mention.first)
     return any(
         "or" in (word.text for word in passage.words[one.last + 1 : two.first])
         and passage.words[one.first].sentence == passage.words[two.first].sentence
@@ -167,6 +163,8 @@ def _has_or(passage: Passage, mentions: Sequence[Mention]) -> bool:
     )
 
 
-def _ordered(labels: Iterable[str], names: Names) -> tuple[str, ...]:
+def _parsed(labels: Iterable[str], names: NameIndex, how: str, why: str = "") -> Parsed:
+    """The labels in offered order; no label at all is "none of them"."""
     wanted = set(labels)
-    return tuple(each for each in names.labels if each in wanted)
+    ordered = tuple(label for label in names.labels if label in wanted)
+    return Parsed("; ".join(ordered), how, why, ordered)

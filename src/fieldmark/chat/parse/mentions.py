@@ -1,15 +1,12 @@
-"""Which words of a text name which option?
+"""Mentions of options: which words of a text name which option, and does the text stand by it?
 
-Longest name first, whole words only. Besides its full name an option answers to its aliases, its
+Names: longest first, whole words only. Besides its full name an option answers to its aliases, its
 letter, and its core: what is left when the words that all options share are taken off ("adult" of
 "adult bald eagle"). An alias or core that two options share belongs to neither.
 
-
-Does a text stand by an option it names, or does it rule it out?
-
-"not a male, it is a female", "A rather than B", "a male would have a red crown": the words around a
-mention decide. A negation reaches to the end of its clause, and only over a few words. Declining
-to answer is told apart from answering badly.
+Negation and commitment: "not a male, it is a female", "A rather than B", "a male would have a red
+crown": the words around a mention decide. A negation reaches to the end of its clause, and only
+over a few words. Declining to answer is told apart from answering badly.
 """
 
 from __future__ import annotations
@@ -51,7 +48,7 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NameIndex:
     """What the options answer to, by their first word, longest first."""
 
     by_first: dict[str, tuple[tuple[tuple[str, ...], str, bool], ...]]
@@ -65,7 +62,7 @@ class Names:
 
 
 @lru_cache(maxsize=512)
-def index(options: tuple[Option, ...]) -> Names:
+def index(options: tuple[Option, ...]) -> NameIndex:
     """What the options answer to; the same options are indexed once."""
     owners: dict[tuple[str, ...], set[str]] = {}
     for option in options:
@@ -76,16 +73,21 @@ def index(options: tuple[Option, ...]) -> Names:
             if words not in full:
                 owners.setdefault(words, set()).add(option.label)
     core_owners: dict[tuple[str, ...], set[str]] = {}
-    for option, words in zip(options, _cores([fold(each.name) for each in options]), strict=True):
+    cores = _cores([fold(option.name) for option in options])
+    for option, words in zip(options, cores, strict=True):
         if words and words not in owners:
             core_owners.setdefault(words, set()).add(option.label)
-    by_words = {words: (min(found), False) for words, found in owners.items() if len(found) == 1}
-    by_words |= {w: (min(found), True) for w, found in core_owners.items() if len(found) == 1}
-    letters = {each.letter.casefold(): each.label for each in options if each.letter}
-    parts = {
-        words: label for words, label in _parts(options).items() if words not in by_words | owners
-    }
-    return names_of(by_words, letters, [each.label for each in options], parts)
+    by_words = {words: (label, False) for words, label in sole_owners(owners).items()}
+    by_words |= {words: (label, True) for words, label in sole_owners(core_owners).items()}
+    letters = {option.letter.casefold(): option.label for option in options if option.letter}
+    taken = by_words | owners
+    parts = {words: label for words, label in _parts(options).items() if words not in taken}
+    return names_of(by_words, letters, [option.label for option in options], parts)
+
+
+def sole_owners(owners: Mapping[tuple[str, ...], set[str]]) -> dict[tuple[str, ...], str]:
+    """The names that stand for one label only."""
+    return {words: min(labels) for words, labels in owners.items() if len(labels) == 1}
 
 
 def names_of(
@@ -93,23 +95,27 @@ def names_of(
     letters: Mapping[str, str],
     labels: Iterable[str],
     parts: Mapping[tuple[str, ...], str] | None = None,
-) -> Names:
+) -> NameIndex:
     """words → (label, is_core), made ready to be searched for."""
-    said = {words: owner for words, owner in by_words.items() if words}
-    return Names(_by_first(said), said, dict(letters), tuple(labels), dict(parts or {}))
+    names = {words: owner for words, owner in by_words.items() if words}
+    by_first: dict[str, list[tuple[tuple[str, ...], str, bool]]] = {}
+    for words in sorted(names, key=len, reverse=True):
+        by_first.setdefault(words[0], []).append((words, *names[words]))
+    first_words = {first: tuple(entries) for first, entries in by_first.items()}
+    return NameIndex(first_words, names, dict(letters), tuple(labels), dict(parts or {}))
 
 
 _YES = word_set("y yeah yep true si oui ja sim да 是 はい")
 _NO = word_set("n nope false nein non nao нет 否 いいえ")
 
 
-def with_yes_and_no(names: Names) -> Names:
+def with_yes_and_no(names: NameIndex) -> NameIndex:
     """Other words for yes and no, understood where they stand alone."""
     parts = dict(names.parts)
-    for said, words in ((("yes",), _YES), (("no",), _NO)):
-        if said in names.by_words:
-            parts |= {fold(word): names.by_words[said][0] for word in words}
-    return replace(names, parts={each: label for each, label in parts.items() if each})
+    for answer, synonyms in ((("yes",), _YES), (("no",), _NO)):
+        if answer in names.by_words:
+            parts |= {fold(word): names.by_words[answer][0] for word in synonyms}
+    return replace(names, parts={words: label for words, label in parts.items() if words})
 
 
 def _parts(options: Iterable[Option]) -> dict[tuple[str, ...], str]:
@@ -120,11 +126,8 @@ def _parts(options: Iterable[Option]) -> dict[tuple[str, ...], str]:
         for n in range(1, len(name)):
             for words in (name[:n], name[n:]):
                 owners.setdefault(words, set()).add(option.label)
-    return {
-        words: min(found)
-        for words, found in owners.items()
-        if len(found) == 1 and not _SMALL.issuperset(words)
-    }
+    sole = sole_owners(owners)
+    return {words: label for words, label in sole.items() if not _SMALL.issuperset(words)}
 
 
 def _cores(names: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -135,40 +138,28 @@ def _cores(names: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     head = next((n for n in range(shortest) if len({name[n] for name in names}) > 1), shortest)
     rest = [name[head:] for name in names]
     shortest = min(map(len, rest))
-    tail = next((n for n in range(shortest) if len({e[-1 - n] for e in rest}) > 1), shortest)
-    cores = [each[: len(each) - tail] for each in rest]
+    tail = next((n for n in range(shortest) if len({name[-1 - n] for name in rest}) > 1), shortest)
+    cores = [name[: len(name) - tail] for name in rest]
     return cores if all(cores) else [()] * len(names)
 
 
-def _by_first(
-    names: Mapping[tuple[str, ...], tuple[str, bool]],
-) -> dict[str, tuple[tuple[tuple[str, ...], str, bool], ...]]:
-    found: dict[str, list[tuple[tuple[str, ...], str, bool]]] = {}
-    for words, (label, is_core) in names.items():
-        found.setdefault(words[0], []).append((words, label, is_core))
-    return {
-        first: tuple(sorted(each, key=lambda entry: -len(entry[0])))
-        for first, each in found.items()
-    }
-
-
-def find_names(passage: Passage, names: Names) -> list[Mention]:
+def find_names(passage: Passage, names: NameIndex) -> list[Mention]:
     """Every option named in the text, leftmost and longest; a name never spans punctuation."""
     places = [n for n, word in enumerate(passage.words) if word.text not in ARTICLES]
-    found: list[Mention] = []
+    mentions: list[Mention] = []
     at = 0
     while at < len(places):
         mention = _name_at(passage, names, places[at : at + 24])
         if mention is None or _is_determiner(passage, mention) or _is_joined(passage, mention):
             at += 1
             continue
-        found.append(mention)
+        mentions.append(mention)
         while at < len(places) and places[at] <= mention.last:
             at += 1
-    return found
+    return mentions
 
 
-def _name_at(passage: Passage, names: Names, places: Sequence[int]) -> Mention | None:
+def _name_at(passage: Passage, names: NameIndex, places: Sequence[int]) -> Mention | None:
     first = passage.words[places[0]]
     for words, label, is_core in names.by_first.get(first.text, ()):
         if len(words) > len(places):
@@ -203,7 +194,7 @@ _AFTER_LETTER = word_set(
 )
 
 
-def find_letters(passage: Passage, names: Names) -> list[Mention]:
+def find_letters(passage: Passage, names: NameIndex) -> list[Mention]:
     """Every option named by its letter; the article "a" and the pronoun "I" are not letters."""
     if not names.letters:
         return []
@@ -239,7 +230,7 @@ def _is_letter(passage: Passage, place: int, is_mixed: bool) -> bool:
 
 
 def distinct(mentions: Iterable[Mention]) -> list[str]:
-    return list(dict.fromkeys(each.label for each in mentions))
+    return list(dict.fromkeys(mention.label for mention in mentions))
 
 
 _REACH = 5
@@ -329,14 +320,14 @@ def is_rejected(passage: Passage, mention: Mention) -> bool:
         return True
     if any(word.text in _COMPARISONS for word in before[-3:]):
         return True
-    if any(one.text == "instead" and two.text == "of" for one, two in _pairs(before[-4:])):
+    if any(one.text == "instead" and two.text == "of" for one, two in pairwise(before[-4:])):
         return True
     return _is_undone(passage, mention)
 
 
 def is_negated(passage: Passage, mention: Mention) -> bool:
     """Does a "not" stand before it?"""
-    near = [w for w in _before(passage, mention)[-_REACH:] if not _is_idiom(passage, w)]
+    near = [word for word in _before(passage, mention)[-_REACH:] if not _is_idiom(passage, word)]
     return any(word.text in _NEGATORS for word in near)
 
 
@@ -369,10 +360,6 @@ def _before(passage: Passage, mention: Mention) -> list[Word]:
     return list(passage.words[start : mention.first])
 
 
-def _pairs(words: list[Word]) -> list[tuple[Word, Word]]:
-    return list(pairwise(words))
-
-
 def _is_idiom(passage: Passage, word: Word) -> bool:
     """Is this the "no" of "no doubt"?"""
     around = passage.plain[max(0, word.start - 12) : word.end + 24]
@@ -384,7 +371,7 @@ def _is_undone(passage: Passage, mention: Mention) -> bool:
     """ "B is incorrect", "a male would have", but not "B would be my answer"."""
     last = _after_others(passage, mention.last)
     clause = passage.words[last].clause
-    after = [w.text for w in passage.words[last + 1 : last + 5] if w.clause == clause]
+    after = [word.text for word in passage.words[last + 1 : last + 5] if word.clause == clause]
     if not mention.is_letter and after[:1] and after[0] in _GENERAL:
         return True
     if after[:1] == ["would"] or after[:1] == ["should"]:

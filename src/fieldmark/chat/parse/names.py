@@ -1,21 +1,16 @@
-"""Which name did a misspelt one mean?
-
-Optimal-string-alignment distance (insert, delete, replace, swap of neighbours), with a limit that
-grows with the name's length. The nearest name counts only if every name of another species is
-clearly farther: two names that are about equally near give none.
-
-
-How far apart are two species in the tree of life, and which are the nearest to one?
-
-A lineage is a tuple of names from kingdom to species, `None` or "" where a rank is not known. Only
-the names are compared, rank by rank: a genus of the same name in another kingdom is another genus.
-
-
-Which species does an open answer name?
+"""Species names and taxonomy: which species does an open answer name, and which are its relatives?
 
 Scientific and common names, synonyms, abbreviated genera ("P. leo"), names with their authors, and
 misspelt ones, as long as one species is clearly the nearest. An answer that names a genus or a
 family only is reported as such: it is no species. Names that several species share are ambiguous.
+
+Misspelt names: edit distance (optimal string alignment: insert, delete, replace, swap of
+neighbours), with a limit that grows with the name's length. The nearest name counts only if every
+name of another species is clearly farther.
+
+Taxonomic distance: a lineage is a tuple of names from kingdom to species, `None` or "" where a rank
+is not known. Only the names are compared, rank by rank: a genus of the same name in another kingdom
+is another genus.
 """
 
 from __future__ import annotations
@@ -28,16 +23,18 @@ from typing import TYPE_CHECKING
 
 from fieldmark import draws
 from fieldmark.chat.parse.mentions import (
-    Names,
+    Mention,
+    NameIndex,
     declines,
     distinct,
     find_names,
     is_committed,
     is_rejected,
     names_of,
+    sole_owners,
 )
-from fieldmark.chat.parse.text import Word, fold, level, read, word_set
-from fieldmark.chat.parse.values import AMBIGUOUS, cued, read_json, single, tagged
+from fieldmark.chat.parse.text import Passage, Word, fold, level, read, word_set
+from fieldmark.chat.parse.values import AMBIGUOUS, Parsed, cued, read_json, single, tagged
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +57,7 @@ class Spellings:
 
 
 @dataclass(frozen=True, slots=True)
-class Near:
+class NearestName:
     label: str | None
     name: str = ""
     distance: int = 0
@@ -94,7 +91,7 @@ def most_edits(name: str) -> int:
     return 0 if len(name) < _SHORTEST else min(3, max(1, len(name) // 7))
 
 
-def nearest(text: str, names: Spellings, margin: int = MARGIN) -> Near:
+def nearest(text: str, names: Spellings, margin: int = MARGIN) -> NearestName:
     """The label of the name that `text` misspells, if there is one and only one.
 
     >>> nearest("melospiza meloida", spellings({"melospiza melodia": ["song sparrow"]})).label
@@ -102,32 +99,34 @@ def nearest(text: str, names: Spellings, margin: int = MARGIN) -> Near:
     """
     limit = most_edits(text)
     if limit == 0:
-        return Near(None)
-    found = _within(text, names, limit)
-    if not found:
-        return Near(None)
-    best = min(distance for distance, _ in found.values())
+        return NearestName(None)
+    near = _within(text, names, limit)
+    if not near:
+        return NearestName(None)
+    best = min(distance for distance, _ in near.values())
     rivals = _within(text, names, best + margin - 1)
     labels = sorted(label for label, (distance, _) in rivals.items() if distance == best)
     name = rivals[labels[0]][1]
     if len(rivals) > 1:
-        return Near(None, name, best, is_tie=True)
-    return Near(labels[0], name, best)
+        return NearestName(None, name, best, is_tie=True)
+    return NearestName(labels[0], name, best)
 
 
 def _within(text: str, names: Spellings, most: int) -> dict[str, tuple[int, str]]:
     """label → (distance, name) of its nearest name, of those at most so many edits away."""
-    found: dict[str, tuple[int, str]] = {}
+    best: dict[str, tuple[int, str]] = {}
     for name in _candidates(text, names, most):
         distance = edits(text, name, most)
         if distance <= most:
             for label in names.owners[name]:
-                found[label] = min(found.get(label, (distance, name)), (distance, name))
-    return found
+                best[label] = min(best.get(label, (distance, name)), (distance, name))
+    return best
 
 
 def _candidates(text: str, names: Spellings, most: int) -> list[str]:
-    """Names whose letters differ little: an edit adds at most one letter and takes at most one."""
+    """Names whose letters differ little: one edit adds at most one letter and takes at most one,
+    so more letters too many, or too few, than edits allowed rule a name out.
+    """
     import numpy as np
 
     excess_nb = names.letters_nb - _letters([text])
@@ -197,10 +196,10 @@ class Relatives:
 
         `key` is what the draw depends on: (seed, task, item, purpose).
         """
-        found: list[str] = []
+        labels: list[str] = []
         for tier in self._tiers(label, n):
-            found += draws.shuffled(tier, *key)[: n - len(found)]
-        return found
+            labels += draws.shuffled(tier, *key)[: n - len(labels)]
+        return labels
 
     def _tiers(self, label: str, n: int) -> list[list[str]]:
         """Labels at growing distance, as many tiers as n of them need."""
@@ -210,17 +209,11 @@ class Relatives:
             for other, lineage in self.lineages.items():
                 if other != label:
                     by_distance.setdefault(taxon_distance(own, lineage), []).append(other)
-            self.tiers[label, n] = _enough((by_distance[d] for d in sorted(by_distance)), n)
+            tiers = self.tiers[label, n] = []
+            for distance in sorted(by_distance):
+                if sum(map(len, tiers)) < n:
+                    tiers.append(by_distance[distance])
         return self.tiers[label, n]
-
-
-def _enough(tiers: Iterable[list[str]], n: int) -> list[list[str]]:
-    kept: list[list[str]] = []
-    for tier in tiers:
-        if sum(map(len, kept)) >= n:
-            break
-        kept.append(tier)
-    return kept
 
 
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
@@ -245,19 +238,10 @@ class Taxon:
 
 
 @dataclass(frozen=True, slots=True)
-class NameMatch:
-    label: str | None
-    how: str = ""
-    """scientific name, common name, synonym, label, abbreviated, misspelt; and where it stood"""
-    why: str = ""
-    """why not: genus only, family only, …, ambiguous, no name is near, declined, cannot tell"""
-
-
-@dataclass(frozen=True, slots=True)
 class TaxonNames:
     """The names of all taxa, ready to be searched for."""
 
-    names: Names
+    names: NameIndex
     kinds: dict[tuple[str, ...], str]
     """words → scientific name, common name, synonym or label"""
     shared: frozenset[tuple[str, ...]]
@@ -284,21 +268,21 @@ def index_taxa(taxa: Iterable[Taxon]) -> TaxonNames:
             if kind == "scientific name" and len(words) == 2:
                 short.setdefault((words[0][0], words[1]), set()).add(taxon.label)
         ranks |= _ranks_of(taxon)
-    own = {words: (min(found), False) for words, found in owners.items() if len(found) == 1}
+    own = {words: (label, False) for words, label in sole_owners(owners).items()}
     return TaxonNames(
         names_of(own, {}, labels),
         kinds,
-        frozenset(words for words, found in owners.items() if len(found) > 1),
-        {key: frozenset(found) for key, found in short.items()},
+        frozenset(words for words, own_labels in owners.items() if len(own_labels) > 1),
+        {key: frozenset(own_labels) for key, own_labels in short.items()},
         {words: rank for words, rank in ranks.items() if words not in owners},
-        spellings({" ".join(words): found for words, found in owners.items()}),
+        spellings({" ".join(words): own_labels for words, own_labels in owners.items()}),
     )
 
 
 def _names_of(taxon: Taxon) -> list[tuple[str, tuple[str, ...]]]:
     given = [("scientific name", taxon.scientific)]
-    given += [("common name", each) for each in taxon.common]
-    given += [("synonym", each) for each in taxon.synonyms]
+    given += [("common name", name) for name in taxon.common]
+    given += [("synonym", name) for name in taxon.synonyms]
     if len(taxon.lineage) >= 2 and taxon.lineage[-2] and taxon.lineage[-1]:
         given.append(("scientific name", f"{taxon.lineage[-2]} {taxon.lineage[-1]}"))
     given.append(("label", taxon.label))
@@ -307,47 +291,47 @@ def _names_of(taxon: Taxon) -> list[tuple[str, tuple[str, ...]]]:
 
 def _ranks_of(taxon: Taxon) -> dict[tuple[str, ...], str]:
     genus = taxon.scientific.split(" ")[0] if " " in taxon.scientific else ""
-    found = {fold(genus): "genus"} if genus else {}
+    ranks = {fold(genus): "genus"} if genus else {}
     above = zip(reversed(_RANKS), reversed(taxon.lineage[:-1]), strict=False)
-    return found | {fold(name): rank for rank, name in above if name}
+    return ranks | {fold(name): rank for rank, name in above if name}
 
 
-def read_name(text: str, taxa: TaxonNames, *, is_cut: bool = False) -> NameMatch:
+def read_name(text: str, taxa: TaxonNames, *, is_cut: bool = False) -> Parsed:
     """The species a free text answers with: strict places first, then what it names in passing."""
     for how, phrase, is_final in _phrases(text, is_cut):
         match = match_name(phrase, taxa)
         if match.label is not None or is_final or match.why not in ("no name is near", ""):
-            said = declines(phrase) if match.label is None else ""
-            return NameMatch(match.label, f"{match.how} in {how}".lstrip(" in"), said or match.why)
+            refusal = declines(phrase) if match.label is None else ""
+            return Parsed(match.label, f"{match.how} in {how}".lstrip(" in"), refusal or match.why)
     if is_cut:
-        return NameMatch(None, "", "cut off")
+        return Parsed(None, "", "cut off")
     return _in_passing(text, taxa)
 
 
 def _phrases(text: str, is_cut: bool) -> list[tuple[str, str, bool]]:
     """(place, phrase, must that be the answer?)"""
-    found: list[tuple[str, str, bool]] = []
+    phrases: list[tuple[str, str, bool]] = []
     value = single(read_json(text))
     if value is not AMBIGUOUS:
-        found.append(("json", "unknown" if value is None else str(value), True))
+        phrases.append(("json", "unknown" if value is None else str(value), True))
     inside = tagged(text)
     if inside is not None:
-        found.append(("tag", inside, True))
+        phrases.append(("tag", inside, True))
     both = _GENUS_AND_SPECIES.search(level(text))
     if both is not None:
-        found.append(("answer line", f"{both[1]} {both[2]}", False))
+        phrases.append(("answer line", f"{both[1]} {both[2]}", False))
     cue = cued(level(text))
     if cue is not None and (cue[1] or not is_cut):
-        found.append(("answer line", cue[0], cue[1]))
+        phrases.append(("answer line", cue[0], cue[1]))
     if not is_cut:
         if len(read(text).words) <= _MOST_WORDS:
-            found.append(("whole text", text, False))
+            phrases.append(("whole text", text, False))
         marked = re.findall(r"\*\*(.+?)\*\*|(?<!\*)\*([^*\n]+)\*(?!\*)", text)
-        found += [("marked", one or two, False) for one, two in reversed(marked)]
-    return found
+        phrases += [("marked", one or two, False) for one, two in reversed(marked)]
+    return phrases
 
 
-def match_name(phrase: str, taxa: TaxonNames) -> NameMatch:
+def match_name(phrase: str, taxa: TaxonNames) -> Parsed:
     """The species a short phrase names.
 
     >>> taxa = index_taxa([Taxon("song sparrow", "Melospiza melodia")])
@@ -357,35 +341,35 @@ def match_name(phrase: str, taxa: TaxonNames) -> NameMatch:
     'genus only'
     """
     passage = read(phrase)
-    mentions = [e for e in find_names(passage, taxa.names) if not is_rejected(passage, e)]
+    mentions = _stated(passage, taxa)
     labels = distinct(mentions)
     if len(labels) > 1:
-        return NameMatch(None, "", "ambiguous")
+        return Parsed(None, "", "ambiguous")
     if labels:
-        said = passage.words[mentions[0].first : mentions[0].last + 1]
-        return NameMatch(labels[0], taxa.kinds[fold(" ".join(word.text for word in said))])
+        name_words = passage.words[mentions[0].first : mentions[0].last + 1]
+        return Parsed(labels[0], taxa.kinds[fold(" ".join(word.text for word in name_words))])
     words = tuple(word.text for word in passage.words)
     return _abbreviated(words, taxa) or _not_a_species(words, taxa) or _misspelt(phrase, taxa)
 
 
-def _abbreviated(words: tuple[str, ...], taxa: TaxonNames) -> NameMatch | None:
+def _abbreviated(words: tuple[str, ...], taxa: TaxonNames) -> Parsed | None:
     for letter, epithet in pairwise(words):
-        found = taxa.short.get((letter, epithet)) if len(letter) == 1 else None
-        if found:
-            one = next(iter(found)) if len(found) == 1 else None
-            return NameMatch(one, "abbreviated", "" if one else "ambiguous")
+        labels = taxa.short.get((letter, epithet)) if len(letter) == 1 else None
+        if labels:
+            one = next(iter(labels)) if len(labels) == 1 else None
+            return Parsed(one, "abbreviated", "" if one else "ambiguous")
     return None
 
 
-def _not_a_species(words: tuple[str, ...], taxa: TaxonNames) -> NameMatch | None:
+def _not_a_species(words: tuple[str, ...], taxa: TaxonNames) -> Parsed | None:
     bare = fold(" ".join(word for word in words if word not in _FILLER))
     if bare in taxa.shared:
-        return NameMatch(None, "", "ambiguous")
+        return Parsed(None, "", "ambiguous")
     rank = taxa.ranks.get(bare)
-    return NameMatch(None, "", f"{rank} only") if rank else None
+    return Parsed(None, "", f"{rank} only") if rank else None
 
 
-def _misspelt(phrase: str, taxa: TaxonNames) -> NameMatch:
+def _misspelt(phrase: str, taxa: TaxonNames) -> Parsed:
     """Compares the phrase without what stands in brackets, that alone, and its first two words."""
     bare = re.sub(r"\([^()]*\)", " ", phrase)
     inside = " ".join(re.findall(r"\(([^()]*)\)", phrase))
@@ -394,26 +378,33 @@ def _misspelt(phrase: str, taxa: TaxonNames) -> NameMatch:
         near = nearest(" ".join(part), taxa.spelt) if 0 < len(part) <= _MOST_WORDS else None
         if near is not None and near.label is not None:
             edits = "1 edit" if near.distance == 1 else f"{near.distance} edits"
-            return NameMatch(near.label, f"misspelt ({edits})")
+            return Parsed(near.label, f"misspelt ({edits})")
         is_tie = is_tie or (near is not None and near.is_tie)
-    return NameMatch(None, "", "ambiguous" if is_tie else "no name is near")
+    return Parsed(None, "", "ambiguous" if is_tie else "no name is near")
 
 
-def _in_passing(text: str, taxa: TaxonNames) -> NameMatch:
+def _stated(passage: Passage, taxa: TaxonNames) -> list[Mention]:
+    """The species a text names and does not rule out."""
+    mentions = find_names(passage, taxa.names)
+    return [mention for mention in mentions if not is_rejected(passage, mention)]
+
+
+def _in_passing(text: str, taxa: TaxonNames) -> Parsed:
     passage = read(text)
-    kept = [e for e in find_names(passage, taxa.names) if not is_rejected(passage, e)]
-    meant = [each for each in kept if is_committed(passage, each)]
+    kept = _stated(passage, taxa)
+    meant = [mention for mention in kept if is_committed(passage, mention)]
     if meant:
-        last = passage.words[meant[-1].first].sentence
-        labels = distinct(e for e in meant if passage.words[e.first].sentence == last)
+        words = passage.words
+        last = words[meant[-1].first].sentence
+        labels = distinct(m for m in meant if words[m.first].sentence == last)
         how = "sentence that commits"
     else:
         labels, how = distinct(kept), "only mention"
-    said = declines(text)
-    if len(labels) == 1 and (meant or not said):
-        return NameMatch(labels[0], how)
+    refusal = declines(text)
+    if len(labels) == 1 and (meant or not refusal):
+        return Parsed(labels[0], how)
     why = "ambiguous" if labels else _lowest_rank(passage.words, taxa)
-    return NameMatch(None, how if labels else "", said or why)
+    return Parsed(None, how if labels else "", refusal or why)
 
 
 def _lowest_rank(words: Sequence[Word], taxa: TaxonNames) -> str:

@@ -1,8 +1,8 @@
-"""How does a model's answer become words that can be compared?
+"""Tokenising an answer: how does a model's text become words that can be compared?
 
 Reasoning is cut away, typography is levelled (curly quotes, full-width letters, accents, dashes),
 and the words are numbered by sentence and clause, so that later steps can say what a negation
-reaches. Names of options go through the same mill, so both sides always agree.
+reaches. Names of options go through the same steps, so both sides always agree.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def strip_reasoning(text: str) -> str | None:
 
 def end_of_thought(text: str) -> int:
     """Where what follows the last closed block of reasoning begins; 0 where there is none."""
-    return max((each.end() for each in _REASONING.finditer(text) if each["close"]), default=0)
+    return max((match.end() for match in _REASONING.finditer(text) if match["close"]), default=0)
 
 
 def level(text: str) -> str:
@@ -125,7 +125,7 @@ def fold(text: str) -> tuple[str, ...]:
     ('coopers', 'hawk')
     """
     words = tuple(word.text for word in read(text).words)
-    return tuple(each for each in words if each not in ARTICLES) or words
+    return tuple(word for word in words if word not in ARTICLES) or words
 
 
 def read(text: str) -> Passage:
@@ -158,12 +158,12 @@ def _spans(plain: str) -> list[tuple[int, int]]:
 
 def segments(words: Sequence[Word]) -> list[list[Word]]:
     """Words cut at punctuation and where a clause of its own begins; "A and B" stays one."""
-    found: list[list[Word]] = []
+    parts: list[list[Word]] = []
     for word in words:
-        if not found or word.is_after_break or word.text in CLAUSE_WORDS - {"and"}:
-            found.append([])
-        found[-1].append(word)
-    return found
+        if not parts or word.is_after_break or word.text in CLAUSE_WORDS - {"and"}:
+            parts.append([])
+        parts[-1].append(word)
+    return parts
 
 
 def is_cjk(text: str) -> bool:

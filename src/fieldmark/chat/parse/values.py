@@ -1,8 +1,8 @@
-"""Where does an answer say what its answer is, and what does it say there?
+"""Answer values: where does an answer say what its answer is, and what does it say there?
 
-The strict places, in order: a JSON object, an <answer> tag or \boxed{}, a line "Answer: …" (in
+The strict places, in order: a JSON object, an <answer> tag or \\boxed{}, a line "Answer: …" (in
 several languages). What stands there is read by `read_value`: an option's letter, its name, or a
-short sentence that stands by exactly one option.
+short sentence that stands by exactly one option. `Parsed` is what every way of reading returns.
 """
 
 from __future__ import annotations
@@ -10,13 +10,36 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from fieldmark.chat.parse.mentions import Names, distinct, find_letters, find_names, is_rejected
+from fieldmark.chat.parse.mentions import NameIndex, distinct, find_letters, find_names, is_rejected
 from fieldmark.chat.parse.text import fold, read, segments
 
 AMBIGUOUS = object()
 """more than one option fits"""
+_REFUSALS = ("declined", "cannot tell")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a text answers: a label, or why none can be had."""
+
+    label: str | None
+    """an offered label, or None; of several labels, all of them joined by "; " in offered order"""
+    how: str = ""
+    """the place that decided: json, tag, answer line, whole text, …"""
+    why: str = ""
+    """why there is no label; with one, what was left aside"""
+    labels: tuple[str, ...] = ()
+    """the labels of the form `labels`; may be empty although the text was understood"""
+
+    @property
+    def outcome(self) -> Literal["parsed", "refused", "unparsed"]:
+        if self.label is not None:
+            return "parsed"
+        return "refused" if self.why in _REFUSALS else "unparsed"
+
 
 _ANSWER_KEYS = ("final_answer", "answer", "choice", "option", "label", "prediction", "result")
 _OTHER_KEYS = (
@@ -64,11 +87,8 @@ def read_json(text: str) -> Any:
 
     A list alone counts too. Single quotes and Python's True are forgiven.
     """
-    found: Any = AMBIGUOUS
-    for value in _objects(text):
-        answer = _answer_of(value)
-        found = found if answer is AMBIGUOUS else answer
-    return found
+    answers = [_answer_of(value) for value in _objects(text)]
+    return next((answer for answer in reversed(answers) if answer is not AMBIGUOUS), AMBIGUOUS)
 
 
 def _objects(text: str) -> Iterator[Any]:
@@ -87,8 +107,8 @@ def _objects(text: str) -> Iterator[Any]:
 
 
 def _next_bracket(text: str, start: int) -> int:
-    found = [n for n in (text.find("{", start), text.find("[", start)) if n >= 0]
-    return min(found, default=-1)
+    places = [n for n in (text.find("{", start), text.find("[", start)) if n >= 0]
+    return min(places, default=-1)
 
 
 def _forgiven(text: str, place: int) -> tuple[Any, int]:
@@ -109,12 +129,12 @@ def _forgiven(text: str, place: int) -> tuple[Any, int]:
 def _answer_of(value: Any) -> Any:
     if isinstance(value, list):
         return value
-    keys = {str(key).strip().lower().replace(" ", "_"): each for key, each in value.items()}
+    keys = {str(key).strip().lower().replace(" ", "_"): entry for key, entry in value.items()}
     for key in (*_ANSWER_KEYS, *_OTHER_KEYS):
         if key in keys:
             return keys[key]
-    rest = [each for key, each in keys.items() if not key.startswith(("reason", "expl", "conf"))]
-    if len(rest) > 1 and all(_is_verdict(each) for each in rest):
+    rest = [entry for key, entry in keys.items() if not key.startswith(("reason", "expl", "conf"))]
+    if len(rest) > 1 and all(_is_verdict(entry) for entry in rest):
         return value
     return rest[0] if len(rest) == 1 else AMBIGUOUS
 
@@ -125,8 +145,8 @@ def _is_verdict(value: Any) -> bool:
 
 def tagged(text: str) -> str | None:
     """What the last <answer> or \\boxed{} holds."""
-    found = [match["inside"] or match["boxed"] or "" for match in _TAGGED.finditer(text)]
-    return found[-1] if found else None
+    insides = [match["inside"] or match["boxed"] or "" for match in _TAGGED.finditer(text)]
+    return insides[-1] if insides else None
 
 
 def without_sequel(text: str) -> str:
@@ -153,20 +173,17 @@ def cued(plain: str, *, is_list: bool = False) -> tuple[str, bool] | None:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    found = None
-    for found in pattern.finditer(text):  # noqa: B007
-        pass
-    return found
+    matches = list(pattern.finditer(text))
+    return matches[-1] if matches else None
 
 
 def _below(rest: str, is_list: bool) -> str:
-    lines = rest.strip().split("\n\n", maxsplit=1)[0] if is_list else rest
     if is_list:
-        return lines
-    return next((line for line in lines.split("\n") if line.strip(_EDGE)), "")
+        return rest.strip().split("\n\n", maxsplit=1)[0]
+    return next((line for line in rest.split("\n") if line.strip(_EDGE)), "")
 
 
-def read_value(value: str, names: Names) -> str | object | None:
+def read_value(value: str, names: NameIndex) -> str | object | None:
     """The label of the one option a short text stands by, AMBIGUOUS, or None.
 
     >>> from fieldmark.chat.parse.mentions import Option, index
@@ -179,18 +196,18 @@ def read_value(value: str, names: Names) -> str | object | None:
         return exact
     passage = read(without_reasons(value))
     cut = segments(passage.words)
-    said = [exactly(passage.plain[own[0].start : own[-1].end], names) for own in cut]
+    named = [exactly(passage.plain[own[0].start : own[-1].end], names) for own in cut]
     has_or = any(own[0].text == "or" for own in cut)
-    if said and not has_or and said[0] is not None and len(set(said) - {None}) == 1:
-        return said[0]
+    if named and not has_or and named[0] is not None and len(set(named) - {None}) == 1:
+        return named[0]
     first = [word for word in passage.words if word.sentence == 0]
     lead = _lead_letter(value, names)
     mentions = [
-        each
-        for each in (*find_names(passage, names), *find_letters(passage, names))
-        if each.first < len(first) or (lead and each.first < len(first) + 8)
+        mention
+        for mention in (*find_names(passage, names), *find_letters(passage, names))
+        if mention.first < len(first) or (lead and mention.first < len(first) + 8)
     ]
-    kept = [each for each in mentions if not is_rejected(passage, each)]
+    kept = [mention for mention in mentions if not is_rejected(passage, mention)]
     labels = distinct(kept)
     if lead and not labels:
         return lead
@@ -210,12 +227,12 @@ def single(value: Any) -> Any:
         if isinstance(value, list) and len(value) == 1:
             value = value[0]
         elif isinstance(value, dict):
-            found = _answer_of(value)
-            value = value if found is AMBIGUOUS else found
+            answer = _answer_of(value)
+            value = value if answer is AMBIGUOUS else answer
     return value
 
 
-def exactly(value: str, names: Names) -> str | None:
+def exactly(value: str, names: NameIndex) -> str | None:
     """The label, if the text is an option's letter or name and nothing else."""
     bare = value.strip(_EDGE)
     words = fold(bare)
@@ -226,16 +243,16 @@ def exactly(value: str, names: Names) -> str | None:
         return _letter_and_name(names.letters[lead[1].casefold()], bare[lead.end() :], names)
     if words[:1] in (("option",), ("choice",), ("letter",)) and len(words) == 2:
         return names.letters.get(words[1])
-    found = names.by_words.get(words)
-    return found[0] if found else names.parts.get(words)
+    named = names.by_words.get(words)
+    return named[0] if named else names.parts.get(words)
 
 
-def _letter_and_name(label: str, rest: str, names: Names) -> str | None:
+def _letter_and_name(label: str, rest: str, names: NameIndex) -> str | None:
     """ "B. female": both, and they agree."""
     named = names.by_words.get(fold(rest))
     return label if named and named[0] == label else None
 
 
-def _lead_letter(value: str, names: Names) -> str | None:
+def _lead_letter(value: str, names: NameIndex) -> str | None:
     lead = _LEAD.match(value)
     return names.letters.get(lead[1].casefold()) if lead else None

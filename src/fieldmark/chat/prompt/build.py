@@ -1,20 +1,13 @@
-"""Which words surround the pictures?
-
-The question, the list of options, how to answer. The last line of every answer has one fixed form,
-`Answer: …` (or a JSON object), which the parser reads strictly; with reasons asked for, they come
-first. Examples are answered in the very same form.
-
-
-Which messages ask one item, and what did the model say to them?
+"""Building a prompt: which messages ask one item, in which words, and what was answered to them?
 
     built = build(question, item, shots, asking)      pure: the same arguments, the same messages
     parsed = parse_answer(built, answer.text, is_cut=answer.outcome == "length")
 
-`built` knows its options, where the truth stands among them, which examples it shows, and why they
-are fewer than asked for. `rotations` builds an item once for each turn of its options.
-
 The question and how to answer come first, then the examples, then the item: with shared examples
-everything before the item is the same, byte for byte, for all items.
+everything before the item is the same, byte for byte, for all items. The last line of every answer
+has one fixed form, `Answer: …` (or a JSON object), which the parser reads strictly; with reasons
+asked for, they come first. Examples are answered in the very same form. `rotations` builds an item
+once for each turn of its options.
 """
 
 from __future__ import annotations
@@ -25,9 +18,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from fieldmark.chat.messages import Message, Part, Picture, Text, assistant, system, user
-from fieldmark.chat.parse.answer import Form, Option, Parsed, parse_text
+from fieldmark.chat.messages import Message, MessagePart, Picture, Text, assistant, system, user
+from fieldmark.chat.parse.answer import Form, parse_text
+from fieldmark.chat.parse.mentions import Option
 from fieldmark.chat.parse.names import TaxonNames
+from fieldmark.chat.parse.values import Parsed
 from fieldmark.chat.prompt.options import offer
 from fieldmark.chat.prompt.question import NO_SHOTS, PLAIN, Asking, Item, Kind, Question, Shots
 
@@ -49,7 +44,8 @@ def options_text(options: Sequence[Option], question: Question) -> str:
     """The list of options, one a line; "" where nothing is to be chosen from a list."""
     if question.form not in ("choice", "labels"):
         return ""
-    lines = [f"{each.letter}. {each.name}" if each.letter else f"- {each.name}" for each in options]
+    marks = [f"{option.letter}." if option.letter else "-" for option in options]
+    lines = [f"{mark} {option.name}" for mark, option in zip(marks, options, strict=True)]
     return "\n".join(["Options:", *lines])
 
 
@@ -69,12 +65,11 @@ def answer_rule(question: Question, asking: Asking) -> str:
 
 
 def _what(question: Question) -> str:
-    as_list = "a list" if question.form == "labels" else ""
     by = "the letter" if question.has_letters else "the name"
     return {
         "choice": f"{by} of one option",
         "yes_no": "yes or no",
-        "labels": f"{as_list} of {by}s of all options that hold, separated by commas, or none",
+        "labels": f"a list of {by}s of all options that hold, separated by commas, or none",
         "count": "a whole number",
         "open": "the scientific name of the species (genus and epithet)",
     }[question.form]
@@ -89,22 +84,22 @@ def answer_text(question: Question, item: Item, options: Sequence[Option], askin
 
 
 def _truth(question: Question, item: Item, options: Sequence[Option]) -> str | int | list[str]:
-    said = {each.label: each.letter or each.name for each in options}
+    answers = {option.label: option.letter or option.name for option in options}
     if question.form == "labels":
-        return [said[each.label] for each in options if each.label in item.labels]
+        return [answer for label, answer in answers.items() if label in item.labels]
     label = item.label or ""
     if question.form == "count":
         return int(label)
-    return said.get(label) or question.names.get(label, label)
+    return answers.get(label) or question.names.get(label, label)
 
 
 def schema(question: Question, options: Sequence[Option], asking: Asking) -> dict[str, Any]:
     """The JSON schema of the answer; reasons stand before it, so that they are written first."""
-    said = [each.letter or each.name for each in options]
+    allowed = [option.letter or option.name for option in options]
     answers: dict[str, dict[str, Any]] = {
-        "choice": {"type": "string", "enum": said},
-        "yes_no": {"type": "string", "enum": said},
-        "labels": {"type": "array", "items": {"type": "string", "enum": said}},
+        "choice": {"type": "string", "enum": allowed},
+        "yes_no": {"type": "string", "enum": allowed},
+        "labels": {"type": "array", "items": {"type": "string", "enum": allowed}},
         "count": {"type": "integer", "minimum": 0},
         "open": {"type": "string"},
     }
@@ -149,7 +144,7 @@ class Built:
     def info(self) -> dict[str, Any]:
         """What is stored beside the prediction."""
         return {
-            "options": [each.label for each in self.options],
+            "options": [option.label for option in self.options],
             "position_of_truth": self.position_of_truth,
             "rotation": self.rotation,
             "k_asked": self.k_asked,
@@ -167,7 +162,7 @@ def build(question: Question, item: Item, shots: Shots = NO_SHOTS, asking: Askin
         closing = Message("user", (Text(_NOW), *closing.parts, *_reminder(question, asking)))
     opening = _opening(question, shots.examples, asking)
     messages = (*_system(asking), *_joined([*opening, closing]))
-    order = [each.label for each in options]
+    order = [option.label for option in options]
     return Built(
         messages=messages,
         form=question.form,
@@ -179,7 +174,7 @@ def build(question: Question, item: Item, shots: Shots = NO_SHOTS, asking: Askin
         k_used=shots.k_used,
         why_fewer=shots.why,
         fits=shots.fits,
-        examples=tuple(each.id for each in shots.examples),
+        examples=tuple(example.id for example in shots.examples),
         schema=schema(question, options, asking) if asking.is_json else None,
         taxa=question.taxa,
         n_pictures=sum(isinstance(part, Picture) for m in messages for part in m.parts),
@@ -201,13 +196,13 @@ def parse_answer(built: Built, text: str | None, *, is_cut: bool = False) -> Par
     return parse_text(text, built.taxa or built.options, built.form, is_cut=is_cut)
 
 
-def example_parts(question: Question, example: Item, asking: Asking) -> tuple[Part, ...]:
+def example_parts(question: Question, example: Item, asking: Asking) -> tuple[MessagePart, ...]:
     """What one example adds to a prompt, to be measured: the same in every prompt."""
     turns = _example(question, example, asking)
     return tuple(part for message in turns for part in message.parts)
 
 
-def lasting_parts(question: Question, item: Item, asking: Asking) -> tuple[Part, ...]:
+def lasting_parts(question: Question, item: Item, asking: Asking) -> tuple[MessagePart, ...]:
     """What a prompt holds besides its examples, to be measured."""
     closing = _closing(question, item, offer(question, item, asking), asking)
     turns = (*_system(asking), *_opening(question, (), asking), closing)
@@ -219,7 +214,7 @@ def _system(asking: Asking) -> list[Message]:
     return [system(asking.system)] if asking.system else []
 
 
-def _reminder(question: Question, asking: Asking) -> list[Part]:
+def _reminder(question: Question, asking: Asking) -> list[MessagePart]:
     """Examples are answered without reasons: that they are wanted is said again at the end."""
     return [Text(answer_rule(question, asking))] if asking.cot else []
 
@@ -249,11 +244,11 @@ def _closing(question: Question, item: Item, options: Sequence[Option], asking: 
     return Message("user", (*pictures, *([Text(listed)] if listed else [])))
 
 
-def _pictures(question: Question, item: Item, asking: Asking) -> list[Part]:
+def _pictures(question: Question, item: Item, asking: Asking) -> list[MessagePart]:
     """The pictures of an item; of a pair and of a clip, with words that say what they are."""
     if question.kind == "same":
-        named = [(Text(f"Picture {n}:"), each) for n, each in enumerate(item.pictures, start=1)]
-        return [part for pair in named for part in pair]
+        first, second = item.pictures
+        return [Text("Picture 1:"), first, Text("Picture 2:"), second]
     frames = spread(item.pictures, asking.n_frames)
     if len(item.pictures) > 1:
         return [Text(f"{len(frames)} frames of one clip, in order:"), *frames]

@@ -1,11 +1,4 @@
-"""How many examples fit?
-
-Each example is measured once, in tokens, pictures and bytes; running sums then say how many of them
-fit beside the question, with room kept for the answer. k examples cost k additions, never k
-recounts of a growing prompt.
-
-
-Which examples does a few-shot prompt show?
+"""Few-shot examples: which ones does a prompt show, and how many of them fit?
 
 Drawn from (seed, task, item), or once for all items when the prefix is to be shared (prompt caches
 then read it once). Balanced draws take turns over the classes, each round in a drawn order of its
@@ -13,19 +6,13 @@ own, so that every shorter prompt is as balanced as it can be and no label is al
 Uniform draws follow the pool. The item that is asked about is never among its own examples. The
 examples for k = 3 begin those for k = 10.
 
-    pool = Pool.of(examples, measure)                 each example measured at most once
-    shots = choose(pool, item, wanted, Space(room, load of the bare question))
-    shots.examples, shots.k_asked, shots.k_used, shots.why
-
-
-How are all items of a question asked, with examples that fit?
+Each example is measured once, in tokens, pictures and bytes, however many items show it; running
+sums then say how many fit beside the question, with room kept for the answer. With a shared prefix
+the number is found once for all: beside the largest question.
 
     prompts = plan_prompts(question, asking, FewShot(examples, k=30), Limits(room, measure), items)
     for item in items:
         built = prompts.build(item)          or prompts.turns(item), for circular evaluation
-
-Each example is measured once, however many items show it; the number that fits is found once an
-item, by running sums. With a shared prefix it is found once for all: beside the largest question.
 """
 
 from __future__ import annotations
@@ -35,29 +22,29 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from fieldmark.chat.messages import Part, Picture, Settings, Text
+from fieldmark.chat.budget import PER_MESSAGE, Estimator
+from fieldmark.chat.messages import AnswerSettings, MessagePart, Picture, Text
 from fieldmark.chat.prompt.build import Built, build, example_parts, lasting_parts, rotations
 from fieldmark.chat.prompt.question import NO_SHOTS, Asking, Item, Question, Shots
 from fieldmark.draws import lazily_shuffled
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
-    from fieldmark.chat.budget import Estimator
     from fieldmark.chat.local.model import LocalModel
     from fieldmark.chat.send.endpoint import ChatModel
     from fieldmark.chat.send.pictures import SentPicture
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class PromptSize:
     """What a piece of a prompt takes up."""
 
     tokens: int = 0
     pictures: int = 0
     n_bytes: int = 0
 
-    def __add__(self, other: Load) -> Load:
-        return Load(
+    def __add__(self, other: PromptSize) -> PromptSize:
+        return PromptSize(
             self.tokens + other.tokens,
             self.pictures + other.pictures,
             self.n_bytes + other.n_bytes,
@@ -65,7 +52,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class RequestLimits:
     """What a model takes in one request; None = no limit known."""
 
     tokens: int | None = None
@@ -75,13 +62,16 @@ class Room:
     pictures: int | None = None
     n_bytes: int | None = None
 
-    def lacks(self, load: Load) -> str:
+    def lacks(self, load: PromptSize) -> str:
         """What is too small for a prompt of this size: "context", "pictures", "bytes" or ""."""
         if self.tokens is not None and load.tokens + self.answer_tokens > self.tokens:
             return "context"
         if self.pictures is not None and load.pictures > self.pictures:
             return "pictures"
         return "bytes" if self.n_bytes is not None and load.n_bytes > self.n_bytes else ""
+
+
+NOTHING, NO_LIMITS = PromptSize(), RequestLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +83,10 @@ class Fit:
     """False: not even the question alone fits"""
 
 
-def fit(base: Load, loads: Iterable[Load], room: Room) -> Fit:
+def fit(base: PromptSize, loads: Iterable[PromptSize], room: RequestLimits) -> Fit:
     """The largest k such that the question and the first k examples fit.
 
-    >>> fit(Load(100), [Load(50)] * 10, Room(tokens=1000, answer_tokens=600))
+    >>> fit(PromptSize(100), [PromptSize(50)] * 10, RequestLimits(tokens=1000, answer_tokens=600))
     Fit(k=6, why='context', fits=True)
     """
     total, k = base, 0
@@ -112,7 +102,7 @@ def fit(base: Load, loads: Iterable[Load], room: Room) -> Fit:
     return Fit(k)
 
 
-Measure = Callable[[Item], Load]
+Measure = Callable[[Item], PromptSize]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +119,6 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
-    """The room of a model, and what the question without examples takes of it."""
-
-    room: Room = Room()
-    base: Load = Load()
-    """with a shared prefix: of the largest question, so that k is the same for all"""
-
-
-@dataclass(frozen=True, slots=True)
 class Pool:
     """The examples there are; what each loads is worked out once, when it is first drawn."""
 
@@ -147,7 +128,7 @@ class Pool:
     classes: Mapping[str, tuple[str, ...]]
     """label → its ids; traits that hold together are one class"""
     measure: Measure
-    loads: dict[str, Load] = field(default_factory=dict, compare=False, repr=False)
+    loads: dict[str, PromptSize] = field(default_factory=dict, compare=False, repr=False)
     broken: dict[str, str] = field(default_factory=dict, compare=False, repr=False)
     """id → why it cannot be shown: such an example is passed over, as if it were not there"""
 
@@ -158,17 +139,15 @@ class Pool:
         Needed for a shared prefix only: other draws leave out the item they are for.
         """
         barred = set(without)
-        kept = [each for each in examples if each.id not in barred]
-        by_id = {each.id: each for each in kept}
+        kept = [example for example in examples if example.id not in barred]
+        by_id = {example.id: example for example in kept}
         if len(by_id) < len(kept):
             raise DataError(f"{len(kept) - len(by_id)} examples share an id: expected unique ids.")
-        ids = tuple(sorted(by_id))
         classes: dict[str, list[str]] = {}
-        for each in ids:
-            example = by_id[each]
-            classes.setdefault(example.label or "; ".join(example.labels), []).append(each)
+        for name, example in sorted(by_id.items()):
+            classes.setdefault(example.label or "; ".join(example.labels), []).append(name)
         sorted_classes = {name: tuple(classes[name]) for name in sorted(classes)}
-        return cls(by_id, ids, sorted_classes, measure)
+        return cls(by_id, tuple(sorted(by_id)), sorted_classes, measure)
 
     def can_show(self, name: str) -> bool:
         """Measures the example when it is first drawn; one whose picture is broken is noted."""
@@ -180,36 +159,37 @@ class Pool:
         return name in self.loads
 
 
-def choose(pool: Pool, item: Item, wanted: Wanted, space: Space) -> Shots:
+def choose(
+    pool: Pool,
+    item: Item,
+    wanted: Wanted,
+    room: RequestLimits = NO_LIMITS,
+    base: PromptSize = NOTHING,
+) -> Shots:
     """The examples for one item: as many as asked for, as the pool has, and as fit.
 
-    With k = -1 it ends with the pool.
+    `base` is what the question takes up without examples; with a shared prefix, the largest one,
+    so that k is the same for all. With k = -1 it ends with the pool.
     """
     drawn: list[Item] = []
 
-    def loads() -> Iterator[Load]:
-        for each in _drawn(pool, item, wanted):
-            drawn.append(each)
-            yield pool.loads[each.id]
+    def sizes() -> Iterator[PromptSize]:
+        """One by one: no example is read that no longer fits."""
+        order = (pool.by_id[name] for name in _order(pool, item, wanted))
+        others = (example for example in order if not _is_same(example, item))
+        for example in others if wanted.k < 0 else islice(others, wanted.k):
+            drawn.append(example)
+            yield pool.loads[example.id]
 
-    fitted = fit(space.base, loads(), space.room)
+    fitted = fit(base, sizes(), room)
     why = fitted.why or ("pool" if fitted.k < wanted.k else "")
     return Shots(tuple(drawn[: fitted.k]), wanted.k, why, fitted.fits)
 
 
-def _drawn(pool: Pool, item: Item, wanted: Wanted) -> Iterator[Item]:
-    """One by one: none is read that no longer fits."""
-    order = (pool.by_id[each] for each in _order(pool, item, wanted))
-    others = (each for each in order if not _is_same(each, item))
-    return others if wanted.k < 0 else islice(others, wanted.k)
-
-
 def _is_same(example: Item, item: Item) -> bool:
     """The item itself, or a row of another id that shows the same file."""
-    if example.id == item.id:
-        return True
-    names = {(each.name, each.crop) for each in item.pictures if each.name}
-    return any((each.name, each.crop) in names for each in example.pictures)
+    shown = {(picture.name, picture.crop) for picture in item.pictures if picture.name}
+    return example.id == item.id or any((p.name, p.crop) in shown for p in example.pictures)
 
 
 def _order(pool: Pool, item: Item, wanted: Wanted) -> Iterator[str]:
@@ -228,7 +208,7 @@ def _order(pool: Pool, item: Item, wanted: Wanted) -> Iterator[str]:
             yield from islice(queues[name], 1)
 
 
-MeasureParts = Callable[[Sequence[Part]], Load]
+MeasureParts = Callable[[Sequence[MessagePart]], PromptSize]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,24 +222,31 @@ class FewShot:
     is_shared: bool = False
 
 
+def count_pictures(parts: Sequence[MessagePart]) -> PromptSize:
+    """For models without known limits."""
+    return PromptSize(pictures=sum(isinstance(part, Picture) for part in parts))
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a model takes, and how parts of a prompt are measured."""
 
-    room: Room = Room()
-    measure: MeasureParts = field(default=lambda parts: count_parts(parts))
+    room: RequestLimits = RequestLimits()
+    measure: MeasureParts = count_pictures
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
+    """All prompts of a question."""
+
     question: Question
     asking: Asking
     wanted: Wanted
     pool: Pool
     limits: Limits
-    largest: Load | None = None
+    largest: PromptSize | None = None
     """of all questions without examples, where the prefix is shared"""
-    bases: dict[str, Load] = field(default_factory=dict, compare=False, repr=False)
+    bases: dict[str, PromptSize] = field(default_factory=dict, compare=False, repr=False)
     """item id → what its question takes up without examples"""
 
     def shots(self, item: Item) -> Shots:
@@ -269,7 +256,7 @@ class Prompts:
         if base is None and item.id not in self.bases:
             self.bases[item.id] = _base(self.question, item, self.asking, self.limits)
         base = base or self.bases[item.id]
-        return choose(self.pool, item, self.wanted, Space(self.limits.room, base))
+        return choose(self.pool, item, self.wanted, self.limits.room, base)
 
     def build(self, item: Item) -> Built:
         return build(self.question, item, self.shots(item), self.asking)
@@ -289,69 +276,54 @@ def plan_prompts(
     """`items` are those that will be asked; only a shared prefix needs to know them beforehand."""
     n_messages = 2 if asking.layout == "multi_turn" else 0
 
-    def measure(example: Item) -> Load:
+    def measure(example: Item) -> PromptSize:
         own = limits.measure(example_parts(question, example, asking))
-        return own + _frames(n_messages)
+        return own + PromptSize(PER_MESSAGE * n_messages)
 
     asked = list(items) if few.is_shared else []
     wanted = Wanted(few.k, question.task, asking.seed, few.sampling, few.is_shared)
-    pool = Pool.of(few.examples, measure, without=[each.id for each in asked])
+    pool = Pool.of(few.examples, measure, without=[item.id for item in asked])
     largest = None
     if asked and few.k:
-        loads = [_base(question, each, asking, limits) for each in asked]
-        largest = Load(
-            max(load.tokens for load in loads),
-            max(load.pictures for load in loads),
-            max(load.n_bytes for load in loads),
+        sizes = [_base(question, item, asking, limits) for item in asked]
+        largest = PromptSize(
+            max(size.tokens for size in sizes),
+            max(size.pictures for size in sizes),
+            max(size.n_bytes for size in sizes),
         )
     return Prompts(question, asking, wanted, pool, limits, largest)
 
 
-def _base(question: Question, item: Item, asking: Asking, limits: Limits) -> Load:
+def _base(question: Question, item: Item, asking: Asking, limits: Limits) -> PromptSize:
     own = limits.measure(lasting_parts(question, item, asking))
-    return own + _frames(2)
-
-
-def _frames(n_messages: int) -> Load:
-    """What surrounds so many messages."""
-    from fieldmark.chat.budget import PER_MESSAGE
-
-    return Load(tokens=PER_MESSAGE * n_messages)
-
-
-def count_parts(parts: Sequence[Part]) -> Load:
-    """Pictures only: for models without known limits."""
-    return Load(pictures=sum(isinstance(part, Picture) for part in parts))
+    return own + PromptSize(PER_MESSAGE * 2)
 
 
 def limits_of(
     model: ChatModel | LocalModel,
-    settings: Settings,
+    settings: AnswerSettings,
     estimator: Estimator,
     look: Callable[[Picture], SentPicture],
 ) -> Limits:
-    """What a model takes in one request, with room kept for the longest answer it may give."""
-    room = Room(
+    """What a model takes in one request, with room kept for the longest answer it may give.
+
+    `look` makes a picture ready to send, so that it can be measured (`PictureCache.prepare`).
+    """
+    room = RequestLimits(
         model.card.context,
         model.settings(settings).max_output_tokens,
         model.limit("max_images"),
         model.limit("max_request_bytes"),
     )
-    return Limits(room, measure_with(estimator, look))
 
-
-def measure_with(estimator: Estimator, look: Callable[[Picture], SentPicture]) -> MeasureParts:
-    """Measures as the model counts; `look` makes a picture ready to send (a shelf's `prepare`)."""
-
-    def measure(parts: Sequence[Part]) -> Load:
-        total = Load()
+    def measure(parts: Sequence[MessagePart]) -> PromptSize:
+        total = PromptSize()
         for part in parts:
             if isinstance(part, Text):
-                load = Load(estimator.text(part.text), 0, len(part.text.encode()))
+                total += PromptSize(estimator.text(part.text), 0, len(part.text.encode()))
             else:
                 sent = look(part)
-                load = Load(estimator.image(sent.width, sent.height), 1, len(sent.base64))
-            total = total + load
+                total += PromptSize(estimator.image(sent.width, sent.height), 1, len(sent.base64))
         return total
 
-    return measure
+    return Limits(room, measure)

@@ -1,10 +1,10 @@
-"""How is a model that tells no likelihoods of given answers asked to choose one?
+"""Lettered questions: how does a model that gives no likelihoods choose among given answers?
 
 By a lettered question, answered with one letter; the log-probabilities of the letters at the place
 where it stands say how likely each choice was:
 
     messages, options = letter_question([picture, "Which bird?"], ["wren", "robin"])
-    settings = letter_settings(Settings())
+    settings = letter_settings(AnswerSettings())
     letter_scores(answer, options)   →  [-0.2, -1.9], or None
     letter_choice(answer, options)   →  0: what the text says, where there are no scores
 
@@ -19,8 +19,17 @@ import re
 from collections.abc import Iterable, Sequence
 from string import ascii_lowercase, ascii_uppercase
 
-from fieldmark.chat.messages import Answer, Message, Part, Settings, Text, TokenChance, user
-from fieldmark.chat.parse.answer import Option, parse_text
+from fieldmark.chat.messages import (
+    Answer,
+    AnswerSettings,
+    Message,
+    MessagePart,
+    Text,
+    TokenChance,
+    user,
+)
+from fieldmark.chat.parse.answer import parse_text
+from fieldmark.chat.parse.mentions import Option
 from fieldmark.chat.parse.text import end_of_thought
 from fieldmark.errors import UsageError
 
@@ -37,7 +46,7 @@ _CUE = re.compile(r"\n\s*(?:answer|a)\s*:\s*\Z", re.IGNORECASE)
 
 
 def letter_question(
-    context: Iterable[Part | str], choices: Sequence[str]
+    context: Iterable[MessagePart | str], choices: Sequence[str]
 ) -> tuple[tuple[Message, ...], tuple[Option, ...]]:
     """The question as one user message, and the options in the order of the choices.
 
@@ -60,7 +69,7 @@ def letter_question(
     return (_closed(parts, block),), _options(names, marks)
 
 
-def letter_settings(settings: Settings) -> Settings:
+def letter_settings(settings: AnswerSettings) -> AnswerSettings:
     """The settings with log-probabilities asked for, the likeliest answer, and no stop strings:
     those of a task are for answers in its own words.
     """
@@ -70,7 +79,7 @@ def letter_settings(settings: Settings) -> Settings:
 def letter_choice(answer: Answer, options: Sequence[Option]) -> int | None:
     """Which choice the answer's text names; None where it names none or several."""
     label = parse_text(answer.text, options, is_cut=answer.outcome == "length").label
-    return next((n for n, each in enumerate(options) if each.label == label), None)
+    return next((n for n, option in enumerate(options) if option.label == label), None)
 
 
 def letter_scores(answer: Answer, options: Sequence[Option]) -> list[float] | None:
@@ -79,35 +88,36 @@ def letter_scores(answer: Answer, options: Sequence[Option]) -> list[float] | No
     Letters that are not among the alternatives get a value below all of them, the same for each.
     None without log-probabilities, or where the text names no option.
     """
-    marks = [each.letter.casefold() for each in options]
+    marks = [option.letter.casefold() for option in options]
     label = parse_text(answer.text, options).label
-    chosen = next((each.letter.casefold() for each in options if each.label == label), None)
+    chosen = next((option.letter.casefold() for option in options if option.label == label), None)
     if answer.outcome == "refused" or not all(marks) or chosen is None:
         return None
-    places = (each for each in _after_thought(answer.logprobs) if _mark(each.token) == chosen)
-    return next((_scores(each, marks) for each in places if each.top), None)
+    tokens = _after_thought(answer.logprobs)
+    places = (token for token in tokens if _mark(token.token) == chosen and token.top)
+    return next((_scores(place, marks) for place in places), None)
 
 
 def _scores(place: TokenChance, marks: Sequence[str]) -> list[float]:
-    told = list(place.top)
-    if all(token != place.token for token, _ in told):
-        told.append((place.token, place.logprob))
+    rivals = list(place.top)
+    if all(token != place.token for token, _ in rivals):
+        rivals.append((place.token, place.logprob))
     shares: dict[str, float] = {}
-    for token, logprob in told:
+    for token, logprob in rivals:
         shares[_mark(token)] = shares.get(_mark(token), 0.0) + math.exp(logprob)
-    floor = min((value for _, value in told if math.isfinite(value)), default=0.0) - _FLOOR
-    found = [shares.get(mark, 0.0) for mark in marks]
-    return [math.log(share) if share > math.exp(floor) else floor for share in found]
+    floor = min((value for _, value in rivals if math.isfinite(value)), default=0.0) - _FLOOR
+    totals = [shares.get(mark, 0.0) for mark in marks]
+    return [math.log(share) if share > math.exp(floor) else floor for share in totals]
 
 
 def _after_thought(chances: Sequence[TokenChance]) -> Sequence[TokenChance]:
     """The tokens after the last one that ends a thought."""
     text, starts = "", []
-    for each in chances:
+    for chance in chances:
         starts.append(len(text))
-        text += each.token
+        text += chance.token
     end = end_of_thought(text)
-    return [each for each, start in zip(chances, starts, strict=True) if start >= end]
+    return [chance for chance, start in zip(chances, starts, strict=True) if start >= end]
 
 
 def _mark(token: str) -> str:
@@ -120,27 +130,27 @@ def _are_marks(names: Sequence[str]) -> bool:
     return is_short and "".join(map(_mark, names)) == ascii_lowercase[: len(names)]
 
 
-def _shown(parts: Sequence[Part], marks: Sequence[str]) -> list[str]:
+def _shown(parts: Sequence[MessagePart], marks: Sequence[str]) -> list[str]:
     """What the text lists beside each mark; the marks themselves where it lists none."""
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
     names = []
     for mark in map(_mark, marks):
-        found = re.findall(rf"(?im)^\s*\(?{mark}[.):]\s+(\S.*?)\s*$", text)
-        names += found[-1:]
+        listed = re.findall(rf"(?im)^\s*\(?{mark}[.):]\s+(\S.*?)\s*$", text)
+        names += listed[-1:]
     return names if len(names) == len(marks) else list(marks)
 
 
 def _options(names: Sequence[str], marks: Sequence[str]) -> tuple[Option, ...]:
     options: list[Option] = []
     for name, mark in zip(names, marks, strict=True):
-        n_twins = sum(each.name == name for each in options)
+        n_twins = sum(option.name == name for option in options)
         # A mark without width keeps labels of equal names apart: they read the same, so that only
         # the letter can tell which is meant.
         options.append(Option(name + "\u200b" * n_twins, name, mark.strip(_AROUND)))
     return tuple(options)
 
 
-def _closed(parts: Sequence[Part], block: str) -> Message:
+def _closed(parts: Sequence[MessagePart], block: str) -> Message:
     """The parts with the block after them, in the last text where that is last."""
     *before, last = parts or [Text("")]
     if isinstance(last, Text):

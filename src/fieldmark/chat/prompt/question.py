@@ -1,13 +1,9 @@
-"""What is asked, of which picture, and how?
+"""The question: what is asked, of which picture, and how does the `ask:` block of a task say so?
 
 A `Question` is the same for all items of a part of a task; an `Item` is one row of its table with
-its pictures; `Asking` are the settings of a run that change the prompt. Plain data.
-
-
-How does the `ask:` block of a task become a question?
-
-`AskRules` are the keys of the block, one to one; `make_question` binds them to the rows of a part:
-every label to its readable name, species to their names and lineages.
+its pictures; `Asking` are the settings of a run that change the prompt. `AskRules` are the keys of
+the block, one to one; `make_question` binds them to the rows of a part: every label to its readable
+name, species to their names and lineages.
 
     ask: {prompt: "Which species is this?", choices: 8, distractors: nearest}
 """
@@ -70,7 +66,7 @@ class Question:
     """what an open answer is matched with"""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", {each: self.names[each] for each in sorted(self.names)})
+        object.__setattr__(self, "names", dict(sorted(self.names.items())))
         needs = {"choice": 2, "traits": 1}.get(self.kind, 0)
         if len(self.names) < needs:
             raise UsageError(
@@ -152,20 +148,20 @@ def bind_names(pairs: Iterable[tuple[str, str | None]], where: str = "") -> dict
     >>> bind_names([("not_adult", "juvenile bald eagle"), ("adult", None)])
     {'adult': 'adult', 'not_adult': 'juvenile bald eagle'}
     """
-    found: dict[str, str] = {}
+    name_of: dict[str, str] = {}
     for label, name in pairs:
         shown = (name or label).replace("_", " ").strip()
-        if found.setdefault(label, shown) != shown:
+        if name_of.setdefault(label, shown) != shown:
             raise DataError(
-                f"{where + ': ' if where else ''}label {label!r} is called {found[label]!r} and "
+                f"{where + ': ' if where else ''}label {label!r} is called {name_of[label]!r} and "
                 f"{shown!r}: expected one name for each label."
             )
     owners: dict[str, list[str]] = {}
-    for label, name in sorted(found.items()):
+    for label, name in sorted(name_of.items()):
         owners.setdefault(name.casefold(), []).append(label)
     return {
         label: name if len(owners[name.casefold()]) == 1 else f"{name} ({label})"
-        for label, name in sorted(found.items())
+        for label, name in sorted(name_of.items())
     }
 
 
@@ -179,7 +175,7 @@ def shown_name(taxon: Taxon, show: str) -> str:
     return taxon.scientific or common or taxon.label
 
 
-Row = Mapping[str, Any]
+TableRow = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +210,7 @@ class AskRules:
 def make_question(
     task: str,
     rules: AskRules,
-    rows: Iterable[Row],
+    rows: Iterable[TableRow],
     label: str = "target",
     traits: Sequence[str] = (),
 ) -> Question:
@@ -226,49 +222,51 @@ def make_question(
     if rules.kind in ("same", "count"):
         return Question(task, rules.kind, prompt=rules.prompt, subject=rules.subject)
     if rules.kind == "traits":
-        return _of_traits(task, rules, traits)
-    every = list(rows)
-    for column in (rules.scientific, rules.common, *rules.lineage, _column(rules.names)):
-        _need(task, column, every)
-    if rules.scientific or rules.common or rules.lineage or rules.kind == "open":
-        return _of_species(task, rules, every, label)
-    pairs = [(str(row[label]), _name(rules.names, row, label)) for row in every]
-    return _question(task, rules, bind_names(pairs, f"task {task!r}"))
+        known = rules.names if isinstance(rules.names, Mapping) else {}
+        names = bind_names([(trait, known.get(trait)) for trait in traits])
+        return Question(task, names=names, aliases=rules.synonyms, **_shared_keys(rules))
+    table = list(rows)
+    columns = [rules.scientific, rules.common, *rules.lineage]
+    for column in (*columns, rules.names if isinstance(rules.names, str) else ""):
+        _need(task, column, table)
+    if any(columns) or rules.kind == "open":
+        return _of_species(task, rules, table, label)
+    pairs = [(str(row[label]), _name(rules.names, row, label)) for row in table]
+    names = bind_names(pairs, f"task {task!r}")
+    return Question(task, names=names, aliases=rules.synonyms, **_shared_keys(rules))
 
 
-def _of_traits(task: str, rules: AskRules, traits: Sequence[str]) -> Question:
-    known = rules.names if isinstance(rules.names, Mapping) else {}
-    return _question(task, rules, bind_names([(each, known.get(each)) for each in traits]))
-
-
-def _of_species(task: str, rules: AskRules, rows: Sequence[Row], label: str) -> Question:
+def _of_species(task: str, rules: AskRules, rows: Sequence[TableRow], label: str) -> Question:
     taxa = {str(row[label]): _taxon(rules, row, label) for row in rows}
-    shown = [(each.label, shown_name(each, rules.show)) for each in taxa.values()]
+    shown = [(name, shown_name(taxon, rules.show)) for name, taxon in taxa.items()]
+    aliases = {
+        name: tuple(filter(None, (taxon.scientific, *taxon.common, *taxon.synonyms)))
+        for name, taxon in taxa.items()
+    }
+    lineages = {name: taxon.lineage for name, taxon in taxa.items()}
     return Question(
-        task=task,
-        kind=rules.kind,
+        task,
         names=bind_names(shown, f"task {task!r}"),
-        prompt=rules.prompt,
-        n_choices=rules.choices,
-        distractors=rules.distractors,
-        letters=rules.letters,
-        aliases={each.label: _said(each) for each in taxa.values()},
-        subject=rules.subject,
-        relatives=_relatives(rules, taxa.values()),
+        aliases=aliases,
+        relatives=Relatives(lineages) if rules.lineage else None,
         taxa=index_taxa(taxa.values()) if rules.kind == "open" else None,
+        **_shared_keys(rules),
     )
 
 
-def _relatives(rules: AskRules, taxa: Iterable[Taxon]) -> Relatives | None:
-    return Relatives({each.label: each.lineage for each in taxa}) if rules.lineage else None
+def _shared_keys(rules: AskRules) -> dict[str, Any]:
+    """What a block and its question say in the same words."""
+    return {
+        "kind": rules.kind,
+        "prompt": rules.prompt,
+        "subject": rules.subject,
+        "n_choices": rules.choices,
+        "distractors": rules.distractors,
+        "letters": rules.letters,
+    }
 
 
-def _said(taxon: Taxon) -> tuple[str, ...]:
-    every = (taxon.scientific, *taxon.common, *taxon.synonyms)
-    return tuple(each for each in every if each)
-
-
-def _taxon(rules: AskRules, row: Row, label: str) -> Taxon:
+def _taxon(rules: AskRules, row: TableRow, label: str) -> Taxon:
     name = str(row[label])
     common = row.get(rules.common) if rules.common else None
     return Taxon(
@@ -280,33 +278,15 @@ def _taxon(rules: AskRules, row: Row, label: str) -> Taxon:
     )
 
 
-def _question(task: str, rules: AskRules, names: dict[str, str]) -> Question:
-    return Question(
-        task=task,
-        kind=rules.kind,
-        names=names,
-        prompt=rules.prompt,
-        n_choices=rules.choices,
-        distractors=rules.distractors,
-        letters=rules.letters,
-        aliases=rules.synonyms,
-        subject=rules.subject,
-    )
-
-
-def _column(names: str | Mapping[str, str]) -> str:
-    return names if isinstance(names, str) else ""
-
-
-def _name(names: str | Mapping[str, str], row: Row, label: str) -> str | None:
+def _name(names: str | Mapping[str, str], row: TableRow, label: str) -> str | None:
     if isinstance(names, str):
         return row.get(names) if names else None
     return names.get(str(row[label]))
 
 
-def _need(task: str, column: str, rows: Sequence[Row]) -> None:
+def _need(task: str, column: str, rows: Sequence[TableRow]) -> None:
     if not column or not rows or column in rows[0]:
         return
     near = closest(column, rows[0])
-    mean = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(rows[0])}."
-    raise UsageError(f"task {task!r}: ask: the dataset has no column {column!r}.{mean}")
+    hint = f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(rows[0])}."
+    raise UsageError(f"task {task!r}: ask: the dataset has no column {column!r}.{hint}")

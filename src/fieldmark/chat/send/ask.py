@@ -1,4 +1,4 @@
-"""How does ordinary code, without an event loop of its own, ask many questions?"""
+"""Asking many questions: `ask_all` in an event loop, `ask_now` or `ModelConnection` without."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Generator
-from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget
 from fieldmark.chat.journal import Journal
 from fieldmark.chat.messages import Answer, Request
-from fieldmark.chat.send.endpoint import ChatModel
-from fieldmark.chat.send.options import DEFAULT, OnAnswer, Options, Tally, ignore
+from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options, ignore
 from fieldmark.chat.send.sender import Requests, Sender
 
-Steps = Generator[None, None, Tally]
+if TYPE_CHECKING:
+    from fieldmark.chat.send.endpoint import ChatModel
+
+Steps = Generator[None, None, AskTotals]
 
 
 async def ask_all(
@@ -26,7 +27,7 @@ async def ask_all(
     journal: Journal | None = None,
     budget: Budget | None = None,
     on_answer: OnAnswer = ignore,
-) -> Tally:
+) -> AskTotals:
     """Asks every request and calls `on_answer(request, answer)` as answers come, in no order.
 
     Answers in the journal are given without asking. Raises `ModelError` when asking on is useless
@@ -43,17 +44,17 @@ def ask_now(
     journal: Journal | None = None,
     budget: Budget | None = None,
     on_answer: OnAnswer = ignore,
-) -> Tally:
+) -> AskTotals:
     """`ask_all` for code without an event loop; `on_answer` is called in the caller's thread."""
-    with Line(model, options, journal, budget) as line:
-        return line.ask_all(requests, on_answer)
+    with ModelConnection(model, options, journal, budget) as connection:
+        return connection.ask_all(requests, on_answer)
 
 
-class Line:
+class ModelConnection:
     """A sender held open over several calls: connections, limits and token counts last.
 
-    with Line(chat_model("chat/mock/wren")) as line:
-        line.ask_all(requests, on_answer)
+    with ModelConnection(chat_model("chat/mock/wren")) as connection:
+        connection.ask_all(requests, on_answer)
     """
 
     def __init__(
@@ -64,10 +65,10 @@ class Line:
         budget: Budget | None = None,
     ) -> None:
         self._parts = (model, options, journal, budget)
-        self._loop: _Here | _Aside = _Aside() if _is_in_loop() else _Here()
+        self._loop: _OwnLoop | _ThreadLoop = _ThreadLoop() if _is_in_loop() else _OwnLoop()
         self._sender: Sender | None = None
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> ModelConnection:
         self._loop.open()
         try:
             self._sender = Sender(*self._parts)
@@ -77,25 +78,29 @@ class Line:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
-            self._loop.run(self.sender.__aexit__(kind, error, None))
+            self._loop.run(self.sender.__aexit__())
         finally:
             self._loop.close()
 
     @property
     def sender(self) -> Sender:
-        assert self._sender is not None, "a line is opened with `with`"
+        assert self._sender is not None, "a connection is opened with `with`"
         return self._sender
 
-    def ask_all(self, requests: Requests, on_answer: OnAnswer) -> Tally:
+    def ask_all(self, requests: Requests, on_answer: OnAnswer) -> AskTotals:
         def keep(request: Request, answer: Answer) -> bool:
             on_answer(request, answer)
             return False
 
-        return drained(self.steps(requests, keep))
+        steps = self.steps(requests, keep)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                totals: AskTotals = end.value
+                return totals
 
     def steps(self, requests: Requests, on_answer: Callable[[Request, Answer], bool]) -> Steps:
         """`ask_all` that pauses each time `on_answer` returns True: then the caller has something
@@ -104,17 +109,7 @@ class Line:
         return self._loop.steps(self.sender, requests, on_answer)
 
 
-def drained(steps: Steps) -> Tally:
-    """Goes on to the end, whatever the steps stand for."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            tally: Tally = end.value
-            return tally
-
-
-class _Here:
+class _OwnLoop:
     """A loop in this thread."""
 
     def open(self) -> None:
@@ -133,10 +128,10 @@ class _Here:
             if on_answer(request, answer):
                 pause.set()
 
-        async def begin() -> asyncio.Task[Tally]:
+        async def begin() -> asyncio.Task[AskTotals]:
             return asyncio.create_task(sender.ask_all(requests, hear))
 
-        work: asyncio.Task[Tally] = self.run(begin())
+        work: asyncio.Task[AskTotals] = self.run(begin())
         try:
             while not work.done():
                 self.run(_until(pause, work))
@@ -151,7 +146,7 @@ class _Here:
         self._runner.close()
 
 
-class _Aside:
+class _ThreadLoop:
     """A loop in another thread, for notebooks, whose own thread runs one already.
 
     Answers travel back through a queue, so that `on_answer` may touch what belongs to the caller's
@@ -169,12 +164,12 @@ class _Aside:
     def steps(
         self, sender: Sender, requests: Requests, on_answer: Callable[[Request, Answer], bool]
     ) -> Steps:
-        came: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        work = sender.ask_all(requests, lambda *pair: came.put(pair))
+        arrived: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        work = sender.ask_all(requests, lambda *pair: arrived.put(pair))
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        future.add_done_callback(lambda _: came.put(None))
+        future.add_done_callback(lambda _: arrived.put(None))
         try:
-            while (pair := came.get()) is not None:
+            while (pair := arrived.get()) is not None:
                 if on_answer(*pair):
                     yield
         except BaseException:
@@ -192,7 +187,7 @@ async def _awaited(work: Any) -> Any:
     return await work
 
 
-async def _until(pause: asyncio.Event, work: asyncio.Task[Tally]) -> None:
+async def _until(pause: asyncio.Event, work: asyncio.Task[AskTotals]) -> None:
     """Until there is something to do for the caller, or nothing more to come."""
     waiting = asyncio.create_task(pause.wait())
     try:

@@ -1,4 +1,4 @@
-"""Which endpoint and which model does a name mean?
+"""Endpoint of a chat model: which address, model and key does a name mean?
 
     chat/openrouter/qwen/qwen2.5-vl-72b-instruct
     chat/vllm/Qwen/Qwen2.5-VL-7B-Instruct?base_url=http://gpu7:8000/v1&context=32768
@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from fieldmark import draws
 from fieldmark.chat.journal import canonical
-from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, Message, Request, Settings
+from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message, Request
 from fieldmark.chat.mock.answers import read_script
-from fieldmark.chat.prices import Card, Provider, Tables, load_tables
+from fieldmark.chat.prices import Card, ModelTables, Provider, load_tables
+from fieldmark.chat.send.options import is_loopback
 from fieldmark.chat.send.pictures import PictureLimits
 from fieldmark.errors import ModelError, UnknownName, UsageError
 from fieldmark.registry import split_options
@@ -86,32 +87,28 @@ class ChatModel:
         """Does the endpoint take this setting: schema, logprobs, seed, …?"""
         return setting not in self.lacks
 
-    def settings(self, settings: Settings) -> Settings:
+    def settings(self, settings: AnswerSettings) -> AnswerSettings:
         """The settings with the room for the answer that the name asks for."""
-        import dataclasses
-
-        if self.max_tokens is None:
-            return settings
-        return dataclasses.replace(settings, max_output_tokens=self.max_tokens)
+        return settings.with_room(self.max_tokens)
 
     def key(self) -> str:
-        """The secret, from the environment; a missing one is told by its variable's name."""
-        found = os.environ.get(self.key_env, "") if self.key_env else ""
+        """The secret, from the environment; the error for a missing one names its variable."""
+        key = os.environ.get(self.key_env, "") if self.key_env else ""
         may_lack = self.is_mock or not self.provider.base_url or is_loopback(self.base_url)
-        if self.key_env and not found and not may_lack:
+        if self.key_env and not key and not may_lack:
             raise ModelError(
                 f"model {self.name!r} needs a key: the environment has no {self.key_env}. "
                 f"Set it, for example `export {self.key_env}=…`."
             )
-        return found.strip()
+        return key.strip()
 
     def journal_folder(self, root: Path) -> Path:
         """Where the answers of this model are kept under a folder of results or of the cache."""
-        readable = re.sub(r"[^A-Za-z0-9.-]+", "-", self.id).strip("-.") or "model"
-        mark = draws.digest(canonical(self.address)).hex()[:8]
-        return root / "answers" / self.provider.name / f"{readable}-{mark}"
+        return root / "answers" / self.provider.name / file_name(self.id, self.fingerprint)
 
-    def answer(self, messages: Iterable[Message], settings: Settings = DEFAULT_SETTINGS) -> Answer:
+    def answer(
+        self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS
+    ) -> Answer:
         """Asks one question now; for many, `ask_all` is faster and keeps a journal."""
         from fieldmark.chat.send.ask import ask_now
 
@@ -121,55 +118,42 @@ class ChatModel:
         return answers[0]
 
 
-def chat_model(name: str, tables: Tables | None = None) -> ChatModel:
+def chat_model(name: str, tables: ModelTables | None = None) -> ChatModel:
     """The model a name means. Reads tables only: no key, no network."""
-    base, options = _take_apart(name)
-    known = tables or load_tables()
-    _, provider_name, model_id = base.split("/", 2)
-    if provider_name not in known.providers:
-        raise UnknownName("chat provider", provider_name, known.providers)
-    provider = known.providers[provider_name]
+    base, options = split_options(name)
+    family, provider_name, model_id, *_ = [*base.split("/", 2), "", ""]
+    if family != FAMILY or not provider_name or not model_id:
+        raise UsageError(f"model {name!r} cannot be read: {_FORM}.")
+    tables = tables or load_tables()
+    if provider_name not in tables.providers:
+        raise UnknownName("chat provider", provider_name, tables.providers)
+    provider = tables.providers[provider_name]
     is_mock = provider.base_url == "mock" and "base_url" not in options
     own = {key: value for key, value in options.items() if key not in OPTIONS}
     if is_mock:
         read_script(name, own)
     else:
-        _check_options(name, options)
-    card = known.cards.get((provider_name, model_id), Card(provider=provider_name, id=model_id))
+        check_options(name, options, OPTIONS)
+    card = tables.cards.get((provider_name, model_id), Card(provider=provider_name, id=model_id))
     if "context" in options:
-        card = card.model_copy(update={"context": _whole(name, "context", options)})
+        card = card.model_copy(update={"context": whole_number(name, "context", options)})
     return ChatModel(
         name=name,
         provider=provider,
         card=card,
         base_url=_base_url(name, provider, options),
         key_env=_key_env(provider, options),
-        max_tokens=_whole(name, "max_tokens", options),
+        max_tokens=whole_number(name, "max_tokens", options),
         mock=own,
     )
 
 
-def user_tables(start: Path, files: Iterable[Path] = ()) -> Tables:
+def user_tables(start: Path, files: Iterable[Path] = ()) -> ModelTables:
     """The package's rows, then the user's, the project's (`fieldmark.toml`), those of `files`."""
     from fieldmark.settings import project_config, user_config
 
     own = [path for path in (user_config(), project_config(start)) if path and path.is_file()]
     return load_tables([*own, *files])
-
-
-def _take_apart(name: str) -> tuple[str, dict[str, str]]:
-    base, options = split_options(name)
-    parts = base.split("/", 2)
-    if len(parts) < 3 or parts[0] != FAMILY or not all(parts):
-        raise UsageError(f"model {name!r} cannot be read: {_FORM}.")
-    return base, options
-
-
-def _check_options(name: str, options: Mapping[str, str]) -> None:
-    for key in options:
-        if key not in OPTIONS:
-            takes = ", ".join(OPTIONS)
-            raise UnknownName(f"model {name!r} takes {takes}: option", key, OPTIONS)
 
 
 def _key_env(provider: Provider, options: Mapping[str, str]) -> str:
@@ -196,19 +180,27 @@ def _base_url(name: str, provider: Provider, options: Mapping[str, str]) -> str:
             "keys come from the environment only (?key_env=VARIABLE)."
         )
     if not is_address:
-        found = f"base_url={url}" if url else "no base_url"
-        raise UsageError(f"model {name!r}: {found}, expected ?base_url=https://host/v1.")
+        given = f"base_url={url}" if url else "no base_url"
+        raise UsageError(f"model {name!r}: {given}, expected ?base_url=https://host/v1.")
     return url
 
 
-def _whole(name: str, key: str, options: Mapping[str, str]) -> int | None:
+def check_options(name: str, options: Mapping[str, str], known: Collection[str]) -> None:
+    """Refuses options of a model's name that mean nothing."""
+    for key in options:
+        if key not in known:
+            raise UnknownName(f"model {name!r} takes {', '.join(known)}: option", key, known)
+
+
+def whole_number(name: str, key: str, options: Mapping[str, str]) -> int | None:
+    """The value of an option of a model's name; None where it is not given."""
     value = options.get(key)
-    if value is None:
-        return None
-    if not (value.isascii() and value.isdigit() and int(value) > 0):
+    if value is not None and not (value.isascii() and value.isdigit() and int(value) > 0):
         raise UsageError(f"model {name!r}: {key}={value}, expected a whole number above 0.")
-    return int(value)
+    return None if value is None else int(value)
 
 
-def is_loopback(url: str) -> bool:
-    return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+def file_name(model: str, fingerprint: str) -> str:
+    """Readable, and different for models that differ in anything."""
+    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", model).strip("-.") or "model"
+    return f"{readable}-{fingerprint[:8]}"

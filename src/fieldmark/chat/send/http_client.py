@@ -1,14 +1,11 @@
-"""How does a request look as the body of /chat/completions, and what does a reply say?
+"""HTTP client of /chat/completions: the body of a request, one attempt to send it, its reply.
+
+aiohttp without helpers. Redirects are not followed: a key must not travel to another host. Nothing
+raised or logged here holds a key or a request's headers.
 
 Bodies are bytes in pieces: the base64 of an image is spliced in, not escaped by a JSON encoder, and
 pieces that many requests share (shots) exist once in memory. The same request always gives the same
 bytes, so that providers' prompt caches can work.
-
-
-What happens on the wire: one attempt, one answer or one fault.
-
-aiohttp without helpers. Redirects are not followed: a key must not travel to another host. Nothing
-raised or logged here holds a key or a request's headers.
 """
 
 from __future__ import annotations
@@ -25,37 +22,36 @@ from yarl import URL
 
 from fieldmark.chat.messages import (
     Answer,
+    AnswerOutcome,
+    AnswerSettings,
     Message,
-    Outcome,
     Request,
-    Settings,
     Text,
     TokenChance,
     Usage,
     sendable,
     stopped,
 )
-from fieldmark.chat.send.endpoint import ChatModel, is_loopback
-from fieldmark.chat.send.options import Options
+from fieldmark.chat.send.options import Options, is_loopback
 from fieldmark.chat.send.pictures import SentPicture
 from fieldmark.chat.send.retry import (
     Fault,
-    broken,
+    connection_fault,
     error_code,
     error_text,
-    judge,
     judge_error,
+    judge_reply,
     without_secrets,
 )
 from fieldmark.errors import ModelError
 
 if TYPE_CHECKING:
     from fieldmark.chat.mock.server import MockServer
+    from fieldmark.chat.send.endpoint import ChatModel
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _REFUSING = ("content_filter", "safety", "prohibited_content", "recitation", "refusal", "blocklist")
-_SAID = ("content", "refusal", "reasoning", "reasoning_content")
-_HUGE = 1e15
+_MESSAGE_KEYS = ("content", "refusal", "reasoning", "reasoning_content")
 _FULL = ("length", "max_tokens", "max_output_tokens")
 
 
@@ -88,7 +84,7 @@ def body_pieces(
 
 
 def settings_body(
-    settings: Settings, lacks: Sequence[str] = (), output_key: str = "max_tokens"
+    settings: AnswerSettings, lacks: Sequence[str] = (), output_key: str = "max_tokens"
 ) -> dict[str, Any]:
     body: dict[str, Any] = {
         output_key: settings.max_output_tokens,
@@ -153,7 +149,7 @@ def read_reply(data: bytes) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise BadReply("a reply without a message")
     # Routers whose upstream failed send this; a model that has nothing to say gives a reason.
-    if finish == "error" or (not finish and not any(message.get(key) for key in _SAID)):
+    if finish == "error" or (not finish and not any(message.get(key) for key in _MESSAGE_KEYS)):
         raise BadReply("an empty reply without a finish_reason")
     return reply
 
@@ -163,8 +159,8 @@ def to_answer(
 ) -> Answer:
     """What a good reply says, and what is `known` besides: timing, key, attempts.
 
-    The provider's own word on the cost counts, else `usd_of` the usage it returned. Counts that
-    are none, or log-probabilities that are none, are left out: the answer itself is paid for.
+    The provider's own word on the cost counts, else `usd_of` the usage it returned. Token counts
+    or log-probabilities that cannot be read are left out: the answer itself is paid for.
     """
     choice = reply["choices"][0]
     message = choice["message"]
@@ -172,9 +168,9 @@ def to_answer(
     reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
     refusal = message.get("refusal") or ""
     finish = str(choice.get("finish_reason") or "")
-    told = reply.get("usage")
-    usage = _usage(told)
-    usd = _amount(told.get("cost")) if isinstance(told, dict) else None
+    charged = reply.get("usage")
+    usage = _usage(charged)
+    usd = _amount(charged.get("cost")) if isinstance(charged, dict) else None
     return Answer(
         outcome=_outcome(finish, str(refusal)),
         text=text or str(refusal),
@@ -189,7 +185,7 @@ def to_answer(
     )
 
 
-def _outcome(finish: str, refusal: str) -> Outcome:
+def _outcome(finish: str, refusal: str) -> AnswerOutcome:
     if finish.lower() in _FULL:
         return "length"
     if refusal or finish.lower() in _REFUSING:
@@ -220,24 +216,22 @@ def _usage(usage: Any) -> Usage | None:
 
 
 def _detail(usage: Mapping[str, Any], block: str, key: str) -> int:
-    found = usage.get(block)
-    return int(_amount(found.get(key)) or 0) if isinstance(found, dict) else 0
+    details = usage.get(block)
+    return int(_amount(details.get(key)) or 0) if isinstance(details, dict) else 0
 
 
-def _logprobs(found: Any) -> tuple[TokenChance, ...]:
-    content = found.get("content") if isinstance(found, dict) else None
-    if not isinstance(content, list):
-        return ()
+def _logprobs(logprobs: Any) -> tuple[TokenChance, ...]:
     try:
         return tuple(
             TokenChance(
-                str(each.get("token", "")),
-                float(each.get("logprob", 0.0)),
+                str(token.get("token", "")),
+                float(token.get("logprob", 0.0)),
                 tuple(
-                    (str(t["token"]), float(t["logprob"])) for t in each.get("top_logprobs") or ()
+                    (str(rival["token"]), float(rival["logprob"]))
+                    for rival in token.get("top_logprobs") or ()
                 ),
             )
-            for each in content
+            for token in logprobs["content"]
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return ()
@@ -246,7 +240,7 @@ def _logprobs(found: Any) -> tuple[TokenChance, ...]:
 def _amount(value: Any) -> float | None:
     """A number of tokens or dollars; None where it is none (a word, below zero, infinite)."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value < _HUGE else None
+    return float(value) if is_number and 0 <= value < 1e15 else None
 
 
 LOG = logging.getLogger(__name__)
@@ -255,7 +249,7 @@ _JOIN_BYTES = 1 << 19
 """larger bodies go out piece by piece: pieces that requests share are not copied for each"""
 
 
-class Wire:
+class HttpClient:
     """The connection pool to a model's endpoint."""
 
     def __init__(self, model: ChatModel, options: Options) -> None:
@@ -317,29 +311,31 @@ class Wire:
                 allow_redirects=False,
             ) as response:
                 data = await response.read()
-                status, said = response.status, response.headers
+                status, headers = response.status, response.headers
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            return self._clean(broken(error))
+            return self._clean(connection_fault(error))
         if status != 200:
-            return self._spared(self._clean(judge(status, said, data)), request.settings)
+            return self._without_logprobs(
+                self._clean(judge_reply(status, headers, data)), request.settings
+            )
         try:
             return self._read(request.settings, data, latency_s=clock.now() - began, **known)
         except RecursionError:
             return judge_error(None, "a reply that is nested too deep")
 
-    def _read(self, settings: Settings, data: bytes, **known: Any) -> Answer | Fault:
+    def _read(self, settings: AnswerSettings, data: bytes, **known: Any) -> Answer | Fault:
         try:
             answer = to_answer(read_reply(data), self._model.card.usd, **known)
             return stopped(answer, settings.stop)
         except BadReply as error:
             fault = judge_error(error.code, error.body or str(error))
-            return self._spared(self._clean(fault), settings)
+            return self._without_logprobs(self._clean(fault), settings)
 
     def _headers(self) -> dict[str, str]:
         headers = {"Content-Type": "application/json", "User-Agent": AGENT}
         return {**headers, "Authorization": f"Bearer {self._key}"} if self._key else headers
 
-    def _spared(self, fault: Fault, settings: Settings) -> Fault:
+    def _without_logprobs(self, fault: Fault, settings: AnswerSettings) -> Fault:
         """Log-probabilities are a help, not the answer: who refuses them is asked without."""
         is_about = fault.code in (400, 403, 422) and "logprob" in fault.text.lower()
         if settings.top_logprobs is None or not is_about:

@@ -1,6 +1,8 @@
-"""What time is it, and how does one wait? Injected, so that tests of hours take milliseconds.
+"""Options of sending (concurrency, rates, timeouts, retries), and the totals of what came of it.
 
-How is a run of requests sent, and what came of it? None of this changes an answer."""
+None of this changes an answer. The clock is an option too, so that tests of hours take
+milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.errors import UsageError
@@ -15,6 +18,8 @@ from fieldmark.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Clock:
+    """What tells the time and waits."""
+
     now: Callable[[], float] = time.monotonic
     """seconds that never go back"""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -26,10 +31,12 @@ Labels = Mapping[str, str | Collection[str]]
 
 @dataclass(frozen=True, slots=True)
 class Options:
+    """How requests are sent."""
+
     concurrency: int | None = None
-    """requests in flight; None finds out what the endpoint bears"""
+    """requests in flight; None adapts to what the endpoint takes"""
     max_concurrency: int = 64
-    """bound of what is found out"""
+    """upper bound of the adaptive concurrency"""
     rpm: float | None = None
     """requests per minute, kept in any 60 s"""
     tpm: float | None = None
@@ -65,7 +72,7 @@ def ignore(_request: Request, _answer: Answer) -> None:
 
 
 @dataclass(slots=True)
-class Tally:
+class AskTotals:
     """What became of a run's requests so far."""
 
     n: int = 0
@@ -106,3 +113,23 @@ class Tally:
             self.n_unpriced += 1
         else:
             self.usd += answer.usd
+
+    def too_many_failures(self, options: Options) -> str:
+        """Why asking on is useless; "" = it is not."""
+        n_failed, in_a_row = self.outcomes.get("failed", 0), self.failures_in_a_row
+        is_row = in_a_row >= options.max_failures_in_a_row
+        if not is_row and n_failed <= options.max_failures:
+            return ""
+        how = f"{in_a_row} requests in a row" if is_row else f"{n_failed} requests"
+        return f"{how} failed, the last: {self.last_error}"
+
+    def last_words(self, model: str, reason: str, has_journal: bool) -> str:
+        """The error of a run that was given up."""
+        n_kept = self.n - self.outcomes.get("failed", 0)
+        again = "run the same command again to go on" if has_journal else "nothing is kept"
+        return f"model {model!r}: {reason.rstrip('.')}. {n_kept:,} answers came before; {again}."
+
+
+def is_loopback(url: str) -> bool:
+    """Is this an address of this machine?"""
+    return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")

@@ -1,21 +1,12 @@
-"""Is this a whole, plain JPEG, and how large is it? Answered from its markers alone.
+"""Pictures as they are sent: which bytes go on the wire, and how are they made in time?
 
-Most photos are, and those need no image library before they are sent. Anything unusual gets no
-answer here and is looked at properly.
+The original bytes when the provider takes them: re-encoding takes time and alters the picture.
+Otherwise the same pixels always become the same bytes: upright, cut, shrunk with Lanczos, JPEG;
+sizes, quality and hash are recorded. Providers may shrink again silently.
 
-
-Which bytes of a picture go on the wire?
-
-The original ones when the provider takes them: re-encoding takes time and alters the picture.
-Otherwise the same pixels always become the same bytes: upright, cut,
-shrunk with Lanczos, JPEG; sizes, quality and hash are recorded. Providers may shrink again
-silently.
-
-
-How are a request's pictures read without holding up the others?
-
-Reading and shrinking run in a few threads; a picture that several requests want at the same moment
-is prepared once.
+Most photos are plain JPEGs, and those need no image library: their header is read here. Reading and
+shrinking run in a few threads; a picture that several requests want at the same moment is prepared
+once.
 """
 
 from __future__ import annotations
@@ -31,7 +22,7 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from fieldmark.chat.messages import Box, Picture, Spot
+from fieldmark.chat.messages import Box, Picture, PictureKey
 from fieldmark.data import open_image, quick_check
 from fieldmark.errors import DataError
 
@@ -177,40 +168,40 @@ def _sent(data: bytes, media_type: str, size: tuple[int, int], note: str) -> Sen
     return SentPicture(binascii.b2a_base64(data, newline=False), media_type, *size, digest, note)
 
 
-class Shelf:
+class PictureCache:
     """Pictures many requests share (the shots of a prompt), prepared once.
 
-    Bounded by bytes: what was not used for longest goes first.
+    Bounded by bytes: the least recently used go first.
     """
 
     def __init__(self, limits: PictureLimits = NO_LIMITS, most_bytes: int = 128 << 20) -> None:
         self.limits, self.most_bytes = limits, most_bytes
-        self._held: OrderedDict[Spot, SentPicture] = OrderedDict()
+        self._kept: OrderedDict[PictureKey, SentPicture] = OrderedDict()
         self._bytes = 0
 
     def get(self, picture: Picture) -> SentPicture | None:
-        spot = picture.spot
-        found = self._held.get(spot) if spot else None
-        if spot and found is not None:
-            self._held.move_to_end(spot)
-        return found
+        key = picture.cache_key
+        if key is None or key not in self._kept:
+            return None
+        self._kept.move_to_end(key)
+        return self._kept[key]
 
     def put(self, picture: Picture, sent: SentPicture) -> None:
-        spot = picture.spot
-        if not spot or spot in self._held or len(sent.base64) > self.most_bytes // 4:
+        key = picture.cache_key
+        if key is None or key in self._kept or len(sent.base64) > self.most_bytes // 4:
             return
-        self._held[spot] = sent
+        self._kept[key] = sent
         self._bytes += len(sent.base64)
         while self._bytes > self.most_bytes:
-            _, gone = self._held.popitem(last=False)
-            self._bytes -= len(gone.base64)
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= len(oldest.base64)
 
     def prepare(self, picture: Picture) -> SentPicture:
-        found = self.get(picture)
-        if found is None:
-            found = prepare(picture, self.limits)
-            self.put(picture, found)
-        return found
+        sent = self.get(picture)
+        if sent is None:
+            sent = prepare(picture, self.limits)
+            self.put(picture, sent)
+        return sent
 
 
 _THREADS = 4
@@ -218,11 +209,13 @@ _AT_ONCE_BYTES = 400_000
 """bytes in memory up to this size are hashed on the spot: a thread would take longer"""
 
 
-class Preparer:
+class PicturePreparer:
+    """Prepares pictures in threads, beside an event loop."""
+
     def __init__(self, limits: PictureLimits) -> None:
-        self._shelf = Shelf(limits)
+        self._cache = PictureCache(limits)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="pictures")
-        self._coming: dict[Spot, asyncio.Future[SentPicture]] = {}
+        self._coming: dict[PictureKey, asyncio.Future[SentPicture]] = {}
 
     async def all(self, pictures: Sequence[Picture]) -> list[SentPicture]:
         """The pictures as they will be sent, in their order."""
@@ -232,25 +225,25 @@ class Preparer:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _one(self, picture: Picture) -> SentPicture:
-        found = self._shelf.get(picture)
-        if found is not None:
-            return found
+        sent = self._cache.get(picture)
+        if sent is not None:
+            return sent
         source = picture.source
         if isinstance(source, bytes) and len(source) <= _AT_ONCE_BYTES and picture.crop is None:
-            return self._shelf.prepare(picture)
-        spot = picture.spot
-        coming = self._coming.get(spot) if spot else None
+            return self._cache.prepare(picture)
+        key = picture.cache_key
+        coming = self._coming.get(key) if key else None
         if coming is None:
             coming = asyncio.ensure_future(self._read(picture))
             # Whoever waits gets the error; when nobody does any more, it is nobody's.
             coming.add_done_callback(lambda done: done.cancelled() or done.exception())
-            if spot:
-                self._coming[spot] = coming
-                coming.add_done_callback(lambda _: self._coming.pop(spot, None))
+            if key:
+                self._coming[key] = coming
+                coming.add_done_callback(lambda _: self._coming.pop(key, None))
         return await asyncio.shield(coming)
 
     async def _read(self, picture: Picture) -> SentPicture:
         loop = asyncio.get_running_loop()
-        made = await loop.run_in_executor(self._pool, prepare, picture, self._shelf.limits)
-        self._shelf.put(picture, made)
-        return made
+        sent = await loop.run_in_executor(self._pool, prepare, picture, self._cache.limits)
+        self._cache.put(picture, sent)
+        return sent

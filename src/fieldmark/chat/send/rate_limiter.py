@@ -1,16 +1,13 @@
-"""How are requests and tokens per minute kept, whatever the concurrency?
+"""Rate limiter (token bucket), and adaptive concurrency (additive increase, sharp decrease).
 
-A bucket of tokens with one queue: only its head waits, and it looks again after waking. In any
-window of 60 s at most `per_minute` pass: what the bucket holds at once (`burst`) is taken off the
-rate it refills with.
+`TokenBucket` keeps requests and tokens per minute, whatever the concurrency: one queue, of which
+only the head waits, and it looks again after waking. In any window of 60 s at most `per_minute`
+pass: what the bucket holds at once (`burst`) is taken off the rate it refills with.
 
-
-How many requests may be under way at once?
-
-Fixed, or found out: doubling per clean round until the first 429, then a little more per round; a
-429 cuts once per episode (requests sent before the cut cannot cut again), and nobody sends before
-Retry-After has passed. Errors that are not 429 only halt growth. Requests that try again go before
-new ones.
+`AdaptiveConcurrency` is how many requests may be in flight at once. Fixed, or found out: doubling
+per clean round until the first 429, then a little more per round; a 429 cuts once per episode
+(requests sent before the cut cannot cut again), and nobody sends before Retry-After has passed.
+Errors that are not 429 only halt growth. Requests that try again go before new ones.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ _LEAST_RATE = 0.02
 """of the limit: what is left for refilling when one request is as large as a minute's allowance"""
 
 
-class Bucket:
+class TokenBucket:
     """At most `per_minute` units in any 60 s; None lets everything pass."""
 
     def __init__(self, per_minute: float | None, clock: Clock, what: str = "units") -> None:
@@ -62,12 +59,16 @@ class Bucket:
             self._level -= n
 
     def _wait_s(self, n: float) -> float:
+        """Until n units are there. Less than 0.1 ms is rounding, and would be waited for anew."""
         self._refill()
         lack = n - self._level
         return 0.0 if lack <= 1e-9 else max(lack / self._rate, 1e-4)
 
     @property
     def _rate(self) -> float:
+        """Units a second. A full bucket passes `burst` at once and then refills for 60 s, so
+        burst + 60 rate <= per_minute keeps every window of 60 s within the limit.
+        """
         assert self._per_minute is not None
         return max(self._per_minute - self._burst, self._per_minute * _LEAST_RATE) / 60
 
@@ -86,8 +87,8 @@ _BUSY = 0.8
 log = logging.getLogger(__name__)
 
 
-class Slots:
-    """Places for requests in flight."""
+class AdaptiveConcurrency:
+    """How many requests may be in flight."""
 
     def __init__(self, clock: Clock, fixed: int | None = None, most: int = MOST) -> None:
         self._clock = clock
@@ -132,7 +133,7 @@ class Slots:
         self._wake()
 
     def succeeded(self) -> None:
-        """Counts towards a round; a clean, busy round lets the limit grow."""
+        """ServerCounts towards a round; a clean, busy round lets the limit grow."""
         self._clean += 1
         if self.is_fixed or self._clean < max(self.limit, 4):
             return

@@ -1,4 +1,4 @@
-"""Does asking again help, should this item be marked, or must the run stop?
+"""Retry (exponential backoff with full jitter): does asking again help, or must the run stop?
 
 408, 409, 425, 429, 5xx and broken connections are tried again after a wait drawn uniformly below an
 exponential bound (full jitter); 401, 402, 404 and a 403 that is about access stop the run, because
@@ -22,7 +22,6 @@ from fieldmark import draws
 Verdict = Literal["again", "refused", "mark", "stop"]
 TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
 STOPPING = {401, 402, 403, 404}
-BASE_S, CAP_S = 0.5, 60.0
 _FILTER = re.compile(
     r"content[ _-]?(filter|policy|management)|flagged|moderation|safety system", re.IGNORECASE
 )
@@ -45,7 +44,7 @@ class Fault:
         return self.code == 429
 
 
-def judge(status: int, headers: Mapping[str, str], data: bytes) -> Fault:
+def judge_reply(status: int, headers: Mapping[str, str], data: bytes) -> Fault:
     """What a reply with an error status means."""
     wait_s = retry_after_s(headers)
     try:
@@ -56,8 +55,8 @@ def judge(status: int, headers: Mapping[str, str], data: bytes) -> Fault:
 
 def judge_error(code: int | None, body: Any, wait_s: float | None = None) -> Fault:
     """What an error body means; also for those that come under status 200."""
-    said = error_text(body)
-    text = f"{code} {said}".strip() if code is not None else said
+    message = error_text(body)
+    text = f"{code} {message}".strip() if code is not None else message
     whole = body if isinstance(body, str) else json.dumps(body, default=str)
     if code in (400, 403, 422, None) and _FILTER.search(whole):
         return Fault("refused", text, code)
@@ -68,12 +67,12 @@ def judge_error(code: int | None, body: Any, wait_s: float | None = None) -> Fau
     return Fault("stop" if code in STOPPING else "mark", text, code)
 
 
-def broken(error: BaseException) -> Fault:
+def connection_fault(error: BaseException) -> Fault:
     """A connection that was refused, cut, or too slow."""
     if isinstance(error, TimeoutError):
         return Fault("again", "no answer in time")
-    told = str(error).strip().splitlines()
-    reason = told[0] if told else type(error).__name__
+    lines = str(error).strip().splitlines()
+    reason = lines[0] if lines else type(error).__name__
     if isinstance(error, ssl.SSLError):
         return Fault("stop", f"no safe connection ({reason})")
     return Fault("again", f"connection lost ({reason})")
@@ -95,7 +94,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return max(0.0, date.timestamp() - time.time())
 
 
-def backoff_s(key: str, attempt: int, base_s: float = BASE_S, cap_s: float = CAP_S) -> float:
+def backoff_s(key: str, attempt: int, base_s: float = 0.5, cap_s: float = 60.0) -> float:
     """Full jitter: uniform between 0 and min(cap, base × 2^attempt); the same for the same key."""
     bound = min(cap_s, base_s * 2.0 ** min(attempt, 30))
     return bound * draws.number(key, attempt, "backoff") / 2**64
@@ -105,9 +104,9 @@ def error_code(body: Any) -> int | None:
     """The HTTP-like code of an error body, where it has one (OpenRouter sends some under 200)."""
     error = body.get("error") if isinstance(body, dict) else None
     code = error.get("code") if isinstance(error, dict) else None
-    return (
-        int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else None
-    )
+    if isinstance(code, str) and code.isdigit():
+        return int(code)
+    return code if isinstance(code, int) else None
 
 
 def error_text(body: Any) -> str:

@@ -1,52 +1,49 @@
-"""What becomes of each request of a run?
+"""Sender: asks many requests concurrently, within every limit, without losing one answer.
 
-Requests are drawn one by one into a bounded window; images are read and encoded inside it, so
-memory does not grow with their number. Inside: journal first, then budget, then a slot, then the
-rate buckets, then the wire. An answer is journalled before anyone sees it. What went wrong and
-whether to ask again is `_faults`' judgement.
-
-
-How are many questions asked fast, within every limit, without losing one answer?
-
-A `Sender` holds what lasts: connections, slots, rate buckets, token counts, budget and journal.
-What becomes of each request of a run is decided in `_asking`.
+A `Sender` holds what lasts: connections, concurrency, rate limiters, token counts, budget and
+journal. `Dispatch` is one call of it: requests are drawn one by one into a bounded window; images
+are read and encoded inside it, so memory does not grow with their number. Inside: journal first,
+then budget, then a place among those in flight, then the rate limiters, then the HTTP client. An
+answer is journalled before anyone sees it. What went wrong and whether to ask again is for `retry`
+to say.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
-from types import TracebackType
-from typing import Any
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.budget import Budget, Cost, Estimator
 from fieldmark.chat.journal import Journal, request_key
 from fieldmark.chat.messages import Answer, Request
-from fieldmark.chat.send.endpoint import ChatModel
-from fieldmark.chat.send.http_client import Wire
-from fieldmark.chat.send.options import DEFAULT, OnAnswer, Options, Tally
-from fieldmark.chat.send.pictures import Preparer, SentPicture
-from fieldmark.chat.send.rate_limiter import Bucket, Slots
+from fieldmark.chat.send.http_client import HttpClient
+from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options
+from fieldmark.chat.send.pictures import PicturePreparer, SentPicture
+from fieldmark.chat.send.rate_limiter import AdaptiveConcurrency, TokenBucket
 from fieldmark.chat.send.retry import Fault, backoff_s
 from fieldmark.errors import DataError, ModelError, UsageError
 from fieldmark.progress import duration
+
+if TYPE_CHECKING:
+    from fieldmark.chat.send.endpoint import ChatModel
 
 Requests = Iterable[Request] | AsyncIterable[Request]
 _WINDOW = 16
 """requests beyond the most in flight that may be prepared ahead"""
 
 
-class Run:
+class Dispatch:
     """One call of `ask_all`."""
 
     def __init__(self, sender: Sender, on_answer: OnAnswer) -> None:
         self.sender, self.on_answer = sender, on_answer
-        self.tally = Tally()
+        self.tally = AskTotals()
         self.error: BaseException | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: set[asyncio.Task[Any]] = set()
-        self._window = asyncio.Semaphore(sender.slots.most + _WINDOW)
+        self._window = asyncio.Semaphore(sender.concurrency.most + _WINDOW)
         self._asking: dict[str, asyncio.Future[None]] = {}
         self._n_reserved = 0
         self._settled = asyncio.Event()
@@ -63,9 +60,9 @@ class Run:
             if request is None:
                 self._window.release()
                 return
-            task = asyncio.create_task(self._one(request))
+            task = asyncio.create_task(self._process(request))
             self._tasks.add(task)
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._task_done)
 
     async def finish(self) -> None:
         """Waits for what is in flight; on the way out of a cancelled run, ends it."""
@@ -75,7 +72,7 @@ class Run:
                 task.cancel()
         while self._tasks:
             await asyncio.wait(self._tasks)
-        self.tally.peak_in_flight = self.sender.slots.peak
+        self.tally.peak_in_flight = self.sender.concurrency.peak
 
     def stop(self, error: BaseException | None, reason: str) -> None:
         """No new request, no new attempt; what is on the wire may still bring its answer."""
@@ -84,43 +81,55 @@ class Run:
             for task in self._idle:
                 task.cancel()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._window.release()
         if not task.cancelled() and (error := task.exception()) is not None:
             self.stop(error, str(error))
 
-    def _waiting(self) -> _Waiting:
-        return _Waiting(self)
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """A stretch in which stopping may end a request: nothing of it is on the wire."""
+        task = asyncio.current_task()
+        assert task is not None
+        if self.is_stopping:
+            raise asyncio.CancelledError
+        self._idle.add(task)
+        try:
+            yield
+        finally:
+            self._idle.discard(task)
 
-    async def _one(self, request: Request) -> None:
+    async def _process(self, request: Request) -> None:
         if request.continuations:
             raise UsageError(
                 f"model {self.sender.model.name!r} does not tell how likely given answers are: "
                 "expected a request without continuations."
             )
-        if self.sender.model.max_tokens is not None:
-            settings = self.sender.model.settings(request.settings)
-            request = dataclasses.replace(request, settings=settings)
+        request = request.with_settings(self.sender.model.settings(request.settings))
         try:
-            with self._waiting():
+            with self._interruptible():
                 pictures = await self.sender.preparer.all(request.pictures)
         except DataError as error:
-            self._give(request, Answer("failed", error=str(error), attempts=0))
+            self._deliver(request, Answer("failed", error=str(error), attempts=0))
             return
-        if misfit := self._misfit(pictures):
-            self._give(request, Answer("failed", error=misfit, attempts=0))
+        if reason := self._picture_error(pictures):
+            self._deliver(request, Answer("failed", error=reason, attempts=0))
             return
         key = request_key(request, pictures, self.sender.model.address)
-        with self._waiting():
+        with self._interruptible():
             while key in self._asking:  # the same question twice: the second reads the journal
                 await asyncio.shield(self._asking[key])
-        if not self._replay(request, key):
+        journal = self.sender.journal
+        kept = journal.get(key) if journal is not None else None
+        if kept is not None:
+            self._deliver(request, kept)
+        else:
             await self._ask(request, pictures, key)
 
-    def _misfit(self, pictures: Sequence[SentPicture]) -> str:
+    def _picture_error(self, pictures: Sequence[SentPicture]) -> str:
         """Why the endpoint would refuse these pictures; asking would only cost."""
-        model, total = self.sender.model, sum(len(each.base64) for each in pictures)
+        model, total = self.sender.model, sum(len(picture.base64) for picture in pictures)
         most, most_bytes = model.limit("max_images"), model.limit("max_request_bytes")
         if pictures and not model.card.sees:
             raise UsageError(f"model {model.name!r} takes no images: choose one that sees.")
@@ -130,13 +139,6 @@ class Run:
             return f"{total:,} bytes of pictures, the endpoint takes {most_bytes:,} a request"
         return ""
 
-    def _replay(self, request: Request, key: str) -> bool:
-        journal = self.sender.journal
-        kept = journal.get(key) if journal is not None else None
-        if kept is not None:
-            self._give(request, kept)
-        return kept is not None
-
     async def _ask(self, request: Request, pictures: Sequence[SentPicture], key: str) -> None:
         done = asyncio.get_running_loop().create_future()
         self._asking[key] = done
@@ -144,19 +146,20 @@ class Run:
         cost = self.sender.estimator.cost(request, tokens_in)
         answer: Answer | None = None
         try:
-            if not await self._afford(cost):
+            if not await self._reserve(cost):
                 return
             try:
-                answer = await self._persist(request, pictures, key, tokens_in)
+                answer = await self._retry(request, pictures, key, tokens_in)
             finally:
                 self._settle(cost, answer)
-            self._keep(request, key, answer)
+            if self.sender.journal is not None and answer.is_answer:
+                self.sender.journal.add(key, request, answer)
         finally:
             del self._asking[key]
             done.set_result(None)
-        self._give(request, answer)
+        self._deliver(request, answer)
 
-    async def _afford(self, cost: Cost) -> bool:
+    async def _reserve(self, cost: Cost) -> bool:
         """Reserves the cost; False when it can no longer fit and the run has to end."""
         budget = self.sender.budget
         while not budget.fits(cost):
@@ -164,7 +167,7 @@ class Run:
                 self.stop(None, f"the budget is used up ({budget.words})")
                 return False
             self._settled.clear()
-            with self._waiting():
+            with self._interruptible():
                 await self._settled.wait()
         budget.reserve(cost)
         self._n_reserved += 1
@@ -175,12 +178,14 @@ class Run:
         self._n_reserved -= 1
         self._settled.set()
 
-    async def _persist(
+    async def _retry(
         self, request: Request, pictures: Sequence[SentPicture], key: str, tokens_in: int
     ) -> Answer:
         """Tries until there is an answer, or until trying again is no use."""
-        options, began, other_faults = self.sender.options, self.sender.options.clock.now(), 0
-        for attempt in range(1, 10_000):
+        options, began = self.sender.options, self.sender.options.clock.now()
+        attempt = other_faults = 0
+        while True:
+            attempt += 1
             result = await self._attempt(request, pictures, tokens_in, key, attempt)
             if isinstance(result, Answer):
                 return result
@@ -190,10 +195,9 @@ class Run:
             spent_s = options.clock.now() - began
             is_over = result.is_rate and spent_s + wait_s > options.patience_s
             if result.verdict != "again" or is_over or other_faults >= options.max_attempts:
-                return self._ruled(result, attempt, key)
-            with self._waiting():
+                return self._give_up(result, attempt, key)
+            with self._interruptible():
                 await options.clock.sleep(wait_s)
-        raise AssertionError("patience ends before ten thousand attempts")
 
     async def _attempt(
         self,
@@ -203,41 +207,41 @@ class Run:
         key: str,
         attempt: int,
     ) -> Answer | Fault:
-        sender, slots = self.sender, self.sender.slots
-        with self._waiting():
-            episode = await slots.enter(is_again=attempt > 1)
+        sender, concurrency = self.sender, self.sender.concurrency
+        with self._interruptible():
+            episode = await concurrency.enter(is_again=attempt > 1)
         try:
             reserved = tokens_in + sender.estimator.likely_out(request.settings)
-            with self._waiting():
+            with self._interruptible():
                 await sender.tpm.take(reserved)
                 await sender.rpm.take()
             self.tally.n_attempts += 1
-            result = await sender.wire.send(
-                request, pictures, key=key, attempts=attempt, resized=_notes(pictures)
+            result = await sender.client.send(
+                request, pictures, key=key, attempts=attempt, resized=_resize_notes(pictures)
             )
         finally:
-            slots.leave()
+            concurrency.leave()
         if isinstance(result, Answer):
-            slots.succeeded()
+            concurrency.succeeded()
             if result.usage is not None:
                 sender.estimator.learn(tokens_in, result.usage)
                 sender.tpm.charge(result.usage.total - reserved)
         elif result.is_rate:
             self.tally.n_rate_limited += 1
-            result = self._bearable(result)
-            slots.refused(episode, result.wait_s)
+            result = self._stop_on_long_wait(result)
+            concurrency.refused(episode, result.wait_s)
         else:
-            slots.faltered()
+            concurrency.faltered()
         return result
 
-    def _bearable(self, fault: Fault) -> Fault:
+    def _stop_on_long_wait(self, fault: Fault) -> Fault:
         """A server that asks for hours (a daily quota) ends the run: waiting would look hung."""
         if (fault.wait_s or 0.0) <= self.sender.options.patience_s:
             return fault
         text = f"{fault.text}; it asks to wait {duration(fault.wait_s or 0.0)}"
         return Fault("stop", text, fault.code)
 
-    def _ruled(self, fault: Fault, attempts: int, key: str) -> Answer:
+    def _give_up(self, fault: Fault, attempts: int, key: str) -> Answer:
         """The end of a request without a reply."""
         if fault.verdict == "refused":
             return Answer(
@@ -245,53 +249,23 @@ class Run:
                 key=key, usd=0.0,
             )  # fmt: skip
         if fault.verdict == "stop":
-            self.stop(ModelError(self._told(fault.text)), fault.text)
+            self._give_up_run(fault.text)
         return Answer("failed", error=fault.text, attempts=attempts, key=key)
 
-    def _keep(self, request: Request, key: str, answer: Answer) -> None:
-        if self.sender.journal is not None and answer.is_answer:
-            self.sender.journal.add(key, request, answer)
-
-    def _give(self, request: Request, answer: Answer) -> None:
+    def _deliver(self, request: Request, answer: Answer) -> None:
         self.tally.add(answer)
         self.on_answer(request, answer)
-        options, failed = self.sender.options, self.tally.outcomes.get("failed", 0)
-        in_a_row = self.tally.failures_in_a_row
-        if in_a_row >= options.max_failures_in_a_row:
-            text = f"{in_a_row} requests in a row failed, the last: {answer.error}"
-            self.stop(ModelError(self._told(text)), text)
-        elif failed > options.max_failures:
-            text = f"{failed} requests failed, the last: {self.tally.last_error}"
-            self.stop(ModelError(self._told(text)), text)
+        if reason := self.tally.too_many_failures(self.sender.options):
+            self._give_up_run(reason)
 
-    def _told(self, text: str) -> str:
-        kept = self.tally.n - self.tally.outcomes.get("failed", 0)
-        told = f"model {self.sender.model.name!r}: {text.rstrip('.')}. "
-        again = "run the same command again to go on" if self.sender.journal else "nothing is kept"
-        return told + f"{kept:,} answers came before; {again}."
+    def _give_up_run(self, reason: str) -> None:
+        journal = bool(self.sender.journal)
+        error = ModelError(self.tally.last_words(self.sender.model.name, reason, journal))
+        self.stop(error, reason)
 
 
-class _Waiting:
-    """A stretch in which stopping may end a request: nothing of it is on the wire."""
-
-    __slots__ = ("_run", "_task")
-
-    def __init__(self, run: Run) -> None:
-        self._run, self._task = run, asyncio.current_task()
-
-    def __enter__(self) -> None:
-        assert self._task is not None
-        if self._run.is_stopping:
-            raise asyncio.CancelledError
-        self._run._idle.add(self._task)
-
-    def __exit__(self, *_: object) -> None:
-        assert self._task is not None
-        self._run._idle.discard(self._task)
-
-
-def _notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:
-    return tuple(f"{each.sha256[:16]} {each.note}" for each in pictures if each.note)
+def _resize_notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:
+    return tuple(f"{picture.sha256[:16]} {picture.note}" for picture in pictures if picture.note)
 
 
 async def _stream(requests: Requests) -> AsyncIterator[Request]:
@@ -304,7 +278,7 @@ async def _stream(requests: Requests) -> AsyncIterator[Request]:
 
 
 class Sender:
-    """An open line to one model; what it learnt (limits, tokens) lasts over several runs."""
+    """An open connection to one model; what it learnt (limits, tokens) lasts over several runs."""
 
     def __init__(
         self,
@@ -317,31 +291,31 @@ class Sender:
         self.budget = budget or Budget()
         self.budget.check(model.card)
         self.estimator = Estimator(model.card)
-        self.slots = Slots(options.clock, options.concurrency, options.max_concurrency)
-        self.rpm = Bucket(options.rpm, options.clock, "requests")
-        self.tpm = Bucket(options.tpm, options.clock, "tokens")
-        self.wire = Wire(model, options)
-        self.preparer = Preparer(model.picture_limits)
+        self.concurrency = AdaptiveConcurrency(
+            options.clock, options.concurrency, options.max_concurrency
+        )
+        self.rpm = TokenBucket(options.rpm, options.clock, "requests")
+        self.tpm = TokenBucket(options.tpm, options.clock, "tokens")
+        self.client = HttpClient(model, options)
+        self.preparer = PicturePreparer(model.picture_limits)
 
     async def __aenter__(self) -> Sender:
-        await self.wire.open()
+        await self.client.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        await self.wire.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.close()
         self.preparer.close()
         if self.journal is not None:
             self.journal.sync()
 
-    async def ask_all(self, requests: Requests, on_answer: OnAnswer) -> Tally:
+    async def ask_all(self, requests: Requests, on_answer: OnAnswer) -> AskTotals:
         """Asks everything and calls `on_answer` for each as it comes, in no order.
 
-        Returns when all have an outcome or a cap was reached (`Tally.stopped`); raises `ModelError`
-        when asking on is useless. Answers that came before are kept in either case.
+        Returns when all have an outcome or a cap was reached (`AskTotals.stopped`); raises
+        `ModelError` when asking on is useless. Answers that came before are kept in either case.
         """
-        run = Run(self, on_answer)
+        run = Dispatch(self, on_answer)
         try:
             await run.feed(requests)
         finally:

@@ -88,7 +88,7 @@ def read_files(
     table: Path, out: Path, columns: UrlColumns
 ) -> tuple[list[Download], list[FailedRow]]:
     """The files of a table, each once; and the rows that have no address that can be fetched."""
-    from fieldmark.data._read_table import find_table, read_columns, read_table
+    from fieldmark.data.read.table import find_table, read_columns, read_table
 
     if table.is_dir():
         raise DataError(f"{table}  is a folder: expected a .csv, .tsv or .parquet file.")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fieldmark.chat import Answer, ChatModel, LocalModel, Message, Request, Settings, prepare
+from fieldmark.chat import Answer, AnswerSettings, ChatModel, LocalModel, Message, Request, prepare
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.prompts import Setup, build_prompt, read_messages, user_message
 from fieldmark.lmms.ask.shots import answer_of
@@ -71,7 +71,7 @@ def _requests(setup: Setup, sending: Sending, asked: dict[int, str]) -> Iterator
             yield Request(str(row), prompt.messages, settings, repeat, row)
 
 
-def settings_of(setup: Setup, sending: Sending, repeat: int = 0) -> Settings:
+def settings_of(setup: Setup, sending: Sending, repeat: int = 0) -> AnswerSettings:
     """Repeats differ in their seed: with one seed an endpoint would say the same every time."""
     settings = sending.model.settings(setup.generation.settings)
     own = settings.seed

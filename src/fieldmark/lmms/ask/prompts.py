@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from fieldmark.chat import Message, Part, Role, Text, assistant, system, user
+from fieldmark.chat import Message, MessagePart, Role, Text, assistant, system, user
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.settings import Generation
@@ -74,7 +74,7 @@ def _prompt(setup: Setup, row: int, question: str | None) -> Prompt:
         return Prompt(whole, _turns(setup, head, shots, visuals, text))
     if not any(shot.visuals for shot in shots):
         return Prompt(whole, (user_message(setup, visuals, whole),))
-    parts: list[Part] = []
+    parts: list[MessagePart] = []
     for number, shot in enumerate(shots):
         before = head if number == 0 else ""
         text_of_shot = f"{before}{_example(setup, shot)}{part.task.fewshot_delimiter}"
@@ -141,7 +141,7 @@ def _message(given: Any, where: str) -> Message:
     return Message(cast(Role, role), tuple(_piece(piece, where) for piece in pieces))
 
 
-def _piece(given: Any, where: str) -> Part:
+def _piece(given: Any, where: str) -> MessagePart:
     if isinstance(given, str):
         return Text(given)
     kind = given.get("type") if isinstance(given, Mapping) else None

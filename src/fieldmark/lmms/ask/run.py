@@ -11,7 +11,15 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from fieldmark.chat import ChatModel, Estimate, Estimator, LocalModel, Request, Shelf, estimate
+from fieldmark.chat import (
+    ChatModel,
+    Estimate,
+    Estimator,
+    LocalModel,
+    PictureCache,
+    Request,
+    estimate,
+)
 from fieldmark.errors import DataError, UsageError
 from fieldmark.lmms.ask.choices import weigh
 from fieldmark.lmms.ask.fields import Fields
@@ -135,7 +143,7 @@ def estimate_prompts(setup: Setup, model: ChatModel | LocalModel) -> Estimate:
     """From a few prompts, spread over the documents; reads their pictures, sends nothing."""
     rows = setup.part.rows
     looked = rows[:: -(-len(rows) // N_LOOKED)]
-    shelf, settings = Shelf(model.picture_limits), model.settings(setup.generation.settings)
+    shelf, settings = PictureCache(model.picture_limits), model.settings(setup.generation.settings)
     asked = []
     for row in looked:
         request = Request(str(row), build_prompt(setup, row).messages, settings)

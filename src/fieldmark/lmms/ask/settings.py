@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fieldmark.chat import Settings
+from fieldmark.chat import AnswerSettings
 from fieldmark.errors import UsageError
 from fieldmark.lmms.read.schema import DocumentTask
 
@@ -95,7 +95,7 @@ _READ = (*_ROOM_KEYS, "temperature", "top_p", "seed", "until", "do_sample")
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    settings: Settings
+    settings: AnswerSettings
     ignored: tuple[str, ...] = ()
     """keys that mean nothing to a chat model (beams, tilings)"""
 
@@ -104,7 +104,7 @@ def read_generation(task: DocumentTask, keys: Sequence[str], seed: int) -> Gener
     given = generation_kwargs(task, keys)
     room = next((given[key] for key in _ROOM_KEYS if given.get(key) is not None), ROOM)
     is_greedy = given.get("do_sample") is False or given.get("temperature") is None
-    settings = Settings(
+    settings = AnswerSettings(
         temperature=0.0 if is_greedy else _number(task, given, "temperature"),
         top_p=_number(task, given, "top_p"),
         seed=given.get("seed", seed),

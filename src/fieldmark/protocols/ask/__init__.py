@@ -69,7 +69,8 @@ class Ask(LanguageProtocol):
         """What was given as it is by default is not told from what was left out."""
         block = self.block_of(assignment.task)
         facts = {"ask": block.model_dump(mode="json", exclude_defaults=True)}
-        return facts | assignment.settings.unusual()
+        settings: AskSettings = assignment.settings
+        return facts | settings.unusual()
 
     def columns(self, task: Any) -> tuple[str, ...]:
         block = self.block_of(task)

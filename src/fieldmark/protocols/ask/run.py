@@ -22,8 +22,8 @@ from fieldmark.chat import (
     Estimator,
     Item,
     LocalModel,
+    PictureCache,
     Request,
-    Shelf,
     estimate,
     prepare,
 )
@@ -106,7 +106,7 @@ def _inquiry(assignment: Assignment, model: ChatModel | LocalModel, images: Imag
     block = task.block("ask")
     if block is None:
         raise UsageError(f"task {task.task!r} has no `ask` block.")
-    shelf = Shelf(model.picture_limits)
+    shelf = PictureCache(model.picture_limits)
     return Inquiry(task, block, model, images, assignment.draw, assignment.settings, shelf)
 
 

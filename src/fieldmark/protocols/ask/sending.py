@@ -18,12 +18,12 @@ from fieldmark.chat import (
     ChatModel,
     Journal,
     Labels,
-    Line,
-    LocalLine,
+    LocalConnection,
     LocalModel,
+    ModelConnection,
     Options,
     Request,
-    open_line,
+    open_connection,
 )
 from fieldmark.data import Contents
 from fieldmark.errors import ModelError
@@ -63,7 +63,7 @@ class Sending:
     """Who is asked, by which line, and who is told how far it is."""
 
     model: ChatModel | LocalModel
-    line: Line | LocalLine
+    line: ModelConnection | LocalConnection
     progress: Progress
 
     def send(
@@ -108,6 +108,6 @@ def open_sending(
     how = replace(options.sending, mock_labels=mock_labels) if mock_labels else options.sending
     with (
         Journal(options.journal) as journal,
-        open_line(model, how, journal, options.budget) as line,
+        open_connection(model, how, journal, options.budget) as line,
     ):
         yield Sending(model, line, progress)

@@ -14,7 +14,7 @@ from fieldmark.protocols._settings import Range, given, how_only
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fieldmark.chat import Asking, Settings
+    from fieldmark.chat import AnswerSettings, Asking
 
 TEMP = 0.0
 FRAMES = 8
@@ -95,9 +95,9 @@ class AskSettings:
             self.value("frames"),
         )
 
-    def sending(self, seed: int, schema: Mapping[str, Any] | None) -> Settings:
-        from fieldmark.chat import Settings
+    def sending(self, seed: int, schema: Mapping[str, Any] | None) -> AnswerSettings:
+        from fieldmark.chat import AnswerSettings
 
         temp = TEMP if self.temp is None else self.temp
         room = self.max_output_tokens or self._usual_room
-        return Settings(temperature=temp, seed=seed, max_output_tokens=room, schema=schema)
+        return AnswerSettings(temperature=temp, seed=seed, max_output_tokens=room, schema=schema)

@@ -20,9 +20,9 @@ from fieldmark.chat import (
     Limits,
     LocalModel,
     Picture,
+    PictureCache,
     Prompts,
     Request,
-    Shelf,
     limits_of,
     plan_prompts,
     spread,
@@ -51,7 +51,7 @@ class Inquiry:
     images: Images
     draw: Draw
     settings: AskSettings
-    shelf: Shelf
+    shelf: PictureCache
     """pictures that prompts were measured with"""
 
     def prompts(self, asked: Asked) -> Prompts:

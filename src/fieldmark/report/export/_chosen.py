@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fieldmark import draws
+from fieldmark.report.facts import TaskFacts, task_facts
 from fieldmark.report.rows import Row, Table, current_runs, plain_rows, read_table, superseded_note
 from fieldmark.store import Run, RunFilter, Store, nothing_stored
 
@@ -42,6 +43,18 @@ class Chosen:
 
     def runs(self) -> list[Run]:
         return list({row.run.id: row.run for row in self.rows}.values())
+
+    def tasks(self) -> dict[str, TaskFacts]:
+        """What is known of each task, by its name with its variant; one record is read for each."""
+        first: dict[str, Run] = {}
+        for run in self.runs():
+            first.setdefault(run.spec.task_name, run)
+        return {name: self._facts(name, run) for name, run in first.items()}
+
+    def _facts(self, name: str, run: Run) -> TaskFacts:
+        facts = task_facts(self.store, run, from_file=False)
+        title, dataset = facts.title or name, facts.dataset or run.spec.task
+        return replace(facts, name=name, title=title, dataset=dataset)
 
     @staticmethod
     def file_name(text: str) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from fieldmark.report.cells import MISSING, arrow, interval_cell, number
-from fieldmark.report.export._bibtex import bibtex
 from fieldmark.report.export._chosen import Chosen, ExportFile
-from fieldmark.report.export._facts import UNKNOWN, TaskFacts, checkpoint, task_facts
-from fieldmark.report.export._worst import MOST_READ, WorstClass, worst_classes
+from fieldmark.report.facts import UNKNOWN, TaskFacts, checkpoint, developer_and_name
+from fieldmark.report.labels import signatures
+from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row
-from fieldmark.report.signature import signatures
+from fieldmark.report.table.layout import MISSING, arrow, interval_cell, number
+from fieldmark.store import Run, Store
 
 _USE = """\
 These scores say how well the model's frozen features, or its answers, solve the tasks below, asked
@@ -22,7 +24,7 @@ safety need a person who checks the answers."""
 
 
 def export(chosen: Chosen) -> Iterator[ExportFile]:
-    facts = task_facts(chosen)
+    facts = chosen.tasks()
     n_predictions = sum(run.n_items or 0 for run in chosen.runs())
     can_read = n_predictions <= MOST_READ
     if not can_read:
@@ -108,10 +110,119 @@ def _licences(model: str, facts: dict[str, TaskFacts]) -> str:
     known = checkpoint(model)
     page = f", {known.source}" if known.source.startswith("http") else ""
     lines = [f"- weights: {known.licence or UNKNOWN}{page}"]
-    by_data = {each.dataset: each for each in facts.values()}
+    by_data = {each.data_name: each for each in facts.values()}
     lines += [
         f"- data of {each.data_title}: {each.licence}"
         + (f", {each.homepage}" if each.homepage else "")
         for each in by_data.values()
     ]
     return "\n".join(lines)
+
+
+# --- worst classes ---
+
+
+MOST_READ = 3_000_000
+"""predictions read for one export; the answers of a few models take a second"""
+N_WORST, FEWEST = 5, 5
+"""labels named, and images a label must have: one wrong answer of two says nothing"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstClass:
+    label: str
+    n: int
+    n_right: int
+    taken_for: str
+    """the most frequent wrong answer; "" where all are right"""
+
+
+def worst_classes(store: Store, run: Run) -> list[WorstClass]:
+    """The labels with the smallest share of right answers, worst first; equal ones by name.
+
+    Labels that were never missed are not among them. Answers that are texts have none.
+    """
+    import numpy as np
+
+    if is_valued(run):
+        return []
+    asked = store.answers([run.id])
+    asked = asked.taken(asked.prediction_mn[0] != 0)
+    given = asked.prediction_mn[0]
+    kinds, code = np.unique(np.stack([asked.part, asked.target]), axis=1, return_inverse=True)
+    code = code.reshape(-1)
+    n_c = np.bincount(code, minlength=kinds.shape[1])
+    right_c = np.bincount(code, given == asked.target, kinds.shape[1]).astype(int)
+    names = store.texts(np.unique(kinds))
+    missed = [
+        (right_c[at] / n_c[at], _name(names[int(part)], names[int(target)]), at)
+        for at, (part, target) in enumerate(kinds.T)
+        if n_c[at] >= FEWEST and right_c[at] < n_c[at]
+    ]
+    found = []
+    for _, name, at in sorted(missed)[:N_WORST]:
+        wrong = given[(code == at) & (given != asked.target)]
+        answers, counts = np.unique(wrong, return_counts=True)
+        most = int(answers[counts.argmax()])
+        found.append(WorstClass(name, int(n_c[at]), int(right_c[at]), store.texts([most])[most]))
+    return found
+
+
+def _name(part: str, label: str) -> str:
+    return f"{part}: {label}" if part else label
+
+
+# --- BibTeX: the data, the model and the tool ---
+
+
+_SPECIAL = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$"}
+
+
+def bibtex(model: str, facts: Sequence[TaskFacts], rows: Sequence[Row]) -> str:
+    """One entry per dataset, then the model, then fieldmark."""
+    data = {each.data_name: each for each in facts}
+    entries = [_data(each) for each in data.values()]
+    apps = sorted({row.run.app for row in rows})
+    tool = {"title": "fieldmark", "note": f"version {', '.join(apps)}"}
+    return "\n\n".join([*entries, _model(model), _entry("software", "fieldmark", tool)])
+
+
+def _data(facts: TaskFacts) -> str:
+    year = re.findall(r"\b(?:19|20)\d\d\b", facts.citation)
+    fields = {
+        "title": facts.data_title,
+        "note": facts.citation or "no citation stated",
+        "year": year[-1] if year else "",
+        "howpublished": facts.homepage and f"\\url{{{facts.homepage}}}",
+    }
+    return _entry("misc", f"data-{facts.data_name}", fields)
+
+
+def _model(model: str) -> str:
+    known = checkpoint(model)
+    developer, name = developer_and_name(model)
+    page = known.source if known.source.startswith("http") else ""
+    fields = {
+        "title": known.title or name,
+        "author": f"{{{developer}}}",
+        "year": known.released.partition("-")[0],
+        "note": f"weights: {model}; licence: {known.licence}",
+        "howpublished": page and f"\\url{{{page}}}",
+    }
+    return _entry("misc", f"model-{name}", fields)
+
+
+def _entry(kind: str, key: str, fields: Mapping[str, str]) -> str:
+    lines = [
+        f"  {name} = {{{value if name in ('howpublished', 'author') else _escaped(value)}}},"
+        for name, value in fields.items()
+        if value
+    ]
+    plain = re.sub(r"[^A-Za-z0-9.-]", "-", key)
+    return "\n".join([f"@{kind}{{{plain},", *lines, "}"])
+
+
+def _escaped(text: str) -> str:
+    """Braces must pair up and a few signs mean something in TeX."""
+    flat = " ".join(text.split()).replace("{", "(").replace("}", ")").replace("\\", "/")
+    return "".join(_SPECIAL.get(each, each) for each in flat)

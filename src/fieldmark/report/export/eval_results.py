@@ -10,16 +10,16 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from fieldmark.report.cells import number
 from fieldmark.report.export._chosen import Chosen, ExportFile
-from fieldmark.report.export._facts import TaskFacts, task_facts
 from fieldmark.report.export._yaml import yaml_text
+from fieldmark.report.facts import TaskFacts
+from fieldmark.report.labels import signature
 from fieldmark.report.rows import Row
-from fieldmark.report.signature import signature
+from fieldmark.report.table.layout import number
 
 
 def export(chosen: Chosen) -> Iterator[ExportFile]:
-    facts = task_facts(chosen)
+    facts = chosen.tasks()
     elsewhere = sorted(name for name, each in facts.items() if not each.hub_id)
     if elsewhere:
         chosen.left_out.append(f"data that are not on the Hub: {', '.join(elsewhere)}")

@@ -15,25 +15,23 @@ from datetime import datetime
 from typing import Any
 
 from fieldmark.report.export._chosen import Chosen, ExportFile
-from fieldmark.report.export._facts import (
+from fieldmark.report.facts import (
     UNKNOWN,
     TaskFacts,
     checkpoint,
     developer_and_name,
-    task_facts,
 )
+from fieldmark.report.labels import signature
 from fieldmark.report.providers import is_valued, provider_of, value_metric, why_not_paired
 from fieldmark.report.rows import Row
-from fieldmark.report.signature import signature
-from fieldmark.store import OK, Run
-from fieldmark.store.records import canonical_json
+from fieldmark.store import OK, Run, canonical_json
 
 SCHEMA = "0.3.0"
 HAS_PREDICTIONS = True
 
 
 def export(chosen: Chosen) -> Iterator[ExportFile]:
-    facts = task_facts(chosen)
+    facts = chosen.tasks()
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in chosen.rows:
         if not row.score.part and not math.isnan(row.score.value):

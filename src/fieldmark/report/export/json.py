@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from fieldmark.report.export._chosen import Chosen, ExportFile, plain_scores, predictions
-from fieldmark.report.fits import plain_fits
+from fieldmark.report.table.notes import plain_fits
 
 HAS_PREDICTIONS = True
 

@@ -10,16 +10,16 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fieldmark.protocols import protocol_of
 from fieldmark.report.export._chosen import Chosen, ExportFile
-from fieldmark.report.export._facts import TaskFacts, developer_and_name, task_facts
 from fieldmark.report.export._yaml import yaml_text
-from fieldmark.report.protocol_facts import protocol_fact
+from fieldmark.report.facts import TaskFacts, developer_and_name
+from fieldmark.report.labels import signature
 from fieldmark.report.rows import Row
-from fieldmark.report.signature import signature
 
 
 def export(chosen: Chosen) -> Iterator[ExportFile]:
-    facts = task_facts(chosen)
+    facts = chosen.tasks()
     for model, rows in chosen.models().items():
         results = _results(rows, facts, chosen)
         index = {"model-index": [{"name": developer_and_name(model)[1], "results": results}]}
@@ -35,14 +35,14 @@ def _results(
         if row.score.part or math.isnan(row.score.value):
             continue
         spec, about = row.run.spec, facts[row.column]
-        kind = protocol_fact(spec.protocol, "HUB_TASK", "image-classification")
+        kind = protocol_of(spec.protocol).hub_task
         entry = found.setdefault(
             row.run.id,
             {
                 "task": {"type": kind, "name": about.title},
                 "dataset": {
                     "name": about.data_title,
-                    "type": about.hub_id or about.dataset,
+                    "type": about.hub_id or about.data_name,
                     "config": row.column,
                     "split": "test",
                     "args": {"signature": signature(spec)},

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 
 from fieldmark.report.export._chosen import Chosen, ExportFile, plain_scores, predictions
-from fieldmark.store.records import canonical_json
+from fieldmark.store import canonical_json
 
 HAS_PREDICTIONS = True
 IS_BINARY = True

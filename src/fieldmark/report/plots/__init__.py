@@ -46,7 +46,7 @@ def draw(kind: str, results: Results) -> dict[str, Any]:
 
     DataError where the results hold nothing of what the plot shows.
     """
-    from fieldmark.report.plots._theme import themed
+    from fieldmark.report.plots._render import themed
 
     return themed(PLOTS.get(kind).plot(results))
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fieldmark.protocols import protocol_of
 from fieldmark.report.plots._panel import (
     Spec,
     factor,
@@ -19,8 +20,7 @@ from fieldmark.report.plots._panel import (
     short_names,
     without_family,
 )
-from fieldmark.report.plots._theme import FAINT, SERIES
-from fieldmark.report.protocol_facts import protocol_fact
+from fieldmark.report.plots._render import FAINT, SERIES
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
@@ -79,7 +79,7 @@ def series_panel(series: Sequence[Series], axis: Axis, title: str = "") -> Spec:
     ordered = best_last(series)
     kinds = list({each.kind for each in ordered})
     if len(kinds) > 1:
-        kinds.sort(key=lambda kind: (protocol_fact(kind, "ORDER", 1), kind))
+        kinds.sort(key=lambda kind: (protocol_of(kind).order, kind))
     span = _span([x for each in ordered for x, _ in each.points], axis)
     values = [
         value

@@ -1,17 +1,18 @@
-"""How is a score drawn against what it costs, with the models nobody beats in both?
+"""Pareto front: how is a score drawn against what it costs, with the models nobody beats in both?
 
 A model is on the Pareto front when no other is at least as good and at most as dear, and better in
-one of the two.
+one of the two. Vega-Lite moves no labels, so their places are chosen here: the sides of a point are
+tried in turn against all points and the labels that stand already. A name that fits nowhere is left
+out, and said so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fieldmark.errors import DataError
-from fieldmark.report.plots._labels import place_labels
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -28,8 +29,8 @@ from fieldmark.report.plots._panel import (
     without_family,
     without_interval,
 )
+from fieldmark.report.plots._render import BLUE, INK, QUIET
 from fieldmark.report.plots._results import Results, defined_columns
-from fieldmark.report.plots._theme import BLUE, INK, QUIET
 from fieldmark.report.rows import Row
 
 SIZE = (350, 250)
@@ -38,7 +39,7 @@ Domains = tuple[tuple[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class TradeoffAxis:
     """What is on the horizontal axis."""
 
     title: str
@@ -52,7 +53,7 @@ class Cost:
     """by model, as the rows name it"""
 
 
-def tradeoff(results: Results, cost: Cost) -> Spec:
+def tradeoff(results: Results, cost: TradeoffAxis) -> Spec:
     """Score against cost, a panel per task."""
     columns = defined_columns(results)
     known = {
@@ -97,7 +98,7 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
     return front
 
 
-def _panel(rows: Sequence[Row], cost: Cost, title: str) -> tuple[Spec, list[str]]:
+def _panel(rows: Sequence[Row], cost: TradeoffAxis, title: str) -> tuple[Spec, list[str]]:
     """The panel, and the front's models that got no name."""
     sign_cost = 1 if cost.is_better_small else -1
     sign_score = -1 if rows[0].score.higher_is_better else 1
@@ -150,7 +151,9 @@ def _name(values: Sequence[Spec], n_named: int, domains: Domains, first: int) ->
     return [each["model"] for each in values[:n_named] if "name" not in each and each["front"]]
 
 
-def _drawn(values: Sequence[Spec], domains: Domains, cost: Cost, y_title: str, title: str) -> Spec:
+def _drawn(
+    values: Sequence[Spec], domains: Domains, cost: TradeoffAxis, y_title: str, title: str
+) -> Spec:
     x = {"field": "cost", "type": "quantitative", "title": cost.title,
          "scale": {"type": "log", "domain": list(domains[0]), "nice": False},
          "axis": {"format": "~s", "grid": False, "tickCount": 5,
@@ -200,3 +203,89 @@ def _names(values: Sequence[Spec], x: Spec, y: Spec) -> list[Spec]:
         for look in ({"stroke": "white", "strokeWidth": 3, "color": "white"}, {"color": INK})
         for align, dx, dy in ways
     ]
+
+
+# --- places of labels ---
+
+
+CHARACTER, HEIGHT, GAP = 4.6, 11.0, 6.0
+"""pixels of a letter at 9 points, of a line, and between a point and its name"""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPosition:
+    """A label's anchor relative to its point."""
+
+    align: str
+    dx: float
+    dy: float
+
+
+def _places(first: int) -> tuple[LabelPosition, ...]:
+    """In the order tried; `first` is 1 where the space below a point is freer, else -1."""
+    near, far = 0.8 * HEIGHT, GAP + HEIGHT / 2
+    return (
+        LabelPosition("left", GAP, first * near),
+        LabelPosition("right", -GAP, -first * near),
+        LabelPosition("left", GAP, 0),
+        LabelPosition("right", -GAP, 0),
+        LabelPosition("center", 0, first * far),
+        LabelPosition("center", 0, -first * far),
+        LabelPosition("left", GAP, -first * near),
+        LabelPosition("right", -GAP, first * near),
+        LabelPosition("left", 0, first * 2 * near),
+        LabelPosition("left", 0, -first * 2 * near),
+    )
+
+
+Box = tuple[float, float, float, float]
+
+
+def place_labels(
+    texts: Sequence[str],
+    points: Sequence[tuple[float, float]],
+    size: tuple[float, float],
+    first: int = 1,
+) -> list[LabelPosition | None]:
+    """A place for each text beside its point, or None; earlier ones choose first.
+
+    `points` holds all points, those of the texts first; pixels from the left and the top.
+    """
+    taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in points]
+    found: list[LabelPosition | None] = []
+    for text, point in zip(texts, points, strict=False):
+        place = next(_free(text, point, taken, size, first), None)
+        if place is not None:
+            taken.append(_box(text, point, place))
+        found.append(place)
+    return found
+
+
+def _free(
+    text: str,
+    point: tuple[float, float],
+    taken: Sequence[Box],
+    size: tuple[float, float],
+    first: int,
+) -> Iterator[LabelPosition]:
+    for place in _places(first):
+        left, top, right, bottom = box = _box(text, point, place)
+        is_inside = left >= -2 and top >= -8 and right <= size[0] + 12 and bottom <= size[1] + 2
+        if is_inside and not any(_overlap(box, other) for other in taken):
+            yield place
+
+
+def _box(text: str, point: tuple[float, float], place: LabelPosition) -> Box:
+    width = CHARACTER * len(text)
+    start = {"left": 0.0, "right": -width, "center": -width / 2}[place.align]
+    left, middle = point[0] + place.dx + start, point[1] + place.dy
+    return left, middle - HEIGHT / 2, left + width, middle + HEIGHT / 2
+
+
+def _overlap(first: Box, second: Box) -> bool:
+    return (
+        first[0] < second[2]
+        and second[0] < first[2]
+        and first[1] < second[3]
+        and second[1] < first[3]
+    )

@@ -22,8 +22,8 @@ from fieldmark.report.plots._panel import (
     short_names,
     some,
 )
+from fieldmark.report.plots._render import INK, ORANGE, WIDTH
 from fieldmark.report.plots._results import Results
-from fieldmark.report.plots._theme import INK, ORANGE, WIDTH
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row
 

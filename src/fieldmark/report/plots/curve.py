@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from fieldmark.errors import DataError
+from fieldmark.protocols import protocol_of
 from fieldmark.report.labels import column_facts
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
 from fieldmark.report.plots._results import Results, defined_columns
@@ -21,7 +22,6 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.protocol_facts import protocol_fact
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
@@ -75,7 +75,7 @@ def n_train_of(results: Results, row: Row) -> float | None:
     known = [each for each in used if each is not None]
     if known:
         return median(known)
-    if spec.n_train is not None or protocol_fact(spec.protocol, "USES_TRAINING", True):
+    if spec.n_train is not None or protocol_of(spec.protocol).uses_training:
         return spec.n_train
     return 0
 

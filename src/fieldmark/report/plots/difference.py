@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
-from fieldmark.report.plots._lines import line_panel
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -18,6 +17,7 @@ from fieldmark.report.plots._panel import (
     figure,
     first_panels,
     heading,
+    line_panel,
     panels,
     rounded,
     short_names,
@@ -76,7 +76,7 @@ def _metric_for(results: Results, rows: Sequence[Row]) -> Metric | None:
 
 def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
     from fieldmark.report.paired import read_paired
-    from fieldmark.stats import paired_difference, tiers
+    from fieldmark.stats import compare, tiers
 
     best, others = rows[0], rows[1 : most + 1]
     metric = _metric_for(results, rows)
@@ -90,17 +90,15 @@ def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
     scale = factor(best.score)
     values = []
     for place, row in enumerate(others, 1):
-        found = paired_difference(
-            paired.items, paired.answer_mn[place], paired.answer_mn[0], paired.metric
-        )
+        lead = compare(paired.items, paired.answer_mn[place], paired.answer_mn[0], paired.metric)
         values.append(
             {
                 "model": row.model,
                 "label": names[row.model],
-                "score": rounded(scale * found.value),
-                "low": rounded(scale * found.low),
-                "high": rounded(scale * found.high),
-                "text": _signed(scale * found.value),
+                "score": rounded(scale * lead.difference),
+                "low": rounded(scale * lead.low),
+                "high": rounded(scale * lead.high),
+                "text": _signed(scale * lead.difference),
                 "tied": letters[place] == BEST,
                 "shaded": letters[place] == BEST,
                 "n": len(paired.items.target),

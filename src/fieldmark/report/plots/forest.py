@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fieldmark.report.cells import number
-from fieldmark.report.plots._lines import line_panel
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -17,6 +15,7 @@ from fieldmark.report.plots._panel import (
     first_panels,
     heading,
     level_of,
+    line_panel,
     panels,
     score_title,
     short_names,
@@ -30,6 +29,7 @@ from fieldmark.report.plots._results import (
     within,
 )
 from fieldmark.report.rows import Row
+from fieldmark.report.table.layout import number
 from fieldmark.report.tiers import BEST
 
 MOST_MODELS = 20

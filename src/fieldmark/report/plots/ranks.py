@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from fieldmark.errors import DataError
-from fieldmark.report.places import agreement
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -20,9 +19,10 @@ from fieldmark.report.plots._panel import (
     short_names,
     undefined,
 )
+from fieldmark.report.plots._render import FAINT
 from fieldmark.report.plots._results import Results, defined_columns, limits
-from fieldmark.report.plots._theme import FAINT
 from fieldmark.report.rows import Row
+from fieldmark.report.table.ranking import agreement
 
 _Ranks = Mapping[str, Mapping[str, tuple[int, int]]]
 """column → model → first and last rank"""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from fieldmark.report.plots._facts import parameters
+from fieldmark.report.facts import parameters
 from fieldmark.report.plots._panel import Spec
 from fieldmark.report.plots._results import Results
-from fieldmark.report.plots._tradeoff import Cost, tradeoff
+from fieldmark.report.plots._tradeoff import TradeoffAxis, tradeoff
 
 
 def plot(results: Results) -> Spec:
     return tradeoff(
         results,
-        Cost(
+        TradeoffAxis(
             "parameters of the image tower",
             "size",
             "Number of parameters unknown",
             True,
-            parameters(results),
+            parameters(results.store, results.rows),
         ),
     )

@@ -5,20 +5,20 @@ Speeds are those of the machine that computed the features, reading and decoding
 
 from __future__ import annotations
 
-from fieldmark.report.plots._facts import images_per_s
+from fieldmark.report.facts import images_per_s
 from fieldmark.report.plots._panel import Spec
 from fieldmark.report.plots._results import Results
-from fieldmark.report.plots._tradeoff import Cost, tradeoff
+from fieldmark.report.plots._tradeoff import TradeoffAxis, tradeoff
 
 
 def plot(results: Results) -> Spec:
     return tradeoff(
         results,
-        Cost(
+        TradeoffAxis(
             "images per second, on the machine of the run",
             "speed",
             "Speed not recorded",
             False,
-            images_per_s(results),
+            images_per_s(results.store, results.rows),
         ),
     )

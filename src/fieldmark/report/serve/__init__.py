@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
-    from fieldmark.report.serve.app import make_app
     from fieldmark.report.serve.live import LiveResults
-    from fieldmark.report.serve.run import Place, serve
+    from fieldmark.report.serve.server import ServeAddress, make_app, serve
 
-__all__ = ["LiveResults", "Place", "make_app", "serve"]
+__all__ = ["LiveResults", "ServeAddress", "make_app", "serve"]
 
 __getattr__ = exports(
-    __name__, {"app": ("make_app",), "live": ("LiveResults",), "run": ("Place", "serve")}
+    __name__, {"live": ("LiveResults",), "server": ("ServeAddress", "make_app", "serve")}
 )

@@ -11,14 +11,13 @@ from threading import Lock
 from typing import Any
 
 from fieldmark.errors import FieldmarkError
+from fieldmark.report.facts import task_facts
 from fieldmark.report.rows import Table, read_table
 from fieldmark.report.site.build import samples_of
-from fieldmark.report.site.charts import chart_specs
-from fieldmark.report.site.facts import task_facts
-from fieldmark.report.site.images import CHANGED, Photo, Photos, photos_note, thumbnail
+from fieldmark.report.site.images import CHANGED, ItemPhoto, Photos, photos_note, thumbnail
+from fieldmark.report.site.pages import data_script, script_json, summary_script
 from fieldmark.report.site.predictions import ColumnData, pack, read_column
-from fieldmark.report.site.scripts import data_script, script_json, summary_script
-from fieldmark.report.site.summary import columns_of, shown_models, summarise
+from fieldmark.report.site.summary import chart_specs, columns_of, shown_models, summarise
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
 
@@ -36,7 +35,7 @@ class LiveResults:
         self._table = Table(())
         self._summary: dict[str, Any] = {}
         self._photos = Photos(settings)
-        self._known: dict[str, Photo] = {}
+        self._known: dict[str, ItemPhoto] = {}
         self._thumbnail = lru_cache(maxsize=N_THUMBNAILS)(self._make_thumbnail)
 
     def version(self) -> str:

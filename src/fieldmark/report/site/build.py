@@ -16,22 +16,33 @@ import polars as pl
 
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
+from fieldmark.report.facts import TaskFacts, task_facts
 from fieldmark.report.rows import Row, Table, read_table
-from fieldmark.report.site.charts import chart_specs, vega_script
-from fieldmark.report.site.facts import TaskFacts, task_facts
 from fieldmark.report.site.images import (
     UNKNOWN,
-    Photo,
+    ItemPhoto,
     Photos,
     choose_images,
     photos_note,
     sample_thumbs,
     write_thumbnails,
 )
-from fieldmark.report.site.pages import index_page, is_site, page_files
+from fieldmark.report.site.pages import (
+    data_script,
+    index_page,
+    is_site,
+    page_files,
+    script_json,
+    summary_script,
+)
 from fieldmark.report.site.predictions import ColumnData, pack, read_column
-from fieldmark.report.site.scripts import data_script, script_json, summary_script
-from fieldmark.report.site.summary import columns_of, shown_models, summarise
+from fieldmark.report.site.summary import (
+    chart_specs,
+    columns_of,
+    shown_models,
+    summarise,
+    vega_script,
+)
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Score, Store, nothing_stored
 
@@ -66,7 +77,7 @@ def build_site(
         _remove(making)
         (making / "data").mkdir(parents=True)
         names, photos = shown_models(table), Photos(settings)
-        _write(_Job(store, making, settings, options, progress, names, photos), table)
+        _write(_SiteBuild(store, making, settings, options, progress, names, photos), table)
         _put_in_place(making, out)
     except OSError as error:
         raise DataError(
@@ -91,7 +102,7 @@ def check_place(out: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _SiteBuild:
     store: Store
     folder: Path
     settings: Settings
@@ -101,7 +112,7 @@ class _Job:
     photos: Photos
 
 
-def _write(job: _Job, table: Table) -> None:
+def _write(job: _SiteBuild, table: Table) -> None:
     summary = summarise(job.store, table)
     scores = job.store.scores(job.options.where)
     by_task: dict[str, dict[str, list[Row]]] = {}
@@ -123,7 +134,7 @@ def _write(job: _Job, table: Table) -> None:
 
 
 def _write_task(
-    job: _Job, columns: Mapping[str, Sequence[Row]], scores: Mapping[int, list[Score]]
+    job: _SiteBuild, columns: Mapping[str, Sequence[Row]], scores: Mapping[int, list[Score]]
 ) -> dict[str, Any]:
     """The predictions and thumbnails of a task; what the summary says of them."""
     facts = task_facts(job.store, next(iter(columns.values()))[0].run)
@@ -148,13 +159,13 @@ def _write_task(
 
 
 def _write_photos(
-    job: _Job, facts: TaskFacts, runs: Mapping[str, Run], data: Mapping[str, ColumnData]
+    job: _SiteBuild, facts: TaskFacts, runs: Mapping[str, Run], data: Mapping[str, ColumnData]
 ) -> tuple[dict[str, dict[str, str]], str]:
     """Item id → thumbnail's name for each column, and what to say of photos that are not shown."""
     if not job.options.max_images or all(each.judged for each in data.values()):
         return {name: {} for name in data}, ""
     found = {name: job.photos.of_run(job.store, run, facts) for name, run in runs.items()}
-    photos: dict[str, Photo] = {}
+    photos: dict[str, ItemPhoto] = {}
     wrong: dict[str, int] = {}
     for name, each in data.items():
         for item, n in each.times_wrong().items():

@@ -29,8 +29,8 @@ from fieldmark.data import (
 )
 from fieldmark.errors import DataError, FieldmarkError
 from fieldmark.progress import Progress
+from fieldmark.report.facts import TaskFacts
 from fieldmark.report.providers import is_valued
-from fieldmark.report.site.facts import TaskFacts
 from fieldmark.report.site.predictions import THUMB_BYTES
 from fieldmark.settings import Settings
 from fieldmark.store import Run, Store
@@ -48,7 +48,7 @@ _WHY = {
 
 
 @dataclass(frozen=True)
-class Photo:
+class ItemPhoto:
     """An item's images, and what the run saw of them."""
 
     content: bytes
@@ -68,7 +68,7 @@ class PhotoChanged(DataError):
     """The photo is not the one the run saw."""
 
 
-def thumbnail(photo: Photo) -> bytes:
+def thumbnail(photo: ItemPhoto) -> bytes:
     """A small WebP of the image (of a clip's middle frame), without its metadata.
 
     The bytes that are shown are the bytes that were compared. Raises PhotoChanged where they are
@@ -102,7 +102,7 @@ class Photos:
         self.settings = settings
         self._tables: dict[tuple[Any, ...], tuple[Path, dict[str, tuple[ImageRef, ...]]]] = {}
 
-    def of_run(self, store: Store, run: Run, facts: TaskFacts) -> dict[str, Photo]:
+    def of_run(self, store: Store, run: Run, facts: TaskFacts) -> dict[str, ItemPhoto]:
         """By item id, for the items of which the run noted what it saw. Nothing is read of them."""
         if is_valued(run):
             return {}
@@ -111,9 +111,11 @@ class Photos:
         if not known:
             return {}
         root, frames = self._frames(run, facts)
-        return {item: Photo(content, root, frames.get(item, ())) for item, content in known.items()}
+        return {
+            item: ItemPhoto(content, root, frames.get(item, ())) for item, content in known.items()
+        }
 
-    def without_changed(self, photos: Mapping[str, Photo]) -> dict[str, Photo]:
+    def without_changed(self, photos: Mapping[str, ItemPhoto]) -> dict[str, ItemPhoto]:
         """Those that are not known to be others now; files of which that is not known are not
         read: `thumbnail` compares them.
         """
@@ -123,7 +125,7 @@ class Photos:
         contents = Contents(self.settings.cache / MEMORY)
         seen = {root: contents.known(root, mine) for root, mine in images.items()}
 
-        def may_be_same(photo: Photo) -> bool:
+        def may_be_same(photo: ItemPhoto) -> bool:
             found = [seen[photo.root].get(frame.image) for frame in photo.frames]
             keys = [each.key for each in found if each is not None]
             return bool(photo.frames) and (
@@ -180,7 +182,7 @@ def choose_images(wrong: Mapping[str, int], known: Iterable[str], n: int, task: 
 
 
 def write_thumbnails(
-    photos: Mapping[str, Photo], folder: Path, threads: int, progress: Progress
+    photos: Mapping[str, ItemPhoto], folder: Path, threads: int, progress: Progress
 ) -> tuple[set[str], dict[str, int]]:
     """The names of those (by name) that could be written, and how many could not, by the reason.
 
@@ -206,7 +208,7 @@ def thumb_path(folder: Path, name: str) -> Path:
     return folder / "thumbs" / name[:2] / f"{name}.webp"
 
 
-def _try(photo: Photo) -> bytes | str:
+def _try(photo: ItemPhoto) -> bytes | str:
     """The thumbnail, or why there is none."""
     try:
         return thumbnail(photo)

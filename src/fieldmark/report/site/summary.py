@@ -1,7 +1,8 @@
-"""What does the page know before a task is opened?
+"""Summary and charts: what does the page know before a task is opened?
 
 Models, tasks, columns (a task asked in one way) and one cell per model and column: score,
-interval, tier. Small enough to load at once.
+interval, tier. Small enough to load at once. The charts are those of `fieldmark plot`, as Vega-Lite
+specifications.
 """
 
 from __future__ import annotations
@@ -9,18 +10,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
 from fieldmark import draws
-from fieldmark.report.fits import run_lines
-from fieldmark.report.labels import model_name
+from fieldmark.errors import DataError
+from fieldmark.models import Checkpoint, families
+from fieldmark.report.facts import TaskFacts, checkpoints, images_per_s, parameters, task_facts
+from fieldmark.report.labels import model_name, signature
+from fieldmark.report.plots import PLOTS, draw, what_it_shows
+from fieldmark.report.plots._render import VERSION
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Row, Table, read_table
-from fieldmark.report.signature import signature
-from fieldmark.report.site.facts import describe_models, describe_task, task_facts
-from fieldmark.report.site.scripts import public_names, without_folders
+from fieldmark.report.site.pages import public_names, without_folders
+from fieldmark.report.table.notes import run_lines
 from fieldmark.store import RunFilter, Store
 
 CELL = (
@@ -38,8 +43,7 @@ def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any
 def summarise(store: Store, table: Table) -> dict[str, Any]:
     columns = columns_of(table)
     tasks = list(dict.fromkeys(rows[0].run.spec.task for rows in columns.values()))
-    models = {row.model: model_name(row.run.spec) for row in table.rows}
-    public = shown_models(table)
+    models = list(dict.fromkeys(row.model for row in table.rows))
     facts = [
         task_facts(store, next(row.run for row in table.rows if row.run.spec.task == name))
         for name in tasks
@@ -49,17 +53,14 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
         "until": max((row.run.finished or "" for row in table.rows), default=""),
         "left_out": dict(table.left_out),
         "notes": [without_folders(note) for note in table.notes],
-        "models": [
-            {"name": public[row["name"]], **{k: v for k, v in row.items() if k != "name"}}
-            for row in describe_models(models, Results(store, table.rows))
-        ],
+        "models": describe_models(store, table),
         "tasks": [describe_task(each) for each in facts],
         "columns": [
             _column(name, rows, tasks.index(rows[0].run.spec.task))
             for name, rows in columns.items()
         ],
         "cell": CELL,
-        "cells": _cells(store, columns, list(models)),
+        "cells": _cells(store, columns, models),
     }
 
 
@@ -137,3 +138,90 @@ def _cell(row: Row, model: int, column: int) -> list[Any]:
 def _known(value: float | None) -> float | None:
     """Six figures: more than any reader sees, and half the bytes."""
     return None if value is None or math.isnan(value) else float(f"{value:.6g}")
+
+
+# --- tasks and models ---
+
+
+def describe_task(facts: TaskFacts) -> dict[str, Any]:
+    """What the page shows of a task and its dataset."""
+    about = {"name": facts.name, "title": facts.title, "about": facts.about}
+    about["dataset"] = facts.data_name
+    if not facts.is_known_dataset:
+        return about
+    return about | {
+        "dataset_title": facts.data_title,
+        "licence": facts.licence,
+        "citation": facts.citation,
+        "homepage": facts.homepage,
+    }
+
+
+def describe_models(store: Store, table: Table) -> list[dict[str, Any]]:
+    """A row per model, with what tables and runs know of it."""
+    names = {row.model: model_name(row.run.spec) for row in table.rows}
+    public, known = shown_models(table), set(families())
+    sizes, speeds = parameters(store, table.rows), images_per_s(store, table.rows)
+    rows, unlisted = [], Checkpoint("", licence="")
+    for label, name in names.items():
+        base = name.partition("?")[0]
+        listed, family = checkpoints().get(base, unlisted), base.partition("/")[0]
+        rows.append(
+            {
+                "name": public[label],
+                "family": family if family in known else "own",
+                "title": listed.title,
+                "params": round(sizes[label]) if label in sizes else None,
+                "images_per_s": _figures(speeds.get(label)),
+                "licence": listed.licence,
+                "released": listed.released,
+                "source": listed.source,
+            }
+        )
+    return rows
+
+
+def _figures(value: float | None) -> float | None:
+    """Three of them: speeds are not known better."""
+    return None if value is None else float(f"{value:.3g}")
+
+
+# --- charts ---
+
+
+_NOTICE = (
+    "/* Vega, Vega-Lite and Vega-Embed: copyright University of Washington Interactive Data Lab "
+    "and contributors, BSD-3-Clause licence; bundled by vl-convert. */\n"
+)
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+
+
+def chart_specs(store: Store, table: Table) -> dict[str, dict[str, Any]]:
+    """Name → what it shows and its specification, for every plot these results can fill."""
+    names = shown_models(table)
+    rows = tuple(replace(row, model=names[row.model]) for row in table.rows)
+    results = Results(store, rows)
+    found = {}
+    for name in sorted(PLOTS.names()):
+        try:
+            spec = draw(name, results)
+        except DataError:  # nothing of what this plot shows
+            continue
+        found[name] = {"about": what_it_shows(name), "spec": _without_folders(spec)}
+    return found
+
+
+def vega_script() -> bytes:
+    """The libraries that draw specifications, as one classic script."""
+    import vl_convert
+
+    bundle = vl_convert.javascript_bundle(_SNIPPET, VERSION)
+    return f"{_NOTICE}(() => {{\n{bundle}\n}})();\n".encode()
+
+
+def _without_folders(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if value.startswith(("http://", "https://")) else without_folders(value)
+    if isinstance(value, dict):
+        return {key: _without_folders(each) for key, each in value.items()}
+    return [_without_folders(each) for each in value] if isinstance(value, list) else value

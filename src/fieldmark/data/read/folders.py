@@ -1,0 +1,196 @@
+"""Folders of images: all files below a folder, and the images of ROOT/SPLIT/CLASS folders.
+
+Class names are folder names, never positions: what ids they get is decided from the union of all
+splits (`label_ids`). Only entries of folders are listed, no file is looked at: half a million
+images take a few seconds. Hidden entries are skipped; whatever else is no image in a class folder
+is ignored and reported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from unicodedata import normalize
+
+import polars as pl
+
+from fieldmark.data._check import (
+    class_findings,
+    counted,
+    image_findings,
+    name_some,
+    published_findings,
+    split_findings,
+)
+from fieldmark.data._dataset import Finding
+from fieldmark.errors import DataError
+
+IMAGE_SUFFIXES = {
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".ppm",
+    ".pgm", ".jp2", ".avif", ".heic",
+}  # fmt: skip
+
+
+def is_image(path: str) -> bool:
+    return "." + path.rpartition(".")[2].lower() in IMAGE_SUFFIXES
+
+
+def list_files(root: Path) -> list[str]:
+    """Paths of all files below root that are not hidden, sorted; links are followed, unless they
+    lead back to a folder that they lie in.
+    """
+    files: list[str] = []
+    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [("", frozenset())]
+    while waiting:
+        inner, above = waiting.pop()
+        state = (root / inner).stat()
+        if (state.st_dev, state.st_ino) in above:
+            continue
+        inside = above | {(state.st_dev, state.st_ino)}
+        for entry in _entries(root / inner):
+            if entry.is_dir():
+                waiting.append((f"{inner}{entry.name}/", inside))
+            else:
+                files.append(f"{inner}{entry.name}")
+    return sorted(readable_name(root, path) for path in files)
+
+
+def readable_name(root: Path, name: str) -> str:
+    """The name, or an error where it cannot be written as text."""
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{root}  file name {name!r} is not UTF-8: rename it.") from error
+    return name
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What is not hidden, by name."""
+    try:
+        with os.scandir(folder) as entries:
+            shown = [entry for entry in entries if not entry.name.startswith(".")]
+    except OSError as error:
+        raise DataError(f"{folder}  cannot be listed: {error.strerror}.") from error
+    return sorted(shown, key=lambda entry: entry.name)
+
+
+# --- ROOT/SPLIT/CLASS ---
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFolders:
+    """The images and other files of class folders; paths are relative to root."""
+
+    images: list[str] = field(default_factory=list)
+    parts: list[tuple[str, str, str, int]] = field(default_factory=list)
+    """split folder, split, class folder, number of images; in the order of `images`"""
+    outside: list[str] = field(default_factory=list)
+    """images in a split's folder but in no class folder: they have no class"""
+    strays: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+    """class folders without images"""
+
+    def frame(self, or_else: str) -> pl.DataFrame:
+        """id, image, split, folder (of the split), class_folder; in the order of the paths.
+
+        `or_else` is what is said when there are no images.
+        """
+        if not self.images:
+            raise DataError(or_else)
+        lengths = pl.Series([n for *_, n in self.parts], dtype=pl.UInt32)
+        columns = {
+            name: pl.Series([part[place] for part in self.parts], dtype=pl.String)
+            for place, name in enumerate(("folder", "split", "class_folder"))
+        }
+        spread = pl.DataFrame(columns).select(
+            pl.all().repeat_by(lengths).explode(empty_as_null=False)
+        )
+        image = pl.Series("image", self.images, dtype=pl.String)
+        return spread.with_columns(image, image.alias("id"))
+
+
+def list_class_folders(root: Path, splits: Mapping[str, str], below: str = "") -> ClassFolders:
+    """The images of the split folders that exist; `splits` maps a folder's name to its split.
+
+    `below` is a folder of root that holds the split folders.
+    """
+    listed = ClassFolders()
+    for folder in _entries(root / below) if (root / below).is_dir() else ():
+        split = splits.get(normalize("NFC", folder.name))
+        if split is not None and folder.is_dir():
+            _list_split(listed, f"{below}/{folder.name}" if below else folder.name, split, root)
+    for names in (listed.images, listed.strays, listed.outside, listed.empty):
+        try:
+            "\n".join(names).encode()
+        except UnicodeEncodeError:
+            for name in names:
+                readable_name(root, name)
+    return listed
+
+
+def _list_split(listed: ClassFolders, path: str, split: str, root: Path) -> None:
+    for entry in _entries(root / path):
+        inner = f"{path}/{entry.name}"
+        if entry.is_dir():
+            n = _list_class(listed, inner, root)
+            if n:
+                listed.parts.append((path.rpartition("/")[2], split, entry.name, n))
+            else:
+                listed.empty.append(inner)
+        else:
+            (listed.outside if is_image(entry.name) else listed.strays).append(inner)
+
+
+def _list_class(listed: ClassFolders, path: str, root: Path) -> int:
+    n_before = len(listed.images)
+    for entry in _entries(root / path):
+        # `is_image` is asked first: a folder named `x.jpg` is odd enough to fail later, by name.
+        kind = listed.images if is_image(entry.name) else listed.strays
+        kind.append(f"{path}/{entry.name}")
+    return len(listed.images) - n_before
+
+
+def folder_findings(listed: ClassFolders) -> Iterator[Finding]:
+    """Images without a class, files that are no images, and class folders without images."""
+    if listed.outside:
+        n = counted(len(listed.outside), "image")
+        text = f"{n} outside any class folder, ignored: {name_some(listed.outside)}."
+        yield Finding("warning", text)
+    if listed.strays:
+        n = counted(len(listed.strays), "stray file")
+        yield Finding("note", f"{n}, not images, ignored: {name_some(listed.strays)}.")
+    if listed.empty:
+        n = counted(len(listed.empty), "class folder")
+        yield Finding("warning", f"{n} without images: {name_some(listed.empty)}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What is known of a published dataset, to compare a user's copy with."""
+
+    n_images: Mapping[str, int]
+    """split → images; "images" of a dataset without splits"""
+    folders: Mapping[str, str]
+    """split → the folder that holds it"""
+    n_classes: int = 0
+    """0 = not compared"""
+    unseen_level: str = "warning"
+    """how classes without a training image are told: the published data may have such itself"""
+
+
+def classification_findings(
+    root: Path,
+    listed: ClassFolders | None,
+    rows: pl.DataFrame,
+    published: Published,
+    own: Iterable[Finding] = (),
+) -> Iterator[Finding]:
+    """The check of a species dataset: stray files, `own` findings, counts, splits, images."""
+    yield from folder_findings(listed) if listed else ()
+    yield from own
+    yield from published_findings(rows, published.n_images, published.n_classes)
+    yield from split_findings(root, rows, published.folders, published.unseen_level)
+    yield from class_findings(rows)
+    yield from image_findings(root, rows.get_column("image"))

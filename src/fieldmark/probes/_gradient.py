@@ -1,0 +1,488 @@
+"""Gradient probes: small networks trained by AdamW in torch, and their search over settings.
+
+One linear layer, or two with dropout between them, on features that are computed once. What is
+learnt is one class an image, or several traits of which some are not known (`Targets`). First
+weights, batches and dropped values are drawn from a run's seed alone, so they are the same on every
+device. Training needs the `vision` extra; predictions need numpy only, go through the rows in
+blocks, and are those of eval mode: no value is dropped.
+
+Memory beyond the features: AdamW's four arrays of the weights, and for a batch a few arrays of
+`batch × (width + hidden + outputs)`, in the precision of the features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fieldmark import draws
+from fieldmark.errors import MissingExtra
+from fieldmark.probes._arrays import (
+    Array,
+    OnePass,
+    ProbeDataError,
+    as_numpy,
+    beside,
+    double,
+    is_tensor,
+    namespace,
+    on_accelerator,
+    read_asked,
+    read_labels,
+    sigmoid,
+    softmax,
+)
+from fieldmark.probes._select import (
+    NOTHING_HELD_OUT,
+    ONE_CLASS,
+    Scorer,
+    edge_notes,
+    hold_out,
+    holdout_notes,
+)
+
+ACTIVATIONS = ("none", "relu")
+SCALINGS = ("none", "layer", "standardise")
+_LAYER_EPSILON = 1e-5
+_BLOCK_VALUES = 1 << 21
+_MOMENT_VALUES = 1 << 22
+
+Setting = dict[str, float]
+"""the values a search varies, by name"""
+Layer = tuple[Array, Array]
+"""weights (rows × columns) and offsets (columns)"""
+
+
+# --- scaling
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """`layer`: each row has mean 0 and spread 1 (LayerNorm without gains); `standardise`: columns.
+
+    Constant columns become zeros.
+    """
+
+    kind: str = "none"
+    mean_d: np.ndarray | None = None
+    spread_d: np.ndarray | None = None
+
+    @classmethod
+    def fit(cls, kind: str, x_nd: Array, rows: np.ndarray) -> Scaling:
+        """Means and spreads of the given rows, in float64."""
+        return cls(kind, *column_moments(x_nd, rows)) if kind == "standardise" else cls(kind)
+
+    def apply(self, x_bd: Array) -> Array:
+        """The rows after the step, where they are and as precise as they are."""
+        if self.kind == "layer":
+            centred_bd = x_bd - x_bd.mean(axis=-1)[..., None]
+            spread_b = ((centred_bd * centred_bd).mean(axis=-1) + _LAYER_EPSILON) ** 0.5
+            return centred_bd / spread_b[..., None]
+        if self.mean_d is None or self.spread_d is None:
+            return x_bd
+        return (x_bd - _like(self.mean_d, x_bd)) / _like(self.spread_d, x_bd)
+
+
+def column_moments(x_nd: Array, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and spread of each column, in blocks; the spread of a constant column is given as 1."""
+    n, n_block = len(rows), max(1, _MOMENT_VALUES // x_nd.shape[1])
+    parts = [beside(rows[start : start + n_block], x_nd) for start in range(0, n, n_block)]
+    first_d = double(x_nd[parts[0][:1]])[0]
+    mean_d = first_d + sum((double(x_nd[part]) - first_d).sum(axis=0) for part in parts) / n
+    square_d = sum(((double(x_nd[part]) - mean_d) ** 2).sum(axis=0) for part in parts)
+    spread_d = namespace(x_nd).sqrt(square_d / n)
+    spread_d[spread_d <= n * float(np.finfo(np.float64).eps) * abs(mean_d)] = 1.0
+    return as_numpy(mean_d), as_numpy(spread_d)
+
+
+def _like(array: Array, x: Array) -> Array:
+    """The array where `x` lives, in the precision of `x`."""
+    if is_tensor(x):
+        return x.new_tensor(array)
+    return np.asarray(array, x.dtype)
+
+
+# --- what is to be learnt
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """Class numbers (n), or traits (n × T) of 0, 1 and NaN; `classes` are labels or columns."""
+
+    value: np.ndarray
+    classes: np.ndarray
+
+    @property
+    def has_traits(self) -> bool:
+        return self.value.ndim == 2
+
+    @property
+    def strata(self) -> np.ndarray:
+        """Groups of which a share is held out: the classes; traits have too many patterns."""
+        return np.zeros(len(self.value), np.intp) if self.has_traits else self.value
+
+    def score(
+        self, rows: np.ndarray, prob_nt: np.ndarray, scorer: Scorer, threshold: float = 0.5
+    ) -> float:
+        """The score of the class, or the mean over traits known somewhere in these rows."""
+        if not self.has_traits:
+            return scorer(self.value[rows], prob_nt.argmax(axis=1))
+        scores = []
+        for true_n, prob_n in zip(self.value[rows].T, prob_nt.T, strict=True):
+            is_known_n = ~np.isnan(true_n)
+            if is_known_n.any():
+                answer_n = (prob_n > threshold)[is_known_n].astype(np.intp)
+                scores.append(scorer(true_n[is_known_n].astype(np.intp), answer_n))
+        return float(np.mean(scores)) if scores else 0.0
+
+    def holdout_notes(self, rows: np.ndarray) -> list[str]:
+        """Says of how many traits the held-out rows know one answer at most."""
+        if not self.has_traits:
+            return []
+        value_nt = self.value[rows]
+        is_judged_t = (value_nt == 0).any(axis=0) & (value_nt == 1).any(axis=0)
+        n_poor, n_traits = int((~is_judged_t).sum()), len(is_judged_t)
+        note = f"{n_poor} of {n_traits} traits have one answer only in the held-out images"
+        return [note] if n_poor else []
+
+
+def read_targets(y: Any, n_rows: int) -> Targets:
+    """Labels of n rows; two dimensions are traits, but for one column that is not of reals."""
+    label = as_numpy(y) if y is not None else None
+    is_column = label is not None and label.ndim == 2 and label.shape[1] == 1
+    if label is None or label.ndim != 2 or (is_column and label.dtype.kind not in "fb"):
+        return Targets(*read_labels(y, n_rows))
+    if len(label) != n_rows or not label.shape[1]:
+        raise ProbeDataError(
+            f"traits have the shape {label.shape}: "
+            f"expected one row for each of {n_rows} rows of features, one column a trait."
+        )
+    try:
+        target_nt = label.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ProbeDataError("traits are not numbers: expected 0, 1 or NaN (not known).") from None
+    is_odd_nt = ~np.isnan(target_nt) & (target_nt != 0) & (target_nt != 1)
+    if is_odd_nt.any():
+        raise ProbeDataError(
+            f"traits hold {target_nt[is_odd_nt][0]:g}: expected 0, 1 or NaN (not known)."
+        )
+    is_empty_t = np.isnan(target_nt).all(axis=0)
+    if is_empty_t.any():
+        raise ProbeDataError(
+            f"column {int(is_empty_t.argmax())} of {target_nt.shape[1]} traits is not known for "
+            "any training image: leave that trait out."
+        )
+    return Targets(target_nt, np.arange(target_nt.shape[1]))
+
+
+def make_loss(targets: Targets, rows: np.ndarray, is_balanced: bool, x: Any) -> Callable[..., Any]:
+    """The loss of (logits, row numbers), a mean over the batch; `rows` give the weights.
+
+    Balanced classes count by their rarity, balanced traits that are present by absent over present.
+    """
+    import torch
+    from torch.nn import functional
+
+    if not targets.has_traits:
+        code_n, weight_c = torch.as_tensor(targets.value, device=x.device), None
+        if is_balanced:
+            count_c = np.bincount(targets.value[rows], minlength=len(targets.classes))
+            n_present = np.count_nonzero(count_c)
+            weight_c = x.new_tensor(len(rows) / (n_present * np.maximum(count_c, 1)))
+        return lambda logit_bc, row_b: functional.cross_entropy(
+            logit_bc, code_n[row_b], weight=weight_c
+        )
+    is_known_nt = ~np.isnan(targets.value)
+    present_nt = np.where(is_known_nt, targets.value, 0.0)
+    ratio_t = np.ones(present_nt.shape[1])
+    if is_balanced:
+        n_present_t = present_nt[rows].sum(axis=0)
+        n_absent_t = is_known_nt[rows].sum(axis=0) - n_present_t
+        has_both_t = (n_present_t > 0) & (n_absent_t > 0)
+        ratio_t[has_both_t] = n_absent_t[has_both_t] / n_present_t[has_both_t]
+    present, known, ratio = (x.new_tensor(array) for array in (present_nt, is_known_nt, ratio_t))
+
+    def loss(logit_bt: Any, row_b: Any) -> Any:
+        known_bt = known[row_b]  # what is not known weighs nothing, and is not counted
+        total = functional.binary_cross_entropy_with_logits(
+            logit_bt, present[row_b], weight=known_bt, pos_weight=ratio, reduction="sum"
+        )
+        return total / known_bt.sum().clamp(min=1)
+
+    return loss
+
+
+# --- training
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """How networks are trained; `hidden=0` is one linear layer."""
+
+    probe: str
+    batch_size: int
+    n_steps: int
+    rate: Callable[[int], float]
+    """the share of the learning rate at a step (from 0)"""
+    hidden: int = 0
+    activation: str = "none"
+    dropout: float = 0.0
+    """share of hidden values that are left out at each training step"""
+    scaling: Scaling = Scaling()
+    is_balanced: bool = False
+
+    def sizes(self, n_inputs: int, n_outputs: int) -> list[tuple[int, int]]:
+        """Rows and columns of each layer's weights."""
+        if not self.hidden:
+            return [(n_inputs, n_outputs)]
+        return [(n_inputs, self.hidden), (self.hidden, n_outputs)]
+
+
+def halving(every_epochs: int, n_batches: int) -> Callable[[int], float]:
+    """Half after each `every_epochs` epochs (of `n_batches` steps): never by steps."""
+    return lambda step: 0.5 ** (step // n_batches // every_epochs)
+
+
+def cosine(n_steps: int, last: float = 0.01) -> Callable[[int], float]:
+    """From 1 to `last` along half a cosine."""
+    return lambda step: last + (1 - last) * (1 + math.cos(math.pi * step / n_steps)) / 2
+
+
+def train(
+    x_nd: Array, targets: Targets, rows: np.ndarray, training: Training, setting: Setting, seed: int
+) -> list[Layer]:
+    """The layers after `n_steps` batches of the given rows, in main memory.
+
+    Weights that grow beyond all bounds end in infinities or NaN: whoever asked looks for them.
+    """
+    torch = need_torch(training.probe)
+    like = x_nd[:1] if on_accelerator(x_nd) else torch.from_numpy(np.array(x_nd[:1]))
+    sizes = training.sizes(x_nd.shape[1], len(targets.classes))
+    layers = [
+        tuple(like.new_tensor(array).requires_grad_() for array in layer)
+        for layer in first_layers(sizes, seed, training.probe)
+    ]
+    decay = setting.get("weight_decay", 0.0)
+    groups = [
+        {"params": [weight for weight, _ in layers], "weight_decay": decay},
+        {"params": [offset for _, offset in layers], "weight_decay": 0.0},
+    ]
+    adam = torch.optim.AdamW(groups, lr=setting["learning_rate"])
+    loss = make_loss(targets, rows, training.is_balanced, like)
+    most = torch.finfo(like.dtype).max / 100  # torch refuses a rate that its type cannot hold
+    with torch.enable_grad():
+        for step, (row_b, keep_bh) in enumerate(batches(rows, seed, training, like.device)):
+            x_bd = x_nd[row_b] if on_accelerator(x_nd) else torch.from_numpy(x_nd[row_b.numpy()])
+            for group in adam.param_groups:
+                group["lr"] = min(setting["learning_rate"] * training.rate(step), most)
+            adam.zero_grad()
+            if keep_bh is not None:
+                keep_bh = keep_bh / (1 - training.dropout)
+            x_bd = training.scaling.apply(x_bd)
+            loss(_forward(layers, x_bd, training.activation, keep_bh), row_b).backward()
+            adam.step()
+    return [(as_numpy(weight), as_numpy(offset)) for weight, offset in layers]
+
+
+def need_torch(probe: str) -> Any:
+    """torch, or the line that installs it."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtra(f"probe {probe!r}", "vision", "torch") from error
+    return torch
+
+
+def first_layers(sizes: Sequence[tuple[int, int]], seed: int, probe: str) -> list[Layer]:
+    """First values: even in ± 1/√rows, as torch's Linear has them."""
+    layers = []
+    for number, (rows, columns) in enumerate(sizes):
+        generator, bound = draws.generator(seed, probe, "layer", number), 1 / math.sqrt(rows)
+        weight = generator.uniform(-bound, bound, (rows, columns))
+        layers.append((weight, generator.uniform(-bound, bound, columns)))
+    return layers
+
+
+def batches(
+    rows: np.ndarray, seed: int, training: Training, device: Any
+) -> Iterator[tuple[Any, Any | None]]:
+    """For each step: row numbers, and which hidden values stay."""
+    import torch
+
+    size, n_batches = training.batch_size, -(-len(rows) // training.batch_size)
+    has_dropout = training.hidden > 0 and training.dropout > 0
+    for epoch in range(-(-training.n_steps // n_batches)):
+        order = np.asarray(rows, np.int64)
+        if n_batches > 1:  # one batch needs no order
+            generator = draws.generator(seed, training.probe, "order", epoch)
+            order = order[generator.permutation(len(rows))]
+        order_n = torch.as_tensor(order, device=device)
+        key = draws.number(seed, training.probe, "dropout", epoch)
+        for batch in range(min(n_batches, training.n_steps - epoch * n_batches)):
+            row_b = order_n[batch * size : (batch + 1) * size]
+            within = range(batch * size, batch * size + len(row_b))
+            keep_bh = None
+            if has_dropout:
+                keep_bh = dropout_mask(key, within, training.hidden, training.dropout, device)
+            yield row_b, keep_bh
+
+
+_STEP, _FIRST, _SECOND = (
+    value - (1 << 64) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
+"""splitmix64's constants, as signed numbers: torch has no products of unsigned ones"""
+_LANES = 4
+
+
+def dropout_mask(key: int, rows: range, width: int, share_dropped: float, device: Any) -> Any:
+    """Booleans (rows × width), True with the probability 1 - `share_dropped` (to 1/65536).
+
+    A counter is mixed into 64 bits (the finaliser of splitmix64), and each 16 of them decide about
+    one value. Row r of a key is the same whichever range it is asked in, on every device.
+    """
+    import torch
+
+    def mixed(value: Any, shift: int) -> Any:
+        # A shift to the right with zeros coming in: signed numbers would bring their sign.
+        return value ^ ((value >> shift) & ((1 << (64 - shift)) - 1))
+
+    n_lanes = -(-width // _LANES)
+    row_r1 = torch.arange(rows.start, rows.stop, device=device)[:, None]
+    counter_rl = row_r1 * n_lanes + torch.arange(n_lanes, device=device)
+    bits_rl = counter_rl * _STEP + (key - (1 << 63))
+    bits_rl = mixed(mixed(mixed(bits_rl, 30) * _FIRST, 27) * _SECOND, 31)
+    small_rw = bits_rl.view(torch.int16)[:, :width]
+    return small_rw >= round(share_dropped * (1 << 16)) - (1 << 15)
+
+
+def _forward(
+    layers: Sequence[Layer], x_bd: Array, activation: str, keep_bh: Array | None = None
+) -> Array:
+    """Logits; hidden values are multiplied by `keep_bh`, and stay as they are in eval mode."""
+    value = x_bd @ layers[0][0] + layers[0][1]
+    for weight, offset in layers[1:]:
+        if activation == "relu":
+            value = value.clip(0, None)
+        if keep_bh is not None:
+            value = value * keep_bh
+        value = value @ weight + offset
+    return value
+
+
+# --- fitted networks
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """Networks of one shape whose probabilities are averaged; kept in main memory."""
+
+    layers: list[list[Layer]]
+    activation: str = "none"
+    scaling: Scaling = Scaling()
+    has_traits: bool = False
+
+    @property
+    def is_finite(self) -> bool:
+        every = (array for layers in self.layers for layer in layers for array in layer)
+        return all(bool(np.isfinite(array).all()) for array in every)
+
+    def logits(self, x_nd: Array) -> Iterator[list[Array]]:
+        """Of each network, b × outputs, block by block: in float64, or as precise as a tensor."""
+        width = max(len(array) for layer in self.layers[0] for array in layer)
+        n_block = max(1, _BLOCK_VALUES // (width * len(self.layers)))
+        is_far = on_accelerator(x_nd)
+        like = x_nd[:0] if is_far else np.empty(0)
+        networks = [
+            [(_like(weight, like), _like(offset, like)) for weight, offset in layers]
+            for layers in self.layers
+        ]
+        for start in range(0, len(x_nd), n_block):
+            x_bd = x_nd[start : start + n_block]
+            x_bd = self.scaling.apply(x_bd if is_far else double(as_numpy(x_bd)))
+            yield [_forward(layers, x_bd, self.activation) for layers in networks]
+
+    def probabilities(self, x_nd: Array) -> Iterator[Array]:
+        """b × outputs, block by block, in float64."""
+        share = sigmoid if self.has_traits else softmax
+        for logits in self.logits(x_nd):
+            yield sum(share(double(logit_bt)) for logit_bt in logits) / len(logits)
+
+
+class GradientProbe(OnePass):
+    """What `linear`, `logistic` and `mlp` share: a search on held-out rows, and probabilities."""
+
+    takes_tensors = True
+    name: ClassVar[str]
+    holdout: float
+    seed: int
+    model_: Networks
+
+    def _begin(self, x_nd: Array, targets: Targets) -> None:
+        self.classes_ = targets.classes
+        self.n_features_in_ = x_nd.shape[1]
+        self.one_class_ = not targets.has_traits and len(targets.classes) == 1
+        self.cv_score_ = float("nan")
+        self.chosen_: dict[str, float] = {}
+        self.fit_notes_ = [ONE_CLASS] if self.one_class_ else []
+
+    def _choose(
+        self,
+        settings: list[Setting],
+        targets: Targets,
+        score: Callable[[Setting, np.ndarray, np.ndarray], float],
+    ) -> Setting:
+        """The setting that does best on held-out rows; the first among equals.
+
+        `score` trains on some rows and judges by others: minus infinity where training diverged.
+        """
+        if len(settings) == 1:
+            return settings[0]
+        rows, held = hold_out(targets.strata, self.holdout, self.seed)
+        if not len(held):
+            self.fit_notes_.append(NOTHING_HELD_OUT)
+            self.chosen_ = settings[0]
+            return settings[0]
+        score_s = np.array([score(setting, rows, held) for setting in settings])
+        if np.isneginf(score_s).all():
+            raise self._diverged()
+        best, self.cv_score_ = settings[int(score_s.argmax())], float(score_s.max())
+        self.chosen_ = {**best, "cv_score": self.cv_score_}
+        self.fit_notes_ += targets.holdout_notes(held) + holdout_notes(targets.strata, score_s)
+        for name in best:
+            others = {other: value for other, value in best.items() if other != name}
+            alike = [at for at, setting in enumerate(settings) if others.items() <= setting.items()]
+            grid = [settings[at][name] for at in alike]
+            self.fit_notes_ += edge_notes(name.replace("_", " "), grid, score_s[alike])
+        return best
+
+    def _diverged(self) -> ProbeDataError:
+        return ProbeDataError(
+            f"probe {self.name!r}: the weights grew beyond all bounds: scale the features "
+            "(normalise: [standardise]) or lower the learning rate."
+        )
+
+    def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The label of the highest probability, and that probability.
+
+        A tie goes to the class that sorts first; 1 throughout when one class only was seen.
+        """
+        codes, scores = [np.empty(0, np.intp)], [np.empty(0)]
+        for prob_bc in self._probabilities(X):
+            codes.append(as_numpy(prob_bc.argmax(axis=1)))
+            scores.append(as_numpy(namespace(prob_bc).amax(prob_bc, 1)))
+        return np.asarray(self.classes_[np.concatenate(codes)]), np.concatenate(scores)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The probability of each class (n × C, float64)."""
+        blocks = [as_numpy(prob_bc) for prob_bc in self._probabilities(X)]
+        return np.concatenate([np.empty((0, len(self.classes_))), *blocks])
+
+    def _probabilities(self, X: Any) -> Iterator[Array]:
+        x_nd = read_asked(self, X)
+        if self.one_class_:
+            return iter([np.ones((len(x_nd), 1))])
+        return self.model_.probabilities(x_nd)

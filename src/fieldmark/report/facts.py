@@ -1,0 +1,178 @@
+"""Facts of tasks, datasets and models: what is known of a run beside its scores?
+
+Taken from the run's own record and from the tables of datasets and model families; nothing is
+loaded to find out, and what is not known is left empty or said to be unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from fieldmark.data import DATASETS
+from fieldmark.errors import FieldmarkError
+from fieldmark.models import Checkpoint, known_models
+from fieldmark.registry import is_file_reference, short_name
+from fieldmark.report.labels import model_name
+from fieldmark.report.providers import provider_of
+from fieldmark.report.rows import Row
+from fieldmark.store import Run, Store, host
+
+UNKNOWN = "unknown"
+_HUB = "https://huggingface.co/datasets/"
+
+
+# --- tasks and their data ---
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFacts:
+    """A task as its runs recorded it."""
+
+    name: str
+    title: str = ""
+    about: str = ""
+    dataset: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """of the dataset's reader"""
+    is_from_here: bool = False
+    """the run was done on this machine"""
+    page: str = ""
+    """of data that fieldmark has no reader for"""
+
+    @property
+    def is_known_dataset(self) -> bool:
+        return self.dataset in DATASETS.names()
+
+    @property
+    def may_be_read(self) -> bool:
+        """Code that only a results file from elsewhere names is not run."""
+        return self.is_known_dataset or (self.is_from_here and is_file_reference(self.dataset))
+
+    @property
+    def data_name(self) -> str:
+        return short_name(self.dataset)
+
+    @property
+    def data_title(self) -> str:
+        return str(getattr(_dataset_info(self.dataset), "title", self.data_name))
+
+    @property
+    def licence(self) -> str:
+        return str(getattr(_dataset_info(self.dataset), "licence", UNKNOWN))
+
+    @property
+    def citation(self) -> str:
+        return str(getattr(_dataset_info(self.dataset), "citation", ""))
+
+    @property
+    def homepage(self) -> str:
+        return str(getattr(_dataset_info(self.dataset), "homepage", self.page))
+
+    @property
+    def hub_id(self) -> str:
+        """`org/name` of a dataset on the Hugging Face Hub; "" elsewhere."""
+        if not self.homepage.startswith(_HUB):
+            return ""
+        return "/".join(self.homepage.removeprefix(_HUB).split("/")[:2])
+
+
+def task_facts(store: Store, run: Run, from_file: bool = True) -> TaskFacts:
+    """From the record of a run; where it has none, and `from_file`, from the task file."""
+    provider = provider_of(run)
+    if provider is not None and (known := provider.task_facts(store, run)):
+        title, dataset, page = known["title"], known["dataset"], known["homepage"]
+        return TaskFacts(run.spec.task, title, dataset=dataset, page=page)
+    record = store.record(run.id)
+    task = (record.get("config") or {}).get("task") or {}
+    if not task and from_file:
+        task = _task_file(run.spec.task)
+    title, about, dataset = (str(task.get(key, "")) for key in ("title", "about", "dataset"))
+    options, is_from_here = task.get("options") or {}, record.get("host") == host()
+    return TaskFacts(run.spec.task, title, about, dataset, options, is_from_here)
+
+
+def _task_file(name: str) -> dict[str, Any]:
+    from fieldmark.tasks import load_own_task, task_files
+
+    if name not in task_files():
+        return {}
+    try:
+        return load_own_task(name).model_dump(mode="json")
+    except FieldmarkError:
+        return {}
+
+
+@cache
+def _dataset_info(dataset: str) -> Any:
+    """The dataset's `INFO`; None for data that only the user knows."""
+    if is_file_reference(dataset):
+        return None  # running a user's file only to cite it could do anything
+    try:
+        return getattr(DATASETS.get(dataset), "INFO", None)
+    except FieldmarkError:
+        return None
+
+
+# --- models ---
+
+
+@cache
+def checkpoints() -> dict[str, Checkpoint]:
+    """The tables of all model families, by name."""
+    return {row.name: row for row in known_models()}
+
+
+def checkpoint(model: str) -> Checkpoint:
+    """What the tables say of a model; options and version do not matter here."""
+    base = model.partition("?")[0].partition("#")[0]
+    return checkpoints().get(base, Checkpoint(base))
+
+
+def developer_and_name(model: str) -> tuple[str, str]:
+    """As the Hub writes it, `org/name`; the family stands for the organisation elsewhere.
+
+    >>> developer_and_name("open-clip/hf-hub:imageomics/bioclip-2")
+    ('imageomics', 'bioclip-2')
+    >>> developer_and_name("timm/resnet50.a1_in1k"), developer_and_name("mine")
+    (('timm', 'resnet50.a1_in1k'), ('unknown', 'mine'))
+    """
+    family, _, rest = model.partition("?")[0].partition("/")
+    if not rest:
+        return UNKNOWN, family
+    if (family in ("hf", "chat") and "/" in rest) or rest.startswith("hf-hub:"):
+        family, _, rest = rest.removeprefix("hf-hub:").partition("/")
+    return family, rest.replace("/", "_")
+
+
+def parameters(store: Store, rows: Sequence[Row]) -> dict[str, float]:
+    """Parameters by model as the rows name it, as far as known: of the image tower where a table
+    has the model, else what the runs noted.
+    """
+    models = {row.model: checkpoint(model_name(row.run.spec)).params for row in rows}
+    listed = {model: float(n) for model, n in models.items() if n}
+    return listed | _noted(store, rows, "n_parameters", set(models) - set(listed))
+
+
+def images_per_s(store: Store, rows: Sequence[Row]) -> dict[str, float]:
+    """By model as the rows name it, from its newest run that noted its speed."""
+    return _noted(store, rows, "images_per_s", {row.model for row in rows})
+
+
+def _noted(store: Store, rows: Sequence[Row], fact: str, models: set[str]) -> dict[str, float]:
+    """What the runs of these models noted, the newest run that did so."""
+    noted: dict[str, float] = {}
+    for row in sorted(rows, key=lambda row: row.run.finished or "", reverse=True):
+        if row.model not in models or row.model in noted:
+            continue
+        infos = [part.info or {} for part in store.finished_parts(row.run.id)]
+        numbers = [info[fact] for info in infos if _is_positive(info.get(fact))]
+        if numbers:
+            noted[row.model] = float(max(numbers))
+    return noted
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0

@@ -1,0 +1,125 @@
+"""Text layout: how is a score written, and how do rows of text become straight columns?
+
+`71.3 ± 1.8 (n=412)`: fractions as percent with one decimal, anything else with three figures. The
+parts of a cell stand under each other within a column. Widths are those of a terminal: East Asian
+characters take two places, combining ones none. No text is ever cut; a line may become longer than
+the screen.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fieldmark.report.rows import Row
+    from fieldmark.store import Score
+
+GAP = "  "
+_CONTROL = dict.fromkeys((*range(32), 127), " ")
+
+
+def text_width(text: str) -> int:
+    """Places the text takes on a terminal.
+
+    >>> text_width("fox"), text_width("狐"), text_width("e\u0301")
+    (3, 2, 1)
+    """
+    return len(text) if text.isascii() else sum(map(_places, text))
+
+
+@cache
+def _places(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def pad(text: str, width: int, is_right: bool = False) -> str:
+    """The text with spaces up to the width, on the left of it where it `is_right`."""
+    spaces = " " * (width - text_width(text))
+    return spaces + text if is_right else text + spaces
+
+
+def align(
+    names: Sequence[str], body: Sequence[Sequence[str]], right: Sequence[str] = ()
+) -> list[str]:
+    """Lines of a table with a heading; `right` names the columns of numbers.
+
+    A heading may have several lines; they end at the bottom. Line breaks and tabs in the body
+    become spaces.
+    """
+    head = _stack(names)
+    rows = [[cell.translate(_CONTROL) for cell in row] for row in body]
+    widths = [max(map(text_width, column)) for column in zip(*head, *rows, strict=True)]
+    sides = [name in right for name in names]
+    return [GAP.join(map(pad, row, widths, sides)).rstrip() for row in (*head, *rows)]
+
+
+def _stack(names: Sequence[str]) -> list[list[str]]:
+    """The heading's lines from top to bottom, each with one text per column."""
+    parts = [name.split("\n") for name in names]
+    height = max(map(len, parts), default=0)
+    filled = [[""] * (height - len(each)) + each for each in parts]
+    return [list(line) for line in zip(*filled, strict=True)]
+
+
+# --- scores ---
+
+
+MISSING = "–"
+UNDEFINED = "undefined"
+UNANSWERED, WEAK = "†", "‡"
+
+
+def number(value: float, score: Score) -> str:
+    """The value in the score's own unit.
+
+    >>> from fieldmark.store import Score
+    >>> number(0.7128, Score("accuracy", 0.7128)), number(3.14159, Score("x", 0, is_fraction=False))
+    ('71.3', '3.14')
+    """
+    return f"{100 * value:.1f}" if score.is_fraction else f"{value:.3g}"
+
+
+def arrow(score: Score) -> str:
+    return "↑" if score.higher_is_better else "↓"
+
+
+def interval_cell(score: Score) -> str:
+    if score.low is None or score.high is None:
+        return MISSING
+    return f"[{number(score.low, score)}, {number(score.high, score)}]"
+
+
+def marks(row: Row) -> str:
+    signs = (UNANSWERED if row.outcomes else "") + (WEAK if row.score.warning else "")
+    return (f" {row.tier}" if row.tier else "") + signs
+
+
+def column_of_cells(rows: Sequence[Row | None]) -> list[str]:
+    """The cells of a column from top to bottom, with their pieces and marks aligned."""
+    pieces = [_pieces(row.score) if row else None for row in rows]
+    known = [each for each in pieces if each]
+    widths = [max(map(text_width, column)) for column in zip(*known, strict=True)]
+    n_marks = max((len(marks(row)) for row in rows if row), default=0)
+    absent = pad(pad(MISSING, widths[0] if widths else 0, is_right=True), sum(widths))
+    return [
+        ("".join(map(pad, each, widths, (True, True, True, False))) if each else absent)
+        + (marks(row) if row else "").ljust(n_marks)
+        for row, each in zip(rows, pieces, strict=True)
+    ]
+
+
+def _pieces(score: Score) -> tuple[str, str, str, str]:
+    """Value, sign, half-width and count."""
+    count = f" (n={score.n:,})"
+    if math.isnan(score.value):
+        return UNDEFINED, "", "", count
+    value = number(score.value, score)
+    if score.low is None or score.high is None:
+        return value, "", "", count
+    return value, " ± ", number((score.high - score.low) / 2, score), count

@@ -1,0 +1,83 @@
+"""Is a plan's cost close to what is charged?"""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chat_kit import FAST, ask_about, with_server
+from fieldmark.chat import (
+    AnswerSettings,
+    Budget,
+    Estimator,
+    MockScript,
+    MockServer,
+    Picture,
+    Request,
+    Usage,
+    ask_all,
+    chat_model,
+    estimate,
+    user,
+)
+from fieldmark.chat.prices import Card
+
+CARD = Card(
+    provider="x", id="y", image_tokens={"rule": "openai-tiles"}, usd_in=2.5, usd_out=10.0
+)  # fmt: skip
+
+
+def test_a_plan_counts_text_images_and_the_room_for_answers() -> None:
+    request = Request("a", (user("Which species is this?", Picture(b"")),), AnswerSettings())
+    plan = estimate([(request, [(500, 375)])] * 1000, Estimator(CARD))
+    assert plan.n == 1000
+    assert 255_000 < plan.tokens_in < 275_000
+    assert plan.tokens_out == 1_024_000
+    assert plan.usd == pytest.approx((plan.tokens_in * 2.5 + plan.tokens_out * 10) / 1e6)
+
+
+def test_a_plan_without_a_price_has_tokens_and_no_money() -> None:
+    plan = estimate([(ask_about(1), [])], Estimator(Card(provider="x", id="y")))
+    assert plan.tokens_in > 0 and plan.usd is None
+
+
+def test_estimates_learn_from_what_is_charged() -> None:
+    estimator = Estimator(CARD)
+    request = ask_about(1)
+    first = estimator.request(request, [])
+    for _ in range(5):
+        estimator.learn(estimator.request(request, []), Usage(4 * first, 7))
+    assert estimator.request(request, []) == pytest.approx(4 * first, rel=0.05)
+    assert estimator.likely_out(AnswerSettings()) == 7
+    assert estimator.cost(request, first).tokens_out == AnswerSettings().max_output_tokens
+
+
+def test_unknown_image_rules_are_guessed_by_size() -> None:
+    bare = Estimator(Card(provider="x", id="y"))
+    assert bare.image(280, 280) == 100
+
+
+def test_a_shared_budget_serves_several_runs() -> None:
+    async def work(server: MockServer, name: str) -> Any:
+        budget = Budget(max_tokens=1000)
+        settings = AnswerSettings(max_output_tokens=20)
+        for run in range(3):
+            requests = [
+                dataclasses.replace(ask_about(100 * run + i), settings=settings) for i in range(40)
+            ]
+            tally = await ask_all(requests, chat_model(name), FAST, None, budget)
+        assert 500 < budget.spent_tokens <= 1000 and tally.stopped
+        return None
+
+    with_server(MockScript(), work)
+
+
+def test_each_model_has_a_journal_of_its_own(tmp_path: Path) -> None:
+    names = ("chat/openai/gpt-4o", "chat/openai/gpt-4o-mini", "chat/mock/a", "chat/mock/a?skill=1")
+    folders = {chat_model(name).journal_folder(tmp_path) for name in names}
+    assert len(folders) == 4 and all(each.is_relative_to(tmp_path) for each in folders)
+    odd = chat_model("chat/openrouter/../../etc:x").journal_folder(tmp_path)
+    assert odd.parent == tmp_path / "answers" / "openrouter"
