@@ -2,24 +2,14 @@
 
 A folder per model: `<date>_results.json` with all tasks that were asked in one way, and a
 `<date>_samples_<task>.jsonl` for each. The date is that of the last run, so the same store gives
-the same files.
+the same files. Keys are those of lmms-eval 0.7 and LM Evaluation Harness: a metric is called
+`name,filter`, its standard error `name_stderr,filter`; a sample is a line per document and filter.
+What fieldmark does not know is not written.
 
-What stands in lmms-eval's results file?
-
-Keys and their places are those of lmms-eval 0.7 and LM Evaluation Harness: a metric is called
-`name,filter`, its standard error `name_stderr,filter`. What fieldmark does not know is not written.
-
-What is told of each document in lmms-eval's samples file?
-
-The schema is that of LM Evaluation Harness (a line per document and filter), with lmms-eval's
-`input` beside it. A document that was not answered has no response, no metric, and its outcome.
-
-Which standard error stands behind an interval?
-
-Formats of language-model suites hold one number of uncertainty, the standard error of a mean. Where
-the values of single documents are known, it is worked out from them as those suites do; documents
-of one unit count as one draw. Elsewhere an interval gives it back: Wilson's of a share by the
-share, resampled ones by half their width over Student's quantile, which widened them.
+The standard error of a mean is worked out from the values of single documents where these are
+known, as those suites do; documents of one unit count as one draw. Elsewhere an interval gives it
+back: Wilson's of a share by the share, resampled ones by half their width over Student's quantile,
+which widened them.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What is known of a run of documents, and may two of them be compared document by document?
+"""Report provider: how are runs of documents compared one by one, and groups of tasks scored?
 
 A document is a row of an lmms-eval task. Its run stores what each document was worth by the task's
 own metric, which is no metric of fieldmark's even where the names agree. Values of single documents
 can be paired where the score is their mean; where a function aggregates them, they cannot.
-
-What does a model score on a group of tasks?
 
 Groups are lmms-eval's: a group file says which tasks it holds and which of their metrics are
 averaged, each task counting the same or by its number of documents. Nothing of a group is stored;

@@ -1,13 +1,9 @@
-"""What does a task make of a document: text, target, choices, pictures, messages?
+"""Fields (`doc_to_text`, `doc_to_target`, …) and Jinja templates: what is made of a document?
 
 A field is a column, a value, a Jinja template or a function; which, and what that means, follows
-lmms-eval. The functions are the task's own code: their errors are told with the document.
-
-What does a Jinja template say about a document?
-
-As lmms-eval renders: a missing name is an error, `regex_replace` is there, and the template's last
-newline is dropped. Templates run in a sandbox: they reach the document's values and nothing behind
-them.
+lmms-eval. Functions are the task's own code: their errors are told with the document. Templates run
+in a sandbox where they reach the document's values and nothing behind them; a missing name is an
+error, `regex_replace` is there, and the last newline is dropped.
 """
 
 from __future__ import annotations

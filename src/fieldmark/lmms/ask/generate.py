@@ -1,8 +1,6 @@
-"""What does a model write about each document?
+"""Generation: what does a model write about each document, in one round or several?
 
-How does a conversation go on whose next question depends on what was said?
-
-The documented round protocol: `doc_to_text` (or `doc_to_messages`) is called again with what was
+In the documented round protocol `doc_to_text` (or `doc_to_messages`) is called again with what was
 answered so far and gives (visuals, text, is it over, outputs, info), or only the next text. All
 documents take their next round together.
 """
@@ -17,7 +15,6 @@ from fieldmark.chat import Answer, AnswerSettings, ChatModel, LocalModel, Messag
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.prompts import Setup, build_prompt, read_messages, user_message
 from fieldmark.lmms.ask.shots import answer_of
-from fieldmark.lmms.score.wanted import repeats_of
 from fieldmark.protocols import Sending
 from fieldmark.store import OK
 
@@ -66,7 +63,7 @@ def _requests(setup: Setup, sending: Sending, asked: dict[int, str]) -> Iterator
     for row in setup.part.rows:
         prompt = build_prompt(setup, row)
         asked[row] = prompt.text
-        for repeat in range(repeats_of(setup.task)):
+        for repeat in range(setup.task.n_repeats):
             settings = settings_of(setup, sending, repeat)
             yield Request(str(row), prompt.messages, settings, repeat, row)
 
@@ -79,7 +76,7 @@ def settings_of(setup: Setup, sending: Sending, repeat: int = 0) -> AnswerSettin
 
 
 def _reply(setup: Setup, row: int, asked: str, came: Mapping[tuple[int, int], Answer]) -> Reply:
-    answers = tuple(came[row, repeat] for repeat in range(repeats_of(setup.task)))
+    answers = tuple(came[row, repeat] for repeat in range(setup.task.n_repeats))
     return Reply(row, asked, (tuple(answer.text for answer in answers),), answers)
 
 

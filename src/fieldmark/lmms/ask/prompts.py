@@ -1,4 +1,4 @@
-"""What is said to a model about a document?
+"""Prompts: what is said to a model about a document?
 
 The text is what lmms-eval writes: description, examples, question. Pictures stand before the text
 they belong to; examples bring their own, in one message or each as a question and its answer. Where

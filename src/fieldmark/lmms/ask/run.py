@@ -1,7 +1,4 @@
-"""How are all documents of a task asked, scored and written down?
-
-What will it cost to ask all documents?
-"""
+"""Run and cost: how are all documents of a task asked and scored, and what will that cost?"""
 
 from __future__ import annotations
 
@@ -30,7 +27,6 @@ from fieldmark.lmms.ask.shots import make_examples
 from fieldmark.lmms.data.documents import DocumentPart
 from fieldmark.lmms.read.schema import NOT_RUN, DocumentTask
 from fieldmark.lmms.score.results import judge, rows_of, summed_up
-from fieldmark.lmms.score.wanted import repeats_of
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
     AskOptions,
@@ -153,7 +149,7 @@ def estimate_prompts(setup: Setup, model: ChatModel | LocalModel) -> Estimate:
             ]
             asked.append((request, sizes))
     sample = estimate(asked, Estimator(model.card))
-    n = len(rows) * repeats_of(setup.task)
+    n = len(rows) * setup.task.n_repeats
     scale = n / max(sample.n, 1)
     usd = None if sample.usd is None else sample.usd * scale
     return Estimate(n, round(sample.tokens_in * scale), round(sample.tokens_out * scale), usd)

@@ -1,4 +1,4 @@
-"""Which examples are shown with a document?
+"""Few-shot examples: which examples are shown with a document?
 
 Drawn by a hash of (seed, task, document), so that the examples of a document depend neither on how
 many others are asked nor on their order. `fewshot_config` may name the first n, or list them.

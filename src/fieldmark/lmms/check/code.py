@@ -1,14 +1,10 @@
-"""Does the code that tasks name exist, and does it import here?
+"""Checking code: does what `!function` names exist, import here, and take its arguments?
 
 What a file of code lacks on this machine (a package, the network, a key) is a warning: the task may
 be sound. A file of code that fails is one problem, whatever number of functions is taken from it;
-so is a package that is missing, whatever number of files wants it.
-
-Would a function of a task accept what it is called with?
-
-Answered from the text of the Python file, without running it: a function that takes one argument
-and is given two fails on the first document, hours after the task was written. What cannot be told
-from the text (decorated or imported functions, classes) is left alone.
+so is a package that is missing, whatever number of files wants it. Arguments are counted in the
+text of the file, without running it; what cannot be seen there (decorated or imported functions,
+classes) is left alone.
 """
 
 from __future__ import annotations

@@ -1,18 +1,8 @@
-"""What is wrong with a task in lmms-eval's form, as far as its file tells?
+"""Checking a task: what is wrong with it, as far as its file tells?
 
-Neither the data nor the network are needed, and no code of the task runs. Names of metrics are
-looked up elsewhere (`protocols`), since metrics and tasks do not know each other.
-
-Are the blocks of settings inside a task file spelt and set as they are meant?
-
-`generation_kwargs` and `dataset_kwargs`: lmms-eval hands them on without a look, so that a slip
-shows hours later or never.
-
-Can text, target, choices and pictures of a document be made from what the task says?
-
-Which metrics, aggregations, filters and samplers of a task in lmms-eval's form does nobody know?
-
-Asked before anything starts, without the data and without running the task's code.
+Fields, settings (lmms-eval hands `generation_kwargs` and `dataset_kwargs` on without a look, so
+that a slip shows hours later or never), names of metrics, filters and samplers. Neither data nor
+network are needed, and no code of the task runs.
 """
 
 from __future__ import annotations
@@ -38,7 +28,6 @@ from fieldmark.lmms.metrics.registry import (
 from fieldmark.lmms.read.groups import Expanded
 from fieldmark.lmms.read.schema import NOT_RUN, DocumentTask, MetricItem, Pipeline
 from fieldmark.lmms.score.filters import FILTERS, make_filter, reasoning_tags
-from fieldmark.lmms.score.wanted import metrics_of, pipelines_of
 from fieldmark.tasks import Kind, Level, Problem, problems_of
 
 
@@ -392,8 +381,4 @@ def group_problems(expanded: Expanded) -> Iterator[Problem]:
 
 
 def _result_names(task: DocumentTask) -> list[str]:
-    return [
-        f"{item.name},{pipeline.name}"
-        for item in metrics_of(task)
-        for pipeline in pipelines_of(task)
-    ]
+    return [f"{item.name},{pipeline.name}" for item in task.metrics for pipeline in task.pipelines]

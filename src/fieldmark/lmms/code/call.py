@@ -1,10 +1,8 @@
-"""What does the code behind `!function` give, and how are its mistakes told?
+"""Calling task code: what does the code behind `!function` give, and how are its errors told?
 
 Code comes only from folders the user named (`Trust`). Whatever goes wrong in it, at import or when
 it is called, is one line that names the place in the task file, the document, the error and the
-line of the code. How modules are found and what they can import is `_imports`' matter.
-
-Which package must be installed when an import fails?
+line of the code. How modules are found and what they can import: `imports`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which files stand behind the functions of a task, and what stands for their content?
+"""Hash of task code: which files stand behind the functions of a task, and did one change?
 
 Read, not run: the file of each function, the files of the named folders that it imports anywhere
 (also inside functions), theirs, and the files beside them whose names they spell out.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fieldmark import draws
 from fieldmark.code import called_name, joined_texts, texts_in
-from fieldmark.lmms.code.imports import TASKS, Places, find_file, module_path
+from fieldmark.lmms.code.imports import TASKS, ModulePaths, find_file, module_path
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.locate import is_file
 
@@ -36,7 +36,7 @@ def code_digest(functions: Iterable[Function], trust: Trust) -> str:
 
 def code_files(functions: Iterable[Function], trust: Trust) -> set[Path]:
     """Every file that the functions' code consists of, resolved."""
-    places = Places(trust)
+    places = ModulePaths(trust)
     seen: set[Path] = set()
     waiting = {find_file(function, trust).resolve() for function in functions}
     while waiting:
@@ -57,13 +57,13 @@ def syntax_of(path: Path) -> ast.Module:
         return ast.Module([], [])
 
 
-def _named_by(path: Path, places: Places) -> set[Path]:
+def _named_by(path: Path, places: ModulePaths) -> set[Path]:
     tree = syntax_of(path)
     named = {file for node in ast.walk(tree) for file in _of_node(node, path, places)}
     return {file.resolve() for file in named if places.allows(file)}
 
 
-def _of_node(node: ast.AST, path: Path, places: Places) -> Iterator[Path]:
+def _of_node(node: ast.AST, path: Path, places: ModulePaths) -> Iterator[Path]:
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield from _absolute(alias.name, path, places)
@@ -77,7 +77,7 @@ def _of_node(node: ast.AST, path: Path, places: Places) -> Iterator[Path]:
             yield from _beside(text, path)
 
 
-def _imported_from(node: ast.ImportFrom, path: Path, places: Places) -> Iterator[Path]:
+def _imported_from(node: ast.ImportFrom, path: Path, places: ModulePaths) -> Iterator[Path]:
     name = node.module or ""
     if node.level == 0:
         for module in (name, *(f"{name}.{part.name}" for part in node.names)):
@@ -88,7 +88,7 @@ def _imported_from(node: ast.ImportFrom, path: Path, places: Places) -> Iterator
         yield from _file_of(module_path(inner))
 
 
-def _absolute(name: str, path: Path, places: Places) -> Iterator[Path]:
+def _absolute(name: str, path: Path, places: ModulePaths) -> Iterator[Path]:
     """Modules of lmms-eval's tasks with the packages around them, or files near this one."""
     if name.startswith(f"{TASKS}."):
         parts = name.split(".")

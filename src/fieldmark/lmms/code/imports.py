@@ -1,12 +1,10 @@
-"""How is the code of a task loaded, and what can it import?
+"""Import system of task code: how is a file loaded, what can it import, and from where?
 
 A file runs once for its content and the folders the user named; its globals are shared by all
 functions taken from it. Modules of such files carry their own `__import__`: `lmms_eval.tasks.…`
 is looked for in the named folders, every other `lmms_eval.…` is fieldmark's compatibility package,
 `from .x import y` means a file beside, and the rest is imported as ever. Nobody else's imports
 change: `import lmms_eval` anywhere outside this code fails, or finds what is installed, as before.
-
-Where do the modules that task code names lie on disk?
 """
 
 from __future__ import annotations
@@ -39,9 +37,9 @@ _lock = threading.RLock()
 
 
 @lru_cache(maxsize=64)
-def loader(trust: Trust) -> Loader:
+def loader(trust: Trust) -> CodeLoader:
     """The loader of these folders; what it loaded stays loaded."""
-    return Loader(Places(trust))
+    return CodeLoader(ModulePaths(trust))
 
 
 class Namespace(ModuleType):
@@ -63,8 +61,8 @@ class Namespace(ModuleType):
 
 
 @dataclass(frozen=True, slots=True)
-class Loader:
-    places: Places
+class CodeLoader:
+    places: ModulePaths
     by_content: dict[tuple[Path, str], ModuleType] = field(default_factory=dict)
     spaces: dict[str, ModuleType] = field(default_factory=dict)
 
@@ -182,7 +180,7 @@ class Loader:
 class Importer:
     """The `__import__` of one file of task code, also for imports inside its functions."""
 
-    loader: Loader
+    loader: CodeLoader
     path: Path
     search: list[Path]
     """folders that the file, or the one that imported it, put on the search path"""
@@ -292,7 +290,7 @@ _PACKAGE = Path(fieldmark.__file__).resolve().parent
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ModulePaths:
     """The files of the folders the user named, by module name."""
 
     trust: Trust
@@ -350,11 +348,11 @@ def find_file(function: Function, trust: Trust) -> Path:
     beside = function.file.parent / f"{stem}.py"
     path: Path | None = beside if _is_stem(stem) and is_file(beside) else None
     if path is None and stem.startswith(f"{TASKS}."):
-        path = Places(trust).of_task_module(stem)
+        path = ModulePaths(trust).of_task_module(stem)
         path = path / "__init__.py" if path and path.is_dir() else path
     if path is None or not path.is_file():
         raise UsageError(f"{function.place}  {_no_file(function, stem)}")
-    if not Places(trust).allows(path):
+    if not ModulePaths(trust).allows(path):
         raise UsageError(
             f"{function.place}  {function} lies in {path.resolve()}, outside the folders whose "
             f"code may run ({trust.words()}): name its folder too."

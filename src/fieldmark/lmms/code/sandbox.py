@@ -1,14 +1,10 @@
-"""Do the functions that task files name exist, and do their files run?
+"""Sandbox: do the functions that task files name exist, and do their files import?
 
-Asked without running anything in this process: workers import the files with the network closed,
-their talk swallowed, in an empty folder. A file that ends its process, or never ends, costs one
-worker and is told by name; the others go on in a fresh one.
-
-The process in which `_sandbox` lets files of task code run: `python -m … FOLDER…`.
-
-Writes `ready`, then for each JSON line `{"token": …, "functions": [[text, yaml, line], …]}`, which
-is about one file, one line back: the token and a list of what is wrong with each function. Nothing
-that the code prints is seen, and it reaches no network.
+Asked without running anything in this process: workers (`main`, started as `python -m … FOLDER…`)
+import the files with the network closed, their output swallowed, in an empty folder. A file that
+ends its process, or never ends, costs one worker and is told by name; the others go on in a fresh
+one. A worker writes `ready`, then for each JSON line `{"token": …, "functions": [[text, yaml,
+line], …]}`, which is about one file, one line back: the token and what is wrong with each function.
 """
 
 from __future__ import annotations
@@ -40,7 +36,7 @@ PER_WORKER = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _CodeFile:
     """One file, and the functions that are looked for in it."""
 
     path: Path
@@ -70,16 +66,16 @@ def try_imports(
 ) -> dict[Function, str]:
     """Each function and what is wrong with it, "" for nothing; a file may take `timeout_s`."""
     errors: dict[Function, str] = {}
-    jobs: dict[Path, _Job] = {}
+    jobs: dict[Path, _CodeFile] = {}
     for function in dict.fromkeys(functions):
         try:
             path = find_file(function, trust).resolve()
         except UsageError as error:
             errors[function] = str(error)
         else:
-            jobs.setdefault(path, _Job(path)).functions.append(function)
+            jobs.setdefault(path, _CodeFile(path)).functions.append(function)
     n_workers = max(1, min(os.cpu_count() or 1, 4, len(jobs) // PER_WORKER))
-    pending: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+    pending: queue.SimpleQueue[_CodeFile] = queue.SimpleQueue()
     for job in jobs.values():
         pending.put(job)
     if jobs:
@@ -93,14 +89,16 @@ def try_imports(
     return errors
 
 
-def _empty(pending: queue.SimpleQueue[_Job]) -> None:
+def _empty(pending: queue.SimpleQueue[_CodeFile]) -> None:
     """So that lanes end after the job they are at, when this process is interrupted."""
     with contextlib.suppress(queue.Empty):
         while True:
             pending.get_nowait()
 
 
-def _lane(pending: queue.SimpleQueue[_Job], trust: Trust, timeout_s: float) -> dict[Function, str]:
+def _lane(
+    pending: queue.SimpleQueue[_CodeFile], trust: Trust, timeout_s: float
+) -> dict[Function, str]:
     """Jobs one after another in one worker, a fresh one after each that was lost."""
     errors: dict[Function, str] = {}
     worker: _Worker | None = None
@@ -143,7 +141,7 @@ class _Worker:
         with contextlib.suppress(queue.Empty):  # a busy machine; the first file gets the blame
             self._lines.get(timeout=START_S)
 
-    def ask(self, job: _Job, timeout_s: float) -> tuple[list[str], str]:
+    def ask(self, job: _CodeFile, timeout_s: float) -> tuple[list[str], str]:
         """The answers about each function; or why there are none."""
         assert self._process.stdin is not None
         token = secrets.token_hex(8)

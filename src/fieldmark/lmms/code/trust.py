@@ -1,4 +1,4 @@
-"""What stands for code in a task file, and from where may it come?"""
+"""Trust: what stands for code in a task file, and from which folders may it come?"""
 
 from __future__ import annotations
 

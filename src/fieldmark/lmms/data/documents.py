@@ -1,14 +1,8 @@
-"""Which documents does a task ask about?
+"""Documents: which rows of its dataset does a task ask about, and what does each hold?
 
 Opens the task's dataset with the `datasets` library and gives its splits, after the task's own
-`process_docs`. Nothing is fetched unless asked, and nothing is decoded before somebody wants it.
-
-Which documents does a task in lmms-eval's form ask about?
-
-What does one row of a dataset hold, and which pictures come with it?
-
-A row without its media is read without them: no picture is decoded, nor read from disk. With them,
-pictures are Pillow images as the `datasets` library gives them, but their pixels are decoded when
+`process_docs`. Nothing is fetched unless asked. A row without its media is read without them; with
+them, pictures are Pillow images as the library gives them, but their pixels are decoded when
 somebody looks at them, and until then their bytes are as they were.
 """
 
@@ -51,10 +45,6 @@ class Documents:
         self.task, self.notes = task, notes
         self._every = every
         self._made: dict[str, Split] = {}
-
-    @property
-    def split_names(self) -> tuple[str, ...]:
-        return tuple(self._every)
 
     @cached_property
     def test(self) -> Split:
@@ -158,11 +148,6 @@ class DocumentPart:
         own = self.documents.test.digest(self.rows, anew)
         shown = self.documents.fewshot if self.k else None
         return own if shown is None else f"{own}+{shown.digest(range(len(shown)), anew)}"
-
-
-def open_part(task: DocumentTask, draw: Draw, cache: Path, fetch: bool) -> DocumentPart:
-    """Reads the dataset."""
-    return draw_part(task, open_documents(task, cache, fetch), draw)
 
 
 def draw_part(task: DocumentTask, documents: Documents, draw: Draw) -> DocumentPart:

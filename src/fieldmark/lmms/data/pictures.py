@@ -1,13 +1,9 @@
-"""How does a value of a column that holds pictures become what a task's code expects?
+"""Decoding and encoding pictures: from a column to task code, from task code to a message.
 
-Pictures become Pillow images, upright, as the `datasets` library makes them, with one difference:
-only their header is read here. Sounds and videos stay encoded: fieldmark sends none, and decoding
-them takes packages that a task about pictures should not need.
-
-How does what a task shows become a picture of a message?
-
-A task's `doc_to_visual` gives Pillow images, paths, bytes or rows of an image column. fieldmark
-sends images: a video or a sound is refused in one line.
+Pictures of a column become Pillow images, upright, as the `datasets` library makes them, with one
+difference: only their header is read. A task's `doc_to_visual` gives Pillow images, paths, bytes or
+rows of an image column. Sounds and videos stay encoded and are refused in one line: fieldmark sends
+none, and decoding them takes packages that a task about pictures should not need.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Where do a task's documents lie, and what is the `datasets` library told about them?
+"""Data sources: where do a task's documents lie, and what is the `datasets` library told?
 
-Paths in a task file are meant from its folder. Nothing remote is read unless the user asked for it.
-
-Which files of a dataset has the hub's own client already put on this machine?
+Paths in a task file are meant from its folder. Nothing remote is read unless the user asked for it;
+what the Hugging Face Hub's own client has put on this machine is used.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ Kind = Literal["files", "folder", "saved", "hub"]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DocumentSource:
     """The arguments of `load_dataset`, with every path in place."""
 
     kind: Kind
@@ -62,7 +61,7 @@ class Source:
     """addresses of files that are not on this machine"""
 
 
-def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Source:
+def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> DocumentSource:
     """Where the task's documents are; `load` gives the object behind a `!function`."""
     given = dict(task.dataset_kwargs or {})
     where = task.place_of("dataset_path")
@@ -86,7 +85,7 @@ def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Source:
     remote = tuple(file for file in _each_file(options.get("data_files")) if "://" in file)
     if remote:
         where = task.place_of("dataset_kwargs", "data_files")
-    return Source(kind, path, task.dataset_name, where, options, notes, remote)
+    return DocumentSource(kind, path, task.dataset_name, where, options, notes, remote)
 
 
 def folders_of(task: DocumentTask, key: str) -> list[Path]:
@@ -131,7 +130,7 @@ def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> d
             f"{task.place_of('dataset_path')}  dataset_path {builder!r} reads files: name them "
             "with dataset_kwargs.data_files or data_dir."
         )
-    look = _Look(task)
+    look = _LocalPaths(task)
     made = {**options, **{key: look.all_of(options[key], key) for key in keys}}
     if builder in _PICKLES:
         _refuse_pickles(task, made.get("data_files"))
@@ -141,7 +140,7 @@ def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> d
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _LocalPaths:
     task: DocumentTask
 
     def all_of(self, value: Any, key: str) -> Any:

@@ -1,16 +1,13 @@
-"""How does a list of documents' values become one number, in every resample at once?
+"""Aggregations (mean, F1, perplexity, BLEU, …): values of documents → one number.
 
 Each function reads the values once and gives back the number as a function of weights (resamples
 × documents → one value per resample): weight 2 is the document twice, weight 0 is it left out.
 Without any document the number is NaN.
 
-How near are texts to their references, over the whole corpus: BLEU, chrF and TER?
-
-All three are ratios of sums over documents, so each document is counted once and every resample is
-a sum of counts. BLEU and TER are counted by sacrebleu (tokeniser 13a; extra `hub`); chrF (Popović
-2015, https://aclanthology.org/W15-3049: character n-grams up to 6 without white space, recall twice
-as important) is short enough to stand here. Of several references, each document may have its own
-number.
+BLEU, chrF and TER are ratios of sums over documents, so each document is counted once and every
+resample is a sum of counts. BLEU and TER are counted by sacrebleu (tokeniser 13a; extra `hub`);
+chrF (Popović 2015, https://aclanthology.org/W15-3049: character n-grams up to 6 without white
+space, recall twice as important) is short enough to stand here.
 """
 
 from __future__ import annotations

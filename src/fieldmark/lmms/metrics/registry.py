@@ -1,4 +1,8 @@
-"""Which document metrics and aggregations have a name?"""
+"""Registry of document metrics and aggregations: which names may a task file use?
+
+Users add theirs by `!function`, `register_metric(name, function, aggregation=…)` and
+`register_aggregation`.
+"""
 
 from __future__ import annotations
 

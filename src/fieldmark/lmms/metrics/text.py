@@ -1,7 +1,7 @@
-"""How near is a text to what was wanted?
+"""Exact match, ANLS and edit distance: how near is a text to what was wanted?
 
-`exact_match` and `anls` (average normalised Levenshtein similarity, Biten et al. 2019,
-https://arxiv.org/abs/1905.13648), each for one document.
+ANLS is the average normalised Levenshtein similarity (Biten et al. 2019,
+https://arxiv.org/abs/1905.13648), here of one document.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which values does one document get from what a model gave back?
+"""Document metrics: which values does one document get from what a model gave back?
 
 Choices are scored by summed log-probabilities: the largest wins, of equals the first. A gold that
 names no choice is never right.

@@ -1,12 +1,9 @@
-"""Which keys tell fieldmark's own task files from lmms-eval's?
-
-Written out, since sorting two thousand files by their keys must not wait for the schemas; tests
-hold the lists to them.
-
-What does a file in lmms-eval's form hold, with everything it includes?
+"""Reading YAML with `include`: what does a file hold, and whose form is it in?
 
 Nothing behind `!function` is run or looked for here: it becomes a mark. Files are parsed once for
-each state they are in, since hundreds of tasks include the same template.
+each state they are in, since hundreds of tasks include the same template. Keys that tell the two
+forms apart are written out, since sorting two thousand files must not wait for the schemas; tests
+hold the lists to them.
 """
 
 from __future__ import annotations

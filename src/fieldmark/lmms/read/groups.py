@@ -1,4 +1,4 @@
-"""Which tasks does a name mean: a task, a tag, a group, a pattern?
+"""Groups, tags and patterns: which tasks does a name mean?
 
 A group's keys other than its own are put onto its members, those of an outer group over those of an
 inner one. A task that is met twice with the same keys is one task; with other keys it is a second
@@ -15,13 +15,13 @@ from pathlib import Path
 from fieldmark.errors import UnknownName, UsageError, join_problems
 from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import kind_of, read_document_file, with_includes
-from fieldmark.lmms.read.index import Entry, Index
+from fieldmark.lmms.read.index import Index, IndexEntry
 from fieldmark.lmms.read.load import load_document_task, make_group, make_task, with_overrides
 from fieldmark.lmms.read.schema import GROUP_KEYS, DocumentTask, Group, GroupItem
 from fieldmark.locate import Located
 from fieldmark.tasks import is_pattern
 
-Chain = tuple[Entry, ...]
+Chain = tuple[IndexEntry, ...]
 """the groups around a member, the outermost first"""
 
 
@@ -50,7 +50,7 @@ class Expanded:
 
 def expand(index: Index, name: str, trust: Trust, where: str = "") -> Expanded:
     """The tasks of a task, tag, group or pattern (`mme*`), loaded and checked."""
-    work = _Work(index, trust)
+    work = _Expansion(index, trust)
     if index.has(name) or not is_pattern(name):
         work.add(name, None, (), where)
     else:
@@ -60,18 +60,18 @@ def expand(index: Index, name: str, trust: Trust, where: str = "") -> Expanded:
 
 def expand_file(index: Index, path: Path, trust: Trust) -> Expanded:
     """The tasks of a task's or group's file; members of a group are looked up in the index."""
-    work = _Work(index, trust)
+    work = _Expansion(index, trust)
     located = read_document_file(path, trust)
     if kind_of(located) == "group":
         name = located.data.get("group")
-        work.add_group(located, (Entry(str(name), "group", path),))
+        work.add_group(located, (IndexEntry(str(name), "group", path),))
     else:
-        work.add_task(Entry("", "task", path), None)
+        work.add_task(IndexEntry("", "task", path), None)
     return work.finished()
 
 
 @dataclass(slots=True)
-class _Work:
+class _Expansion:
     index: Index
     trust: Trust
     tasks: dict[str, DocumentTask] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class _Work:
             self.groups.append(expanded)
         return list(tasks)
 
-    def add_task(self, entry: Entry, over: Located | None) -> str:
+    def add_task(self, entry: IndexEntry, over: Located | None) -> str:
         key = (entry.path, "" if over is None else repr((over.data, over.files)))
         if key not in self.made:
             task = load_document_task(entry.path, self.trust, over)
@@ -188,7 +188,7 @@ class _Work:
         return any(entry.kind == "group" for entry in self.index.by_name.get(name, ()))
 
 
-def _longer(chain: Chain, entry: Entry, where: str) -> Chain:
+def _longer(chain: Chain, entry: IndexEntry, where: str) -> Chain:
     if entry in chain:
         circle = " → ".join(member.name for member in [*chain[chain.index(entry) :], entry])
         raise UsageError(f"{where}  groups hold each other in a circle: {circle}.".lstrip())

@@ -1,7 +1,4 @@
-"""What in a task file has no effect, or perhaps not the one that was meant?
-
-How does a file become a task or a group?
-"""
+"""Loading: how does a file become a task or a group, and what in it has no effect?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a document's value kept as text, so that scoring needs no second run?
+"""Serialisation: how is a document's value kept as text, so that scoring needs no second run?
 
 JSON, with marks for what JSON lacks: tuples, mappings whose keys are no texts, sets, arrays, bytes,
 NaN and infinities. numpy's scalars become plain numbers. Anything else is told with its place.

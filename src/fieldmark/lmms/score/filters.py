@@ -1,16 +1,11 @@
-"""Which part of a response is thought, not answer?
-
-What does each filter make of responses?
+"""Filters (regular expressions, majority vote, …): how do raw responses become what is scored?
 
 A filter takes the responses of all requests (a list for each) with their documents and gives as
-many back. Classes carry the names that task code subclasses; what they do is written down in
-lmms-eval's guide. A response that is no text counts as an empty one; an index that a match does
-not have counts as no match.
-
-How do raw responses become what is scored?
-
-Pipelines of filters, which a task file names (`_filter_kinds` says what each does) or brings as
-code: a class, a function that gives a filter, or one of the responses and documents.
+many back. A task file names them, in pipelines, or brings its own as code: a class, a function that
+gives a filter, or one of the responses and documents. Classes carry the names that task code
+subclasses; what they do is written down in lmms-eval's guide. A response that is no text counts as
+an empty one; an index that a match does not have counts as no match. What a model thought aloud
+(`<think>…</think>`) is no answer and is taken out.
 """
 
 from __future__ import annotations

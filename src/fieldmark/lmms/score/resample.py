@@ -1,11 +1,4 @@
-"""How is an aggregation called that the task brought with it?
-
-Such code may print, log, draw from global random states, write files where it stands or where
-`args.output_path` says, change the values it is given, and fail. Its first call is the real one;
-further calls (resamples) leave no trace. The working folder and the global random states belong to
-the process, so no two aggregations run at once.
-
-Between which values does the number of an aggregation lie, 19 times out of 20?
+"""Bootstrap and jackknife: between which values does an aggregation lie, 19 times out of 20?
 
 A bootstrap over documents, or over the units they belong to, with as many resamples as there is
 time for. Not every function that a task brings can be resampled: some count (a sum over twice the
@@ -13,6 +6,11 @@ documents is twice the number), some look documents up by their id (a document t
 counts once), some want pairs to be complete. These are found out by asking about documents that
 come twice, and get their interval by leaving out blocks of documents in turn; where values carry an
 id that several share, blocks hold all that share it.
+
+A task's own function may print, log, draw from global random states, write files where it stands or
+where `args.output_path` says, change the values it is given, and fail. Its first call is the real
+one; further calls (resamples) leave no trace. The working folder and the global random states
+belong to the process, so no two aggregations run at once.
 """
 
 from __future__ import annotations
@@ -201,7 +199,7 @@ _ANY = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScoreLimits:
     """An interval, or why there is none."""
 
     low: float | None = None
@@ -211,13 +209,13 @@ class Limits:
     warning: str = ""
 
 
-class LimitsOf:
+class LimitsByKey:
     """The limits of each number, by its key; `other` are those of all that are not listed."""
 
-    def __init__(self, other: Limits, listed: Mapping[str, Limits] | None = None) -> None:
+    def __init__(self, other: ScoreLimits, listed: Mapping[str, ScoreLimits] | None = None) -> None:
         self.other, self.listed = other, listed or {}
 
-    def __getitem__(self, key: str) -> Limits:
+    def __getitem__(self, key: str) -> ScoreLimits:
         return self.listed.get(key, self.other)
 
 
@@ -228,16 +226,16 @@ def weighted_limits(
     resampling: Resampling,
     bounds: tuple[float, float],
     seconds: float,
-) -> Limits:
+) -> ScoreLimits:
     """For a score that takes resampling weights."""
     n_units = _n_units(items)
     if n_units < 2:
-        return Limits(n_units=n_units, warning="one unit only: no interval")
+        return ScoreLimits(n_units=n_units, warning="one unit only: no interval")
     began = time.perf_counter()
     score(np.ones((20, len(items.target))))
     n = _rung(seconds * 20 / max(1e-9, time.perf_counter() - began))
     if not n:
-        return Limits(n_units=n_units, warning="too slow to resample: no interval")
+        return ScoreLimits(n_units=n_units, warning="too slow to resample: no interval")
     weights = unit_weights(items, _with_draws(resampling, n))
     replicate_r = np.concatenate([score(weight) for weight in weights])
     return _percentiles(value, replicate_r, items, resampling, bounds)
@@ -245,22 +243,24 @@ def weighted_limits(
 
 def function_limits(
     caller: Caller, items: list[Any], grouping: Items, resampling: Resampling, seconds: float
-) -> LimitsOf:
+) -> LimitsByKey:
     """For a function of a list: the limits of every number it gives."""
     n_units = _n_units(grouping)
     if n_units < 2:
-        return LimitsOf(Limits(n_units=n_units, warning="one unit only: no interval"))
+        return LimitsByKey(ScoreLimits(n_units=n_units, warning="one unit only: no interval"))
     with caller.again() as function:
         try:
-            asked = _Asked(function, items, grouping, resampling, seconds)
-            missing = Limits(n_units=n_units, warning="no interval: a second call does not give it")
-            return LimitsOf(missing, asked.limits())
+            asked = _OwnAggregation(function, items, grouping, resampling, seconds)
+            missing = ScoreLimits(
+                n_units=n_units, warning="no interval: a second call does not give it"
+            )
+            return LimitsByKey(missing, asked.limits())
         except FieldmarkError as error:
             text = f"no interval, since other documents cannot be asked about: {error}"
-            return LimitsOf(Limits(n_units=n_units, warning=text))
+            return LimitsByKey(ScoreLimits(n_units=n_units, warning=text))
 
 
-class _Asked:
+class _OwnAggregation:
     """A function, and what was found out about it."""
 
     def __init__(
@@ -292,7 +292,7 @@ class _Asked:
     def ask(self, place_n: np.ndarray) -> dict[str, float]:
         return numbers_in(self.function(self.pick(place_n.tolist())))
 
-    def limits(self) -> dict[str, Limits]:
+    def limits(self) -> dict[str, ScoreLimits]:
         n = _rung(self.seconds / self.cost)
         if not n:
             return self._without_blocks([self.grouping, *self._shared()])
@@ -341,19 +341,19 @@ class _Asked:
         for block in unit_weights(self.grouping, _with_draws(self.resampling, n)):
             yield from block
 
-    def _all(self, drawn: Sequence[Mapping[str, float]]) -> dict[str, Limits]:
+    def _all(self, drawn: Sequence[Mapping[str, float]]) -> dict[str, ScoreLimits]:
         limits = {}
         for key, value in self.values.items():
             replicate_r = np.array([numbers.get(key, math.nan) for numbers in drawn])
             limits[key] = _percentiles(value, replicate_r, self.grouping, self.resampling, _ANY)
         return limits
 
-    def _without_blocks(self, groupings: Sequence[Items]) -> dict[str, Limits]:
+    def _without_blocks(self, groupings: Sequence[Items]) -> dict[str, ScoreLimits]:
         """By the first grouping whose blocks can be left out."""
         most = min(MOST_BLOCKS, int(self.seconds / self.cost))
         if most < LEAST_BLOCKS:
             text = f"no interval: one call takes {self.cost:.1f} s, too long for resamples"
-            none = Limits(n_units=_n_units(self.grouping), warning=text)
+            none = ScoreLimits(n_units=_n_units(self.grouping), warning=text)
             return dict.fromkeys(self.values, none)
         first: FieldmarkError | None = None
         for grouping in groupings:
@@ -364,7 +364,7 @@ class _Asked:
         assert first is not None
         raise first
 
-    def _jackknifed(self, grouping: Items, n_blocks: int) -> dict[str, Limits]:
+    def _jackknifed(self, grouping: Items, n_blocks: int) -> dict[str, ScoreLimits]:
         block_n = unit_blocks(grouping, n_blocks, self.resampling)
         without = [self.ask(np.flatnonzero(block_n != block)) for block in range(n_blocks)]
         limits = {}
@@ -398,31 +398,31 @@ def _percentiles(
     items: Items,
     resampling: Resampling,
     bounds: tuple[float, float],
-) -> Limits:
+) -> ScoreLimits:
     n_units, n_asked = _n_units(items), len(replicate_r)
     replicate_r = replicate_r[np.isfinite(replicate_r)]
     if not math.isfinite(value) or len(replicate_r) < 0.9 * n_asked:
         text = "no interval: the number is not defined for many resamples"
-        return Limits(n_units=n_units, warning=text)
+        return ScoreLimits(n_units=n_units, warning=text)
     width = bounds[1] - bounds[0]
     if not math.isfinite(width) and np.ptp(replicate_r) <= 1e-12 * max(1.0, abs(value)):
-        return Limits(n_units=n_units, warning=_NO_SPREAD)
+        return ScoreLimits(n_units=n_units, warning=_NO_SPREAD)
     scale = width if math.isfinite(width) else 1.0
     scaled = (bounds[0] / scale, bounds[1] / scale)
     low, high = percentile_limits(value / scale, replicate_r / scale, items, resampling, scaled)
     method = "bootstrap" if n_asked >= LADDER[0] else f"bootstrap, {n_asked} resamples"
-    return Limits(low * scale, high * scale, method, n_units)
+    return ScoreLimits(low * scale, high * scale, method, n_units)
 
 
-def _jackknife(value: float, value_b: np.ndarray, items: Items, level: float) -> Limits:
+def _jackknife(value: float, value_b: np.ndarray, items: Items, level: float) -> ScoreLimits:
     n_units = _n_units(items)
     if not (math.isfinite(value) and np.isfinite(value_b).all()):
         text = "no interval: the number is not defined without some documents"
-        return Limits(n_units=n_units, warning=text)
+        return ScoreLimits(n_units=n_units, warning=text)
     if np.ptp(value_b) <= 1e-12 * max(1.0, abs(value)):
-        return Limits(n_units=n_units, warning=_NO_SPREAD)
+        return ScoreLimits(n_units=n_units, warning=_NO_SPREAD)
     low, high = jackknife_limits(value, value_b, level, _ANY)
-    return Limits(low, high, f"jackknife, {len(value_b)} blocks", n_units)
+    return ScoreLimits(low, high, f"jackknife, {len(value_b)} blocks", n_units)
 
 
 def _rung(n_affordable: float) -> int:

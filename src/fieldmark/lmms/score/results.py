@@ -1,12 +1,9 @@
-"""Which values does each document get from what came back about it?
+"""Results: which values does each document get, and what is stored of it?
 
 Responses go through the task's pipelines of filters, thoughts are taken out, and the task's
 `process_results`, or the metrics it names, give the values. Code of the task draws from global
-random states: these are set for each document, so that a value depends on no other one.
-
-What is stored of a document that was asked?
-
-Everything a later score, an export or a reader needs: what was asked, what came back, what the
+random states: these are set for each document, so that a value depends on no other one. Stored is
+everything a later score, an export or a reader needs: what was asked, what came back, what the
 filters and metrics made of it, and hashes that tell whether two runs asked the same.
 """
 
@@ -36,16 +33,10 @@ from fieldmark.lmms.metrics.values import (
     rolling_values,
     text_values,
 )
-from fieldmark.lmms.read.schema import DocumentTask
+from fieldmark.lmms.read.schema import DocumentTask, Pipeline
 from fieldmark.lmms.score.encoding import as_number, encode, plain_json
 from fieldmark.lmms.score.filters import make_filter, reasoning_tags, run_pipeline, strip_response
-from fieldmark.lmms.score.wanted import (
-    filters_of,
-    higher_is_better,
-    metrics_of,
-    pipelines_of,
-    repeats_of,
-)
+from fieldmark.lmms.score.scores import higher_is_better
 from fieldmark.protocols.ask.answers import FRAME, spent
 from fieldmark.store import OK
 
@@ -78,8 +69,8 @@ def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[Judged]:
         document_judged for document_judged in judged if document_judged.reply.outcome == OK
     ]
     scorer = _Scorer(setup, seed)
-    for pipeline in pipelines_of(setup.task):
-        filters = filters_of(setup.task, pipeline)
+    for pipeline in setup.task.pipelines:
+        filters = _filters(setup.task, pipeline)
         resps = [[list(response) for response in document.reply.responses] for document in answered]
         filtered = _filtered(setup, filters, answered, resps)
         for document, made in zip(answered, filtered, strict=True):
@@ -87,20 +78,35 @@ def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[Judged]:
             document.values[pipeline.name] = scorer.values(document, made)
     for document in answered:
         document.odd = _odd(setup, document)
-    if repeats_of(setup.task) > 1:
+    if setup.task.n_repeats > 1:
         _judge_repeats(setup, answered, scorer)
     return judged
 
 
+def _filters(task: DocumentTask, pipeline: Pipeline) -> list[Any]:
+    """The steps of a pipeline, ready to be applied."""
+    place = [own.name for own in task.pipelines].index(pipeline.name)
+    steps = []
+    for number, step in enumerate(pipeline.filter):
+        where = task.place_of("filter_list", place, "filter", number)
+        function: Any = step.function
+        if isinstance(function, Function):
+            function = load_function(function, task.trust)
+        steps.append(make_filter(function, step.options, where))
+    if task.auto_strip_thinking and not reasoning_tags(task.reasoning_tags):
+        steps.insert(0, make_filter("strip_thinking"))
+    return steps
+
+
 def _judge_repeats(setup: Setup, answered: Sequence[Judged], scorer: _Scorer) -> None:
     """Each repeat by itself, through the first pipeline without the steps that need several."""
-    first = pipelines_of(setup.task)[0]
+    first = setup.task.pipelines[0]
     steps = tuple(step for step in first.filter if step.function not in OF_SEVERAL)
-    filters = filters_of(setup.task, first.model_copy(update={"filter": steps}))
+    filters = _filters(setup.task, first.model_copy(update={"filter": steps}))
     if not any(step.function == "take_first" for step in steps):
         filters.append(make_filter("take_first"))
-    name = metrics_of(setup.task)[0].name
-    for repeat in range(repeats_of(setup.task)):
+    name = setup.task.metrics[0].name
+    for repeat in range(setup.task.n_repeats):
         alone = [
             [[response[repeat]] for response in document.reply.responses] for document in answered
         ]
@@ -194,12 +200,12 @@ class _Scorer:
                 item.options,
                 higher_is_better(item),
             )
-            for item in metrics_of(task)
+            for item in task.metrics
         ]
 
     def _likelihood(self, judged: Judged, responses: Sequence[Any]) -> dict[str, Any]:
         setup, row = self.setup, judged.reply.row
-        wanted = [item.name for item in metrics_of(setup.task)]
+        wanted = [item.name for item in setup.task.metrics]
         if setup.task.output_type == "loglikelihood":
             return likelihood_values(wanted, *responses[0])
         if setup.task.output_type == "loglikelihood_rolling":
@@ -255,7 +261,7 @@ def target_text(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str:
 
 def _prediction(setup: Setup, judged: Judged) -> str:
     """The first pipeline's response; of choices the text of the one that was found likeliest."""
-    responses = judged.filtered[pipelines_of(setup.task)[0].name]
+    responses = judged.filtered[setup.task.pipelines[0].name]
     if setup.task.output_type == "multiple_choice":
         choices = choices_of(setup, judged.reply.row)
         scores = [pair[0] for pair in responses[: len(choices)]]
@@ -266,8 +272,8 @@ def _prediction(setup: Setup, judged: Judged) -> str:
 
 def _value(setup: Setup, judged: Judged) -> float | None:
     """The first metric's value, where it is a number."""
-    values = judged.values.get(pipelines_of(setup.task)[0].name, {})
-    value = values.get(metrics_of(setup.task)[0].name)
+    values = judged.values.get(setup.task.pipelines[0].name, {})
+    value = values.get(setup.task.metrics[0].name)
     if isinstance(value, dict):
         value = value.get(setup.task.score_key)
     return as_number(value)
@@ -278,8 +284,8 @@ def _cluster(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str | None:
     key = setup.task.cluster_key
     if key is None:
         return None
-    values = judged.values.get(pipelines_of(setup.task)[0].name, {})
-    inside = values.get(metrics_of(setup.task)[0].name)
+    values = judged.values.get(setup.task.pipelines[0].name, {})
+    inside = values.get(setup.task.metrics[0].name)
     cluster = inside.get(key) if isinstance(inside, dict) else doc.get(key)
     return None if cluster is None else str(cluster)
 
@@ -321,7 +327,7 @@ def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
 
 
 def _idle(task: DocumentTask) -> list[str]:
-    return ["repeats"] if task.repeats > repeats_of(task) else []
+    return ["repeats"] if task.repeats > task.n_repeats else []
 
 
 def _hash(text: str) -> str:
@@ -340,7 +346,7 @@ def summed_up(setup: Setup, judged: Sequence[Judged]) -> dict[str, Any]:
         "fallback": "; ".join(hows),
         "prompt_key": setup.prompt_key,
         "ignored": [*setup.generation.ignored, *_idle(task)],
-        "higher_is_better": {metric.name: higher_is_better(metric) for metric in metrics_of(task)},
+        "higher_is_better": {metric.name: higher_is_better(metric) for metric in task.metrics},
         "version": task.version,
         "groups": list(part.memberships),
     }

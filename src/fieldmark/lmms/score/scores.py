@@ -1,18 +1,11 @@
-"""How do the values of documents become the scores of a run?
+"""Scores: how do the stored values of documents become the scores of a run?
 
 A mean has the interval that means have everywhere here. Any other aggregation, named or brought by
 the task, is computed again on resamples of the documents, or of the units they belong to. A score
-that cannot be computed is NaN, and its warning says why: the others stand.
-
-How much do the answers to one question differ when it is asked several times?
-
-Of every repeat's value of one metric: the mean (what one answer is worth), the majority (what the
-most frequent answer is worth, or whether most answers are right), the variance within documents,
-and the share of documents whose repeats all agree.
-
-How do the stored answers of a run become its scores?
-
-Needs the task and the store: neither the model nor the documents.
+that cannot be computed is NaN, and its warning says why: the others stand. Where each question was
+asked several times, scores of agreement stand beside: the mean (what one answer is worth), the
+majority (what the most frequent answer is worth, or whether most answers are right), the variance
+within documents, and the share of documents whose repeats all agree.
 """
 
 from __future__ import annotations
@@ -29,6 +22,8 @@ import numpy as np
 import polars as pl
 
 from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.lmms.code.call import load_function
+from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.metrics.registry import (
     Aggregation,
     DocumentMetric,
@@ -36,22 +31,14 @@ from fieldmark.lmms.metrics.registry import (
     find_document_metric,
     known_aggregations,
 )
-from fieldmark.lmms.read.schema import DocumentTask
+from fieldmark.lmms.read.schema import DocumentTask, MetricItem, result_name
 from fieldmark.lmms.score.encoding import as_number, decode
 from fieldmark.lmms.score.resample import (
     Caller,
-    Limits,
+    ScoreLimits,
     function_limits,
     numbers_in,
     weighted_limits,
-)
-from fieldmark.lmms.score.wanted import (
-    aggregation_of,
-    higher_is_better,
-    metrics_of,
-    pipelines_of,
-    repeats_of,
-    result_name,
 )
 from fieldmark.metrics import document_value
 from fieldmark.stats import Items, Resampling, interval
@@ -81,7 +68,7 @@ class ScoredMetric:
     @property
     def result(self) -> str:
         """What it is called in results."""
-        return self.name if self.pipeline == "none" else f"{self.name},{self.pipeline}"
+        return result_name(self.name, self.pipeline)
 
     @property
     def known(self) -> DocumentMetric | None:
@@ -231,14 +218,14 @@ def _mean(
             filled, n_units=_n_units(items), warning="all values are equal: the spread is not known"
         )
     limits = interval(items, value_n, document_value(metric.name, bounds=bounds), resampling)
-    return _with_limits(filled, Limits(limits.low, limits.high, limits.method, limits.n_units))
+    return _with_limits(filled, ScoreLimits(limits.low, limits.high, limits.method, limits.n_units))
 
 
 def _n_units(items: Items) -> int:
     return int(items.unit_codes().max(initial=-1)) + 1
 
 
-def _with_limits(score: Score, limits: Limits) -> Score:
+def _with_limits(score: Score, limits: ScoreLimits) -> Score:
     return replace(
         score,
         low=limits.low,
@@ -370,7 +357,7 @@ def score_document_run(
     ]
     settings = ScoreSettings(task.task, seed, folder)
     scores = score_documents(scored_metrics(task), rows, settings)
-    if repeats_of(task) > 1:
+    if task.n_repeats > 1:
         scores += _agreement(task, infos, answered["unit"].to_list(), seed)
     hows = sorted({info["how"] for info in infos if "how" in info})
     warnings = [*hows, *_oddities(task, infos, answered["unit"].to_list())]
@@ -406,13 +393,42 @@ def scored_metrics(task: DocumentTask) -> list[ScoredMetric]:
         ScoredMetric(
             item.name,
             pipeline.name,
-            aggregation_of(task, item),
+            load_function(item.aggregation, task.trust)
+            if isinstance(item.aggregation, Function)
+            else item.aggregation,
             higher_is_better(item),
             task.place_of("metric_list", number, "aggregation"),
         )
-        for pipeline in pipelines_of(task)
-        for number, item in enumerate(metrics_of(task))
+        for pipeline in task.pipelines
+        for number, item in enumerate(task.metrics)
     ]
+
+
+def higher_is_better(item: MetricItem) -> bool:
+    """The file's word, else what belongs to a metric of that name."""
+    if item.higher_is_better is not None:
+        return item.higher_is_better
+    known = find_document_metric(item.name)
+    return known is None or known.higher_is_better
+
+
+def metric_names(task: DocumentTask) -> list[str]:
+    """As results call them."""
+    return [
+        result_name(item.name, pipeline.name)
+        for pipeline in task.pipelines
+        for item in task.metrics
+    ]
+
+
+def mean_of(task: DocumentTask) -> tuple[str, str]:
+    """The first metric, if it is a mean of documents' values, else ""; and the first pipeline.
+
+    Loads no code.
+    """
+    first, known = task.metrics[0], find_document_metric(task.metrics[0].name)
+    is_mean = (first.aggregation or (known.aggregation if known else "mean")) == "mean"
+    return first.name if is_mean else "", task.pipelines[0].name
 
 
 def _agreement(
