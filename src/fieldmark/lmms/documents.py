@@ -87,7 +87,7 @@ class DocumentProtocol(LanguageProtocol):
         """The file as resolved, the code behind it, and what was set."""
         from fieldmark import draws
         from fieldmark.lmms.code.digest import code_digest
-        from fieldmark.lmms.score.wanted import mean_of, metric_names
+        from fieldmark.lmms.score.scores import mean_of, metric_names
         from fieldmark.store import canonical_json
 
         task = assignment.task

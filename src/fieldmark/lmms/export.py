@@ -2,24 +2,14 @@
 
 A folder per model: `<date>_results.json` with all tasks that were asked in one way, and a
 `<date>_samples_<task>.jsonl` for each. The date is that of the last run, so the same store gives
-the same files.
+the same files. Keys are those of lmms-eval 0.7 and LM Evaluation Harness: a metric is called
+`name,filter`, its standard error `name_stderr,filter`; a sample is a line per document and filter.
+What fieldmark does not know is not written.
 
-What stands in lmms-eval's results file?
-
-Keys and their places are those of lmms-eval 0.7 and LM Evaluation Harness: a metric is called
-`name,filter`, its standard error `name_stderr,filter`. What fieldmark does not know is not written.
-
-What is told of each document in lmms-eval's samples file?
-
-The schema is that of LM Evaluation Harness (a line per document and filter), with lmms-eval's
-`input` beside it. A document that was not answered has no response, no metric, and its outcome.
-
-Which standard error stands behind an interval?
-
-Formats of language-model suites hold one number of uncertainty, the standard error of a mean. Where
-the values of single documents are known, it is worked out from them as those suites do; documents
-of one unit count as one draw. Elsewhere an interval gives it back: Wilson's of a share by the
-share, resampled ones by half their width over Student's quantile, which widened them.
+The standard error of a mean is worked out from the values of single documents where these are
+known, as those suites do; documents of one unit count as one draw. Elsewhere an interval gives it
+back: Wilson's of a share by the share, resampled ones by half their width over Student's quantile,
+which widened them.
 """
 
 from __future__ import annotations
@@ -69,8 +59,8 @@ def export(chosen: Chosen) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 
 def _results(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -> Iterator[bytes]:
-    found = results_of(chosen, runs, scores, date)
-    yield f"{json.dumps(found, indent=2, ensure_ascii=False)}\n".encode()
+    results = results_of(chosen, runs, scores, date)
+    yield f"{json.dumps(results, indent=2, ensure_ascii=False)}\n".encode()
 
 
 def _sheets(runs: Sequence[Run]) -> list[list[Run]]:
@@ -87,8 +77,8 @@ def _sheets(runs: Sequence[Run]) -> list[list[Run]]:
         if free is None:
             mine.append(free := {})
         free[name] = run
-    found = [sheet for mine in sheets.values() for sheet in mine]
-    return [[run for _, run in sorted(sheet.items())] for sheet in found]
+    every = [sheet for mine in sheets.values() for sheet in mine]
+    return [[run for _, run in sorted(sheet.items())] for sheet in every]
 
 
 def _date(runs: Sequence[Run]) -> str:
@@ -131,19 +121,19 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
     facts = {name: facts_of(chosen.store, run) for name, run in tasks.items()}
     errors = {run.id: _errors(chosen.store, run, scores[run.id]) for run in runs}
     groups = list(group_results(chosen.store, runs, _one_error_wide(scores, errors)))
-    told = [note for each in groups for note in each.notes]
-    chosen.left_out.extend(note for note in told if note not in chosen.left_out)
-    made = {each.group: each for each in groups if each.scores}
+    notes = [note for group in groups for note in group.notes]
+    chosen.left_out.extend(note for note in notes if note not in chosen.left_out)
+    made = {group.group: group for group in groups if group.scores}
     records = {name: chosen.store.record(run.id) for name, run in tasks.items()}
     rows = {
         name: _row(run, facts[name], scores[run.id], errors[run.id]) for name, run in tasks.items()
     }
-    averages = {name: _group(each) for name, each in made.items()}
+    averages = {name: _group(group) for name, group in made.items()}
     return {
         "results": rows | averages,
         **({"groups": averages} if averages else {}),
         "group_subtasks": {
-            each.group: [run.spec.task_name for run in each.members] for each in groups
+            group.group: [run.spec.task_name for run in group.members] for group in groups
         },
         "configs": {name: _config(facts[name], records[name]) for name in tasks},
         "versions": {
@@ -155,9 +145,11 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
             name: _directions(scores[run.id], pipelines_of(facts[name]))
             for name, run in tasks.items()
         }
-        | {name: _directions(each.scores, _filters(each)) for name, each in made.items()},
+        | {name: _directions(group.scores, _filters(group)) for name, group in made.items()},
         "n-samples": {name: _sizes(run, facts[name]) for name, run in tasks.items()},
-        "notes": {name: each["fallback"] for name, each in facts.items() if each.get("fallback")},
+        "notes": {
+            name: group["fallback"] for name, group in facts.items() if group.get("fallback")
+        },
         **_about(runs, date, next(iter(records.values()))),
         "model_name_sanitized": chosen.file_name(runs[0].spec.model),
         "task_hashes": {name: task_hash(samples(chosen.store, run)) for name, run in tasks.items()},
@@ -166,15 +158,15 @@ def results_of(chosen: Chosen, runs: Sequence[Run], scores: Scores, date: str) -
 
 def _errors(store: Store, run: Run, scores: Sequence[Score]) -> dict[str, float | str]:
     """The standard error of each score, by its metric."""
-    found = {score.metric: standard_error(score) for score in scores}
+    errors = {score.metric: standard_error(score) for score in scores}
     if not has_documents(run):
-        return found
+        return errors
     frame = store.predictions(run.id).select("repeat", "id", "unit")
     units = {(repeat, item): unit or (repeat, item) for repeat, item, unit in frame.iter_rows()}
-    for name in means_of(store, run) & set(found):
+    for name in means_of(store, run) & set(errors):
         values = item_values(store, run, name)
-        found[name] = error_of_mean(list(values.values()), [units[each] for each in values])
-    return found
+        errors[name] = error_of_mean(list(values.values()), [units[value] for value in values])
+    return errors
 
 
 def _one_error_wide(scores: Scores, errors: Mapping[int, Mapping[str, float | str]]) -> Scores:
@@ -201,34 +193,38 @@ def _row(
     return {"alias": alias, "samples": run.n_items, **numbers}
 
 
-def _group(found: GroupResult) -> dict[str, Any]:
-    n = sum(run.n_items or 0 for run in found.members)
+def _group(result: GroupResult) -> dict[str, Any]:
+    n = sum(run.n_items or 0 for run in result.members)
     errors = {
         score.metric: NOT_KNOWN if score.high is None else score.high - score.value
-        for score in found.scores
+        for score in result.scores
     }
-    return {"alias": found.alias, "samples": n, **_numbers(found.scores, errors, _filters(found))}
+    return {
+        "alias": result.alias,
+        "samples": n,
+        **_numbers(result.scores, errors, _filters(result)),
+    }
 
 
-def _filters(found: GroupResult) -> list[str]:
-    return sorted({score.metric.rpartition(",")[2] for score in found.scores})
+def _filters(result: GroupResult) -> list[str]:
+    return sorted({score.metric.rpartition(",")[2] for score in result.scores})
 
 
 def _numbers(
     scores: Sequence[Score], errors: Mapping[str, float | str], pipelines: Sequence[str]
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     for score in scores:
         metric, pipeline = split_name(score.metric, pipelines)
         value = NOT_KNOWN if math.isnan(score.value) else score.value
-        found[f"{metric},{pipeline}"] = value
-        found[f"{metric}_stderr,{pipeline}"] = errors[score.metric]
-    return found
+        numbers[f"{metric},{pipeline}"] = value
+        numbers[f"{metric}_stderr,{pipeline}"] = errors[score.metric]
+    return numbers
 
 
 def _config(facts: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    told = facts.get("config") or (record.get("config") or {}).get("task") or {}
-    return dict(told)
+    config = facts.get("config") or (record.get("config") or {}).get("task") or {}
+    return dict(config)
 
 
 def _shots(run: Run, facts: dict[str, Any]) -> int:
@@ -279,11 +275,11 @@ def samples(store: Store, run: Run) -> Iterator[dict[str, Any]]:
 
 def task_hash(lines: Iterator[dict[str, Any]]) -> str:
     """Changes with any document, prompt or target."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for line in lines:
         for name in ("doc_hash", "prompt_hash", "target_hash"):
-            found.update((line[name] or "").encode())
-    return found.hexdigest()
+            hasher.update((line[name] or "").encode())
+    return hasher.hexdigest()
 
 
 def _documents(store: Store, run: Run) -> Iterator[dict[str, Any]]:
@@ -296,8 +292,8 @@ def _documents(store: Store, run: Run) -> Iterator[dict[str, Any]]:
         asked = info.get("input", "")
         followed = info.get("choices") or [kwargs]
         arguments = {
-            f"gen_args_{number}": {"arg_0": asked, "arg_1": each}
-            for number, each in enumerate(followed)
+            f"gen_args_{number}": {"arg_0": asked, "arg_1": continuation}
+            for number, continuation in enumerate(followed)
         }
         for pipeline in pipelines:
             yield _document(row, info, pipeline) | {"arguments": arguments}
@@ -329,14 +325,14 @@ def _items(store: Store, run: Run) -> Iterator[dict[str, Any]]:
     for row in store.predictions(run.id).iter_rows(named=True):
         info = json.loads(row["info"] or "{}")
         doc = {name: row[name] for name in ("id", "part", "unit") if row[name]}
-        said = info.get("text", row["prediction"])
+        text = info.get("text", row["prediction"])
         is_answered = row["outcome"] == OK
         yield {
             "doc_id": number.setdefault((row["part"], row["id"]), len(number)),
             "doc": doc,
             "target": row["target"],
             "arguments": {},
-            "resps": [] if said is None else [[said]],
+            "resps": [] if text is None else [[text]],
             "filtered_resps": [row["prediction"]] if is_answered else [],
             "filter": NO_FILTER,
             "metrics": [RIGHT] if is_answered else [],
@@ -356,25 +352,25 @@ def _outcome(row: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, Any]:
         for ours, theirs in (("tokens_in", "input_tokens"), ("tokens_out", "output_tokens"))
         if info.get(ours) is not None
     }
-    found: dict[str, Any] = {"token_counts": [tokens]} if tokens else {}
+    facts: dict[str, Any] = {"token_counts": [tokens]} if tokens else {}
     if row["outcome"] != OK:
-        found |= {"outcome": row["outcome"], "error": info.get("error", "")}
-    return found
+        facts |= {"outcome": row["outcome"], "error": info.get("error", "")}
+    return facts
 
 
 def _texts(value: Any) -> Any:
     """Leaves become texts, so that all lines of a file have the same types."""
     if isinstance(value, (list, tuple)):
-        return [_texts(each) for each in value]
+        return [_texts(inner) for inner in value]
     return str(value)
 
 
 def _plain(value: Any) -> Any:
     """A value as JSON of its own; what JSON lacks becomes a list or a text."""
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple, set)):
-        return [_plain(each) for each in value]
+        return [_plain(inner) for inner in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if hasattr(value, "tolist"):
@@ -417,7 +413,7 @@ def error_of_mean(values: Sequence[float], units: Sequence[object]) -> float | s
     n = len(off)
     if n < 2:
         return NOT_KNOWN
-    return math.sqrt(sum(each**2 for each in off.values()) * n / (n - 1)) / len(values)
+    return math.sqrt(sum(deviation**2 for deviation in off.values()) * n / (n - 1)) / len(values)
 
 
 def _quantile(score: Score) -> float:

@@ -1,10 +1,8 @@
-"""What is known of a run of documents, and may two of them be compared document by document?
+"""Report provider: how are runs of documents compared one by one, and groups of tasks scored?
 
 A document is a row of an lmms-eval task. Its run stores what each document was worth by the task's
 own metric, which is no metric of fieldmark's even where the names agree. Values of single documents
 can be paired where the score is their mean; where a function aggregates them, they cannot.
-
-What does a model score on a group of tasks?
 
 Groups are lmms-eval's: a group file says which tasks it holds and which of their metrics are
 averaged, each task counting the same or by its number of documents. Nothing of a group is stored;
@@ -71,8 +69,8 @@ def split_name(name: str, pipelines: Sequence[str]) -> tuple[str, str]:
 
 def pipelines_of(facts: Mapping[str, Any]) -> list[str]:
     """The names of the task's filters, in its order."""
-    found = (facts.get("config") or {}).get("filter_list") or []
-    return [str(each["name"]) for each in found] or [NO_FILTER]
+    pipelines = (facts.get("config") or {}).get("filter_list") or []
+    return [str(pipeline["name"]) for pipeline in pipelines] or [NO_FILTER]
 
 
 def hub_name(config: Mapping[str, Any]) -> str:
@@ -103,8 +101,8 @@ def task_facts(store: Store, run: Run) -> dict[str, str]:
 
 def item_texts(info: Mapping[str, Any]) -> tuple[str | None, list[str]]:
     """The prompt and the responses of a document."""
-    said = [text for text in info.get("resps") or () if isinstance(text, str)]
-    return info.get("input"), said
+    texts = [text for text in info.get("resps") or () if isinstance(text, str)]
+    return info.get("input"), texts
 
 
 def value_metric(run: Run) -> str:
@@ -118,7 +116,7 @@ def means_of(store: Store, run: Run) -> set[str]:
     """The metrics whose score is the mean of what the documents were worth."""
     facts = facts_of(store, run)
     listed = (facts.get("config") or {}).get("metric_list") or []
-    how = {_short(str(each["metric"])): each.get("aggregation") for each in listed}
+    how = {_short(str(item["metric"])): item.get("aggregation") for item in listed}
     names = {name: split_name(name, pipelines_of(facts))[0] for name in run.spec.settings["metric"]}
     return {name for name, metric in names.items() if (how.get(metric) or _usual(metric)) == "mean"}
 
@@ -143,7 +141,8 @@ def pairing_metric(store: Store, run: Run, name: str) -> Metric | None:
         return None
     where = RunFilter(models=(run.spec.model,), tasks=(run.spec.task,))
     score = next(
-        (each for each in store.scores(where).get(run.id, []) if each.metric == name), Score("", 0)
+        (score for score in store.scores(where).get(run.id, []) if score.metric == name),
+        Score("", 0),
     )
     bounds = (0.0, 1.0) if score.is_fraction else (-math.inf, math.inf)
     return document_value(name, "up" if score.higher_is_better else "down", bounds)
@@ -157,15 +156,15 @@ def why_not_paired(name: str) -> str:
 def item_values(store: Store, run: Run, name: str) -> dict[tuple[int, str], float]:
     """What each answered document was worth by a metric, by repeat and document."""
     metric, pipeline = split_name(name, pipelines_of(facts_of(store, run)))
-    found = {}
+    values = {}
     frame = store.predictions(run.id).select("repeat", "id", "outcome", "info")
     for repeat, item, outcome, info in frame.iter_rows():
         if outcome == OK and info:
             text = json.loads(info).get("values", {}).get(pipeline, {}).get(metric)
             value = json.loads(text) if isinstance(text, str) else text
             if isinstance(value, (bool, int, float)):
-                found[repeat, item] = float(value)
-    return found
+                values[repeat, item] = float(value)
+    return values
 
 
 METHOD = "members' intervals as independent"
@@ -198,17 +197,17 @@ def group_results(
     asked: dict[tuple[Any, ...], list[Run]] = {}
     for run in sorted(filter(has_documents, runs), key=lambda run: run.finished or ""):
         asked.setdefault(_way(run.spec), []).append(run)
-    found = []
+    results = []
     for mine in asked.values():
-        told: dict[str, Mapping[str, Any]] = {}
+        groups: dict[str, Mapping[str, Any]] = {}
         for run in mine:
-            told |= {each["group"]: each for each in facts_of(store, run).get("groups") or ()}
-        found += [
-            _Members(each, members).result(scores)
-            for each in told.values()
-            for members in _choose_members(each, mine)
+            groups |= {group["group"]: group for group in facts_of(store, run).get("groups") or ()}
+        results += [
+            _Members(group, members).result(scores)
+            for group in groups.values()
+            for members in _choose_members(group, mine)
         ]
-    yield from sorted(found, key=lambda each: (each.group, _model(each.members[0])))
+    yield from sorted(results, key=lambda group: (group.group, _model(group.members[0])))
 
 
 def _way(spec: RunSpec) -> tuple[Any, ...]:
@@ -219,7 +218,7 @@ def _way(spec: RunSpec) -> tuple[Any, ...]:
     return spec.model, spec.model_version, *drawn, canonical_json(shared)
 
 
-def _choose_members(told: Mapping[str, Any], runs: Sequence[Run]) -> list[dict[str, Run]]:
+def _choose_members(group: Mapping[str, Any], runs: Sequence[Run]) -> list[dict[str, Run]]:
     """The members' runs by task; once for each number of examples that all of them were given.
 
     Where files fix different numbers, the newest run of each. A member may have run before its
@@ -227,17 +226,17 @@ def _choose_members(told: Mapping[str, Any], runs: Sequence[Run]) -> list[dict[s
     """
     mine: dict[str, dict[int | None, Run]] = {}
     for run in runs:
-        if run.spec.task in told["tasks"]:
+        if run.spec.task in group["tasks"]:
             by_shots = mine.setdefault(run.spec.task, {})
             by_shots.pop(run.spec.n_train, None)  # the newest comes last
             by_shots[run.spec.n_train] = run
     if not mine:
         return []
-    common = set.intersection(*(set(each) for each in mine.values()))
+    common = set.intersection(*(set(runs_of_task) for runs_of_task in mine.values()))
     if common:
         order = sorted(common, key=lambda n: (n is not None, n))
-        return [{task: each[n] for task, each in mine.items()} for n in order]
-    return [{task: list(each.values())[-1] for task, each in mine.items()}]
+        return [{task: runs_of_task[n] for task, runs_of_task in mine.items()} for n in order]
+    return [{task: list(runs_of_task.values())[-1] for task, runs_of_task in mine.items()}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +253,9 @@ class _Members:
             return GroupResult(group, alias, runs, (), (_missing(group, runs[0], missing),))
         made: list[Score] = []
         notes: list[str] = []
-        for each in self.told.get("metrics") or ():
-            for pipeline in _pipelines(each):
-                score = self._average(each, pipeline, scores)
+        for item in self.told.get("metrics") or ():
+            for pipeline in _pipelines(item):
+                score = self._average(item, pipeline, scores)
                 if isinstance(score, Score):
                     made.append(replace(score, is_primary=not made))
                 else:
@@ -264,11 +263,11 @@ class _Members:
         return GroupResult(group, alias, runs, tuple(made), tuple(notes))
 
     def _average(
-        self, told: Mapping[str, Any], pipeline: str, scores: Mapping[int, Sequence[Score]]
+        self, item: Mapping[str, Any], pipeline: str, scores: Mapping[int, Sequence[Score]]
     ) -> Score | str:
         """The score, or why there is none."""
-        name = named(told["metric"], pipeline)
-        if told.get("aggregation", "mean") != "mean":
+        name = named(item["metric"], pipeline)
+        if item.get("aggregation", "mean") != "mean":
             return f"{name} is averaged by a function, which is not done here"
         mine = {
             task: next((s for s in scores.get(run.id, ()) if s.metric == name and not s.part), None)
@@ -280,11 +279,11 @@ class _Members:
         known = [score for score in mine.values() if score is not None]
         if len({score.higher_is_better for score in known}) > 1:
             return f"{name} is not averaged: more is better for some members and worse for others"
-        return average(known, bool(told.get("weight_by_size")))
+        return average(known, bool(item.get("weight_by_size")))
 
 
-def _pipelines(told: Mapping[str, Any]) -> list[str]:
-    given = told.get("filter_list") or [NO_FILTER]
+def _pipelines(item: Mapping[str, Any]) -> list[str]:
+    given = item.get("filter_list") or [NO_FILTER]
     return [given] if isinstance(given, str) else list(given)
 
 

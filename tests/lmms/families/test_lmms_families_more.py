@@ -16,7 +16,7 @@ from fieldmark.lmms.ask.prompts import build_prompt
 from fieldmark.lmms.ask.run import make_setup
 from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
 from fieldmark.lmms.code.trust import Function
-from fieldmark.lmms.data.documents import open_documents, open_part
+from fieldmark.lmms.data.documents import draw_part, open_documents
 from fieldmark.lmms.read.load import load_document_task
 from fieldmark.lmms.score.encoding import encode
 from fieldmark.lmms.score.scores import score_document_run
@@ -113,7 +113,7 @@ def test_repeats_tell_how_often_each_is_right(tmp_path: Path) -> None:
 
 def _prompts(task: Any, folder: Path, n_train: int) -> list[str]:
     draw = Draw(n_train=n_train, n_test=-1, seed=0)
-    part = open_part(task, draw, folder / "cache", fetch=False)
+    part = draw_part(task, open_documents(task, folder / "cache"), draw)
     setup = make_setup(part, load_chat_model("chat/mock/wren"), draw, AskSettings())
     return [build_prompt(setup, row).text for row in part.rows]
 

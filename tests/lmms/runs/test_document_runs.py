@@ -475,7 +475,7 @@ def test_rounds_that_never_end_are_told(tmp_path: Path) -> None:
 
 
 def test_no_example_is_shown_as_its_own(tmp_path: Path) -> None:
-    """Places are drawn among the others, whatever the document's own place is."""
+    """ModulePaths are drawn among the others, whatever the document's own place is."""
     run = ask(tmp_path, SHOTS, knows, n_train=5)
     for body in run.bodies:
         assert sorted(reds(body)) == [0, 40, 80, 120, 160, 200]

@@ -1,6 +1,6 @@
-"""How likely does a model find given answers?
+"""Likelihoods (summed log-probabilities): how likely does a model find given answers?
 
-A model on this machine tells the summed log-probability of each. One behind an address does not: it
+A model on this machine gives the summed log-probability of each. One behind an address does not: it
 is asked to choose by letter, and the letters' log-probabilities, or else what it wrote, stand for
 likelihoods. A result says which of the two it rests on.
 """
@@ -41,7 +41,7 @@ def weigh(setup: Setup, sending: Sending) -> list[Reply]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Question:
+class _Reading:
     """One reading of the model: a context and what may follow it."""
 
     prompt: Prompt | None
@@ -53,7 +53,7 @@ class _Question:
         return self.prompt.text if self.prompt else self.continuations[0]
 
 
-class _Asked(NamedTuple):
+class _SentWords(NamedTuple):
     """What is kept of a question until all are answered."""
 
     words: str
@@ -62,7 +62,7 @@ class _Asked(NamedTuple):
 
 def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
     came: dict[tuple[int, int], Answer] = {}
-    asked: dict[int, list[_Asked]] = {}
+    asked: dict[int, list[_SentWords]] = {}
 
     def keep(request: Request, answer: Answer) -> None:
         row, number = request.info
@@ -73,38 +73,44 @@ def _likelihoods(setup: Setup, sending: Sending) -> list[Reply]:
         for row in setup.part.rows:
             questions = _questions(setup, row)
             # Without their prompts: these hold pictures.
-            asked[row] = [_Asked(each.words, each.continuations) for each in questions]
-            for number, each in enumerate(questions):
-                name = f"{row}{_ALONE}" if each.is_alone else f"{row}#{number}"
-                messages = each.prompt.messages if each.prompt else ()
-                info, likely = (row, number), each.continuations
+            asked[row] = [
+                _SentWords(question.words, question.continuations) for question in questions
+            ]
+            for number, question in enumerate(questions):
+                name = f"{row}{_ALONE}" if question.is_alone else f"{row}#{number}"
+                messages = question.prompt.messages if question.prompt else ()
+                info, likely = (row, number), question.continuations
                 yield Request(name, messages, info=info, continuations=likely)
 
     sending.send(setup.task.task, requests(), keep)
     return [_reply(row, asked[row], came) for row in setup.part.rows]
 
 
-def _reply(row: int, asked: Sequence[_Asked], came: Mapping[tuple[int, int], Answer]) -> Reply:
+def _reply(row: int, asked: Sequence[_SentWords], came: Mapping[tuple[int, int], Answer]) -> Reply:
     """Conditional likelihoods first, then those without context."""
     answers = tuple(came[row, number] for number in range(len(asked)))
-    pairs = [((each.logprob, each.is_greedy),) for answer in answers for each in answer.likelihoods]
+    pairs = [
+        ((likelihood.logprob, likelihood.is_greedy),)
+        for answer in answers
+        for likelihood in answer.likelihoods
+    ]
     return Reply(row, asked[0].words, tuple(pairs), answers, asked[0].continuations)
 
 
-def _questions(setup: Setup, row: int) -> list[_Question]:
+def _questions(setup: Setup, row: int) -> list[_Reading]:
     fields, doc = setup.fields, setup.part.document(row)
     if setup.task.output_type == "loglikelihood_rolling":
-        return [_Question(None, (str(fields.target(doc, row)),))]
+        return [_Reading(None, (str(fields.target(doc, row)),))]
     if setup.task.output_type == "loglikelihood":
-        return [_Question(build_prompt(setup, row), (str(fields.target(doc, row)),))]
+        return [_Reading(build_prompt(setup, row), (str(fields.target(doc, row)),))]
     choices = choices_of(setup, row)
     between = setup.task.target_delimiter
     if has_many_inputs(setup, row):
         answer = (f"{between}{fields.target(doc, row)}",)
-        return [_Question(build_prompt(setup, row, each), answer) for each in choices]
-    asked = [_Question(build_prompt(setup, row), tuple(f"{between}{each}" for each in choices))]
-    if any(each.name == "acc_mutual_info" for each in setup.task.metric_list or ()):
-        asked.append(_Question(None, tuple(choices), is_alone=True))
+        return [_Reading(build_prompt(setup, row, choice), answer) for choice in choices]
+    asked = [_Reading(build_prompt(setup, row), tuple(f"{between}{choice}" for choice in choices))]
+    if any(item.name == "acc_mutual_info" for item in setup.task.metric_list or ()):
+        asked.append(_Reading(None, tuple(choices), is_alone=True))
     return asked
 
 
@@ -149,7 +155,7 @@ def _lettered(row: int, words: str, options: Sequence[Option], answer: Answer) -
     chosen = letter_choice(answer, options)
     if scores is None and chosen is not None:
         scores = [0.0 if number == chosen else -math.inf for number in range(len(options))]
-    shown = tuple(each.name for each in options)
+    shown = tuple(option.name for option in options)
     reply = Reply(row, words, (), (answer,), shown, how)
     if scores is None:
         return replace(reply, is_read=False)

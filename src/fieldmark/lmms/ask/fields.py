@@ -1,13 +1,9 @@
-"""What does a task make of a document: text, target, choices, pictures, messages?
+"""Fields (`doc_to_text`, `doc_to_target`, …) and Jinja templates: what is made of a document?
 
 A field is a column, a value, a Jinja template or a function; which, and what that means, follows
-lmms-eval. The functions are the task's own code: their errors are told with the document.
-
-What does a Jinja template say about a document?
-
-As lmms-eval renders: a missing name is an error, `regex_replace` is there, and the template's last
-newline is dropped. Templates run in a sandbox: they reach the document's values and nothing behind
-them.
+lmms-eval. Functions are the task's own code: their errors are told with the document. Templates run
+in a sandbox where they reach the document's values and nothing behind them; a missing name is an
+error, `regex_replace` is there, and the last newline is dropped.
 """
 
 from __future__ import annotations
@@ -90,8 +86,8 @@ class Fields:
             return copy.deepcopy(value)
         if value in self.columns:
             return self._column("doc_to_target", doc, index)
-        said = self._maybe_number(self._rendered("doc_to_target", doc, index))
-        return _maybe_list(said) if isinstance(said, str) else said
+        rendered = self._maybe_number(self._rendered("doc_to_target", doc, index))
+        return _maybe_list(rendered) if isinstance(rendered, str) else rendered
 
     def choices(self, doc: Doc, index: int | None = None) -> list[Any]:
         """What can be answered, in order."""
@@ -183,9 +179,9 @@ class Fields:
         if isinstance(value, Function):
             return self._load(value)
         if isinstance(value, Mapping):
-            return {key: self._copied(each) for key, each in value.items()}
+            return {key: self._copied(inner) for key, inner in value.items()}
         if isinstance(value, list):
-            return [self._copied(each) for each in value]
+            return [self._copied(inner) for inner in value]
         return value
 
     def _parameters(self, key: str) -> Mapping[str, inspect.Parameter]:
@@ -232,7 +228,7 @@ class Fields:
         return {name: self._copied(self.kwargs)} if name else {}
 
     def _shown(self, visuals: Any) -> list[Any]:
-        return [self._placed(each) for each in _flat(visuals)]
+        return [self._placed(visual) for visual in _flat(visuals)]
 
     def _placed_in(self, messages: Any) -> Any:
         """The messages with their pictures' files in place."""
@@ -247,8 +243,8 @@ class Fields:
     def _placed(self, visual: Any) -> Any:
         if not isinstance(visual, str):
             return visual
-        found = find_picture(visual, folders_of(self.task, "dataset_kwargs"))
-        return visual if found is None else str(found)
+        path = find_picture(visual, folders_of(self.task, "dataset_kwargs"))
+        return visual if path is None else str(path)
 
     def _wrong(self, key: str, index: int | None, text: str) -> UsageError:
         return UsageError(f"{self._start(key, index)} {text}.")
@@ -260,12 +256,12 @@ class Fields:
 
 def user_turn(visuals: Sequence[Any], text: Any) -> list[dict[str, Any]]:
     """One message of the user: pictures first, then the text."""
-    shown = [{"type": "image", "url": each} for each in visuals]
+    shown = [{"type": "image", "url": visual} for visual in visuals]
     return [{"role": "user", "content": [*shown, {"type": "text", "text": text}]}]
 
 
 def _takes_any(takes: Mapping[str, inspect.Parameter]) -> bool:
-    return any(each.kind is inspect.Parameter.VAR_KEYWORD for each in takes.values())
+    return any(taken.kind is inspect.Parameter.VAR_KEYWORD for taken in takes.values())
 
 
 def _maybe_list(text: str) -> Any:
@@ -286,8 +282,8 @@ def _literal(text: str) -> Any:
 def _flat(value: Any) -> Iterator[Any]:
     """Lists of lists of pictures one by one; a document may lack its picture."""
     if isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _flat(each)
+        for inner in value:
+            yield from _flat(inner)
     elif value is not None:
         yield value
 
@@ -361,16 +357,16 @@ def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
 
 
 def _missing(message: str, doc: Mapping[str, Any]) -> str:
-    found = _MISSING.match(message)
-    if not found:
+    match = _MISSING.match(message)
+    if not match:
         return f"a template asks for what is not there: {message}."
-    near = closest(found[1], map(str, doc), most=1)
+    near = closest(match[1], map(str, doc), most=1)
     if near:
-        return f"a template asks for {found[1]!r}, no column. Did you mean {near[0]!r}?"
-    names = [str(each) for each in doc]
+        return f"a template asks for {match[1]!r}, no column. Did you mean {near[0]!r}?"
+    names = [str(name) for name in doc]
     more = f", … ({len(names)} in all)" if len(names) > _MOST_NAMES else ""
     return (
-        f"a template asks for {found[1]!r}, no column: the document has "
+        f"a template asks for {match[1]!r}, no column: the document has "
         f"{', '.join(names[:_MOST_NAMES]) or 'none'}{more}."
     )
 

@@ -1,8 +1,6 @@
-"""What does a model write about each document?
+"""Generation: what does a model write about each document, in one round or several?
 
-How does a conversation go on whose next question depends on what was said?
-
-The documented round protocol: `doc_to_text` (or `doc_to_messages`) is called again with what was
+In the documented round protocol `doc_to_text` (or `doc_to_messages`) is called again with what was
 answered so far and gives (visuals, text, is it over, outputs, info), or only the next text. All
 documents take their next round together.
 """
@@ -15,9 +13,8 @@ from typing import Any
 
 from fieldmark.chat import Answer, AnswerSettings, ChatModel, LocalModel, Message, Request, prepare
 from fieldmark.errors import UsageError
-from fieldmark.lmms.ask.prompts import Setup, build_prompt, read_messages, said
+from fieldmark.lmms.ask.prompts import Setup, build_prompt, read_messages, user_message
 from fieldmark.lmms.ask.shots import answer_of
-from fieldmark.lmms.score.wanted import repeats_of
 from fieldmark.protocols import Sending
 from fieldmark.store import OK
 
@@ -43,7 +40,7 @@ class Reply:
     def outcome(self) -> str:
         """A document is scored when all of its requests were answered."""
         outcomes = [answer.outcome for answer in self.answers]
-        worst = [each for each in ("failed", "refused") if each in outcomes]
+        worst = [outcome for outcome in ("failed", "refused") if outcome in outcomes]
         return worst[0] if worst else OK if self.is_read else "unparsed"
 
 
@@ -66,7 +63,7 @@ def _requests(setup: Setup, sending: Sending, asked: dict[int, str]) -> Iterator
     for row in setup.part.rows:
         prompt = build_prompt(setup, row)
         asked[row] = prompt.text
-        for repeat in range(repeats_of(setup.task)):
+        for repeat in range(setup.task.n_repeats):
             settings = settings_of(setup, sending, repeat)
             yield Request(str(row), prompt.messages, settings, repeat, row)
 
@@ -79,19 +76,19 @@ def settings_of(setup: Setup, sending: Sending, repeat: int = 0) -> AnswerSettin
 
 
 def _reply(setup: Setup, row: int, asked: str, came: Mapping[tuple[int, int], Answer]) -> Reply:
-    answers = tuple(came[row, repeat] for repeat in range(repeats_of(setup.task)))
-    return Reply(row, asked, (tuple(each.text for each in answers),), answers)
+    answers = tuple(came[row, repeat] for repeat in range(setup.task.n_repeats))
+    return Reply(row, asked, (tuple(answer.text for answer in answers),), answers)
 
 
 def seen_by_mock(setup: Setup, model: ChatModel | LocalModel) -> dict[str, str]:
     """For `chat/mock/…`: SHA-256 of the pictures as they are sent → the target in words."""
-    found: dict[str, str] = {}
+    targets: dict[str, str] = {}
     for row in setup.part.rows if model.is_mock else ():
         prompt = build_prompt(setup, row)
         last = Request("", prompt.messages[-1:])
-        key = "+".join(prepare(each, model.picture_limits).sha256 for each in last.pictures)
-        found[key] = answer_of(setup.fields, setup.part.document(row), row)
-    return found
+        key = "+".join(prepare(picture, model.picture_limits).sha256 for picture in last.pictures)
+        targets[key] = answer_of(setup.fields, setup.part.document(row), row)
+    return targets
 
 
 MOST_ROUNDS = 32
@@ -160,14 +157,14 @@ def _go_on(setup: Setup, talk: _Talk, number: int) -> tuple[Message, ...] | None
     doc = setup.part.document(talk.row, media=True)
     given = setup.fields.next_round(doc, number, talk.outputs, talk.info, talk.row)
     if isinstance(given, str):
-        return (said(setup, (), given),)
+        return (user_message(setup, (), given),)
     if given is None:
         return None
     if not isinstance(given, tuple) or len(given) not in (4, 5):
-        found = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
+        kind = f"{len(given)} values" if isinstance(given, tuple) else f"a {type(given).__name__}"
         raise UsageError(
             f"{setup.task.place_of('doc_to_text')}  document {talk.row}: round {number + 1} gave "
-            f"{found}: expected (visuals, text, is it over, outputs, info), or the next text."
+            f"{kind}: expected (visuals, text, is it over, outputs, info), or the next text."
         )
     *shown, is_over, outputs, talk.info = given
     talk.outputs = list(outputs if outputs is not None else talk.outputs)
@@ -178,4 +175,4 @@ def _turn(setup: Setup, shown: list[Any]) -> tuple[Message, ...]:
     if len(shown) == 1:
         return read_messages(shown[0], setup.part.task.place_of("doc_to_messages"))
     visuals, text = shown
-    return (said(setup, visuals, text),)
+    return (user_message(setup, visuals, text),)

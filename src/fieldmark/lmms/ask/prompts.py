@@ -1,4 +1,4 @@
-"""What is said to a model about a document?
+"""Prompts: what is said to a model about a document?
 
 The text is what lmms-eval writes: description, examples, question. Pictures stand before the text
 they belong to; examples bring their own, in one message or each as a question and its answer. Where
@@ -73,13 +73,13 @@ def _prompt(setup: Setup, row: int, question: str | None) -> Prompt:
     if setup.layout == "multi" and shots:
         return Prompt(whole, _turns(setup, head, shots, visuals, text))
     if not any(shot.visuals for shot in shots):
-        return Prompt(whole, (said(setup, visuals, whole),))
+        return Prompt(whole, (user_message(setup, visuals, whole),))
     parts: list[MessagePart] = []
     for number, shot in enumerate(shots):
         before = head if number == 0 else ""
-        told = f"{before}{_example(setup, shot)}{part.task.fewshot_delimiter}"
-        parts.extend(said(setup, shot.visuals, told).parts)
-    return Prompt(whole, (user(*parts, *said(setup, visuals, text).parts),))
+        text_of_shot = f"{before}{_example(setup, shot)}{part.task.fewshot_delimiter}"
+        parts.extend(user_message(setup, shot.visuals, text_of_shot).parts)
+    return Prompt(whole, (user(*parts, *user_message(setup, visuals, text).parts),))
 
 
 def context_of(setup: Setup, shots: Sequence[Shot]) -> str:
@@ -97,22 +97,22 @@ def _turns(
 ) -> tuple[Message, ...]:
     turns: list[Message] = []
     for number, shot in enumerate(shots):
-        turns.append(said(setup, shot.visuals, (head if number == 0 else "") + shot.text))
+        turns.append(user_message(setup, shot.visuals, (head if number == 0 else "") + shot.text))
         turns.append(assistant(shot.answer))
-    return (*turns, said(setup, visuals, text))
+    return (*turns, user_message(setup, visuals, text))
 
 
-def said(setup: Setup, visuals: Sequence[Any] | None, text: str) -> Message:
+def user_message(setup: Setup, visuals: Sequence[Any] | None, text: str) -> Message:
     """One turn of the user: what is shown, then what is asked."""
     where = setup.task.place_of("doc_to_visual")
-    return user(*(to_picture(each, where) for each in visuals or ()), Text(text))
+    return user(*(to_picture(visual, where) for visual in visuals or ()), Text(text))
 
 
 def choices_of(setup: Setup, row: int) -> list[str]:
     """The choices of a document; code that makes them may look at its pictures."""
     has_code = isinstance(setup.task.doc_to_choice, Function)
     doc = setup.part.document(row, media=has_code)
-    return [str(each) for each in setup.fields.choices(doc, row)]
+    return [str(choice) for choice in setup.fields.choices(doc, row)]
 
 
 def _own_messages(setup: Setup, row: int) -> Prompt:
@@ -120,14 +120,14 @@ def _own_messages(setup: Setup, row: int) -> Prompt:
     where = part.task.place_of("doc_to_messages")
     given = setup.fields.messages(part.document(row, media=True), row)
     messages = read_messages(given, where)
-    return Prompt("\n".join(each.text for each in messages if each.text), messages)
+    return Prompt("\n".join(message.text for message in messages if message.text), messages)
 
 
 def read_messages(given: Any, where: str) -> tuple[Message, ...]:
     """What `doc_to_messages` gives, as messages."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise UsageError(f"{where}  gives {_short(given)}: expected a list of messages.")
-    return tuple(_message(each, where) for each in given)
+    return tuple(_message(message, where) for message in given)
 
 
 def _message(given: Any, where: str) -> Message:
@@ -138,7 +138,7 @@ def _message(given: Any, where: str) -> Message:
         )
     content = given.get("content", "")
     pieces = [content] if isinstance(content, (str, Mapping)) else content
-    return Message(cast(Role, role), tuple(_piece(each, where) for each in pieces))
+    return Message(cast(Role, role), tuple(_piece(piece, where) for piece in pieces))
 
 
 def _piece(given: Any, where: str) -> MessagePart:

@@ -1,7 +1,4 @@
-"""How are all documents of a task asked, scored and written down?
-
-What will it cost to ask all documents?
-"""
+"""Run and cost: how are all documents of a task asked and scored, and what will that cost?"""
 
 from __future__ import annotations
 
@@ -30,7 +27,6 @@ from fieldmark.lmms.ask.shots import make_examples
 from fieldmark.lmms.data.documents import DocumentPart
 from fieldmark.lmms.read.schema import NOT_RUN, DocumentTask
 from fieldmark.lmms.score.results import judge, rows_of, summed_up
-from fieldmark.lmms.score.wanted import repeats_of
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
     AskOptions,
@@ -60,8 +56,8 @@ def ask_documents(
         replies = _ask(setup, sending)
     part.refuse_changed()
     judged = judge(setup, replies, draw.seed)
-    found = PartPredictions("", rows_of(setup, judged), part.k, summed_up(setup, judged))
-    return found.timed(time.monotonic() - began)
+    predictions = PartPredictions("", rows_of(setup, judged), part.k, summed_up(setup, judged))
+    return predictions.timed(time.monotonic() - began)
 
 
 def _ask(setup: Setup, sending: Sending) -> list[Reply]:
@@ -87,8 +83,8 @@ def make_setup(
     fields = Fields(task, kwargs, targets, part.documents.test.columns)
     generation = read_generation(task, keys, draw.seed)
     own = {"temperature": settings.temp, "max_output_tokens": settings.max_output_tokens}
-    told: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
-    generation = replace(generation, settings=replace(generation.settings, **told))
+    changes: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
+    generation = replace(generation, settings=replace(generation.settings, **changes))
     examples = make_examples(part, fields, draw.seed)
     return Setup(
         part, fields, examples, generation, settings.value("prompting"), settings.value("system"),
@@ -99,7 +95,7 @@ def make_setup(
 def _refuse_likelihoods(task: DocumentTask, model: ChatModel) -> None:
     """What an endpoint that only writes cannot tell."""
     is_choice = task.output_type == "multiple_choice"
-    metrics = [each.name for each in task.metric_list or ()]
+    metrics = [item.name for item in task.metric_list or ()]
     if is_choice and "acc_mutual_info" in metrics:
         key, what = "metric_list", "acc_mutual_info"
     elif task.output_type.startswith("loglikelihood"):
@@ -148,10 +144,12 @@ def estimate_prompts(setup: Setup, model: ChatModel | LocalModel) -> Estimate:
     for row in looked:
         request = Request(str(row), build_prompt(setup, row).messages, settings)
         with suppress(DataError):  # running, not planning, tells which pictures cannot be read
-            sizes = [(each.width, each.height) for each in map(shelf.prepare, request.pictures)]
+            sizes = [
+                (picture.width, picture.height) for picture in map(shelf.prepare, request.pictures)
+            ]
             asked.append((request, sizes))
-    found = estimate(asked, Estimator(model.card))
-    n = len(rows) * repeats_of(setup.task)
-    scale = n / max(found.n, 1)
-    usd = None if found.usd is None else found.usd * scale
-    return Estimate(n, round(found.tokens_in * scale), round(found.tokens_out * scale), usd)
+    sample = estimate(asked, Estimator(model.card))
+    n = len(rows) * setup.task.n_repeats
+    scale = n / max(sample.n, 1)
+    usd = None if sample.usd is None else sample.usd * scale
+    return Estimate(n, round(sample.tokens_in * scale), round(sample.tokens_out * scale), usd)

@@ -1,13 +1,10 @@
-"""Which keyword arguments does a task give the model at hand?
+"""Model-specific arguments and generation settings of a task file.
 
-A task file may hold several sets of them, one per model, under the names lmms-eval's `--model`
-takes (`openai`, `qwen2_5_vl`, …). `keys` are the names that fit the model, best first.
-
-What do `generation_kwargs` mean to a chat model?
-
-What a chat model can be told is told: room, temperature, top_p, seed, and the stop strings that the
-file itself names. The stop that lmms-eval fills in where a file names none (a blank line) would cut
-reasons after their first paragraph; it is left out (docs/decisions/0013).
+A file may hold several sets of arguments, one per model, under the names lmms-eval's `--model`
+takes (`openai`, `qwen2_5_vl`, …); `keys` are the names that fit the model, best first. Of
+`generation_kwargs` a chat model is given room, temperature, top_p, seed, and the stop strings that
+the file itself names. The stop that lmms-eval fills in where a file names none (a blank line) would
+cut reasons after their first paragraph; it is left out (docs/decisions/0013).
 """
 
 from __future__ import annotations
@@ -120,7 +117,7 @@ def _stops(task: DocumentTask, keys: Sequence[str]) -> tuple[str, ...]:
     own = next((blocks[key] for key in (*keys, "default") if key in blocks), None) or {}
     until = {**(task.generation_kwargs or {}), **own}.get("until")
     stops = [until] if isinstance(until, str) else until or []
-    return tuple(str(each) for each in stops if each)
+    return tuple(str(stop) for stop in stops if stop)
 
 
 def _number(task: DocumentTask, given: Mapping[str, Any], key: str) -> float | None:

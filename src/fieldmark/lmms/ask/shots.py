@@ -1,4 +1,4 @@
-"""Which examples are shown with a document?
+"""Few-shot examples: which examples are shown with a document?
 
 Drawn by a hash of (seed, task, document), so that the examples of a document depend neither on how
 many others are asked nor on their order. `fewshot_config` may name the first n, or list them.
@@ -49,7 +49,7 @@ class Examples:
         if not k:
             return []
         if self.samples is not None:
-            return [self._shot(each, each, None) for each in self.samples[:k]]
+            return [self._shot(sample, sample, None) for sample in self.samples[:k]]
         shown = self.part.documents.fewshot
         assert shown is not None
         chosen, media = self._rows(row, len(shown), k), self.fields.has_visuals
@@ -67,7 +67,7 @@ class Examples:
             )
         is_first = self.sampler == "first_n"
         chosen = range(k) if is_first else draws.places(k, n, self.seed, task.task, row, "shots")
-        return [each + (is_same and each >= row) for each in chosen]
+        return [place + (is_same and place >= row) for place in chosen]
 
     def _shot(self, doc: dict[str, Any], full: dict[str, Any], index: int | None) -> Shot:
         text = question_of(self.fields, doc, index)
@@ -121,6 +121,6 @@ def _samples(task: DocumentTask, given: Any) -> tuple[dict[str, Any], ...] | Non
     where = task.place_of("fewshot_config", "samples")
     if isinstance(given, Function):
         given = call(load_function(given, task.trust), where=given.place)
-    if not isinstance(given, Sequence) or not all(isinstance(each, dict) for each in given):
+    if not isinstance(given, Sequence) or not all(isinstance(sample, dict) for sample in given):
         raise UsageError(f"{where}  expected a list of documents, or a function that gives one.")
     return tuple(given)

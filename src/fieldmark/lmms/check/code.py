@@ -1,14 +1,10 @@
-"""Does the code that tasks name exist, and does it import here?
+"""Checking code: does what `!function` names exist, import here, and take its arguments?
 
 What a file of code lacks on this machine (a package, the network, a key) is a warning: the task may
 be sound. A file of code that fails is one problem, whatever number of functions is taken from it;
-so is a package that is missing, whatever number of files wants it.
-
-Would a function of a task accept what it is called with?
-
-Answered from the text of the Python file, without running it: a function that takes one argument
-and is given two fails on the first document, hours after the task was written. What cannot be told
-from the text (decorated or imported functions, classes) is left alone.
+so is a package that is missing, whatever number of files wants it. Arguments are counted in the
+text of the file, without running it; what cannot be seen there (decorated or imported functions,
+classes) is left alone.
 """
 
 from __future__ import annotations
@@ -42,11 +38,13 @@ def code_problems(
     functions: Mapping[Path, Sequence[Function]], trust: Trust, timeout_s: float
 ) -> Iterator[Problem]:
     """By the file of the task that names the code."""
-    told = try_imports([each for found in functions.values() for each in found], trust, timeout_s)
+    errors = try_imports(
+        [function for named in functions.values() for function in named], trust, timeout_s
+    )
     places: dict[str, str] = {}
-    for path, found in functions.items():
-        wrong = {each: told[each] for each in found if told.get(each)}
-        for problem in (*_lacking(wrong), *(_failing(*each, places) for each in wrong.items())):
+    for path, named in functions.items():
+        wrong = {function: errors[function] for function in named if errors.get(function)}
+        for problem in (*_lacking(wrong), *(_failing(*item, places) for item in wrong.items())):
             yield problem.found_in(path)
 
 
@@ -54,15 +52,15 @@ def _lacking(wrong: dict[Function, str]) -> Iterator[Problem]:
     """Several names that one file does not have are one problem; they are taken out of `wrong`."""
     by_file: dict[str, dict[str, Function]] = {}
     for function, text in wrong.items():
-        found = _LACKS.match(text.removeprefix(f"{function.place}  "))
-        if found:
-            by_file.setdefault(found["file"], {})[found["name"]] = function
+        match = _LACKS.match(text.removeprefix(f"{function.place}  "))
+        if match:
+            by_file.setdefault(match["file"], {})[match["name"]] = function
     for file, names in by_file.items():
         if len(names) > 1:
             listed = ", ".join(map(repr, names))
             first = next(iter(names.values()))
             yield Problem("error", "function", first.place, f"{file} has none of {listed}.")
-            for function in [each for each in wrong if each in names.values()]:
+            for function in [absent for absent in wrong if absent in names.values()]:
                 del wrong[function]
 
 
@@ -78,13 +76,13 @@ def _failing(function: Function, line: str, places: dict[str, str]) -> Problem:
 
 def _of_file(text: str) -> tuple[Level, Kind, str]:
     """The level and the kind of what a whole file of code says when it is imported."""
-    if found := _PACKAGE.search(text):
-        return "warning", "package", f"{found[0]}."
-    if found := _NETWORK.match(text):
-        words = f"{found['place']} reaches for the network when it is imported: it was refused."
+    if match := _PACKAGE.search(text):
+        return "warning", "package", f"{match[0]}."
+    if match := _NETWORK.match(text):
+        words = f"{match['place']} reaches for the network when it is imported: it was refused."
         return "warning", "network", words
-    if found := _PROGRAM.match(text):
-        words = f"{found['place']} starts a program when it is imported: it was refused."
+    if match := _PROGRAM.match(text):
+        words = f"{match['place']} starts a program when it is imported: it was refused."
         return "warning", "program", words
     if _SECRET.search(text):
         return "warning", "key wanted", text
@@ -165,13 +163,13 @@ def _signatures_of(function: Function, trust: Trust) -> Signatures:
 
 @lru_cache(maxsize=4096)
 def _signatures(path: Path, _changed_ns: int) -> Signatures:
-    found: Signatures = {}
+    signatures: Signatures = {}
     for node in syntax_of(path).body:
         for name in _bound(node):
-            found.pop(name, None)
+            signatures.pop(name, None)
         if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-            found[node.name] = _positional(node.args)
-    return found
+            signatures[node.name] = _positional(node.args)
+    return signatures
 
 
 def _positional(args: ast.arguments) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from fieldmark.lmms.check.task import task_problems as problems_of_task
 from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import kind_of, read_document_file
 from fieldmark.lmms.read.groups import expand_file
-from fieldmark.lmms.read.index import Entry, Index, index_folders
+from fieldmark.lmms.read.index import Index, IndexEntry, index_folders
 from fieldmark.lmms.read.load import make_group, make_task
 from fieldmark.locate import Located
 from fieldmark.progress import Progress, Silent
@@ -176,6 +176,6 @@ def _index(files: Sequence[CheckedFile], trust: Trust) -> Index:
     return Index(trust.folders, (*entries, *further))
 
 
-def _entry(file: CheckedFile) -> Entry:
+def _entry(file: CheckedFile) -> IndexEntry:
     tags = (*file.task.tag, *file.task.group) if file.task is not None else ()
-    return Entry(file.name, file.kind, file.path, tags)  # type: ignore[arg-type]
+    return IndexEntry(file.name, file.kind, file.path, tags)  # type: ignore[arg-type]

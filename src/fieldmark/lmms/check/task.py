@@ -1,18 +1,8 @@
-"""What is wrong with a task in lmms-eval's form, as far as its file tells?
+"""Checking a task: what is wrong with it, as far as its file tells?
 
-Neither the data nor the network are needed, and no code of the task runs. Names of metrics are
-looked up elsewhere (`protocols`), since metrics and tasks do not know each other.
-
-Are the blocks of settings inside a task file spelt and set as they are meant?
-
-`generation_kwargs` and `dataset_kwargs`: lmms-eval hands them on without a look, so that a slip
-shows hours later or never.
-
-Can text, target, choices and pictures of a document be made from what the task says?
-
-Which metrics, aggregations, filters and samplers of a task in lmms-eval's form does nobody know?
-
-Asked before anything starts, without the data and without running the task's code.
+Fields, settings (lmms-eval hands `generation_kwargs` and `dataset_kwargs` on without a look, so
+that a slip shows hours later or never), names of metrics, filters and samplers. Neither data nor
+network are needed, and no code of the task runs.
 """
 
 from __future__ import annotations
@@ -38,7 +28,6 @@ from fieldmark.lmms.metrics.registry import (
 from fieldmark.lmms.read.groups import Expanded
 from fieldmark.lmms.read.schema import NOT_RUN, DocumentTask, MetricItem, Pipeline
 from fieldmark.lmms.score.filters import FILTERS, make_filter, reasoning_tags
-from fieldmark.lmms.score.wanted import metrics_of, pipelines_of
 from fieldmark.tasks import Kind, Level, Problem, problems_of
 
 
@@ -84,8 +73,8 @@ def _data(task: DocumentTask) -> Iterator[Problem]:
     except FieldmarkError as error:
         # The data may come later; how it is named must be right now.
         level: Level = "warning" if isinstance(error, DataError) else "error"
-        for each in problems_of(error, "data", task.place_of("dataset_path")):
-            yield replace(each, level=level)
+        for problem in problems_of(error, "data", task.place_of("dataset_path")):
+            yield replace(problem, level=level)
         return
     for note in notes:
         place, _, text = note.partition("  ")
@@ -170,7 +159,7 @@ def _generation(
 
 
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def _is_between(value: Any, low: float, high: float) -> bool:
@@ -191,7 +180,7 @@ def _misspelt(
 ) -> Iterator[Problem]:
     """Keys like a known one that are not it; quite other keys are somebody else's."""
     kind: Kind = "data" if key[0] == "dataset_kwargs" else "generation"
-    for name in (each for each in block if each not in known):
+    for name in (key_name for key_name in block if key_name not in known):
         near = get_close_matches(str(name), known, n=1, cutoff=_SLIP)
         if near:
             text = f"key {name!r} of {key[0]} is not known. Did you mean {near[0]!r}?"
@@ -201,11 +190,11 @@ def _misspelt(
 def _escapes(task: DocumentTask, key: tuple[str, ...], text: str) -> Iterator[Problem]:
     r"""'\n' in single quotes is a backslash and an n."""
     if any(mark in text for mark in ("\\n", "\\t", "\\r")):
-        told = (
+        words = (
             f"{key[-1]} holds a backslash and a letter, not a line break: in YAML only double "
             f'quotes make one, as in "{text}".'
         )
-        yield Problem("warning", "generation", task.place_of(*key), told)
+        yield Problem("warning", "generation", task.place_of(*key), words)
 
 
 def _tags(task: DocumentTask) -> Iterator[Problem]:
@@ -314,7 +303,7 @@ def _check_metric(task: DocumentTask, name: str, options: Sequence[str]) -> None
     if known.function is None:
         return
     takes = inspect.signature(known.function).parameters
-    is_open = any(each.kind is each.VAR_KEYWORD for each in takes.values())
+    is_open = any(taken.kind is taken.VAR_KEYWORD for taken in takes.values())
     wrong = [option for option in options if option not in takes and not is_open]
     if wrong:
         own = [name for name in takes if name not in ("references", "predictions")]
@@ -335,7 +324,7 @@ def _known(look: Callable[[], object], place: str, known: Sequence[str] = ()) ->
 
 
 def _pipelines(task: DocumentTask, pipelines: Sequence[Pipeline]) -> Iterator[Problem]:
-    names = [each.name for each in pipelines]
+    names = [pipeline.name for pipeline in pipelines]
     for index, pipeline in enumerate(pipelines):
         if pipeline.name in names[:index]:
             text = f"pipeline {pipeline.name!r} stands twice in filter_list: name them differently."
@@ -371,12 +360,12 @@ def _fewshot(task: DocumentTask) -> Iterator[Problem]:
 
 def group_problems(expanded: Expanded) -> Iterator[Problem]:
     """Averages of a group that no member has a value for."""
-    tasks = {each.task: each for each in expanded.tasks}
-    for each in expanded.groups:
-        members = [tasks[name] for name in each.tasks if name in tasks]
+    tasks = {task.task: task for task in expanded.tasks}
+    for group in expanded.groups:
+        members = [tasks[name] for name in group.tasks if name in tasks]
         known = list(dict.fromkeys(name for task in members for name in _result_names(task)))
-        for index, item in enumerate(each.group.aggregate_metric_list):
-            place = each.group.place_of("aggregate_metric_list", index)
+        for index, item in enumerate(group.group.aggregate_metric_list):
+            place = group.group.place_of("aggregate_metric_list", index)
             if isinstance(item.aggregation, str) and item.aggregation != "mean":
                 text = f"aggregation {item.aggregation!r} of a group: expected mean or a function."
                 yield Problem("error", "metric", place, text)
@@ -392,8 +381,4 @@ def group_problems(expanded: Expanded) -> Iterator[Problem]:
 
 
 def _result_names(task: DocumentTask) -> list[str]:
-    return [
-        f"{item.name},{pipeline.name}"
-        for item in metrics_of(task)
-        for pipeline in pipelines_of(task)
-    ]
+    return [f"{item.name},{pipeline.name}" for item in task.metrics for pipeline in task.pipelines]

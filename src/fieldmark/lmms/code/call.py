@@ -1,10 +1,8 @@
-"""What does the code behind `!function` give, and how are its mistakes told?
+"""Calling task code: what does the code behind `!function` give, and how are its errors told?
 
 Code comes only from folders the user named (`Trust`). Whatever goes wrong in it, at import or when
 it is called, is one line that names the place in the task file, the document, the error and the
-line of the code. How modules are found and what they can import is `_imports`' matter.
-
-Which package must be installed when an import fails?
+line of the code. How modules are found and what they can import: `imports`.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ def load_function(function: Function, trust: Trust) -> Any:
         with _talking():
             module = loader(trust).run_file(path)
     except (Exception, NoJudgement, SystemExit) as error:
-        raise UsageError(f"{function.place}  {function}: {told(error, path)}.") from error
+        raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
     name = function.text.rpartition(".")[2]
     if not hasattr(module, name):
         raise UsageError(f"{function.place}  {path.name} has no {name!r}.{_meant(module, name)}")
@@ -54,9 +52,9 @@ def load_function(function: Function, trust: Trust) -> Any:
 
 
 def _meant(module: ModuleType, asked: str) -> str:
-    own = [each for each in vars(module) if not each.startswith("__")]
+    own = [name for name in vars(module) if not name.startswith("__")]
     defined = [
-        each for each in own if getattr(vars(module)[each], "__module__", "") == module.__name__
+        name for name in own if getattr(vars(module)[name], "__module__", "") == module.__name__
     ]
     return meant(asked, own) or f" It defines {', '.join(defined[:5]) or 'nothing'}."
 
@@ -77,7 +75,7 @@ def call(
             raise
         about = "" if document is None else f"document {document}: "
         name = getattr(function, "__name__", type(function).__name__)
-        raise UsageError(f"{where}  {about}{name} failed: {told(error)}.") from error
+        raise UsageError(f"{where}  {about}{name} failed: {describe_error(error)}.") from error
 
 
 @contextlib.contextmanager
@@ -93,7 +91,7 @@ def _talking() -> Iterator[None]:
         os.chdir(before)
 
 
-def told(error: BaseException, path: Path | None = None) -> str:
+def describe_error(error: BaseException, path: Path | None = None) -> str:
     """`utils.py:12 KeyError: 'answer'`: the last line of task code that was on the way."""
     if isinstance(error, FieldmarkError | NoJudgement):
         return " ".join(str(error).split()).rstrip(".")

@@ -1,4 +1,4 @@
-"""Which files stand behind the functions of a task, and what stands for their content?
+"""Hash of task code: which files stand behind the functions of a task, and did one change?
 
 Read, not run: the file of each function, the files of the named folders that it imports anywhere
 (also inside functions), theirs, and the files beside them whose names they spell out.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fieldmark import draws
 from fieldmark.code import called_name, joined_texts, texts_in
-from fieldmark.lmms.code.imports import TASKS, Places, find_file, module_path
+from fieldmark.lmms.code.imports import TASKS, ModulePaths, find_file, module_path
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.locate import is_file
 
@@ -24,27 +24,27 @@ LONGEST_NAME = 200
 
 def code_digest(functions: Iterable[Function], trust: Trust) -> str:
     """Changes when a file behind the functions does; the same wherever the folders lie."""
-    wanted = sorted({each.text for each in functions})
+    wanted = sorted({function.text for function in functions})
     files = code_files(functions, trust)
-    top = os.path.commonpath([each.parent for each in files]) if files else ""
+    top = os.path.commonpath([file.parent for file in files]) if files else ""
     parts = sorted(
-        f"{each.relative_to(top).as_posix()} {draws.digest(each.read_bytes()).hex()}"
-        for each in files
+        f"{file.relative_to(top).as_posix()} {draws.digest(file.read_bytes()).hex()}"
+        for file in files
     )
     return draws.digest(*wanted, "", *parts).hex()
 
 
 def code_files(functions: Iterable[Function], trust: Trust) -> set[Path]:
     """Every file that the functions' code consists of, resolved."""
-    places = Places(trust)
-    found: set[Path] = set()
-    waiting = {find_file(each, trust).resolve() for each in functions}
+    places = ModulePaths(trust)
+    seen: set[Path] = set()
+    waiting = {find_file(function, trust).resolve() for function in functions}
     while waiting:
         path = waiting.pop()
-        found.add(path)
+        seen.add(path)
         if path.suffix == ".py":
-            waiting |= {each for each in _named_by(path, places) if each not in found}
-    return found
+            waiting |= {file for file in _named_by(path, places) if file not in seen}
+    return seen
 
 
 def syntax_of(path: Path) -> ast.Module:
@@ -57,16 +57,16 @@ def syntax_of(path: Path) -> ast.Module:
         return ast.Module([], [])
 
 
-def _named_by(path: Path, places: Places) -> set[Path]:
+def _named_by(path: Path, places: ModulePaths) -> set[Path]:
     tree = syntax_of(path)
-    named = {each for node in ast.walk(tree) for each in _of_node(node, path, places)}
-    return {each.resolve() for each in named if places.allows(each)}
+    named = {file for node in ast.walk(tree) for file in _of_node(node, path, places)}
+    return {file.resolve() for file in named if places.allows(file)}
 
 
-def _of_node(node: ast.AST, path: Path, places: Places) -> Iterator[Path]:
+def _of_node(node: ast.AST, path: Path, places: ModulePaths) -> Iterator[Path]:
     if isinstance(node, ast.Import):
-        for each in node.names:
-            yield from _absolute(each.name, path, places)
+        for alias in node.names:
+            yield from _absolute(alias.name, path, places)
     elif isinstance(node, ast.ImportFrom):
         yield from _imported_from(node, path, places)
     elif isinstance(node, ast.Constant | ast.BinOp | ast.Call):
@@ -77,18 +77,18 @@ def _of_node(node: ast.AST, path: Path, places: Places) -> Iterator[Path]:
             yield from _beside(text, path)
 
 
-def _imported_from(node: ast.ImportFrom, path: Path, places: Places) -> Iterator[Path]:
+def _imported_from(node: ast.ImportFrom, path: Path, places: ModulePaths) -> Iterator[Path]:
     name = node.module or ""
     if node.level == 0:
-        for each in (name, *(f"{name}.{part.name}" for part in node.names)):
-            yield from _absolute(each, path, places)
+        for module in (name, *(f"{name}.{part.name}" for part in node.names)):
+            yield from _absolute(module, path, places)
         return
     stem = path.parents[min(node.level, len(path.parents)) - 1].joinpath(*name.split("."))
     for inner in (stem, *(stem / part.name for part in node.names)):
         yield from _file_of(module_path(inner))
 
 
-def _absolute(name: str, path: Path, places: Places) -> Iterator[Path]:
+def _absolute(name: str, path: Path, places: ModulePaths) -> Iterator[Path]:
     """Modules of lmms-eval's tasks with the packages around them, or files near this one."""
     if name.startswith(f"{TASKS}."):
         parts = name.split(".")
@@ -100,10 +100,10 @@ def _absolute(name: str, path: Path, places: Places) -> Iterator[Path]:
         yield from _file_of(module_path(folder.joinpath(*parts)))
 
 
-def _file_of(found: Path | None) -> Iterator[Path]:
-    if found is None:
+def _file_of(path: Path | None) -> Iterator[Path]:
+    if path is None:
         return
-    file = found / "__init__.py" if found.is_dir() else found
+    file = path / "__init__.py" if path.is_dir() else path
     if file.is_file():
         yield file
 

@@ -1,12 +1,10 @@
-"""How is the code of a task loaded, and what can it import?
+"""Import system of task code: how is a file loaded, what can it import, and from where?
 
 A file runs once for its content and the folders the user named; its globals are shared by all
 functions taken from it. Modules of such files carry their own `__import__`: `lmms_eval.tasks.…`
 is looked for in the named folders, every other `lmms_eval.…` is fieldmark's compatibility package,
 `from .x import y` means a file beside, and the rest is imported as ever. Nobody else's imports
 change: `import lmms_eval` anywhere outside this code fails, or finds what is installed, as before.
-
-Where do the modules that task code names lie on disk?
 """
 
 from __future__ import annotations
@@ -39,9 +37,9 @@ _lock = threading.RLock()
 
 
 @lru_cache(maxsize=64)
-def loader(trust: Trust) -> Loader:
+def loader(trust: Trust) -> CodeLoader:
     """The loader of these folders; what it loaded stays loaded."""
-    return Loader(Places(trust))
+    return CodeLoader(ModulePaths(trust))
 
 
 class Namespace(ModuleType):
@@ -63,8 +61,8 @@ class Namespace(ModuleType):
 
 
 @dataclass(frozen=True, slots=True)
-class Loader:
-    places: Places
+class CodeLoader:
+    places: ModulePaths
     by_content: dict[tuple[Path, str], ModuleType] = field(default_factory=dict)
     spaces: dict[str, ModuleType] = field(default_factory=dict)
 
@@ -89,9 +87,9 @@ class Loader:
             inner = self._find(".".join(parts[:i]))
             _set_part(module, part, inner)
             module = inner
-        for each in wanted:
-            if each != "*" and not hasattr(module, each):
-                self._bring_part(module, f"{name}.{each}")
+        for part_name in wanted:
+            if part_name != "*" and not hasattr(module, part_name):
+                self._bring_part(module, f"{name}.{part_name}")
         return module if wanted else self._find(ROOT)
 
     def beside(self, stem: Path, wanted: Sequence[str], search: Sequence[Path]) -> ModuleType:
@@ -102,9 +100,9 @@ class Loader:
                 f"there is no {stem.name}.py in {stem.parent}", name=stem.name
             )
         module = self._of_path(path, str(path), search)
-        for each in wanted if path.is_dir() else ():
-            if each not in vars(module) and module_path(path / each) is not None:
-                vars(module)[each] = self.beside(path / each, (), search)
+        for part in wanted if path.is_dir() else ():
+            if part not in vars(module) and module_path(path / part) is not None:
+                vars(module)[part] = self.beside(path / part, (), search)
         return module
 
     def bare(
@@ -182,7 +180,7 @@ class Loader:
 class Importer:
     """The `__import__` of one file of task code, also for imports inside its functions."""
 
-    loader: Loader
+    loader: CodeLoader
     path: Path
     search: list[Path]
     """folders that the file, or the one that imported it, put on the search path"""
@@ -207,9 +205,9 @@ class Importer:
             return self.loader.absolute(name, wanted)
         self.learn()
         if self.search and first not in sys.stdlib_module_names:
-            found = self.loader.bare(name, wanted, self.search, self.search)
-            if found is not None:
-                return found
+            module = self.loader.bare(name, wanted, self.search, self.search)
+            if module is not None:
+                return module
         return self._ordinary(name, wanted)
 
     def learn(self) -> None:
@@ -232,10 +230,10 @@ class Importer:
         except ModuleNotFoundError as error:
             if error.name != first:
                 raise
-            found = self.loader.bare(name, wanted, [self.path.parent], self.search)
-            if found is None:
+            beside = self.loader.bare(name, wanted, [self.path.parent], self.search)
+            if beside is None:
                 raise
-            return found
+            return beside
         if module is importlib:
             seen = Namespace("importlib", lambda part: getattr(importlib, part))
             vars(seen).update({**vars(importlib), "import_module": self.by_name})
@@ -292,7 +290,7 @@ _PACKAGE = Path(fieldmark.__file__).resolve().parent
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ModulePaths:
     """The files of the folders the user named, by module name."""
 
     trust: Trust
@@ -303,25 +301,25 @@ class Places:
 
     def tasks_folders(self) -> list[Path]:
         """The folders that stand for lmms_eval/tasks: around, in, or as the named ones."""
-        found: list[Path] = []
+        folders: list[Path] = []
         for folder in self.trust.folders:
-            around = [each for each in (folder, *folder.parents) if _is_tasks_folder(each)]
-            found += [*around[:1], folder / ROOT / "tasks", folder / "tasks", folder]
-        return list(dict.fromkeys(found))
+            around = [parent for parent in (folder, *folder.parents) if _is_tasks_folder(parent)]
+            folders += [*around[:1], folder / ROOT / "tasks", folder / "tasks", folder]
+        return list(dict.fromkeys(folders))
 
     def of_task_module(self, name: str) -> Path | None:
         """The file or folder of `lmms_eval.tasks.a.b`, if a named folder holds it."""
         first, *rest = name.removeprefix(f"{TASKS}.").split(".")
-        found = (module_path(each.joinpath(first, *rest)) for each in self.tasks_folders())
-        return next((each for each in found if each and self.allows(each)), None)
+        paths = (module_path(folder.joinpath(first, *rest)) for folder in self.tasks_folders())
+        return next((path for path in paths if path and self.allows(path)), None)
 
     def in_folders(self, name: str, folders: Iterable[Path]) -> Path | None:
         """The file or package `name` of the first folder that has it."""
         for folder in folders:
-            found = module_path(folder / name)
-            is_package = found is not None and (found / "__init__.py").is_file()
-            if found is not None and (found.is_file() or is_package) and self.allows(found):
-                return found
+            path = module_path(folder / name)
+            is_package = path is not None and (path / "__init__.py").is_file()
+            if path is not None and (path.is_file() or is_package) and self.allows(path):
+                return path
         return None
 
 
@@ -348,28 +346,28 @@ def find_file(function: Function, trust: Trust) -> Path:
             "for example utils.doc_to_text."
         )
     beside = function.file.parent / f"{stem}.py"
-    found: Path | None = beside if _is_stem(stem) and is_file(beside) else None
-    if found is None and stem.startswith(f"{TASKS}."):
-        found = Places(trust).of_task_module(stem)
-        found = found / "__init__.py" if found and found.is_dir() else found
-    if found is None or not found.is_file():
+    path: Path | None = beside if _is_stem(stem) and is_file(beside) else None
+    if path is None and stem.startswith(f"{TASKS}."):
+        path = ModulePaths(trust).of_task_module(stem)
+        path = path / "__init__.py" if path and path.is_dir() else path
+    if path is None or not path.is_file():
         raise UsageError(f"{function.place}  {_no_file(function, stem)}")
-    if not Places(trust).allows(found):
+    if not ModulePaths(trust).allows(path):
         raise UsageError(
-            f"{function.place}  {function} lies in {found.resolve()}, outside the folders whose "
+            f"{function.place}  {function} lies in {path.resolve()}, outside the folders whose "
             f"code may run ({trust.words()}): name its folder too."
         )
-    return found
+    return path
 
 
 def _is_stem(stem: str) -> bool:
-    return not any(each in stem for each in ("/", "\\", "\0")) and stem not in (".", "..")
+    return not any(mark in stem for mark in ("/", "\\", "\0")) and stem not in (".", "..")
 
 
 def _no_file(function: Function, stem: str) -> str:
     folder = function.file.parent
     if stem.startswith(f"{TASKS}."):
         return f"no folder that was named holds {stem}: name lmms-eval's tasks folder too."
-    known = sorted(each.stem for each in folder.glob("*.py"))
+    known = sorted(path.stem for path in folder.glob("*.py"))
     where = "beside this file" if str(folder) == "." else f"in {folder}"
     return f"there is no {stem}.py {where}.{meant(stem, known)}"

@@ -1,14 +1,10 @@
-"""Do the functions that task files name exist, and do their files run?
+"""Sandbox: do the functions that task files name exist, and do their files import?
 
-Asked without running anything in this process: workers import the files with the network closed,
-their talk swallowed, in an empty folder. A file that ends its process, or never ends, costs one
-worker and is told by name; the others go on in a fresh one.
-
-The process in which `_sandbox` lets files of task code run: `python -m … FOLDER…`.
-
-Writes `ready`, then for each JSON line `{"token": …, "functions": [[text, yaml, line], …]}`, which
-is about one file, one line back: the token and a list of what is wrong with each function. Nothing
-that the code prints is seen, and it reaches no network.
+Asked without running anything in this process: workers (`main`, started as `python -m … FOLDER…`)
+import the files with the network closed, their output swallowed, in an empty folder. A file that
+ends its process, or never ends, costs one worker and is told by name; the others go on in a fresh
+one. A worker writes `ready`, then for each JSON line `{"token": …, "functions": [[text, yaml,
+line], …]}`, which is about one file, one line back: the token and what is wrong with each function.
 """
 
 from __future__ import annotations
@@ -40,38 +36,46 @@ PER_WORKER = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _CodeFile:
     """One file, and the functions that are looked for in it."""
 
     path: Path
     functions: list[Function] = field(default_factory=list)
 
     def line(self, token: str) -> str:
-        names = [[each.text, str(each.file.absolute()), each.line] for each in self.functions]
+        names = [
+            [function.text, str(function.file.absolute()), function.line]
+            for function in self.functions
+        ]
         return json.dumps({"token": token, "functions": names}) + "\n"
 
     def placed(self, answers: Iterable[str]) -> dict[Function, str]:
         """The answers by function; the worker, in its own folder, knows absolute places only."""
         pairs = list(zip(self.functions, answers, strict=True))
-        whole = {each: replace(each, file=each.file.absolute()).place for each in self.functions}
-        return {each: text.replace(whole[each], each.place, 1) for each, text in pairs}
+        whole = {
+            function: replace(function, file=function.file.absolute()).place
+            for function in self.functions
+        }
+        return {
+            function: text.replace(whole[function], function.place, 1) for function, text in pairs
+        }
 
 
 def try_imports(
     functions: Iterable[Function], trust: Trust, timeout_s: float = 60.0
 ) -> dict[Function, str]:
     """Each function and what is wrong with it, "" for nothing; a file may take `timeout_s`."""
-    told: dict[Function, str] = {}
-    jobs: dict[Path, _Job] = {}
+    errors: dict[Function, str] = {}
+    jobs: dict[Path, _CodeFile] = {}
     for function in dict.fromkeys(functions):
         try:
             path = find_file(function, trust).resolve()
         except UsageError as error:
-            told[function] = str(error)
+            errors[function] = str(error)
         else:
-            jobs.setdefault(path, _Job(path)).functions.append(function)
+            jobs.setdefault(path, _CodeFile(path)).functions.append(function)
     n_workers = max(1, min(os.cpu_count() or 1, 4, len(jobs) // PER_WORKER))
-    pending: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+    pending: queue.SimpleQueue[_CodeFile] = queue.SimpleQueue()
     for job in jobs.values():
         pending.put(job)
     if jobs:
@@ -79,36 +83,38 @@ def try_imports(
             lanes = [pool.submit(_lane, pending, trust, timeout_s) for _ in range(n_workers)]
             try:
                 for lane in lanes:
-                    told |= lane.result()
+                    errors |= lane.result()
             finally:
                 _empty(pending)
-    return told
+    return errors
 
 
-def _empty(pending: queue.SimpleQueue[_Job]) -> None:
+def _empty(pending: queue.SimpleQueue[_CodeFile]) -> None:
     """So that lanes end after the job they are at, when this process is interrupted."""
     with contextlib.suppress(queue.Empty):
         while True:
             pending.get_nowait()
 
 
-def _lane(pending: queue.SimpleQueue[_Job], trust: Trust, timeout_s: float) -> dict[Function, str]:
+def _lane(
+    pending: queue.SimpleQueue[_CodeFile], trust: Trust, timeout_s: float
+) -> dict[Function, str]:
     """Jobs one after another in one worker, a fresh one after each that was lost."""
-    told: dict[Function, str] = {}
+    errors: dict[Function, str] = {}
     worker: _Worker | None = None
     try:
         while True:
             try:
                 job = pending.get_nowait()
             except queue.Empty:
-                return told
+                return errors
             worker = worker or _Worker(trust)
             answers, lost = worker.ask(job, timeout_s)
             if lost:
                 worker.close()
                 worker = None
-                answers = [f"{each.place}  {each}: {lost}." for each in job.functions]
-            told |= job.placed(answers)
+                answers = [f"{function.place}  {function}: {lost}." for function in job.functions]
+            errors |= job.placed(answers)
     finally:
         if worker is not None:
             worker.close()
@@ -135,29 +141,29 @@ class _Worker:
         with contextlib.suppress(queue.Empty):  # a busy machine; the first file gets the blame
             self._lines.get(timeout=START_S)
 
-    def ask(self, job: _Job, timeout_s: float) -> tuple[list[str], str]:
+    def ask(self, job: _CodeFile, timeout_s: float) -> tuple[list[str], str]:
         """The answers about each function; or why there are none."""
         assert self._process.stdin is not None
         token = secrets.token_hex(8)
         try:
             self._process.stdin.write(job.line(token))
             self._process.stdin.flush()
-            told = self._answer(token, time.monotonic() + timeout_s)
+            answers = self._answer(token, time.monotonic() + timeout_s)
         except queue.Empty:
             return [], f"importing {job.path.name} took longer than {timeout_s:g} s"
         except BrokenPipeError:
-            told = None
-        if told is None:
+            answers = None
+        if answers is None:
             code = self._process.wait()
             return [], f"importing {job.path.name} ended its process (exit code {code})"
-        return told, ""
+        return answers, ""
 
     def _answer(self, token: str, until: float) -> list[str] | None:
         """The line with the token; code may write others. None: the process ended."""
         while line := self._lines.get(timeout=max(0.0, until - time.monotonic())):
             if line.startswith(token):
-                told: list[str] = json.loads(line.removeprefix(token))
-                return told
+                answers: list[str] = json.loads(line.removeprefix(token))
+                return answers
         return None
 
     def close(self) -> None:
@@ -185,7 +191,7 @@ def _environment() -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(each for each in paths if each),
+        "PYTHONPATH": os.pathsep.join(path for path in paths if path),
     }
     return {**os.environ, **fixed}
 
@@ -222,11 +228,11 @@ def main(folders: list[str]) -> None:
     answers.flush()
     for line in questions:
         asked = json.loads(line)
-        told = [
+        errors = [
             _try(Function(text, Path(file), at), trust) for text, file, at in asked["functions"]
         ]
         # On a line of its own, whatever the code wrote to this stream before.
-        answers.write(f"\n{asked['token']}{json.dumps(told)}\n")
+        answers.write(f"\n{asked['token']}{json.dumps(errors)}\n")
         answers.flush()
 
 

@@ -1,4 +1,4 @@
-"""What stands for code in a task file, and from where may it come?"""
+"""Trust: what stands for code in a task file, and from which folders may it come?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Trust:
 
     @classmethod
     def of(cls, *folders: Path) -> Trust:
-        return cls(tuple(dict.fromkeys(each.resolve() for each in folders)))
+        return cls(tuple(dict.fromkeys(folder.resolve() for folder in folders)))
 
     def allows(self, path: Path) -> bool:
         """Links are followed first: one that leads out of a folder leads out of it."""
@@ -41,7 +41,7 @@ class Trust:
             real = path.resolve()
         except (OSError, RuntimeError, ValueError):  # a circle of links, a name no file can have
             return False
-        return any(real.is_relative_to(each) for each in self.folders)
+        return any(real.is_relative_to(folder) for folder in self.folders)
 
     def words(self) -> str:
         return ", ".join(map(str, self.folders)) or "none"

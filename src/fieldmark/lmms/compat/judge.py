@@ -106,13 +106,13 @@ def _judgement(answer: Any, model: str) -> Judgement:
 
 def with_images(messages: Sequence[dict[str, Any]], images: Sequence[Any]) -> list[dict[str, Any]]:
     """The messages with the images put before the text of the last one of the user."""
-    result = [dict(each) for each in messages]
-    asked = [each for each in result if each.get("role") == "user"]
+    result = [dict(message) for message in messages]
+    asked = [message for message in result if message.get("role") == "user"]
     if not images or not asked:
         return result
     content = asked[-1]["content"]
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-    pictures = [{"type": "image_url", "image_url": {"url": _address(each)}} for each in images]
+    pictures = [{"type": "image_url", "image_url": {"url": _address(image)}} for image in images]
     asked[-1]["content"] = [*pictures, *parts]
     return result
 
@@ -207,7 +207,9 @@ class ServerInterface:
         """The judge's answer to the messages; the request's own settings come first."""
         config = request.config or self.config
         messages = with_images(request.messages, request.images or [])
-        if config.system_prompt and not any(each.get("role") == "system" for each in messages):
+        if config.system_prompt and not any(
+            message.get("role") == "system" for message in messages
+        ):
             messages.insert(0, {"role": "system", "content": config.system_prompt})
         settings = JudgeSettings(
             config.model_name,
@@ -256,8 +258,8 @@ def get_server(server_name: str | None = None, config: ServerConfig | None = Non
 
 
 def _is_one(text: str) -> bool:
-    found = re.search(r"(?<![\d.])[01](?![\d.]\d|\d)", text)
-    return found is not None and found.group() == "1"
+    match = re.search(r"(?<![\d.])[01](?![\d.]\d|\d)", text)
+    return match is not None and match.group() == "1"
 
 
 def _is_yes(text: str) -> bool:

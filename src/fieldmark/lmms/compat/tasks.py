@@ -16,7 +16,7 @@ def load_default_template_yaml(task_file: str) -> Any:
 
     template = Path(task_file).parent / "_default_template_yaml"
     lines = template.read_text(encoding="utf-8").splitlines()
-    return yaml.safe_load("\n".join(each for each in lines if "!function" not in each))
+    return yaml.safe_load("\n".join(line for line in lines if "!function" not in line))
 
 
 def generate_submission_file(file_name: str, args: Any, subpath: str = "submissions") -> str:
@@ -68,7 +68,7 @@ def get_multi_choice_info(
     options: Sequence[str], start_chr: str = "A"
 ) -> tuple[dict[str, str], list[str]]:
     """The options by letter, and the letters."""
-    by_letter = {chr(ord(start_chr) + i): each for i, each in enumerate(options)}
+    by_letter = {chr(ord(start_chr) + i): option for i, option in enumerate(options)}
     return by_letter, list(by_letter)
 
 
@@ -79,14 +79,14 @@ def parse_mmmu_multi_choice_response(
         response = response.strip(mark)
     response = f" {response} "
     for form, place in (("({})", "({})"), ("{} ", " {} "), ("{}.", " {} ")):
-        named = [each for each in all_choices if form.format(each) in response]
+        named = [choice for choice in all_choices if form.format(choice) in response]
         if named:
-            return _last(named, [response.rfind(place.format(each)) for each in named])
+            return _last(named, [response.rfind(place.format(choice)) for choice in named])
     if len(response.split()) > LONG:
         text = response.lower()
-        named = [letter for letter, each in index2ans.items() if each.lower() in text]
+        named = [letter for letter, choice in index2ans.items() if choice.lower() in text]
         if named:
-            return _last(named, [text.rfind(index2ans[each].lower()) for each in named])
+            return _last(named, [text.rfind(index2ans[choice].lower()) for choice in named])
     return random.choice(list(all_choices))
 
 

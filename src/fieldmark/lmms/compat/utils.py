@@ -62,6 +62,6 @@ class GeneralConfigTracker:
     @staticmethod
     def _get_model_name(model_args: str) -> str:
         """The model in `key=value,key=value`; "" when none of the keys is there."""
-        pairs = (each.partition("=") for each in str(model_args or "").split(","))
+        pairs = (word.partition("=") for word in str(model_args or "").split(","))
         given = {key.strip(): value for key, _, value in pairs}
         return next((given[key] for key in MODEL_KEYS if key in given), "")

@@ -125,12 +125,12 @@ class OpenAIVerifier:
     def _right_or_wrong(
         self, question: str, prediction: str, truth: str, more: dict[str, Any]
     ) -> VerifyResult:
-        found = self.server.evaluate_binary(
+        verdict = self.server.evaluate_binary(
             question, truth, prediction, more.get("output_format", "0/1")
         )
-        is_right = bool(found["result"])
-        metadata = {"model": found["model"]}
-        return VerifyResult(float(is_right), is_right, found["raw_response"], metadata)
+        is_right = bool(verdict["result"])
+        metadata = {"model": verdict["model"]}
+        return VerifyResult(float(is_right), is_right, verdict["raw_response"], metadata)
 
     def _read(self, text: str) -> VerifyResult:
         if self.response_parser is not None:
@@ -144,10 +144,10 @@ class OpenAIVerifier:
 
 def _score(text: str, low: float, high: float) -> float:
     """The first number in the text, from 0 at `low` to 1 at `high`; 0 without a number."""
-    found = re.search(r"-?\d+(\.\d+)?", text)
-    if found is None:
+    match = re.search(r"-?\d+(\.\d+)?", text)
+    if match is None:
         return 0.0
-    number = float(found.group())
+    number = float(match.group())
     if high == low:
         return float(number >= high)
     return min(max((number - low) / (high - low), 0.0), 1.0)
@@ -155,7 +155,7 @@ def _score(text: str, low: float, high: float) -> float:
 
 def _says_right(text: str) -> bool:
     """Correct, yes, true and 1 mean right; incorrect and not_attempted come first."""
-    said = text.strip().lower()
-    if "incorrect" in said or "not_attempted" in said:
+    answer = text.strip().lower()
+    if "incorrect" in answer or "not_attempted" in answer:
         return False
-    return any(word in said for word in ("correct", "yes", "true", "1"))
+    return any(word in answer for word in ("correct", "yes", "true", "1"))

@@ -60,7 +60,7 @@ class EvaluationTokenizer:
     @classmethod
     def remove_punctuation(cls, sent: str) -> str:
         """The sentence without tokens that are punctuation and nothing else."""
-        return cls.SPACE.join(each for each in sent.split(cls.SPACE) if not _is_punctuation(each))
+        return cls.SPACE.join(word for word in sent.split(cls.SPACE) if not _is_punctuation(word))
 
     def tokenize(self, sent: str) -> str:
         text = self.tokenizer()(sent)
@@ -72,7 +72,7 @@ class EvaluationTokenizer:
 
 
 def _is_punctuation(token: str) -> bool:
-    return all(unicodedata.category(each).startswith("P") for each in token)
+    return all(unicodedata.category(character).startswith("P") for character in token)
 
 
 def compute_wer(refs: Sequence[str], hyps: Sequence[str], language: str, **options: Any) -> float:
@@ -85,18 +85,18 @@ def compute_wer(refs: Sequence[str], hyps: Sequence[str], language: str, **optio
     by_character = language in options.get("char_languages", ())
     n_edits = n_items = 0
     for texts in zip(refs, hyps, strict=False):
-        plain = (tokenizer.tokenize(_normalised(each, language, options)) for each in texts)
-        words = [each.split() for each in plain]
-        wanted, said = (list("".join(each)) for each in words) if by_character else words
-        n_edits += levenshtein(wanted, said)
+        plain = (tokenizer.tokenize(_normalised(text, language, options)) for text in texts)
+        words = [sentence.split() for sentence in plain]
+        wanted, heard = (list("".join(word)) for word in words) if by_character else words
+        n_edits += levenshtein(wanted, heard)
         n_items += len(wanted)
     return n_edits / n_items
 
 
 def _normalised(text: str, language: str, options: dict[str, Any]) -> str:
     def of(kind: str, function: str) -> Callable[..., str] | None:
-        found: Callable[..., str] | None = options.get(function)
-        return found if language in options.get(f"{kind}_languages", ()) else None
+        normaliser: Callable[..., str] | None = options.get(function)
+        return normaliser if language in options.get(f"{kind}_languages", ()) else None
 
     if convert := of("yue", "yue_converter"):
         text = convert(text, "zh-cn")

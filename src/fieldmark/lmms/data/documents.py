@@ -1,14 +1,8 @@
-"""Which documents does a task ask about?
+"""Documents: which rows of its dataset does a task ask about, and what does each hold?
 
 Opens the task's dataset with the `datasets` library and gives its splits, after the task's own
-`process_docs`. Nothing is fetched unless asked, and nothing is decoded before somebody wants it.
-
-Which documents does a task in lmms-eval's form ask about?
-
-What does one row of a dataset hold, and which pictures come with it?
-
-A row without its media is read without them: no picture is decoded, nor read from disk. With them,
-pictures are Pillow images as the `datasets` library gives them, but their pixels are decoded when
+`process_docs`. Nothing is fetched unless asked. A row without its media is read without them; with
+them, pictures are Pillow images as the library gives them, but their pixels are decoded when
 somebody looks at them, and until then their bytes are as they were.
 """
 
@@ -52,10 +46,6 @@ class Documents:
         self._every = every
         self._made: dict[str, Split] = {}
 
-    @property
-    def split_names(self) -> tuple[str, ...]:
-        return tuple(self._every)
-
     @cached_property
     def test(self) -> Split:
         """The split that is asked about: test, else validation."""
@@ -94,8 +84,8 @@ class Documents:
     def _prepared(self, name: str, key: str) -> Split:
         where = self.task.place_of(key)
         if name not in self._every:
-            told = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
-            raise DataError(f"{where}  {told}{meant(name, self._every)}")
+            words = f"the dataset has no split {name!r}, it has {_listed(self._every)}."
+            raise DataError(f"{where}  {words}{meant(name, self._every)}")
         data = self._every[name]
         if self.task.process_docs is not None:
             data = self._processed(data, name)
@@ -160,11 +150,6 @@ class DocumentPart:
         return own if shown is None else f"{own}+{shown.digest(range(len(shown)), anew)}"
 
 
-def open_part(task: DocumentTask, draw: Draw, cache: Path, fetch: bool) -> DocumentPart:
-    """Reads the dataset."""
-    return draw_part(task, open_documents(task, cache, fetch), draw)
-
-
 def draw_part(task: DocumentTask, documents: Documents, draw: Draw) -> DocumentPart:
     """A sample of documents depends on seed and row, not on their order."""
     every = [str(row) for row in range(len(documents.test))]
@@ -201,7 +186,7 @@ class Split:
     @cached_property
     def media_columns(self) -> tuple[str, ...]:
         """Columns of pictures, of lists of pictures, and of sounds."""
-        return tuple(name for name, each in self._features.items() if _is_media(each))
+        return tuple(name for name, feature in self._features.items() if _is_media(feature))
 
     def document(self, index: int, media: bool = False) -> dict[str, Any]:
         """A row as plain values, made anew at each call.
@@ -251,7 +236,7 @@ class Split:
     @cached_property
     def _plain_features(self) -> Any:
         features = self._plain.features
-        return type(features)({name: _encoded(each) for name, each in features.items()})
+        return type(features)({name: _encoded(feature) for name, feature in features.items()})
 
     def _row(self, data: Any, index: int) -> dict[str, Any]:
         if not 0 <= index < len(self):
@@ -291,9 +276,9 @@ def _is_media(feature: Any) -> bool:
 def _encoded(feature: Any) -> Any:
     """The same kind of column, whose pictures, sounds and videos are not decoded."""
     if isinstance(feature, Mapping):
-        return {name: _encoded(each) for name, each in feature.items()}
+        return {name: _encoded(inner) for name, inner in feature.items()}
     if isinstance(feature, list):
-        return [_encoded(each) for each in feature]
+        return [_encoded(inner) for inner in feature]
     if type(feature).__name__ in LISTS:
         return dataclasses.replace(feature, feature=_encoded(feature.feature))
     if getattr(feature, "decode", False) is True:
@@ -312,8 +297,8 @@ def _feed(hasher: hashlib.blake2b, value: Any, folders: Sequence[Path]) -> None:
             _feed(hasher, value[key], folders)
     elif isinstance(value, (list, tuple)):
         hasher.update(f"l{len(value)}:".encode())
-        for each in value:
-            _feed(hasher, each, folders)
+        for inner in value:
+            _feed(hasher, inner, folders)
     else:
         is_bytes = isinstance(value, (bytes, bytearray))
         data = bytes(value) if is_bytes else str(value).encode("utf-8", "surrogatepass")

@@ -1,11 +1,7 @@
-"""How are the tables of a source opened with the `datasets` library?
+"""The `datasets` library: how are tables opened, offline, quietly and in one process?
 
-Which tables did an earlier fetch leave on this machine?
-
-The `datasets` library finds what it fetched again only by asking the network whether it changed.
-So what came is written down, under what was asked for.
-
-How is the `datasets` library kept quiet, on this machine, and in one process?
+The library finds what it fetched again only by asking the network whether it changed. So what came
+is written down under what was asked for, and found there by the next run.
 """
 
 from __future__ import annotations
@@ -25,13 +21,13 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.data import content_key, stamp
 from fieldmark.errors import DataError, MissingExtra, UsageError
-from fieldmark.lmms.data.sources import BUILDERS, Source, files_in, missing_shards, snapshot
+from fieldmark.lmms.data.sources import BUILDERS, DocumentSource, files_in, missing_shards, snapshot
 
 _OPTION = re.compile(r"unexpected keyword argument '(\w+)'|doesn't have a '(\w+)' key")
 _HUB_ONLY = ("revision", "token")
 
 
-def load(datasets: Any, source: Source, cache: Path, fetch: bool) -> Mapping[str, Any]:
+def load(datasets: Any, source: DocumentSource, cache: Path, fetch: bool) -> Mapping[str, Any]:
     """Split name → table. Prepared tables are kept in `cache`."""
     if source.kind == "saved":
         return _splits(datasets, _tried(datasets, source, datasets.load_from_disk, source.path))
@@ -47,7 +43,7 @@ def load(datasets: Any, source: Source, cache: Path, fetch: bool) -> Mapping[str
     return every
 
 
-def _version(source: Source) -> str:
+def _version(source: DocumentSource) -> str:
     """Stands for the files of a local source as they are now.
 
     The library keeps a prepared table by the base name of its folder where that has a card
@@ -55,13 +51,13 @@ def _version(source: Source) -> str:
     share a table.
     """
     named = [source.path] if source.kind == "folder" else []
-    named += [each for key in ("data_files", "data_dir") for each in files_in(source.options, key)]
-    found: dict[str, str] = {}
+    named += [file for key in ("data_files", "data_dir") for file in files_in(source.options, key)]
+    marks: dict[str, str] = {}
     for name in sorted(set(named)):
         for path in _files_at(name):
             mark, is_settled = stamp(path)
-            found[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
-    return draws.digest(source.name, *(part for each in found.items() for part in each)).hex()
+            marks[str(path)] = mark.hex() if is_settled else content_key(path.read_bytes()).hex()
+    return draws.digest(source.name, *(part for item in marks.items() for part in item)).hex()
 
 
 def _files_at(name: str) -> Iterator[Path]:
@@ -71,10 +67,10 @@ def _files_at(name: str) -> Iterator[Path]:
         yield path
         return
     base, pattern = (path, "**/*") if path.is_dir() else (Path(path.anchor), name.lstrip("/"))
-    yield from (each for each in sorted(base.glob(pattern)) if each.is_file())
+    yield from (path for path in sorted(base.glob(pattern)) if path.is_file())
 
 
-def _refuse_readers(datasets: Any, source: Source) -> None:
+def _refuse_readers(datasets: Any, source: DocumentSource) -> None:
     """The library reads more than files: `iceberg`, for one, asks a server of its own."""
     if source.kind == "hub" and source.path in datasets.packaged_modules._PACKAGED_DATASETS_MODULES:
         raise UsageError(
@@ -83,17 +79,17 @@ def _refuse_readers(datasets: Any, source: Source) -> None:
         )
 
 
-def _load(datasets: Any, source: Source, path: str, cache: Path) -> Mapping[str, Any]:
+def _load(datasets: Any, source: DocumentSource, path: str, cache: Path) -> Mapping[str, Any]:
     options = dict(source.options)
     if source.kind != "hub":
-        options = {key: each for key, each in options.items() if key not in _HUB_ONLY}
+        options = {key: value for key, value in options.items() if key not in _HUB_ONLY}
     opened = _tried(
         datasets, source, datasets.load_dataset, path, source.name, cache_dir=str(cache), **options
     )
     return _splits(datasets, opened)
 
 
-def _pickled(datasets: Any, source: Source) -> Mapping[str, Any]:
+def _pickled(datasets: Any, source: DocumentSource) -> Mapping[str, Any]:
     """Tables of pandas: the library itself no longer opens them. Their files are trusted."""
     import pandas  # type: ignore[import-untyped]
 
@@ -102,13 +98,13 @@ def _pickled(datasets: Any, source: Source) -> Mapping[str, Any]:
     tables = {}
     for split, paths in named.items():
         every = paths if isinstance(paths, list) else [paths]
-        frames = [_tried(datasets, source, pandas.read_pickle, each) for each in every]
+        frames = [_tried(datasets, source, pandas.read_pickle, file) for file in every]
         table = _tried(datasets, source, pandas.concat, frames, ignore_index=True)
         tables[split] = _tried(datasets, source, datasets.Dataset.from_pandas, table)
     return tables
 
 
-def _from_this_machine(datasets: Any, source: Source, cache: Path) -> Mapping[str, Any]:
+def _from_this_machine(datasets: Any, source: DocumentSource, cache: Path) -> Mapping[str, Any]:
     """A dataset of the hub as it was prepared or fetched before, by fieldmark or anybody."""
     kept = recall(datasets, source, cache)
     if kept is not None:
@@ -126,7 +122,7 @@ def _from_this_machine(datasets: Any, source: Source, cache: Path) -> Mapping[st
     raise _not_here(source, problems)
 
 
-def _not_here(source: Source, problems: Sequence[DataError]) -> DataError:
+def _not_here(source: DocumentSource, problems: Sequence[DataError]) -> DataError:
     folder = snapshot(source.path, source.options.get("revision"))
     missing = missing_shards(folder) if folder is not None else []
     if missing:
@@ -134,7 +130,7 @@ def _not_here(source: Source, problems: Sequence[DataError]) -> DataError:
             f"{source.where}  dataset {source.path!r} is only partly on this machine "
             f"({missing[0]} is missing): `--fetch` downloads it."
         )
-    unknown = [each for each in problems if "BuilderConfig" in str(each)]
+    unknown = [problem for problem in problems if "BuilderConfig" in str(problem)]
     if unknown:
         return unknown[-1]
     which = f"{source.path!r} ({source.name})" if source.name else repr(source.path)
@@ -143,18 +139,20 @@ def _not_here(source: Source, problems: Sequence[DataError]) -> DataError:
     )
 
 
-def _attempts(datasets: Any, source: Source, cache: Path) -> Iterator[tuple[Source, str, Path]]:
+def _attempts(
+    datasets: Any, source: DocumentSource, cache: Path
+) -> Iterator[tuple[DocumentSource, str, Path]]:
     """A revision can only be told from the files that were fetched, not from prepared tables."""
     if "revision" not in source.options:
         yield source, source.path, cache
         yield source, source.path, Path(datasets.config.HF_DATASETS_CACHE)
     folder = snapshot(source.path, source.options.get("revision"))
     if folder is not None and not missing_shards(folder):
-        local = Source("folder", str(folder), source.name, source.where, source.options)
+        local = DocumentSource("folder", str(folder), source.name, source.where, source.options)
         yield local, str(folder), cache
 
 
-def _tried(datasets: Any, source: Source, function: Any, *args: Any, **options: Any) -> Any:
+def _tried(datasets: Any, source: DocumentSource, function: Any, *args: Any, **options: Any) -> Any:
     import pyarrow
 
     known = (
@@ -168,7 +166,7 @@ def _tried(datasets: Any, source: Source, function: Any, *args: Any, **options: 
         raise DataError(f"{source.where}  {_told(source, error)}") from error
 
 
-def _told(source: Source, error: BaseException) -> str:
+def _told(source: DocumentSource, error: BaseException) -> str:
     """The library wraps what went wrong in an error that says less."""
     inner = error
     while inner.__cause__ is not None:
@@ -210,13 +208,13 @@ class _OneSplit(dict[str, Any]):
         return self.table
 
 
-def remember(source: Source, every: Mapping[str, Any], cache: Path) -> None:
+def remember(source: DocumentSource, every: Mapping[str, Any], cache: Path) -> None:
     """Notes the files of each split; those that lie elsewhere than below `cache` are not ours."""
     files = {
-        name: [each["filename"] for each in table.cache_files] for name, table in every.items()
+        name: [file["filename"] for file in table.cache_files] for name, table in every.items()
     }
-    paths = [Path(each) for listed in files.values() for each in listed]
-    if paths and all(each.is_relative_to(cache) for each in paths):
+    paths = [Path(file) for listed in files.values() for file in listed]
+    if paths and all(path.is_relative_to(cache) for path in paths):
         note = _note(source, cache)
         note.parent.mkdir(parents=True, exist_ok=True)
         kept = {k: [str(Path(f).relative_to(cache)) for f in v] for k, v in files.items()}
@@ -226,24 +224,24 @@ def remember(source: Source, every: Mapping[str, Any], cache: Path) -> None:
         part.replace(note)
 
 
-def recall(datasets: Any, source: Source, cache: Path) -> Mapping[str, Any] | None:
+def recall(datasets: Any, source: DocumentSource, cache: Path) -> Mapping[str, Any] | None:
     """The tables an earlier fetch of the same left; None if there are none, or not all."""
     note = _note(source, cache)
     if not note.is_file():
         return None
     files: dict[str, list[str]] = json.loads(note.read_text(encoding="utf-8"))["files"]
-    if not all((cache / each).is_file() for listed in files.values() for each in listed):
+    if not all((cache / file).is_file() for listed in files.values() for file in listed):
         return None
     return {
         name: datasets.concatenate_datasets(
-            [datasets.Dataset.from_file(str(cache / each)) for each in listed]
+            [datasets.Dataset.from_file(str(cache / file)) for file in listed]
         )
         for name, listed in files.items()
         if listed
     }
 
 
-def _note(source: Source, cache: Path) -> Path:
+def _note(source: DocumentSource, cache: Path) -> Path:
     asked = json.dumps(dict(source.options), sort_keys=True, default=str)
     key = draws.digest(source.kind, source.path, source.name, asked).hex()
     return cache / "fetched" / f"{key}.json"
@@ -283,8 +281,8 @@ def quiet_datasets(is_online: bool) -> Iterator[Any]:
             for module, name in flags:
                 stack.enter_context(_set(module, name, True))
             stack.enter_context(_without_addresses())
-        for each in (datasets.utils, huggingface_hub.utils):
-            stack.enter_context(_without_bars(each))
+        for module in (datasets.utils, huggingface_hub.utils):
+            stack.enter_context(_without_bars(module))
         for log in (datasets.logging, huggingface_hub.logging):
             stack.callback(log.set_verbosity, log.get_verbosity())
             log.set_verbosity(log.CRITICAL)  # what fails is told by us
@@ -334,7 +332,7 @@ def _lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 
         def mask(batch: Any, indices: list[int]) -> list[bool]:
             rows = [(LazyRow(batch, spot), index) for spot, index in enumerate(indices)]
-            return [bool(function(*each) if with_indices else function(each[0])) for each in rows]
+            return [bool(function(*row) if with_indices else function(row[0])) for row in rows]
 
         return method(self, mask, batched=True, with_indices=True, **options)
 

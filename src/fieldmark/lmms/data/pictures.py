@@ -1,13 +1,9 @@
-"""How does a value of a column that holds pictures become what a task's code expects?
+"""Decoding and encoding pictures: from a column to task code, from task code to a message.
 
-Pictures become Pillow images, upright, as the `datasets` library makes them, with one difference:
-only their header is read here. Sounds and videos stay encoded: fieldmark sends none, and decoding
-them takes packages that a task about pictures should not need.
-
-How does what a task shows become a picture of a message?
-
-A task's `doc_to_visual` gives Pillow images, paths, bytes or rows of an image column. fieldmark
-sends images: a video or a sound is refused in one line.
+Pictures of a column become Pillow images, upright, as the `datasets` library makes them, with one
+difference: only their header is read. A task's `doc_to_visual` gives Pillow images, paths, bytes or
+rows of an image column. Sounds and videos stay encoded and are refused in one line: fieldmark sends
+none, and decoding them takes packages that a task about pictures should not need.
 """
 
 from __future__ import annotations
@@ -49,11 +45,11 @@ def decoded(feature: Any, value: Any, folders: Sequence[Path] = ()) -> Any:
     if kind == "Image" and feature.decode:
         return open_picture(value, feature.mode, folders)
     if isinstance(feature, Mapping):
-        return {name: decoded(each, value[name], folders) for name, each in feature.items()}
+        return {name: decoded(inner, value[name], folders) for name, inner in feature.items()}
     if isinstance(feature, list):
-        return [decoded(feature[0], each, folders) for each in value]
+        return [decoded(feature[0], inner, folders) for inner in value]
     if kind in LISTS:
-        return [decoded(feature.feature, each, folders) for each in value]
+        return [decoded(feature.feature, inner, folders) for inner in value]
     is_decodable = hasattr(feature, "decode_example") and getattr(feature, "decode", True)
     if is_decodable and kind not in _LEFT_ENCODED:
         return feature.decode_example(value)
@@ -83,12 +79,12 @@ def find_picture(text: str, folders: Sequence[Path]) -> Path | None:
     if len(text) > _LONGEST or Path(text).suffix.lower() not in Image.registered_extensions():
         return None
     places = (folder / text for folder in folders or (Path(),))
-    return next((each for each in places if is_file(each)), None)
+    return next((place for place in places if is_file(place)), None)
 
 
 def without_pictures(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row as templates see it: a picture has no words, but it can write files."""
-    return {name: each for name, each in row.items() if not holds_picture(each)}
+    return {name: value for name, value in row.items() if not holds_picture(value)}
 
 
 def holds_picture(value: Any) -> bool:

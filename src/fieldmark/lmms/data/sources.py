@@ -1,8 +1,7 @@
-"""Where do a task's documents lie, and what is the `datasets` library told about them?
+"""Data sources: where do a task's documents lie, and what is the `datasets` library told?
 
-Paths in a task file are meant from its folder. Nothing remote is read unless the user asked for it.
-
-Which files of a dataset has the hub's own client already put on this machine?
+Paths in a task file are meant from its folder. Nothing remote is read unless the user asked for it;
+what the Hugging Face Hub's own client has put on this machine is used.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ Kind = Literal["files", "folder", "saved", "hub"]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DocumentSource:
     """The arguments of `load_dataset`, with every path in place."""
 
     kind: Kind
@@ -62,7 +61,7 @@ class Source:
     """addresses of files that are not on this machine"""
 
 
-def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Source:
+def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> DocumentSource:
     """Where the task's documents are; `load` gives the object behind a `!function`."""
     given = dict(task.dataset_kwargs or {})
     where = task.place_of("dataset_path")
@@ -78,15 +77,15 @@ def find_source(task: DocumentTask, load: Callable[[Function], Any]) -> Source:
     if not isinstance(options.get("token"), str):  # `true` only says that a login may be needed
         options.pop("token", None)
     if not isinstance(options.get("revision", ""), str):
-        place, found = task.place_of("dataset_kwargs", "revision"), options["revision"]
-        raise UsageError(f"{place}  revision = {found!r}: expected text, put it in quotes.")
+        place, revision = task.place_of("dataset_kwargs", "revision"), options["revision"]
+        raise UsageError(f"{place}  revision = {revision!r}: expected text, put it in quotes.")
     path, kind = _place(task, is_saved)
     if kind == "files":
         options = _local_files(task, path, options)
-    remote = tuple(each for each in _each_file(options.get("data_files")) if "://" in each)
+    remote = tuple(file for file in _each_file(options.get("data_files")) if "://" in file)
     if remote:
         where = task.place_of("dataset_kwargs", "data_files")
-    return Source(kind, path, task.dataset_name, where, options, notes, remote)
+    return DocumentSource(kind, path, task.dataset_name, where, options, notes, remote)
 
 
 def folders_of(task: DocumentTask, key: str) -> list[Path]:
@@ -94,7 +93,7 @@ def folders_of(task: DocumentTask, key: str) -> list[Path]:
     origin = task._origin
     if origin is None:
         return [Path.cwd()]
-    folders = [each.parent.absolute() for each in (origin.file((key,)), origin.path)]
+    folders = [file.parent.absolute() for file in (origin.file((key,)), origin.path)]
     return list(dict.fromkeys([*folders, Path.cwd()]))
 
 
@@ -125,14 +124,14 @@ def _is_local(path: str) -> bool:
 
 
 def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> dict[str, Any]:
-    found = [key for key in ("data_files", "data_dir") if options.get(key)]
-    if not found:
+    keys = [key for key in ("data_files", "data_dir") if options.get(key)]
+    if not keys:
         raise UsageError(
             f"{task.place_of('dataset_path')}  dataset_path {builder!r} reads files: name them "
             "with dataset_kwargs.data_files or data_dir."
         )
-    look = _Look(task)
-    made = {**options, **{key: look.all_of(options[key], key) for key in found}}
+    look = _LocalPaths(task)
+    made = {**options, **{key: look.all_of(options[key], key) for key in keys}}
     if builder in _PICKLES:
         _refuse_pickles(task, made.get("data_files"))
     if str(task.dataset_path) == "tsv":
@@ -141,15 +140,15 @@ def _local_files(task: DocumentTask, builder: str, options: dict[str, Any]) -> d
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _LocalPaths:
     task: DocumentTask
 
     def all_of(self, value: Any, key: str) -> Any:
         """A path, a list of paths, or a mapping of splits to them."""
         if isinstance(value, Mapping):
-            return {str(split): self.all_of(each, key) for split, each in value.items()}
+            return {str(split): self.all_of(inner, key) for split, inner in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.all_of(each, key) for each in value]
+            return [self.all_of(inner, key) for inner in value]
         return self.one(str(value), key)
 
     def one(self, value: str, key: str) -> str:
@@ -164,7 +163,7 @@ class _Look:
 
     def _close(self, plain: Path) -> str:
         folder = (folders_of(self.task, "dataset_kwargs")[0] / plain).parent
-        names = [each.name for each in folder.iterdir()] if is_folder(folder) else []
+        names = [path.name for path in folder.iterdir()] if is_folder(folder) else []
         near = closest(plain.name, names, most=1)
         return f" Did you mean {near[0]!r}?" if near else f" It was looked for in {folder}."
 
@@ -190,8 +189,8 @@ def files_in(options: Mapping[str, Any], key: str) -> Iterator[str]:
 def _each_file(value: Any) -> Iterator[str]:
     """The names in a path, a list of paths, or a mapping of splits to them."""
     if isinstance(value, (list, tuple, Mapping)):
-        for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _each_file(each)
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _each_file(inner)
     elif value is not None:
         yield str(value)
 
@@ -215,11 +214,11 @@ _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(.*)")
 
 def cached_file(address: str) -> Path | None:
     """The file of `hf://datasets/owner/name[@revision]/path`, if it was fetched before."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
         return None
-    folder = snapshot(found[1], found[2])
-    path = folder / found[3] if folder else None
+    folder = snapshot(match[1], match[2])
+    path = folder / match[3] if folder else None
     return path if path is not None and is_there(path) else None
 
 
@@ -234,17 +233,17 @@ def snapshot(name: str, revision: str | None = None) -> Path | None:
         return home / "snapshots" / commit
     if revision:
         return None
-    every = [each for each in (home / "snapshots").glob("*") if each.is_dir()]
-    return max(every, key=lambda each: each.stat().st_mtime, default=None)
+    every = [path for path in (home / "snapshots").glob("*") if path.is_dir()]
+    return max(every, key=lambda folder: folder.stat().st_mtime, default=None)
 
 
 def missing_shards(folder: Path) -> list[str]:
     """`train-00001-of-00003.parquet`: parts that were not fetched although others were."""
     seen: dict[tuple[str, int, str], set[int]] = {}
     for path in folder.rglob("*-of-*"):
-        found = _SHARD.fullmatch(path.relative_to(folder).as_posix())
-        if found:
-            seen.setdefault((found[1], int(found[3]), found[4]), set()).add(int(found[2]))
+        match = _SHARD.fullmatch(path.relative_to(folder).as_posix())
+        if match:
+            seen.setdefault((match[1], int(match[3]), match[4]), set()).add(int(match[2]))
     return [
         f"{start}-{number:05d}-of-{total:05d}{end}"
         for (start, total, end), numbers in seen.items()

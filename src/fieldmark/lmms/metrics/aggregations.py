@@ -1,16 +1,13 @@
-"""How does a list of documents' values become one number, in every resample at once?
+"""Aggregations (mean, F1, perplexity, BLEU, …): values of documents → one number.
 
 Each function reads the values once and gives back the number as a function of weights (resamples
 × documents → one value per resample): weight 2 is the document twice, weight 0 is it left out.
 Without any document the number is NaN.
 
-How near are texts to their references, over the whole corpus: BLEU, chrF and TER?
-
-All three are ratios of sums over documents, so each document is counted once and every resample is
-a sum of counts. BLEU and TER are counted by sacrebleu (tokeniser 13a; extra `hub`); chrF (Popović
-2015, https://aclanthology.org/W15-3049: character n-grams up to 6 without white space, recall twice
-as important) is short enough to stand here. Of several references, each document may have its own
-number.
+BLEU, chrF and TER are ratios of sums over documents, so each document is counted once and every
+resample is a sum of counts. BLEU and TER are counted by sacrebleu (tokeniser 13a; extra `hub`);
+chrF (Popović 2015, https://aclanthology.org/W15-3049: character n-grams up to 6 without white
+space, recall twice as important) is short enough to stand here.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ def mean(items: Sequence[Any]) -> Weighted:
 
 def nanmean(items: Sequence[Any]) -> Weighted:
     """The mean of what is known: None and NaN are left out."""
-    value_n = _numbers([math.nan if each is None else each for each in items])
+    value_n = _numbers([math.nan if item is None else item for item in items])
     is_known = ~np.isnan(value_n)
     known_n = np.where(is_known, value_n, 0.0)
     return lambda weight_rn: _ratio(weight_rn @ known_n, weight_rn @ is_known)
@@ -51,8 +48,8 @@ def median(items: Sequence[Any]) -> Weighted:
         if not below.size:
             return np.full(len(weight_rn), np.nan)
         place = (below <= below[:, -1:] // 2).sum(axis=1)
-        found = value_n[order][np.minimum(place, len(order) - 1)]
-        return np.where(below[:, -1] > 0, found, np.nan)
+        middle = value_n[order][np.minimum(place, len(order) - 1)]
+        return np.where(below[:, -1] > 0, middle, np.nan)
 
     return score
 
@@ -93,14 +90,14 @@ def _brier(gold: int, probabilities: Any) -> float:
 
 def f1(items: Sequence[Any]) -> Weighted:
     """F1 of the class 1 of two; 0 where it is neither there nor predicted."""
-    gold, said = _pairs(items, "(truth, prediction)")
-    classes = {*gold, *said}
+    gold, predicted = _pairs(items, "(truth, prediction)")
+    classes = {*gold, *predicted}
     if not classes <= {0, 1}:
         raise UsageError(
             f"aggregation 'f1' found the classes {_few(classes)}: expected 0 and 1. "
             "Use 'f1_macro' or 'f1_micro' for others."
         )
-    is_so, is_said = np.array(gold, bool), np.array(said, bool)
+    is_so, is_said = np.array(gold, bool), np.array(predicted, bool)
     hit_n, size_n = (is_so & is_said) * 2.0, is_so.astype(float) + is_said
     return lambda weight_rn: _or_zero(weight_rn @ hit_n, weight_rn @ size_n, weight_rn)
 
@@ -120,8 +117,8 @@ def f1_macro(items: Sequence[Any]) -> Weighted:
 
 def f1_micro(items: Sequence[Any]) -> Weighted:
     """F1 over all classes together: with one label a document, the share right."""
-    gold, said = _pairs(items, "(truth, prediction)")
-    return mean([float(g == p) for g, p in zip(gold, said, strict=True)])
+    gold, predicted = _pairs(items, "(truth, prediction)")
+    return mean([float(g == p) for g, p in zip(gold, predicted, strict=True)])
 
 
 def matthews_corrcoef(items: Sequence[Any]) -> Weighted:
@@ -145,9 +142,9 @@ def acc_all(items: Sequence[Any]) -> Weighted:
     A question is a pair `idx.paragraph`, `idx.question` of the document; all its documents have
     the same weight where it is the unit that is drawn.
     """
-    said, documents = _pairs(items, "(prediction, document)")
+    predicted, documents = _pairs(items, "(prediction, document)")
     code_n = np.array(questions(items), np.intp)
-    is_right = [(doc["label"] == 1) == bool(p) for p, doc in zip(said, documents, strict=True)]
+    is_right = [(doc["label"] == 1) == bool(p) for p, doc in zip(predicted, documents, strict=True)]
     size_q = np.bincount(code_n)
     right_q = np.bincount(code_n, np.array(is_right, float)) == size_q
     share_n = 1 / size_q[code_n]
@@ -158,7 +155,7 @@ def questions(items: Sequence[Any]) -> list[int]:
     """The number of each document's question: what is independent for `acc_all`."""
     number: dict[Hashable, int] = {}
     _, documents = _pairs(items, "(prediction, document)")
-    return [number.setdefault(_question_of(each), len(number)) for each in documents]
+    return [number.setdefault(_question_of(document), len(number)) for document in documents]
 
 
 def _question_of(document: Any) -> tuple[Any, Any]:
@@ -178,28 +175,28 @@ def bypass(items: Sequence[Any]) -> Weighted:  # noqa: ARG001
 
 
 def _one_hot(items: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-    gold, said = _pairs(items, "(truth, prediction)")
+    gold, predicted = _pairs(items, "(truth, prediction)")
     number: dict[Hashable, int] = {}
-    for each in (*gold, *said):
-        number.setdefault(each, len(number))
+    for label in (*gold, *predicted):
+        number.setdefault(label, len(number))
     every = np.eye(len(number))
-    return every[[number[each] for each in gold]], every[[number[each] for each in said]]
+    return every[[number[label] for label in gold]], every[[number[label] for label in predicted]]
 
 
 def _numbers(items: Sequence[Any]) -> np.ndarray:
     """The values as floats; what is none is told with its place."""
     try:
-        found = np.array(items, np.float64)
+        value_n = np.array(items, np.float64)
     except (TypeError, ValueError):
-        found = np.empty((0, 0))
-    if found.shape == (len(items),) and not any(isinstance(each, str) for each in items):
-        return found
-    for place, each in enumerate(items):
-        if isinstance(each, str) or not _is_number(each):
+        value_n = np.empty((0, 0))
+    if value_n.shape == (len(items),) and not any(isinstance(item, str) for item in items):
+        return value_n
+    for place, item in enumerate(items):
+        if isinstance(item, str) or not _is_number(item):
             raise UsageError(
-                f"value {place + 1} of {len(items)} is {_short(each)}: expected a number."
+                f"value {place + 1} of {len(items)} is {_short(item)}: expected a number."
             )
-    return np.array([float(each) for each in items], np.float64)
+    return np.array([float(item) for item in items], np.float64)
 
 
 def _is_number(value: Any) -> bool:
@@ -211,12 +208,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _pairs(items: Sequence[Any], words: str) -> tuple[list[Any], list[Any]]:
-    for place, each in enumerate(items):
-        if not isinstance(each, tuple | list) or len(each) != 2:
+    for place, item in enumerate(items):
+        if not isinstance(item, tuple | list) or len(item) != 2:
             raise UsageError(
-                f"value {place + 1} of {len(items)} is {_short(each)}: expected a pair {words}."
+                f"value {place + 1} of {len(items)} is {_short(item)}: expected a pair {words}."
             )
-    return [each[0] for each in items], [each[1] for each in items]
+    return [item[0] for item in items], [item[1] for item in items]
 
 
 def _short(value: Any) -> str:
@@ -237,8 +234,8 @@ def _ratio(part_r: np.ndarray, whole_r: np.ndarray) -> np.ndarray:
 
 def _or_zero(part_r: np.ndarray, whole_r: np.ndarray, weight_rn: np.ndarray) -> np.ndarray:
     """0 where there is nothing to divide by, NaN where there is no document."""
-    found = np.divide(part_r, whole_r, out=np.zeros(np.shape(whole_r)), where=whole_r > 0)
-    return np.asarray(np.where(weight_rn.sum(axis=1) > 0, found, np.nan))
+    ratio_r = np.divide(part_r, whole_r, out=np.zeros(np.shape(whole_r)), where=whole_r > 0)
+    return np.asarray(np.where(weight_rn.sum(axis=1) > 0, ratio_r, np.nan))
 
 
 def _exp(value_r: np.ndarray) -> np.ndarray:
@@ -253,15 +250,15 @@ def bleu(items: Sequence[Any]) -> Weighted:
     """sacrebleu's corpus BLEU, 0 to 100."""
     metric = _sacrebleu("bleu").BLEU(effective_order=True)
     counts = []
-    for references, said in _texts(items):
-        found = metric.corpus_score([said], [[each] for each in references])
-        counts.append([found.sys_len, found.ref_len, *found.counts, *found.totals])
+    for references, response in _texts(items):
+        score = metric.corpus_score([response], [[reference] for reference in references])
+        counts.append([score.sys_len, score.ref_len, *score.counts, *score.totals])
     count_nk = np.array(counts, np.float64).reshape(len(items), 10)
 
     def one(sums: np.ndarray) -> float:
         n_said, n_wanted, *counts = np.rint(sums).astype(int).tolist()
-        found = metric.compute_bleu(counts[:4], counts[4:], n_said, n_wanted, smooth_method="exp")
-        return float(found.score)
+        score = metric.compute_bleu(counts[:4], counts[4:], n_said, n_wanted, smooth_method="exp")
+        return float(score.score)
 
     return lambda weight_rn: _each(one, weight_rn, count_nk)
 
@@ -270,9 +267,9 @@ def ter(items: Sequence[Any]) -> Weighted:
     """sacrebleu's translation edit rate, 0 upwards; less is better."""
     metric = _sacrebleu("ter").TER()
     counts = []
-    for references, said in _texts(items):
-        found = metric.corpus_score([said], [[each] for each in references])
-        counts.append([found.num_edits, found.ref_length])
+    for references, response in _texts(items):
+        score = metric.corpus_score([response], [[reference] for reference in references])
+        counts.append([score.num_edits, score.ref_length])
     count_nk = np.array(counts, np.float64).reshape(len(items), 2)
 
     def one(sums: np.ndarray) -> float:
@@ -286,23 +283,23 @@ def ter(items: Sequence[Any]) -> Weighted:
 def chrf(items: Sequence[Any]) -> Weighted:
     """chrF of the corpus, 0 to 100."""
     count_nk = np.array(
-        [_best_counts(references, said) for references, said in _texts(items)], np.float64
+        [_best_counts(references, response) for references, response in _texts(items)], np.float64
     ).reshape(len(items), 3 * _ORDER)
     return lambda weight_rn: _each(_f_score, weight_rn, count_nk)
 
 
-def _best_counts(references: Sequence[str], said: str) -> list[float]:
+def _best_counts(references: Sequence[str], response: str) -> list[float]:
     """N-grams said, wanted and shared of each order, for the reference that fits best."""
-    said_o = _ngrams(said)
-    found = []
+    said_o = _ngrams(response)
+    every = []
     for reference in references:
         counts: list[float] = []
         for mine, wanted in zip(said_o, _ngrams(reference), strict=True):
             n_said = sum(mine.values()) if wanted else 0
             shared = sum(min(n, wanted[gram]) for gram, n in mine.items())
             counts += [n_said, sum(wanted.values()), shared]
-        found.append(counts)
-    return max(found, key=lambda counts: _f_score(np.array(counts)))
+        every.append(counts)
+    return max(every, key=lambda counts: _f_score(np.array(counts)))
 
 
 def _ngrams(text: str) -> list[Counter[str]]:
@@ -315,11 +312,11 @@ def _ngrams(text: str) -> list[Counter[str]]:
 
 def _f_score(counts: np.ndarray) -> float:
     """F2 of the mean precision and recall over the orders that both sides have."""
-    said, wanted, shared = counts.reshape(_ORDER, 3).T
-    both = (said > 0) & (wanted > 0)
+    n_response, wanted, shared = counts.reshape(_ORDER, 3).T
+    both = (n_response > 0) & (wanted > 0)
     if not both.any():
         return 0.0
-    precision = float((shared[both] / said[both]).mean())
+    precision = float((shared[both] / n_response[both]).mean())
     recall = float((shared[both] / wanted[both]).mean())
     below = _BETA_SQUARED * precision + recall
     return 100 * (1 + _BETA_SQUARED) * precision * recall / below if below else 0.0
@@ -333,21 +330,23 @@ def _each(one: Any, weight_rn: np.ndarray, count_nk: np.ndarray) -> np.ndarray:
 
 def _texts(items: Sequence[Any]) -> list[tuple[list[str], str]]:
     """(references, response) of each pair; a response may stand in a list of one."""
-    found = []
-    for place, each in enumerate(items):
-        pair = each if isinstance(each, tuple | list) and len(each) == 2 else (None, None)
+    pairs = []
+    for place, item in enumerate(items):
+        pair = item if isinstance(item, tuple | list) and len(item) == 2 else (None, None)
         references = [pair[0]] if isinstance(pair[0], str) else pair[0]
-        said = pair[1][0] if isinstance(pair[1], list | tuple) and len(pair[1]) == 1 else pair[1]
+        response = (
+            pair[1][0] if isinstance(pair[1], list | tuple) and len(pair[1]) == 1 else pair[1]
+        )
         is_texts = isinstance(references, list | tuple) and all(
             isinstance(x, str) for x in references
         )
-        if not is_texts or not references or not isinstance(said, str):
+        if not is_texts or not references or not isinstance(response, str):
             raise UsageError(
-                f"value {place + 1} of {len(items)} is {repr(each)[:60]}: "
+                f"value {place + 1} of {len(items)} is {repr(item)[:60]}: "
                 "expected a pair (reference or references, response)."
             )
-        found.append((list(references), said))
-    return found
+        pairs.append((list(references), response))
+    return pairs
 
 
 def _sacrebleu(wanted_by: str) -> Any:

@@ -1,4 +1,8 @@
-"""Which document metrics and aggregations have a name?"""
+"""Registry of document metrics and aggregations: which names may a task file use?
+
+Users add theirs by `!function`, `register_metric(name, function, aggregation=…)` and
+`register_aggregation`.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +103,7 @@ def metrics_for(output_type: str) -> list[str]:
     """The names that responses of this output type can be scored by without `process_results`."""
     wanted = output_type if output_type in (CHOICE, LIKELIHOOD, ROLLING) else TEXT
     every = _metrics() | _ADDED_METRICS
-    return sorted(name for name, each in every.items() if wanted in each.outputs)
+    return sorted(name for name, metric in every.items() if wanted in metric.outputs)
 
 
 def register_aggregation(
@@ -159,7 +163,7 @@ def _metrics() -> dict[str, DocumentMetric]:
         DocumentMetric("ter", "ter", False, outputs=(TEXT,)),
         DocumentMetric("word_perplexity", "weighted_perplexity", False, outputs=(ROLLING,)),
     )
-    return {each.name: each for each in every}
+    return {metric.name: metric for metric in every}
 
 
 @lru_cache(maxsize=1)
@@ -187,7 +191,7 @@ def _aggregations() -> dict[str, Aggregation]:
         _lower("ter", weighted.ter, positive),
         _lower("weighted_perplexity", weighted.weighted_perplexity, positive),
     )
-    return {each.name: each for each in every}
+    return {aggregation.name: aggregation for aggregation in every}
 
 
 def _lower(name: str, weighted: Callable[[Sequence[Any]], Weighted], bounds: Limits) -> Aggregation:

@@ -1,7 +1,7 @@
-"""How near is a text to what was wanted?
+"""Exact match, ANLS and edit distance: how near is a text to what was wanted?
 
-`exact_match` and `anls` (average normalised Levenshtein similarity, Biten et al. 2019,
-https://arxiv.org/abs/1905.13648), each for one document.
+ANLS is the average normalised Levenshtein similarity (Biten et al. 2019,
+https://arxiv.org/abs/1905.13648), here of one document.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def exact_match(
     """
     if not predictions:
         return 0.0
-    patterns = [_compiled(each) for each in regexes_to_ignore or ()]
+    patterns = [_compiled(pattern) for pattern in regexes_to_ignore or ()]
 
     def plain(value: object) -> str:
         text = str(value)
@@ -41,8 +41,8 @@ def exact_match(
         text = text.translate(_NO_PUNCTUATION) if ignore_punctuation else text
         return text.translate(_NO_DIGITS) if ignore_numbers else text
 
-    wanted = {plain(each) for each in references}
-    return sum(plain(each) in wanted for each in predictions) / len(predictions)
+    wanted = {plain(reference) for reference in references}
+    return sum(plain(prediction) in wanted for prediction in predictions) / len(predictions)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -64,17 +64,17 @@ def anls(
     """
     if not references or not predictions:
         return 0.0
-    said = str(predictions[0])
-    best = max(_likeness(str(each), said, thresh_hold) for each in references)
+    prediction = str(predictions[0])
+    best = max(_likeness(str(reference), prediction, thresh_hold) for reference in references)
     return best if best >= thresh_hold else 0.0
 
 
-def _likeness(wanted: str, said: str, least: float) -> float:
+def _likeness(wanted: str, prediction: str, least: float) -> float:
     # In capitals, as the metric's authors count: ß has two.
-    length = max(len(wanted.upper()), len(said.upper()))
+    length = max(len(wanted.upper()), len(prediction.upper()))
     if not length:
         return 1.0
-    a, b = (" ".join(each.lower().split()) for each in (wanted, said))
+    a, b = (" ".join(text.lower().split()) for text in (wanted, prediction))
     if 1 - abs(len(a) - len(b)) / length < least:  # no alignment can be closer than that
         return 0.0
     return 1 - levenshtein(a, b) / length

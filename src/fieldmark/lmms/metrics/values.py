@@ -1,4 +1,4 @@
-"""Which values does one document get from what a model gave back?
+"""Document metrics: which values does one document get from what a model gave back?
 
 Choices are scored by summed log-probabilities: the largest wins, of equals the first. A gold that
 names no choice is never right.
@@ -48,13 +48,13 @@ def gold_places(gold: Any, choices: Sequence[str]) -> tuple[int, ...]:
     A gold is a place, a choice's text, or a list of either.
     """
     several = gold if isinstance(gold, list | tuple | np.ndarray) else [gold]
-    found = []
-    for each in several:
-        if isinstance(each, str):
-            found += [list(choices).index(each)] if each in choices else []
-        elif isinstance(each, int | np.integer | float) and float(each).is_integer():
-            found += [int(each)] if 0 <= each < len(choices) else []
-    return tuple(dict.fromkeys(found))
+    places = []
+    for item in several:
+        if isinstance(item, str):
+            places += [list(choices).index(item)] if item in choices else []
+        elif isinstance(item, int | np.integer | float) and float(item).is_integer():
+            places += [int(item)] if 0 <= item < len(choices) else []
+    return tuple(dict.fromkeys(places))
 
 
 def choice_values(
@@ -74,18 +74,19 @@ def choice_values(
         )
     score_k = _finite(logprobs)
     places = gold_places(gold, choices)
-    said = int(score_k.argmax())
-    pair = (said if said in places else (places or (-1,))[0], said)
+    best = int(score_k.argmax())
+    pair = (best if best in places else (places or (-1,))[0], best)
     by_name: dict[str, Callable[[], Any]] = {
-        "acc": lambda: float(said in places),
+        "acc": lambda: float(best in places),
         "acc_norm": lambda: _right(score_k / _sizes(map(len, choices)), places),
         "acc_bytes": lambda: _right(
-            score_k / _sizes(len(each.encode("utf-8", "surrogatepass")) for each in choices), places
+            score_k / _sizes(len(choice.encode("utf-8", "surrogatepass")) for choice in choices),
+            places,
         ),
         "acc_mutual_info": lambda: _right(
             _finite(score_k - _unconditional(unconditional, choices)), places
         ),
-        "exact_match": lambda: float(any(greedy[each] for each in places)),
+        "exact_match": lambda: float(any(greedy[place] for place in places)),
         "brier_score": lambda: ((places or (-1,))[0], _softmax(score_k)),
         "f1": lambda: pair,
         "mcc": lambda: pair,
@@ -136,38 +137,42 @@ def text_values(
     the user brought, and may tell its mistakes in its own way.
     """
     several = response if isinstance(response, list | tuple) else [response]
-    said = [each.strip() if isinstance(each, str) else _as_text(each) for each in several]
+    texts = [item.strip() if isinstance(item, str) else _as_text(item) for item in several]
     wanted = list(target) if isinstance(target, list | tuple) else [target]
-    return {each.name: _text_value(each, wanted, said, call) for each in metrics}
+    return {metric.name: _text_value(metric, wanted, texts, call) for metric in metrics}
 
 
-def _text_value(metric: TextMetric, wanted: list[Any], said: list[str], call: Call) -> Any:
+def _text_value(metric: TextMetric, wanted: list[Any], texts: list[str], call: Call) -> Any:
     function = metric.function
     if function is None:
         _check([metric.name], TEXT)
         function = document_metric(metric.name).function
         call = _call if metric.name in _WHOLE_LIST else call
     if metric.name in _RAW and metric.function is None:
-        return said[0] if len(said) == 1 else said
+        return texts[0] if len(texts) == 1 else texts
     if metric.name in _PAIRS and metric.function is None:
-        return [str(each) for each in wanted] if len(wanted) != 1 else str(wanted[0]), said[0]
+        return [str(target) for target in wanted] if len(wanted) != 1 else str(wanted[0]), texts[0]
     assert function is not None
     if len(wanted) == 1 or (metric.name in _WHOLE_LIST and metric.function is None):
-        return _one(metric, function, wanted, said, call)
+        return _one(metric, function, wanted, texts, call)
     # Upstream gives 1 when any target gives more than 0; for values of 0 and 1 that is the best.
-    found = [_one(metric, function, [each], said, call) for each in wanted]
-    return (max if metric.higher_is_better else min)(found, default=0.0)
+    values = [_one(metric, function, [target], texts, call) for target in wanted]
+    return (max if metric.higher_is_better else min)(values, default=0.0)
 
 
 def _one(
-    metric: TextMetric, function: Callable[..., Any], wanted: list[Any], said: list[str], call: Call
+    metric: TextMetric,
+    function: Callable[..., Any],
+    wanted: list[Any],
+    texts: list[str],
+    call: Call,
 ) -> Any:
     """By keywords, as Hugging Face's metrics are called, else with one list of both."""
     options = dict(metric.options)
-    if _takes(function, references=wanted, predictions=said, **options):
-        value = call(function, references=wanted, predictions=said, **options)
-    elif _takes(function, [wanted, said], **options):
-        value = call(function, [wanted, said], **options)
+    if _takes(function, references=wanted, predictions=texts, **options):
+        value = call(function, references=wanted, predictions=texts, **options)
+    elif _takes(function, [wanted, texts], **options):
+        value = call(function, [wanted, texts], **options)
     else:
         raise UsageError(
             f"metric {metric.name!r} with the options {', '.join(options) or 'none'} takes "
@@ -222,7 +227,7 @@ def _softmax(score_k: np.ndarray) -> list[float]:
     if not math.isfinite(best):
         return [1 / len(score_k)] * len(score_k)
     weight_k = np.exp(score_k - best)
-    return [float(each) for each in weight_k / weight_k.sum()]
+    return [float(share) for share in weight_k / weight_k.sum()]
 
 
 def _as_text(value: Any) -> str:

@@ -1,12 +1,9 @@
-"""Which keys tell fieldmark's own task files from lmms-eval's?
-
-Written out, since sorting two thousand files by their keys must not wait for the schemas; tests
-hold the lists to them.
-
-What does a file in lmms-eval's form hold, with everything it includes?
+"""Reading YAML with `include`: what does a file hold, and whose form is it in?
 
 Nothing behind `!function` is run or looked for here: it becomes a mark. Files are parsed once for
-each state they are in, since hundreds of tasks include the same template.
+each state they are in, since hundreds of tasks include the same template. Keys that tell the two
+forms apart are written out, since sorting two thousand files must not wait for the schemas; tests
+hold the lists to them.
 """
 
 from __future__ import annotations
@@ -75,10 +72,10 @@ def kind_of(data: Mapping[str, Any] | Located) -> Kind:
 
 
 def _both_forms(data: Mapping[str, Any] | Located, own: str, their: str) -> str:
-    told = f"key {own!r} is fieldmark's and key {their!r}"
+    words = f"key {own!r} is fieldmark's and key {their!r}"
     if not isinstance(data, Located):
-        return f"{told} is lmms-eval's: keep to the keys of one."
-    return f"{data.where([own])}  {told} ({data.where([their])}) lmms-eval's: keep to one form."
+        return f"{words} is lmms-eval's: keep to the keys of one."
+    return f"{data.where([own])}  {words} ({data.where([their])}) lmms-eval's: keep to one form."
 
 
 def with_includes(
@@ -143,13 +140,13 @@ def _function(text: str, file: Path, line: int) -> Function:
 def _fresh(value: Any) -> Any:
     """A copy of lists and mappings: code of tasks changes what it is given."""
     if isinstance(value, dict):
-        return {key: _fresh(each) for key, each in value.items()}
-    return [_fresh(each) for each in value] if isinstance(value, list) else value
+        return {key: _fresh(inner) for key, inner in value.items()}
+    return [_fresh(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _names(located: Located) -> list[str]:
-    found = located.data["include"]
-    names = found if isinstance(found, list) else [found]
+    value = located.data["include"]
+    names = value if isinstance(value, list) else [value]
     for index, name in enumerate(names):
         if not (isinstance(name, str) and name.strip()):
             place = located.where(("include", index))
@@ -160,10 +157,10 @@ def _names(located: Located) -> list[str]:
 def _included_file(name: str, includer: Path, where: str, trust: Trust) -> Path:
     """Beside the including file, else from the working folder (where lmms-eval looks first)."""
     beside = _tidy(includer.parent / name)
-    found = next((each for each in (beside, Path(name)) if is_there(each)), None)
-    if found is not None and trust.allows(found):
-        return found
-    if found is not None or not trust.allows(beside):
+    file = next((path for path in (beside, Path(name)) if is_there(path)), None)
+    if file is not None and trust.allows(file):
+        return file
+    if file is not None or not trust.allows(beside):
         raise UsageError(
             f"{where}  include {name!r} lies outside the folders that were named"
             f" ({trust.words()}): name its folder too, or copy the file."
@@ -175,7 +172,7 @@ def _included_file(name: str, includer: Path, where: str, trust: Trust) -> Path:
 
 def _files_in(folder: Path) -> Iterable[str]:
     try:
-        return [each.name for each in folder.iterdir() if each.is_file()]
+        return [path.name for path in folder.iterdir() if path.is_file()]
     except OSError:
         return []
 
@@ -189,14 +186,14 @@ def _tidy(path: Path) -> Path:
 
 
 def _check_chain(chain: list[Path], where: str) -> None:
-    real = [each.resolve() for each in chain]
+    real = [file.resolve() for file in chain]
     if real[-1] in real[:-1]:
         circle = chain[real.index(real[-1]) :]
-        told = " → ".join(each.name for each in circle)
-        raise UsageError(f"{where}  files include each other in a circle: {told}.")
+        names = " → ".join(file.name for file in circle)
+        raise UsageError(f"{where}  files include each other in a circle: {names}.")
     if len(chain) > _DEEPEST:
-        told = " → ".join(each.name for each in [*chain[:2], Path("…"), *chain[-2:]])
-        raise UsageError(f"{where}  more than {_DEEPEST} files include each other: {told}.")
+        names = " → ".join(file.name for file in [*chain[:2], Path("…"), *chain[-2:]])
+        raise UsageError(f"{where}  more than {_DEEPEST} files include each other: {names}.")
 
 
 def _with_chain(error: UsageError, where: str) -> UsageError:

@@ -1,4 +1,4 @@
-"""Which tasks does a name mean: a task, a tag, a group, a pattern?
+"""Groups, tags and patterns: which tasks does a name mean?
 
 A group's keys other than its own are put onto its members, those of an outer group over those of an
 inner one. A task that is met twice with the same keys is one task; with other keys it is a second
@@ -15,13 +15,13 @@ from pathlib import Path
 from fieldmark.errors import UnknownName, UsageError, join_problems
 from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import kind_of, read_document_file, with_includes
-from fieldmark.lmms.read.index import Entry, Index
+from fieldmark.lmms.read.index import Index, IndexEntry
 from fieldmark.lmms.read.load import load_document_task, make_group, make_task, with_overrides
 from fieldmark.lmms.read.schema import GROUP_KEYS, DocumentTask, Group, GroupItem
 from fieldmark.locate import Located
 from fieldmark.tasks import is_pattern
 
-Chain = tuple[Entry, ...]
+Chain = tuple[IndexEntry, ...]
 """the groups around a member, the outermost first"""
 
 
@@ -50,7 +50,7 @@ class Expanded:
 
 def expand(index: Index, name: str, trust: Trust, where: str = "") -> Expanded:
     """The tasks of a task, tag, group or pattern (`mme*`), loaded and checked."""
-    work = _Work(index, trust)
+    work = _Expansion(index, trust)
     if index.has(name) or not is_pattern(name):
         work.add(name, None, (), where)
     else:
@@ -60,18 +60,18 @@ def expand(index: Index, name: str, trust: Trust, where: str = "") -> Expanded:
 
 def expand_file(index: Index, path: Path, trust: Trust) -> Expanded:
     """The tasks of a task's or group's file; members of a group are looked up in the index."""
-    work = _Work(index, trust)
+    work = _Expansion(index, trust)
     located = read_document_file(path, trust)
     if kind_of(located) == "group":
         name = located.data.get("group")
-        work.add_group(located, (Entry(str(name), "group", path),))
+        work.add_group(located, (IndexEntry(str(name), "group", path),))
     else:
-        work.add_task(Entry("", "task", path), None)
+        work.add_task(IndexEntry("", "task", path), None)
     return work.finished()
 
 
 @dataclass(slots=True)
-class _Work:
+class _Expansion:
     index: Index
     trust: Trust
     tasks: dict[str, DocumentTask] = field(default_factory=dict)
@@ -96,19 +96,19 @@ class _Work:
         """What a pattern fits; groups first, since they may change the tasks they hold."""
         if not names:
             raise UnknownName("task, group or tag", pattern, self.index.names, where=where)
-        for name in (each for each in names if self._is_group(each)):
+        for name in (name for name in names if self._is_group(name)):
             self._try(partial(self.add, name, None, (), where))
         reached = {file for file, _ in self.made}
-        for name in (each for each in names if not self._is_group(each)):
+        for name in (name for name in names if not self._is_group(name)):
             self._try(partial(self._add_unless, reached, name, where))
 
     def _add_unless(self, reached: set[Path], name: str, where: str) -> list[str]:
         entry, names = self.index.find(name, where), []
-        for each in self.index.tagged(name) if entry.kind == "tag" else (entry,):
-            if each.kind != "task":
-                self.notes.append(f"{each.path}  is not in a form that a pattern can run.")
-            elif each.path not in reached:
-                names.append(self.add_task(each, None))
+        for member in self.index.tagged(name) if entry.kind == "tag" else (entry,):
+            if member.kind != "task":
+                self.notes.append(f"{member.path}  is not in a form that a pattern can run.")
+            elif member.path not in reached:
+                names.append(self.add_task(member, None))
         return names
 
     def add(self, name: str, over: Located | None, chain: Chain, where: str) -> list[str]:
@@ -125,7 +125,7 @@ class _Work:
                 self.held[key] = self.add_group(with_overrides(located, over), longer)
             return self.held[key]
         entries = self.index.tagged(name) if entry.kind == "tag" else (entry,)
-        return [self.add_task(each, over) for each in entries]
+        return [self.add_task(entry, over) for entry in entries]
 
     def add_group(self, located: Located, chain: Chain) -> list[str]:
         group = make_group(located)
@@ -138,19 +138,19 @@ class _Work:
             tasks |= dict.fromkeys(names)
             is_group = item.inner is not None or self._is_group(item.name)
             members |= dict.fromkeys([item.name] if is_group else names)
-        found = ExpandedGroup(group, tuple(members), tuple(tasks))
-        if found not in self.groups:
-            self.groups.append(found)
+        expanded = ExpandedGroup(group, tuple(members), tuple(tasks))
+        if expanded not in self.groups:
+            self.groups.append(expanded)
         return list(tasks)
 
-    def add_task(self, entry: Entry, over: Located | None) -> str:
+    def add_task(self, entry: IndexEntry, over: Located | None) -> str:
         key = (entry.path, "" if over is None else repr((over.data, over.files)))
         if key not in self.made:
             task = load_document_task(entry.path, self.trust, over)
             home = self.homes.setdefault(task.task, entry.path)
             if home != entry.path:
-                told = f"task {task.task!r} stands in {home} too: rename one, or name its file"
-                raise UsageError(f"{task.place_of('task')}  {told}.")
+                words = f"task {task.task!r} stands in {home} too: rename one, or name its file"
+                raise UsageError(f"{task.place_of('task')}  {words}.")
             self.made[key] = self._keep(task)
         return self.made[key]
 
@@ -185,12 +185,12 @@ class _Work:
             return []
 
     def _is_group(self, name: str) -> bool:
-        return any(each.kind == "group" for each in self.index.by_name.get(name, ()))
+        return any(entry.kind == "group" for entry in self.index.by_name.get(name, ()))
 
 
-def _longer(chain: Chain, entry: Entry, where: str) -> Chain:
+def _longer(chain: Chain, entry: IndexEntry, where: str) -> Chain:
     if entry in chain:
-        circle = " → ".join(each.name for each in [*chain[chain.index(entry) :], entry])
+        circle = " → ".join(member.name for member in [*chain[chain.index(entry) :], entry])
         raise UsageError(f"{where}  groups hold each other in a circle: {circle}.".lstrip())
     return (*chain, entry)
 

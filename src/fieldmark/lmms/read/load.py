@@ -1,7 +1,4 @@
-"""What in a task file has no effect, or perhaps not the one that was meant?
-
-How does a file become a task or a group?
-"""
+"""Loading: how does a file become a task or a group, and what in it has no effect?"""
 
 from __future__ import annotations
 
@@ -31,14 +28,14 @@ def notes_of(task: DocumentTask, located: Located) -> Iterator[str]:
         yield f"{located.where(('group',))}  group in a task is an old word for tag: read as tag."
     for field in _CODE_FIELDS:
         if _is_untagged(getattr(task, field), located, field):
-            told = "names a function, but without `!function` it is plain text"
-            yield f"{located.where((field,))}  {field} = {getattr(task, field)!r} {told}."
+            words = "names a function, but without `!function` it is plain text"
+            yield f"{located.where((field,))}  {field} = {getattr(task, field)!r} {words}."
 
 
 def _is_untagged(value: object, located: Located, field: str) -> bool:
     """Is this text the name of a function in a file that stands beside the task's?"""
-    found = _MODULE_NAME.fullmatch(value) if isinstance(value, str) else None
-    return bool(found and is_file(located.file((field,)).parent / f"{found[1]}.py"))
+    match = _MODULE_NAME.fullmatch(value) if isinstance(value, str) else None
+    return bool(match and is_file(located.file((field,)).parent / f"{match[1]}.py"))
 
 
 _INSTEAD = {
@@ -74,8 +71,8 @@ def load_group(path: Path, trust: Trust) -> Group:
     located = read_document_file(path, trust)
     kind = kind_of(located)
     if kind != "group":
-        told = "is a task, not a group" if kind == "task" else _INSTEAD[kind]
-        raise UsageError(f"{located.where(_telling_key(kind))}  {told}.")
+        words = "is a task, not a group" if kind == "task" else _INSTEAD[kind]
+        raise UsageError(f"{located.where(_telling_key(kind))}  {words}.")
     return make_group(located)
 
 

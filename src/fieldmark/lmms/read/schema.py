@@ -1,15 +1,12 @@
-"""What may stand in a task file in lmms-eval's form?
+"""Schema: what may stand in a task file in lmms-eval's form?
 
 All 42 fields of its task configuration, read as its authors meant them; `!function` stays a mark
 (`Function`) until it is needed. Keys that have no effect upstream are accepted, and told by
 `DocumentTask.notes`. What is rendered, sent and scored is decided elsewhere.
-
-How is a task told in plain JSON, for records and hashes?
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -42,6 +39,12 @@ NOT_RUN = {
     "generate_visual_cot": "asks for a model that draws pictures",
 }
 """output types that are read and checked, but not run → why"""
+_USUAL_METRICS = {
+    "multiple_choice": ("acc", "acc_norm"),
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+}
+_FIRST_RESPONSE = {"name": "none", "filter": [{"function": "take_first"}]}
 NO_EFFECT = {
     "batch_size": "belongs to the model, not the task",
     "doc_to_audio": "is no field of lmms-eval: doc_to_visual gives sounds too",
@@ -74,7 +77,7 @@ Code = Annotated[Function, PlainValidator(_is_function)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
 
 
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
@@ -109,14 +112,14 @@ class FilterStep(BaseModel):
         return dict(self.model_extra or {})
 
 
-class Pipeline(_Strict):
+class Pipeline(_StrictModel):
     """A named way from raw responses to what is scored."""
 
     name: str
     filter: tuple[FilterStep, ...]
 
 
-class DocumentTask(_Strict):
+class DocumentTask(_StrictModel):
     """A task in lmms-eval's form, with everything it includes in place."""
 
     task: Annotated[str, Field(min_length=1)]
@@ -177,6 +180,21 @@ class DocumentTask(_Strict):
         return group
 
     @property
+    def metrics(self) -> tuple[MetricItem, ...]:
+        """The file's own list, else what is usual for its kind of output."""
+        names = _USUAL_METRICS.get(self.output_type, ("exact_match",))
+        return self.metric_list or tuple(MetricItem(metric=name) for name in names)
+
+    @property
+    def pipelines(self) -> tuple[Pipeline, ...]:
+        return self.filter_list or (Pipeline.model_validate(_FIRST_RESPONSE),)
+
+    @property
+    def n_repeats(self) -> int:
+        """How often each question is asked; once where likelihoods or rounds are."""
+        return self.repeats if self.output_type == "generate_until" else 1
+
+    @property
     def tags(self) -> tuple[str, ...]:
         """What it can be called by, together with others."""
         return self.tag or self.group
@@ -190,10 +208,6 @@ class DocumentTask(_Strict):
         """The file with what it includes, and where each key stands."""
         return self._origin
 
-    def file_of(self, *key: str | int) -> Path | None:
-        """The file a key stands in: what its paths and functions start from."""
-        return None if self._origin is None else self._origin.file(key)
-
     def renamed(self, name: str) -> DocumentTask:
         """The same task under another name."""
         return self if name == self.task else self.model_copy(update={"task": name})
@@ -206,9 +220,9 @@ class DocumentTask(_Strict):
     @property
     def version(self) -> str:
         """`metadata.version`, where metadata is a mapping or a list of them."""
-        found = self.metadata if isinstance(self.metadata, list) else [self.metadata]
+        blocks = self.metadata if isinstance(self.metadata, list) else [self.metadata]
         versions = [
-            each["version"] for each in found if isinstance(each, dict) and "version" in each
+            block["version"] for block in blocks if isinstance(block, dict) and "version" in block
         ]
         return str(versions[0]) if versions else ""
 
@@ -244,7 +258,7 @@ class DocumentTask(_Strict):
         return f"task {self.task!r}" if self._origin is None else self._origin.where(key)
 
 
-class GroupItem(_Strict):
+class GroupItem(_StrictModel):
     """A member of a group: a task, tag or group by name with keys that differ, or a group."""
 
     name: str
@@ -268,7 +282,7 @@ class GroupItem(_Strict):
         return {"name": task, "overrides": rest}
 
 
-class GroupMetric(_Strict):
+class GroupMetric(_StrictModel):
     """One entry of `aggregate_metric_list`."""
 
     metric: str
@@ -277,7 +291,7 @@ class GroupMetric(_Strict):
     filter_list: Names = ("none",)
 
 
-class Group(_Strict):
+class Group(_StrictModel):
     """A group file: tasks that run together, and what is averaged over them."""
 
     group: str
@@ -295,12 +309,21 @@ class Group(_Strict):
     def _split(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        own = {key: each for key, each in value.items() if key in GROUP_KEYS}
-        rest = {key: each for key, each in value.items() if key not in GROUP_KEYS}
+        own = {key: inner for key, inner in value.items() if key in GROUP_KEYS}
+        rest = {key: inner for key, inner in value.items() if key not in GROUP_KEYS}
         return own | {"overrides": rest}
 
     def place_of(self, *key: str | int) -> str:
         return f"group {self.group!r}" if self._origin is None else self._origin.where(key)
+
+
+def result_name(metric: str, pipeline: str) -> str:
+    """As results call it: a metric of a pipeline that is not `none` carries its name.
+
+    >>> result_name("acc", "none"), result_name("acc", "strict")
+    ('acc', 'acc,strict')
+    """
+    return metric if pipeline == "none" else f"{metric},{pipeline}"
 
 
 def functions_of(value: Any) -> list[Function]:
@@ -312,7 +335,7 @@ def functions_of(value: Any) -> list[Function]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return [each for item in value for each in functions_of(item)]
+        return [function for item in value for function in functions_of(item)]
     return []
 
 
@@ -323,7 +346,7 @@ def _plain(value: Any) -> Any:
         named = {name: getattr(value, name) for name in type(value).model_fields}
         return _plain({**named, **(value.model_extra or {})})
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): _plain(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_plain(inner) for inner in value]
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -1,4 +1,4 @@
-"""How is a document's value kept as text, so that scoring needs no second run?
+"""Serialisation: how is a document's value kept as text, so that scoring needs no second run?
 
 JSON, with marks for what JSON lacks: tuples, mappings whose keys are no texts, sets, arrays, bytes,
 NaN and infinities. numpy's scalars become plain numbers. Anything else is told with its place.
@@ -60,11 +60,11 @@ def plain_json(value: Any) -> str:
 
 def _plain(value: Any, depth: int) -> Any:
     if isinstance(value, Mapping) and depth < _DEEPEST:
-        return {str(key): _plain(each, depth + 1) for key, each in value.items()}
+        return {str(key): _plain(inner, depth + 1) for key, inner in value.items()}
     if isinstance(value, list | tuple) and depth < _DEEPEST:
-        return [_plain(each, depth + 1) for each in value]
+        return [_plain(inner, depth + 1) for inner in value]
     if isinstance(value, Set) and depth < _DEEPEST:
-        return [_plain(each, depth + 1) for each in sorted(value, key=repr)]
+        return [_plain(inner, depth + 1) for inner in sorted(value, key=repr)]
     if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist(), depth + 1)
     if isinstance(value, float):
@@ -92,7 +92,7 @@ def _container(value: Any, place: str, depth: int) -> Any:
     if isinstance(value, Mapping):
         return _mapping(value, place, depth)
     if isinstance(value, list | tuple):
-        inside = [to_json(each, f"{place}[{i}]", depth) for i, each in enumerate(value)]
+        inside = [to_json(inner, f"{place}[{i}]", depth) for i, inner in enumerate(value)]
         return inside if isinstance(value, list) else {f"{_MARK}tuple": inside}
     if isinstance(value, np.ndarray):
         inside = to_json(value.ravel().tolist(), place, depth)
@@ -100,7 +100,7 @@ def _container(value: Any, place: str, depth: int) -> Any:
     if isinstance(value, bytes | bytearray):
         return {f"{_MARK}bytes": base64.b64encode(value).decode()}
     if isinstance(value, Set):
-        return {f"{_MARK}set": [to_json(each, place, depth) for each in sorted(value, key=repr)]}
+        return {f"{_MARK}set": [to_json(inner, place, depth) for inner in sorted(value, key=repr)]}
     kind = type(value)
     raise UsageError(
         f"{place} is a {kind.__module__}.{kind.__qualname__}, which cannot be kept: expected "
@@ -110,31 +110,31 @@ def _container(value: Any, place: str, depth: int) -> Any:
 
 def _mapping(value: Mapping[Any, Any], place: str, depth: int) -> Any:
     is_plain = all(isinstance(key, str) and not key.startswith(_MARK) for key in value)
-    inside = [(key, to_json(each, f"{place}[{key!r}]", depth)) for key, each in value.items()]
+    inside = [(key, to_json(inner, f"{place}[{key!r}]", depth)) for key, inner in value.items()]
     if is_plain:
-        return {str(key): each for key, each in inside}
+        return {str(key): inner for key, inner in inside}
     return {f"{_MARK}dict": [[to_json(key, f"a key of {place}", depth), e] for key, e in inside]}
 
 
 def from_json(value: Any) -> Any:
     """What `to_json` was given."""
     if isinstance(value, list):
-        return [from_json(each) for each in value]
+        return [from_json(inner) for inner in value]
     if not isinstance(value, dict):
         return value
     first = next(iter(value), "")
     if not first.startswith(_MARK):
-        return {key: from_json(each) for key, each in value.items()}
+        return {key: from_json(inner) for key, inner in value.items()}
     return _marked(first[1:], value[first], value)
 
 
 def _marked(kind: str, inside: Any, value: dict[str, Any]) -> Any:
     if kind == "tuple":
-        return tuple(from_json(each) for each in inside)
+        return tuple(from_json(item) for item in inside)
     if kind == "dict":
-        return {from_json(key): from_json(each) for key, each in inside}
+        return {from_json(key): from_json(item) for key, item in inside}
     if kind == "set":
-        return {from_json(each) for each in inside}
+        return {from_json(item) for item in inside}
     if kind == "float":
         return float(inside)
     if kind == "bytes":

@@ -1,16 +1,11 @@
-"""Which part of a response is thought, not answer?
-
-What does each filter make of responses?
+"""Filters (regular expressions, majority vote, …): how do raw responses become what is scored?
 
 A filter takes the responses of all requests (a list for each) with their documents and gives as
-many back. Classes carry the names that task code subclasses; what they do is written down in
-lmms-eval's guide. A response that is no text counts as an empty one; an index that a match does
-not have counts as no match.
-
-How do raw responses become what is scored?
-
-Pipelines of filters, which a task file names (`_filter_kinds` says what each does) or brings as
-code: a class, a function that gives a filter, or one of the responses and documents.
+many back. A task file names them, in pipelines, or brings its own as code: a class, a function that
+gives a filter, or one of the responses and documents. Classes carry the names that task code
+subclasses; what they do is written down in lmms-eval's guide. A response that is no text counts as
+an empty one; an index that a match does not have counts as no match. What a model thought aloud
+(`<think>…</think>`) is no answer and is taken out.
 """
 
 from __future__ import annotations
@@ -62,7 +57,7 @@ def _from_json(text: str) -> Any:
 
 def _is_pair(pair: Any) -> bool:
     is_two = isinstance(pair, list | tuple) and len(pair) == 2
-    return is_two and all(isinstance(each, str) and each for each in pair)
+    return is_two and all(isinstance(tag, str) and tag for tag in pair)
 
 
 def strip_reasoning(text: str, pairs: Sequence[Sequence[str]]) -> str:
@@ -118,7 +113,7 @@ class _EachFilter(ResponseFilter):
         return response
 
     def apply(self, resps: Any, docs: Any) -> Any:  # noqa: ARG002
-        return [[self.change(each) for each in responses] for responses in resps]
+        return [[self.change(response) for response in responses] for responses in resps]
 
 
 class TakeFirstFilter(ResponseFilter):
@@ -127,7 +122,10 @@ class TakeFirstFilter(ResponseFilter):
     def __init__(self) -> None: ...
 
     def apply(self, resps: Any, docs: Any) -> Any:  # noqa: ARG002
-        return [each if isinstance(each, str) else (each[0] if each else "") for each in resps]
+        return [
+            response if isinstance(response, str) else (response[0] if response else "")
+            for response in resps
+        ]
 
 
 class TakeKFilter(ResponseFilter):
@@ -144,7 +142,7 @@ class TakeKFilter(ResponseFilter):
                 f"take_first_k wants {self.k} responses of a document, found {fewest}: "
                 f"expected repeats: {self.k} or more in the task."
             )
-        return [each[: self.k] for each in resps]
+        return [response[: self.k] for response in resps]
 
 
 class MajorityVoteFilter(ResponseFilter):
@@ -153,13 +151,13 @@ class MajorityVoteFilter(ResponseFilter):
     def __init__(self) -> None: ...
 
     def apply(self, resps: Any, docs: Any) -> Any:  # noqa: ARG002
-        return [_most_frequent(each) for each in resps]
+        return [_most_frequent(response) for response in resps]
 
 
 def _most_frequent(responses: Sequence[Any]) -> list[Any]:
     if not responses:
         return []
-    keys = [each if isinstance(each, str) else repr(each) for each in responses]
+    keys = [response if isinstance(response, str) else repr(response) for response in responses]
     return [responses[keys.index(Counter(keys).most_common(1)[0][0])]]
 
 
@@ -290,13 +288,13 @@ class MultiChoiceRegexFilter(ExtendedRegexFilter):
 
     def apply(self, resps: Any, docs: Any) -> Any:
         return [
-            [self._letter(_text(each), doc["choices"]) for each in responses]
+            [self._letter(_text(response), doc["choices"]) for response in responses]
             for responses, doc in zip(resps, _with_choices(docs), strict=True)
         ]
 
     def _letter(self, response: str, choices: Sequence[str]) -> str:
         letters = [chr(ord("A") + place) for place in range(len(choices))]
-        text_of = [self.filter_ignores(each.strip()) for each in choices]
+        text_of = [self.filter_ignores(choice.strip()) for choice in choices]
         to_letter = {
             text: f"({letter})" for text, letter in zip(text_of, letters, strict=True) if text
         }
@@ -305,7 +303,7 @@ class MultiChoiceRegexFilter(ExtendedRegexFilter):
             self.find_match(self.regex, response)
             or self._by_text(response, to_letter)
             or self.find_match(
-                re.compile(after_colon), response, {each: f"({each})" for each in letters}
+                re.compile(after_colon), response, {letter: f"({letter})" for letter in letters}
             )
             or self.fallback
         )
@@ -332,9 +330,9 @@ class SimpleMultiChoiceRegexFilter(ExtendedRegexFilter):
     def _letter(self, response: str, question: str) -> str:
         texts = [text.strip() for _, text in self._OPTION.findall(question)]
         plain = re.sub(r"[^\w\s]", "", response).strip()
-        found = re.search(_either(texts), plain) if texts else None
+        match = re.search(_either(texts), plain) if texts else None
         letter_of = {text: chr(ord("A") + place) for place, text in enumerate(texts)}
-        return letter_of.get(found.group(), plain) if found else plain
+        return letter_of.get(match.group(), plain) if match else plain
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -364,9 +362,9 @@ def _either(texts: Iterable[str]) -> str:
 
 
 def _with_choices(docs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    for each in docs:
-        if "choices" not in each:
-            near = closest("choices", each)
+    for doc in docs:
+        if "choices" not in doc:
+            near = closest("choices", doc)
             raise UsageError(
                 "multi_choice_regex wants the column 'choices', which the documents do not have"
                 + (f": {near[0]!r} is nearest." if near else ".")
@@ -377,7 +375,7 @@ def _with_choices(docs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, An
 @lru_cache(maxsize=1)
 def _punctuation() -> dict[int, None]:
     every = range(sys.maxunicode)
-    return dict.fromkeys(each for each in every if unicodedata.category(chr(each))[0] == "P")
+    return dict.fromkeys(code for code in every if unicodedata.category(chr(code))[0] == "P")
 
 
 FILTERS: dict[str, type[ResponseFilter]] = {
@@ -425,19 +423,19 @@ def run_pipeline(
     filters: Iterable[Any], resps: Sequence[Any], docs: Sequence[Any], where: str = ""
 ) -> list[Any]:
     """What all filters, one after the other, make of the responses; one entry for each request."""
-    found = list(resps)
-    for each in filters:
-        n, name = len(found), type(each).__name__
-        found = _called(partial(_applied, each, found, docs), where, name)
-        if len(found) != n:
-            text = f"filter {name} gave {len(found)} for {n} requests: expected one for each."
+    responses = list(resps)
+    for step in filters:
+        n, name = len(responses), type(step).__name__
+        responses = _called(partial(_applied, step, responses, docs), where, name)
+        if len(responses) != n:
+            text = f"filter {name} gave {len(responses)} for {n} requests: expected one for each."
             raise UsageError(_at(where, text))
-    return found
+    return responses
 
 
-def _applied(each: Any, resps: list[Any], docs: Sequence[Any]) -> list[Any]:
+def _applied(step: Any, resps: list[Any], docs: Sequence[Any]) -> list[Any]:
     """A list at once: what is lazy would fail elsewhere."""
-    return list(each.apply(resps, docs))
+    return list(step.apply(resps, docs))
 
 
 def _called(function: Callable[[], Any], where: str, name: str) -> Any:
@@ -450,10 +448,10 @@ def _called(function: Callable[[], Any], where: str, name: str) -> Any:
             return error
 
     run.__name__ = name
-    found = call(run, where=where or "filter_list")
-    if isinstance(found, UsageError):
-        raise UsageError(_at(where, str(found))) from found
-    return found
+    result = call(run, where=where or "filter_list")
+    if isinstance(result, UsageError):
+        raise UsageError(_at(where, str(result))) from result
+    return result
 
 
 def _takes(function: Callable[..., Any], *args: Any, **options: Any) -> bool:
@@ -469,10 +467,10 @@ def _wrong_options(
 ) -> str:
     name = function if isinstance(function, str) else getattr(function, "__name__", "filter")
     known = inspect.signature(made).parameters
-    wrong = [each for each in options if each not in known]
+    wrong = [option for option in options if option not in known]
     hint = meant(wrong[0], known) if wrong else ""
-    found = f"the option {wrong[0]!r}" if wrong else f"{', '.join(options) or 'no option'}"
-    return f"filter {name!r} has {found}: expected {', '.join(known) or 'none'}.{hint}"
+    words = f"the option {wrong[0]!r}" if wrong else f"{', '.join(options) or 'no option'}"
+    return f"filter {name!r} has {words}: expected {', '.join(known) or 'none'}.{hint}"
 
 
 def _at(where: str, text: str) -> str:

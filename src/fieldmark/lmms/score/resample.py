@@ -1,11 +1,4 @@
-"""How is an aggregation called that the task brought with it?
-
-Such code may print, log, draw from global random states, write files where it stands or where
-`args.output_path` says, change the values it is given, and fail. Its first call is the real one;
-further calls (resamples) leave no trace. The working folder and the global random states belong to
-the process, so no two aggregations run at once.
-
-Between which values does the number of an aggregation lie, 19 times out of 20?
+"""Bootstrap and jackknife: between which values does an aggregation lie, 19 times out of 20?
 
 A bootstrap over documents, or over the units they belong to, with as many resamples as there is
 time for. Not every function that a task brings can be resampled: some count (a sum over twice the
@@ -13,6 +6,11 @@ documents is twice the number), some look documents up by their id (a document t
 counts once), some want pairs to be complete. These are found out by asking about documents that
 come twice, and get their interval by leaving out blocks of documents in turn; where values carry an
 id that several share, blocks hold all that share it.
+
+A task's own function may print, log, draw from global random states, write files where it stands or
+where `args.output_path` says, change the values it is given, and fail. Its first call is the real
+one; further calls (resamples) leave no trace. The working folder and the global random states
+belong to the process, so no two aggregations run at once.
 """
 
 from __future__ import annotations
@@ -121,10 +119,10 @@ def _name(function: Callable[..., Any]) -> str:
 
 def _asks_for_args(function: Callable[..., Any]) -> bool:
     try:
-        found = inspect.signature(function).parameters.get("args")
+        parameter = inspect.signature(function).parameters.get("args")
     except (TypeError, ValueError):
         return False
-    return found is not None and found.kind is not inspect.Parameter.VAR_POSITIONAL
+    return parameter is not None and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
 
 
 @contextlib.contextmanager
@@ -163,8 +161,8 @@ def numbers_in(result: Any, key: str = "") -> dict[str, float]:
     """
     if isinstance(result, Mapping):
         inside: dict[str, float] = {}
-        for name, each in result.items():
-            inside |= numbers_in(each, f"{key}/{name}" if key else str(name))
+        for name, inner in result.items():
+            inside |= numbers_in(inner, f"{key}/{name}" if key else str(name))
         return inside
     if isinstance(result, np.ndarray) and result.size == 1:
         result = result.reshape(-1)[0]
@@ -178,7 +176,7 @@ def copies(items: Sequence[Any]) -> Callable[[Iterable[int]], list[Any]]:
     Values of kinds that cannot be copied are handed out as they are.
     """
     try:
-        kept = [pickle.dumps(each) for each in items]
+        kept = [pickle.dumps(item) for item in items]
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError):
         return lambda places: [items[place] for place in places]
     return lambda places: [pickle.loads(kept[place]) for place in places]
@@ -201,7 +199,7 @@ _ANY = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ScoreLimits:
     """An interval, or why there is none."""
 
     low: float | None = None
@@ -211,13 +209,13 @@ class Limits:
     warning: str = ""
 
 
-class LimitsOf:
+class LimitsByKey:
     """The limits of each number, by its key; `other` are those of all that are not listed."""
 
-    def __init__(self, other: Limits, listed: Mapping[str, Limits] | None = None) -> None:
+    def __init__(self, other: ScoreLimits, listed: Mapping[str, ScoreLimits] | None = None) -> None:
         self.other, self.listed = other, listed or {}
 
-    def __getitem__(self, key: str) -> Limits:
+    def __getitem__(self, key: str) -> ScoreLimits:
         return self.listed.get(key, self.other)
 
 
@@ -228,39 +226,41 @@ def weighted_limits(
     resampling: Resampling,
     bounds: tuple[float, float],
     seconds: float,
-) -> Limits:
+) -> ScoreLimits:
     """For a score that takes resampling weights."""
     n_units = _n_units(items)
     if n_units < 2:
-        return Limits(n_units=n_units, warning="one unit only: no interval")
+        return ScoreLimits(n_units=n_units, warning="one unit only: no interval")
     began = time.perf_counter()
     score(np.ones((20, len(items.target))))
     n = _rung(seconds * 20 / max(1e-9, time.perf_counter() - began))
     if not n:
-        return Limits(n_units=n_units, warning="too slow to resample: no interval")
+        return ScoreLimits(n_units=n_units, warning="too slow to resample: no interval")
     weights = unit_weights(items, _with_draws(resampling, n))
-    replicate_r = np.concatenate([score(each) for each in weights])
+    replicate_r = np.concatenate([score(weight) for weight in weights])
     return _percentiles(value, replicate_r, items, resampling, bounds)
 
 
 def function_limits(
     caller: Caller, items: list[Any], grouping: Items, resampling: Resampling, seconds: float
-) -> LimitsOf:
+) -> LimitsByKey:
     """For a function of a list: the limits of every number it gives."""
     n_units = _n_units(grouping)
     if n_units < 2:
-        return LimitsOf(Limits(n_units=n_units, warning="one unit only: no interval"))
+        return LimitsByKey(ScoreLimits(n_units=n_units, warning="one unit only: no interval"))
     with caller.again() as function:
         try:
-            asked = _Asked(function, items, grouping, resampling, seconds)
-            missing = Limits(n_units=n_units, warning="no interval: a second call does not give it")
-            return LimitsOf(missing, asked.limits())
+            asked = _OwnAggregation(function, items, grouping, resampling, seconds)
+            missing = ScoreLimits(
+                n_units=n_units, warning="no interval: a second call does not give it"
+            )
+            return LimitsByKey(missing, asked.limits())
         except FieldmarkError as error:
             text = f"no interval, since other documents cannot be asked about: {error}"
-            return LimitsOf(Limits(n_units=n_units, warning=text))
+            return LimitsByKey(ScoreLimits(n_units=n_units, warning=text))
 
 
-class _Asked:
+class _OwnAggregation:
     """A function, and what was found out about it."""
 
     def __init__(
@@ -283,16 +283,16 @@ class _Asked:
         given = fresh(self.every)
         before = repr(given)
         began = time.perf_counter()
-        found = numbers_in(self.function(given))
+        numbers = numbers_in(self.function(given))
         self.cost = max(1e-6, time.perf_counter() - began)
         if repr(given) != before:
             self.pick = fresh
-        return found
+        return numbers
 
     def ask(self, place_n: np.ndarray) -> dict[str, float]:
         return numbers_in(self.function(self.pick(place_n.tolist())))
 
-    def limits(self) -> dict[str, Limits]:
+    def limits(self) -> dict[str, ScoreLimits]:
         n = _rung(self.seconds / self.cost)
         if not n:
             return self._without_blocks([self.grouping, *self._shared()])
@@ -316,7 +316,7 @@ class _Asked:
             random = self.resampling.generator("twice")
             halves = [np.sort(random.permutation(self.every)[::2]) for _ in range(3)]
             added = [self.ask(np.concatenate([self.every, half])) for half in halves]
-            if not all(is_same(each, self.values) for each in added):
+            if not all(is_same(numbers, self.values) for numbers in added):
                 return True
             return all(is_same(self.ask(half), self.values) for half in halves)
         except FieldmarkError:
@@ -341,19 +341,19 @@ class _Asked:
         for block in unit_weights(self.grouping, _with_draws(self.resampling, n)):
             yield from block
 
-    def _all(self, drawn: Sequence[Mapping[str, float]]) -> dict[str, Limits]:
-        found = {}
+    def _all(self, drawn: Sequence[Mapping[str, float]]) -> dict[str, ScoreLimits]:
+        limits = {}
         for key, value in self.values.items():
-            replicate_r = np.array([each.get(key, math.nan) for each in drawn])
-            found[key] = _percentiles(value, replicate_r, self.grouping, self.resampling, _ANY)
-        return found
+            replicate_r = np.array([numbers.get(key, math.nan) for numbers in drawn])
+            limits[key] = _percentiles(value, replicate_r, self.grouping, self.resampling, _ANY)
+        return limits
 
-    def _without_blocks(self, groupings: Sequence[Items]) -> dict[str, Limits]:
+    def _without_blocks(self, groupings: Sequence[Items]) -> dict[str, ScoreLimits]:
         """By the first grouping whose blocks can be left out."""
         most = min(MOST_BLOCKS, int(self.seconds / self.cost))
         if most < LEAST_BLOCKS:
             text = f"no interval: one call takes {self.cost:.1f} s, too long for resamples"
-            none = Limits(n_units=_n_units(self.grouping), warning=text)
+            none = ScoreLimits(n_units=_n_units(self.grouping), warning=text)
             return dict.fromkeys(self.values, none)
         first: FieldmarkError | None = None
         for grouping in groupings:
@@ -364,26 +364,28 @@ class _Asked:
         assert first is not None
         raise first
 
-    def _jackknifed(self, grouping: Items, n_blocks: int) -> dict[str, Limits]:
+    def _jackknifed(self, grouping: Items, n_blocks: int) -> dict[str, ScoreLimits]:
         block_n = unit_blocks(grouping, n_blocks, self.resampling)
-        without = [self.ask(np.flatnonzero(block_n != each)) for each in range(n_blocks)]
-        found = {}
+        without = [self.ask(np.flatnonzero(block_n != block)) for block in range(n_blocks)]
+        limits = {}
         for key, value in self.values.items():
-            value_b = np.array([each.get(key, math.nan) for each in without])
-            found[key] = _jackknife(value, value_b, grouping, self.resampling.level)
-        return found
+            value_b = np.array([block.get(key, math.nan) for block in without])
+            limits[key] = _jackknife(value, value_b, grouping, self.resampling.level)
+        return limits
 
 
 def _shared_id(items: Sequence[Any]) -> np.ndarray | None:
     """The finest key of mappings that a few values share, where there are enough of its groups."""
-    if not all(isinstance(each, Mapping) for each in items):
+    if not all(isinstance(item, Mapping) for item in items):
         return None
     best: tuple[int, np.ndarray] | None = None
     for key in set(items[0]).intersection(*items[1:]):
-        column = [each[key] for each in items]
-        if not all(isinstance(each, int | str) and not isinstance(each, bool) for each in column):
+        column = [item[key] for item in items]
+        if not all(
+            isinstance(value, int | str) and not isinstance(value, bool) for value in column
+        ):
             continue
-        _, code_n = np.unique([str(each) for each in column], return_inverse=True)
+        _, code_n = np.unique([str(value) for value in column], return_inverse=True)
         n = int(code_n.max()) + 1
         if LEAST_BLOCKS <= n <= len(items) / 1.5 and (best is None or n > best[0]):
             best = n, code_n
@@ -396,36 +398,36 @@ def _percentiles(
     items: Items,
     resampling: Resampling,
     bounds: tuple[float, float],
-) -> Limits:
+) -> ScoreLimits:
     n_units, n_asked = _n_units(items), len(replicate_r)
     replicate_r = replicate_r[np.isfinite(replicate_r)]
     if not math.isfinite(value) or len(replicate_r) < 0.9 * n_asked:
         text = "no interval: the number is not defined for many resamples"
-        return Limits(n_units=n_units, warning=text)
+        return ScoreLimits(n_units=n_units, warning=text)
     width = bounds[1] - bounds[0]
     if not math.isfinite(width) and np.ptp(replicate_r) <= 1e-12 * max(1.0, abs(value)):
-        return Limits(n_units=n_units, warning=_NO_SPREAD)
+        return ScoreLimits(n_units=n_units, warning=_NO_SPREAD)
     scale = width if math.isfinite(width) else 1.0
     scaled = (bounds[0] / scale, bounds[1] / scale)
     low, high = percentile_limits(value / scale, replicate_r / scale, items, resampling, scaled)
     method = "bootstrap" if n_asked >= LADDER[0] else f"bootstrap, {n_asked} resamples"
-    return Limits(low * scale, high * scale, method, n_units)
+    return ScoreLimits(low * scale, high * scale, method, n_units)
 
 
-def _jackknife(value: float, value_b: np.ndarray, items: Items, level: float) -> Limits:
+def _jackknife(value: float, value_b: np.ndarray, items: Items, level: float) -> ScoreLimits:
     n_units = _n_units(items)
     if not (math.isfinite(value) and np.isfinite(value_b).all()):
         text = "no interval: the number is not defined without some documents"
-        return Limits(n_units=n_units, warning=text)
+        return ScoreLimits(n_units=n_units, warning=text)
     if np.ptp(value_b) <= 1e-12 * max(1.0, abs(value)):
-        return Limits(n_units=n_units, warning=_NO_SPREAD)
+        return ScoreLimits(n_units=n_units, warning=_NO_SPREAD)
     low, high = jackknife_limits(value, value_b, level, _ANY)
-    return Limits(low, high, f"jackknife, {len(value_b)} blocks", n_units)
+    return ScoreLimits(low, high, f"jackknife, {len(value_b)} blocks", n_units)
 
 
 def _rung(n_affordable: float) -> int:
     """The most resamples of the ladder that there is time for; 0 for none."""
-    return next((each for each in LADDER if each <= n_affordable), 0)
+    return next((n for n in LADDER if n <= n_affordable), 0)
 
 
 def _with_draws(resampling: Resampling, n: int) -> Resampling:

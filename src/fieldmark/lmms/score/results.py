@@ -1,12 +1,9 @@
-"""Which values does each document get from what came back about it?
+"""Results: which values does each document get, and what is stored of it?
 
 Responses go through the task's pipelines of filters, thoughts are taken out, and the task's
 `process_results`, or the metrics it names, give the values. Code of the task draws from global
-random states: these are set for each document, so that a value depends on no other one.
-
-What is stored of a document that was asked?
-
-Everything a later score, an export or a reader needs: what was asked, what came back, what the
+random states: these are set for each document, so that a value depends on no other one. Stored is
+everything a later score, an export or a reader needs: what was asked, what came back, what the
 filters and metrics made of it, and hashes that tell whether two runs asked the same.
 """
 
@@ -36,16 +33,10 @@ from fieldmark.lmms.metrics.values import (
     rolling_values,
     text_values,
 )
-from fieldmark.lmms.read.schema import DocumentTask
+from fieldmark.lmms.read.schema import DocumentTask, Pipeline
 from fieldmark.lmms.score.encoding import as_number, encode, plain_json
 from fieldmark.lmms.score.filters import make_filter, reasoning_tags, run_pipeline, strip_response
-from fieldmark.lmms.score.wanted import (
-    filters_of,
-    higher_is_better,
-    metrics_of,
-    pipelines_of,
-    repeats_of,
-)
+from fieldmark.lmms.score.scores import higher_is_better
 from fieldmark.protocols.ask.answers import FRAME, spent
 from fieldmark.store import OK
 
@@ -74,34 +65,53 @@ class Judged:
 def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[Judged]:
     """Values of all documents that were answered, under every pipeline."""
     judged = [Judged(reply, _target(setup, reply.row)) for reply in replies]
-    answered = [each for each in judged if each.reply.outcome == OK]
+    answered = [
+        document_judged for document_judged in judged if document_judged.reply.outcome == OK
+    ]
     scorer = _Scorer(setup, seed)
-    for pipeline in pipelines_of(setup.task):
-        filters = filters_of(setup.task, pipeline)
-        resps = [[list(each) for each in document.reply.responses] for document in answered]
-        found = _filtered(setup, filters, answered, resps)
-        for document, made in zip(answered, found, strict=True):
+    for pipeline in setup.task.pipelines:
+        filters = _filters(setup.task, pipeline)
+        resps = [[list(response) for response in document.reply.responses] for document in answered]
+        filtered = _filtered(setup, filters, answered, resps)
+        for document, made in zip(answered, filtered, strict=True):
             document.filtered[pipeline.name] = made
             document.values[pipeline.name] = scorer.values(document, made)
     for document in answered:
         document.odd = _odd(setup, document)
-    if repeats_of(setup.task) > 1:
+    if setup.task.n_repeats > 1:
         _judge_repeats(setup, answered, scorer)
     return judged
 
 
+def _filters(task: DocumentTask, pipeline: Pipeline) -> list[Any]:
+    """The steps of a pipeline, ready to be applied."""
+    place = [own.name for own in task.pipelines].index(pipeline.name)
+    steps = []
+    for number, step in enumerate(pipeline.filter):
+        where = task.place_of("filter_list", place, "filter", number)
+        function: Any = step.function
+        if isinstance(function, Function):
+            function = load_function(function, task.trust)
+        steps.append(make_filter(function, step.options, where))
+    if task.auto_strip_thinking and not reasoning_tags(task.reasoning_tags):
+        steps.insert(0, make_filter("strip_thinking"))
+    return steps
+
+
 def _judge_repeats(setup: Setup, answered: Sequence[Judged], scorer: _Scorer) -> None:
     """Each repeat by itself, through the first pipeline without the steps that need several."""
-    first = pipelines_of(setup.task)[0]
+    first = setup.task.pipelines[0]
     steps = tuple(step for step in first.filter if step.function not in OF_SEVERAL)
-    filters = filters_of(setup.task, first.model_copy(update={"filter": steps}))
+    filters = _filters(setup.task, first.model_copy(update={"filter": steps}))
     if not any(step.function == "take_first" for step in steps):
         filters.append(make_filter("take_first"))
-    name = metrics_of(setup.task)[0].name
-    for repeat in range(repeats_of(setup.task)):
-        alone = [[[each[repeat]] for each in document.reply.responses] for document in answered]
-        found = _filtered(setup, filters, answered, alone)
-        for document, made in zip(answered, found, strict=True):
+    name = setup.task.metrics[0].name
+    for repeat in range(setup.task.n_repeats):
+        alone = [
+            [[response[repeat]] for response in document.reply.responses] for document in answered
+        ]
+        filtered = _filtered(setup, filters, answered, alone)
+        for document, made in zip(answered, filtered, strict=True):
             document.each.append((made[0], scorer.values(document, made).get(name)))
 
 
@@ -128,10 +138,10 @@ def _filtered(
     resps: Sequence[Sequence[list[Any]]],
 ) -> list[list[Any]]:
     """Per document, one entry per request; filters see all requests of the task at once."""
-    sizes = [len(each) for each in resps]
-    rows = [each.reply.row for each, size in zip(judged, sizes, strict=True) for _ in range(size)]
+    sizes = [len(response) for response in resps]
+    rows = [item.reply.row for item, size in zip(judged, sizes, strict=True) for _ in range(size)]
     docs = [setup.part.document(row) for row in rows]
-    flat = [each for document in resps for each in document]
+    flat = [item for document in resps for item in document]
     where = setup.task.place_of("filter_list")
     made = iter(run_pipeline(filters, flat, docs, where))
     tags = reasoning_tags(setup.task.reasoning_tags)
@@ -145,19 +155,19 @@ class _Scorer:
     setup: Setup
     seed: int
 
-    def values(self, judged: Judged, found: Sequence[Any]) -> dict[str, Any]:
+    def values(self, judged: Judged, responses: Sequence[Any]) -> dict[str, Any]:
         task, row = self.setup.task, judged.reply.row
         with seeded(self.seed, task.task, row):
             if task.process_results is not None:
-                return self._own(task.process_results, row, found)
+                return self._own(task.process_results, row, responses)
             if task.output_type in WRITTEN:
-                return self._text(judged, found)
-            return self._likelihood(judged, found)
+                return self._text(judged, responses)
+            return self._likelihood(judged, responses)
 
-    def _own(self, function: Function, row: int, found: Sequence[Any]) -> dict[str, Any]:
+    def _own(self, function: Function, row: int, responses: Sequence[Any]) -> dict[str, Any]:
         task = self.setup.task
         doc = self.setup.part.document(row, media=task.process_results_use_image)
-        results = _stripped(found) if task.output_type == "generate_until" else list(found)
+        results = _stripped(responses) if task.output_type == "generate_until" else list(responses)
         code = self.setup.fields.function("process_results")
         values = call(code, doc, results, where=function.place, document=row)
         if not isinstance(values, dict):
@@ -167,16 +177,16 @@ class _Scorer:
             )
         return {str(name): value for name, value in values.items()}
 
-    def _text(self, judged: Judged, found: Sequence[Any]) -> dict[str, Any]:
+    def _text(self, judged: Judged, responses: Sequence[Any]) -> dict[str, Any]:
         """Where there are choices, the target is the text of one."""
         setup, row, target = self.setup, judged.reply.row, judged.target
         if setup.fields.has_choices:
             choices = choices_of(setup, row)
             places = gold_places(target, choices)
             target = [choices[place] for place in places] or [str(target)]
-        response = found[0] if len(found) == 1 else list(found)
-        told = partial(call, where=setup.task.place_of("metric_list"), document=row)
-        return text_values(self._text_metrics, response, target, told)
+        response = responses[0] if len(responses) == 1 else list(responses)
+        safe_call = partial(call, where=setup.task.place_of("metric_list"), document=row)
+        return text_values(self._text_metrics, response, target, safe_call)
 
     @cached_property
     def _text_metrics(self) -> list[TextMetric]:
@@ -190,34 +200,34 @@ class _Scorer:
                 item.options,
                 higher_is_better(item),
             )
-            for item in metrics_of(task)
+            for item in task.metrics
         ]
 
-    def _likelihood(self, judged: Judged, found: Sequence[Any]) -> dict[str, Any]:
+    def _likelihood(self, judged: Judged, responses: Sequence[Any]) -> dict[str, Any]:
         setup, row = self.setup, judged.reply.row
-        wanted = [item.name for item in metrics_of(setup.task)]
+        wanted = [item.name for item in setup.task.metrics]
         if setup.task.output_type == "loglikelihood":
-            return likelihood_values(wanted, *found[0])
+            return likelihood_values(wanted, *responses[0])
         if setup.task.output_type == "loglikelihood_rolling":
-            return rolling_values(wanted, str(judged.target), found[0][0])
+            return rolling_values(wanted, str(judged.target), responses[0][0])
         doc = setup.part.document(row)
         choices = choices_of(setup, row)
         n, gold = len(choices), judged.target
         if has_many_inputs(setup, row):
             gold = setup.fields.text(doc, row)
-        logprobs, greedy = zip(*found[:n], strict=True)
-        alone = [pair[0] for pair in found[n:]] or None
+        logprobs, greedy = zip(*responses[:n], strict=True)
+        alone = [pair[0] for pair in responses[n:]] or None
         # Letters are of one length: nothing is to be made up for.
         shown = ["A"] * n if judged.reply.how else choices
         places = gold_places(gold, choices)
         return choice_values(wanted, logprobs, greedy, list(places), shown, alone)
 
 
-def _stripped(found: Sequence[Any]) -> list[Any]:
+def _stripped(responses: Sequence[Any]) -> list[Any]:
     """Texts without blanks around them, "" for none; of a pipeline that keeps several, all."""
-    several = found[0] if found and isinstance(found[0], list) else found
-    texts = ("" if each is None else each for each in several)
-    return [each.strip() if isinstance(each, str) else each for each in texts]
+    several = responses[0] if responses and isinstance(responses[0], list) else responses
+    texts = ("" if text is None else text for text in several)
+    return [text.strip() if isinstance(text, str) else text for text in texts]
 
 
 MOST_KEPT = 16_000
@@ -225,7 +235,7 @@ MOST_KEPT = 16_000
 
 
 def rows_of(setup: Setup, judged: Sequence[Judged]) -> pl.DataFrame:
-    rows = [_row(setup, each) for each in judged]
+    rows = [_row(setup, document) for document in judged]
     return pl.DataFrame(rows, schema=FRAME, orient="row")
 
 
@@ -251,19 +261,19 @@ def target_text(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str:
 
 def _prediction(setup: Setup, judged: Judged) -> str:
     """The first pipeline's response; of choices the text of the one that was found likeliest."""
-    found = judged.filtered[pipelines_of(setup.task)[0].name]
+    responses = judged.filtered[setup.task.pipelines[0].name]
     if setup.task.output_type == "multiple_choice":
         choices = choices_of(setup, judged.reply.row)
-        scores = [pair[0] for pair in found[: len(choices)]]
+        scores = [pair[0] for pair in responses[: len(choices)]]
         return choices[scores.index(max(scores))]
-    first = found[0] if len(found) == 1 else found
+    first = responses[0] if len(responses) == 1 else responses
     return first if isinstance(first, str) else plain_json(first)
 
 
 def _value(setup: Setup, judged: Judged) -> float | None:
     """The first metric's value, where it is a number."""
-    values = judged.values.get(pipelines_of(setup.task)[0].name, {})
-    value = values.get(metrics_of(setup.task)[0].name)
+    values = judged.values.get(setup.task.pipelines[0].name, {})
+    value = values.get(setup.task.metrics[0].name)
     if isinstance(value, dict):
         value = value.get(setup.task.score_key)
     return as_number(value)
@@ -274,10 +284,10 @@ def _cluster(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str | None:
     key = setup.task.cluster_key
     if key is None:
         return None
-    values = judged.values.get(pipelines_of(setup.task)[0].name, {})
-    inside = values.get(metrics_of(setup.task)[0].name)
-    found = inside.get(key) if isinstance(inside, dict) else doc.get(key)
-    return None if found is None else str(found)
+    values = judged.values.get(setup.task.pipelines[0].name, {})
+    inside = values.get(setup.task.metrics[0].name)
+    cluster = inside.get(key) if isinstance(inside, dict) else doc.get(key)
+    return None if cluster is None else str(cluster)
 
 
 def _told(setup: Setup, judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
@@ -292,7 +302,7 @@ def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
     reply = judged.reply
     answers = reply.answers
     cost, words = spent(answers), plain_json(doc)
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "doc": json.loads(words) if len(words) <= MOST_KEPT else None,
         "choices": list(reply.choices),
         "input": reply.input,
@@ -302,22 +312,22 @@ def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
             pipeline: {name: encode(value) for name, value in values.items()}
             for pipeline, values in judged.values.items()
         },
-        "each": [[plain_json(said), encode(value)] for said, value in judged.each],
+        "each": [[plain_json(answer), encode(value)] for answer, value in judged.each],
         "how": reply.how,
         "odd": judged.odd,
         "doc_hash": _hash(words),
         "prompt_hash": _hash(reply.input),
         "target_hash": _hash(target),
         **{name: cost[name] for name in ("tokens_in", "tokens_out", "usd")},
-        "finish_reason": next((each.finish_reason for each in answers), ""),
-        "latency_s": round(sum(each.latency_s for each in answers), 3),
-        "error": next((each.error for each in answers if each.error), ""),
+        "finish_reason": next((answer.finish_reason for answer in answers), ""),
+        "latency_s": round(sum(answer.latency_s for answer in answers), 3),
+        "error": next((answer.error for answer in answers if answer.error), ""),
     }
-    return {key: value for key, value in told.items() if value not in (None, "", 0, [], {})}
+    return {key: value for key, value in facts.items() if value not in (None, "", 0, [], {})}
 
 
 def _idle(task: DocumentTask) -> list[str]:
-    return ["repeats"] if task.repeats > repeats_of(task) else []
+    return ["repeats"] if task.repeats > task.n_repeats else []
 
 
 def _hash(text: str) -> str:
@@ -326,9 +336,9 @@ def _hash(text: str) -> str:
 
 def summed_up(setup: Setup, judged: Sequence[Judged]) -> dict[str, Any]:
     """What holds for the whole run: the file as it was read, what it cost, how it was asked."""
-    answers = [answer for each in judged for answer in each.reply.answers]
+    answers = [answer for item in judged for answer in item.reply.answers]
     part, task = setup.part, setup.task
-    hows = sorted({each.reply.how for each in judged if each.reply.how})
+    hows = sorted({item.reply.how for item in judged if item.reply.how})
     about: dict[str, Any] = {
         "config": task.plain(),
         "n_original": len(part.documents.test),
@@ -336,7 +346,7 @@ def summed_up(setup: Setup, judged: Sequence[Judged]) -> dict[str, Any]:
         "fallback": "; ".join(hows),
         "prompt_key": setup.prompt_key,
         "ignored": [*setup.generation.ignored, *_idle(task)],
-        "higher_is_better": {each.name: higher_is_better(each) for each in metrics_of(task)},
+        "higher_is_better": {metric.name: higher_is_better(metric) for metric in task.metrics},
         "version": task.version,
         "groups": list(part.memberships),
     }

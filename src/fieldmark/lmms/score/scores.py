@@ -1,18 +1,11 @@
-"""How do the values of documents become the scores of a run?
+"""Scores: how do the stored values of documents become the scores of a run?
 
 A mean has the interval that means have everywhere here. Any other aggregation, named or brought by
 the task, is computed again on resamples of the documents, or of the units they belong to. A score
-that cannot be computed is NaN, and its warning says why: the others stand.
-
-How much do the answers to one question differ when it is asked several times?
-
-Of every repeat's value of one metric: the mean (what one answer is worth), the majority (what the
-most frequent answer is worth, or whether most answers are right), the variance within documents,
-and the share of documents whose repeats all agree.
-
-How do the stored answers of a run become its scores?
-
-Needs the task and the store: neither the model nor the documents.
+that cannot be computed is NaN, and its warning says why: the others stand. Where each question was
+asked several times, scores of agreement stand beside: the mean (what one answer is worth), the
+majority (what the most frequent answer is worth, or whether most answers are right), the variance
+within documents, and the share of documents whose repeats all agree.
 """
 
 from __future__ import annotations
@@ -29,6 +22,8 @@ import numpy as np
 import polars as pl
 
 from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.lmms.code.call import load_function
+from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.metrics.registry import (
     Aggregation,
     DocumentMetric,
@@ -36,22 +31,14 @@ from fieldmark.lmms.metrics.registry import (
     find_document_metric,
     known_aggregations,
 )
-from fieldmark.lmms.read.schema import DocumentTask
+from fieldmark.lmms.read.schema import DocumentTask, MetricItem, result_name
 from fieldmark.lmms.score.encoding import as_number, decode
 from fieldmark.lmms.score.resample import (
     Caller,
-    Limits,
+    ScoreLimits,
     function_limits,
     numbers_in,
     weighted_limits,
-)
-from fieldmark.lmms.score.wanted import (
-    aggregation_of,
-    higher_is_better,
-    metrics_of,
-    pipelines_of,
-    repeats_of,
-    result_name,
 )
 from fieldmark.metrics import document_value
 from fieldmark.stats import Items, Resampling, interval
@@ -81,7 +68,7 @@ class ScoredMetric:
     @property
     def result(self) -> str:
         """What it is called in results."""
-        return self.name if self.pipeline == "none" else f"{self.name},{self.pipeline}"
+        return result_name(self.name, self.pipeline)
 
     @property
     def known(self) -> DocumentMetric | None:
@@ -90,10 +77,10 @@ class ScoredMetric:
     @property
     def way(self) -> Aggregation:
         """The aggregation, found by name; raises for one that is not known."""
-        told = self.aggregation or (self.known.aggregation if self.known else "mean")
-        if isinstance(told, str):
-            return aggregation(told, self.where)
-        return Aggregation(getattr(told, "__name__", type(told).__name__), told)
+        given = self.aggregation or (self.known.aggregation if self.known else "mean")
+        if isinstance(given, str):
+            return aggregation(given, self.where)
+        return Aggregation(getattr(given, "__name__", type(given).__name__), given)
 
     @property
     def is_up(self) -> bool:
@@ -142,14 +129,14 @@ def score_documents(
     Aggregations that give a mapping have a score `metric/key` for every number in it. `bypass` says
     that a number is made elsewhere: it is the primary one only where nothing else is.
     """
-    n_functions = sum(callable(each.aggregation) for each in metrics)
+    n_functions = sum(callable(metric.aggregation) for metric in metrics)
     seconds = settings.seconds * min(1.0, AT_ONCE / max(1, n_functions))
     settings = replace(settings, seconds=seconds)
-    scores = [each for metric in metrics for each in _scores(metric, rows, settings)]
-    numbers = [i for i, each in enumerate(scores) if not math.isnan(each.value)]
+    scores = [score for metric in metrics for score in _scores(metric, rows, settings)]
+    numbers = [i for i, score in enumerate(scores) if not math.isnan(score.value)]
     real = [i for i in numbers if scores[i].warning != ELSEWHERE]
     first = [*real, *numbers, 0][0]
-    return [replace(each, is_primary=i == first) for i, each in enumerate(scores)]
+    return [replace(score, is_primary=i == first) for i, score in enumerate(scores)]
 
 
 def _scores(
@@ -183,14 +170,14 @@ def _computed(
     if way.name == "mean" and _all_numbers(items):
         return [_mean(metric, np.array(items, np.float64), _items(units), resampling, empty)]
     if way.units is not None and not any(units):
-        found = _items([str(each) for each in way.units(items)])
+        grouping = _items([str(unit) for unit in way.units(items)])
     else:
-        found = _items(units)
+        grouping = _items(units)
     score = _weighted(way, items)
     value = float(score(np.ones((1, len(items))))[0])
     if way.name == "bypass":
         return [replace(empty, value=value, warning=ELSEWHERE)]
-    limits = weighted_limits(value, score, found, resampling, way.bounds, settings.seconds)
+    limits = weighted_limits(value, score, grouping, resampling, way.bounds, settings.seconds)
     filled = replace(empty, value=value, is_fraction=way.bounds == (0.0, 1.0))
     return [_with_limits(filled, limits)]
 
@@ -208,7 +195,7 @@ def _weighted(way: Aggregation, items: list[Any]) -> Callable[[np.ndarray], np.n
 
 def _all_numbers(items: Sequence[Any]) -> bool:
     """None is a number that is not known."""
-    return all(each is None or as_number(each) is not None for each in items)
+    return all(item is None or as_number(item) is not None for item in items)
 
 
 def _items(units: Sequence[str | None]) -> Items:
@@ -230,15 +217,15 @@ def _mean(
         return replace(
             filled, n_units=_n_units(items), warning="all values are equal: the spread is not known"
         )
-    found = interval(items, value_n, document_value(metric.name, bounds=bounds), resampling)
-    return _with_limits(filled, Limits(found.low, found.high, found.method, found.n_units))
+    limits = interval(items, value_n, document_value(metric.name, bounds=bounds), resampling)
+    return _with_limits(filled, ScoreLimits(limits.low, limits.high, limits.method, limits.n_units))
 
 
 def _n_units(items: Items) -> int:
     return int(items.unit_codes().max(initial=-1)) + 1
 
 
-def _with_limits(score: Score, limits: Limits) -> Score:
+def _with_limits(score: Score, limits: ScoreLimits) -> Score:
     return replace(
         score,
         low=limits.low,
@@ -302,12 +289,12 @@ def agreement_scores(
     there are no scores.
     """
     kept = [
-        place for place, each in enumerate(values) if len(each) > 1 and all(map(_is_known, each))
+        place for place, value in enumerate(values) if len(value) > 1 and all(map(_is_known, value))
     ]
     if not kept:
         return []
-    own = [[float(each) for each in values[place]] for place in kept]
-    said = [list(answers[place]) for place in kept] if answers else own
+    own = [[float(value) for value in values[place]] for place in kept]
+    answer_lists = [list(answers[place]) for place in kept] if answers else own
     unit = np.array([units[place] for place in kept], dtype=object) if units else None
     items = Items(np.zeros(len(kept), np.int64), unit=unit)
     per_document: dict[str, Callable[[list[float], list[Any]], float]] = {
@@ -316,10 +303,10 @@ def agreement_scores(
         VARIANCE: lambda value, _: float(np.var(value, ddof=1)),
         AGREEMENT: lambda _, answer: float(len({*map(repr, answer)}) == 1),
     }
-    found = {name: list(map(each, own, said)) for name, each in per_document.items()}
+    per_score = {name: list(map(value, own, answer_lists)) for name, value in per_document.items()}
     return [
-        replace(_score(name, np.array(each), items, resampling), metric=f"{metric}/{name}")
-        for name, each in found.items()
+        replace(_score(name, np.array(value), items, resampling), metric=f"{metric}/{name}")
+        for name, value in per_score.items()
     ]
 
 
@@ -327,15 +314,15 @@ def _score(name: str, value_n: np.ndarray, items: Items, resampling: Resampling 
     is_share = bool(((value_n >= 0) & (value_n <= 1)).all())
     bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
     mean = document_value(name, bounds=bounds)
-    found = interval(items, value_n, mean, resampling or Resampling())
+    limits = interval(items, value_n, mean, resampling or Resampling())
     return Score(
         name,
         float(value_n.mean()),
-        low=found.low,
-        high=found.high,
+        low=limits.low,
+        high=limits.high,
         n=len(value_n),
-        n_units=found.n_units,
-        method=found.method,
+        n_units=limits.n_units,
+        method=limits.method,
         higher_is_better=name != VARIANCE,
         is_fraction=is_share and name != VARIANCE,
     )
@@ -353,7 +340,7 @@ def _by_value(value: list[float], _: list[Any]) -> float:
 
 def _by_answer(value: list[float], answer: list[Any]) -> float:
     """The value of the most frequent answer; of equals the one that came first."""
-    keys = [repr(each) for each in answer]
+    keys = [repr(text) for text in answer]
     return value[keys.index(Counter(keys).most_common(1)[0][0])]
 
 
@@ -370,14 +357,15 @@ def score_document_run(
     ]
     settings = ScoreSettings(task.task, seed, folder)
     scores = score_documents(scored_metrics(task), rows, settings)
-    if repeats_of(task) > 1:
+    if task.n_repeats > 1:
         scores += _agreement(task, infos, answered["unit"].to_list(), seed)
     hows = sorted({info["how"] for info in infos if "how" in info})
-    told = [*hows, *_oddities(task, infos, answered["unit"].to_list())]
+    warnings = [*hows, *_oddities(task, infos, answered["unit"].to_list())]
     if not infos:
-        told = [_silence(predictions)]
+        warnings = [_silence(predictions)]
     return [
-        replace(each, warning="; ".join(filter(None, (*told, each.warning)))) for each in scores
+        replace(score, warning="; ".join(filter(None, (*warnings, score.warning))))
+        for score in scores
     ]
 
 
@@ -405,26 +393,57 @@ def scored_metrics(task: DocumentTask) -> list[ScoredMetric]:
         ScoredMetric(
             item.name,
             pipeline.name,
-            aggregation_of(task, item),
+            load_function(item.aggregation, task.trust)
+            if isinstance(item.aggregation, Function)
+            else item.aggregation,
             higher_is_better(item),
             task.place_of("metric_list", number, "aggregation"),
         )
-        for pipeline in pipelines_of(task)
-        for number, item in enumerate(metrics_of(task))
+        for pipeline in task.pipelines
+        for number, item in enumerate(task.metrics)
     ]
+
+
+def higher_is_better(item: MetricItem) -> bool:
+    """The file's word, else what belongs to a metric of that name."""
+    if item.higher_is_better is not None:
+        return item.higher_is_better
+    known = find_document_metric(item.name)
+    return known is None or known.higher_is_better
+
+
+def metric_names(task: DocumentTask) -> list[str]:
+    """As results call them."""
+    return [
+        result_name(item.name, pipeline.name)
+        for pipeline in task.pipelines
+        for item in task.metrics
+    ]
+
+
+def mean_of(task: DocumentTask) -> tuple[str, str]:
+    """The first metric, if it is a mean of documents' values, else ""; and the first pipeline.
+
+    Loads no code.
+    """
+    first, known = task.metrics[0], find_document_metric(task.metrics[0].name)
+    is_mean = (first.aggregation or (known.aggregation if known else "mean")) == "mean"
+    return first.name if is_mean else "", task.pipelines[0].name
 
 
 def _agreement(
     task: DocumentTask, infos: Sequence[dict[str, Any]], units: Sequence[str | None], seed: int
 ) -> list[Score]:
     """How far the repeats of a document differ, by the first metric."""
-    told = [info.get("each", []) for info in infos]
-    values = [[decode(value) for _, value in each] for each in told]
-    answers = [[said for said, _ in each] for each in told]
+    every = [info.get("each", []) for info in infos]
+    values = [[decode(value) for _, value in repeats] for repeats in every]
+    answers = [[answer for answer, _ in repeats] for repeats in every]
     first = scored_metrics(task)[0]
     resampling = Resampling(seed=seed, task=f"{task.task} repeats")
-    found = agreement_scores(first.name, values, units, answers, resampling)
-    return [replace(each, metric=result_name(each.metric, first.pipeline)) for each in found]
+    scores = agreement_scores(first.name, values, units, answers, resampling)
+    return [
+        replace(repeats, metric=result_name(repeats.metric, first.pipeline)) for repeats in scores
+    ]
 
 
 def _values(info: dict[str, Any]) -> dict[str, dict[str, Any]]:
