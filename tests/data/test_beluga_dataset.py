@@ -3,13 +3,17 @@
 import io
 import json
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines, table_error
 from fieldmark.data import ImageRef, beluga, load_image
-from fieldmark.errors import DataError
+
+told = partial(finding_lines, beluga)
+refusal = partial(table_error, beluga)
 
 
 def jpeg(width: int = 40, height: int = 20) -> bytes:
@@ -48,16 +52,6 @@ def write(
     for each in images:
         (root / home / beluga.IMAGES / str(each["file_name"])).write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in beluga.check(root)]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        beluga.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 @pytest.mark.parametrize("home", ["beluga.coco", "beluga/beluga.coco", "."])

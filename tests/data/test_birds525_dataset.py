@@ -1,13 +1,16 @@
 """Are the classes of Birds 525 the union of its splits, under their own names?"""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines, table_error
 from fieldmark.data import birds525, label_ids
-from fieldmark.errors import DataError
+
+told = partial(finding_lines, birds525)
+refusal = partial(table_error, birds525)
 
 
 def put(root: Path, *paths: str) -> Path:
@@ -16,17 +19,6 @@ def put(root: Path, *paths: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (32, 24), "red").save(path)
     return root
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in birds525.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        birds525.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):

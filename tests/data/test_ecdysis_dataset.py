@@ -1,27 +1,23 @@
 """Is the Ecdysis collection split by time, with no day on both sides?"""
 
 import csv
-import io
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import ecdysis
-from fieldmark.errors import DataError
+
+told = partial(finding_lines, ecdysis)
+refusal = partial(table_error, ecdysis)
 
 HEADER = list(ecdysis.FILE_COLUMNS)
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def insect(
@@ -48,17 +44,6 @@ def days(root: Path, *texts: str) -> list[str]:
     """The splits of photos of one species, taken on these days."""
     write(root, [insect(n, text) for n, text in enumerate(texts)])
     return ecdysis.table(root)["split"].to_list()
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in ecdysis.check(root)]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        ecdysis.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):

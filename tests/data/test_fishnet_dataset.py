@@ -1,24 +1,20 @@
 """Are FishNet's nine traits read by name, and rows that lack one left out and counted?"""
 
 import csv
-import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import fishnet
-from fieldmark.errors import DataError
+
+told = partial(finding_lines, fishnet)
+refusal = partial(table_error, fishnet)
 
 HEADER = list(fishnet.FILE_COLUMNS)
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "blue").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def fish(image: str, traits: str = "p10110010", **more: object) -> dict[str, object]:
@@ -48,17 +44,6 @@ def write(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in fishnet.check(root)]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        fishnet.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):

@@ -1,23 +1,19 @@
 """Do Fish-Vista's blanks stay blank, and are its two test sets kept apart?"""
 
 import csv
-import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import fishvista
-from fieldmark.errors import DataError
+
+told = partial(finding_lines, fishvista)
+refusal = partial(table_error, fishvista)
 
 HEADER = list(fishvista.FILE_COLUMNS)
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "blue").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def fish(name: str, traits: str = "1011", species: str = "a b") -> dict[str, object]:
@@ -48,19 +44,6 @@ def write(root: Path, folder: str = "Images", **splits: list[dict[str, object]])
             (root / folder).mkdir(parents=True, exist_ok=True)
             (root / folder / str(row["filename"])).write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [
-        f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in fishvista.check(root)
-    ]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        fishvista.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 @pytest.mark.parametrize("folder", ["Images", "Images/chunk_1"])

@@ -1,19 +1,15 @@
 """Is a folder per class read as its owner means it?"""
 
-import io
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg
 from fieldmark.data import folder, label_ids
 from fieldmark.errors import DataError
 
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
+told = partial(finding_lines, folder)
 
 
 def write(root: Path, *paths: str, data: bytes | None = None) -> Path:
@@ -21,10 +17,6 @@ def write(root: Path, *paths: str, data: bytes | None = None) -> Path:
         (root / each).parent.mkdir(parents=True, exist_ok=True)
         (root / each).write_bytes(jpeg() if data is None else data)
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in folder.check(root)]
 
 
 def test_without_splits(tmp_path: Path):

@@ -2,24 +2,20 @@
 
 import csv
 import importlib
-import io
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import fungiclef
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import UsageError
+
+refusal = partial(table_error, fungiclef)
 
 Row = tuple[str, object, object]
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "brown").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def write(root: Path, train: list[Row], val: list[Row], species: bool = False) -> Path:
@@ -42,17 +38,9 @@ VAL: list[Row] = [("3-1.JPG", 4, 3), ("4-1.JPG", -1, 4), ("5-1.JPG", 9, 5)]
 
 def told(root: Path) -> list[str]:
     """Without the first line, that a few photos are not the published size."""
-    found = fungiclef.check(root)
-    lines = [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in found]
+    lines = finding_lines(fungiclef, root)
     assert lines[0].startswith("note: not the published size: train ")
     return lines[1:]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        fungiclef.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):

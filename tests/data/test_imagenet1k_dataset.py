@@ -1,22 +1,18 @@
 """Is every row of every parquet file an item, under a name that only one class has?"""
 
-import io
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import ImageRef, imagenet1k, load_image
-from fieldmark.errors import DataError
 
-
-def jpeg(colour: str = "red") -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (32, 24), colour).save(buffer, "JPEG")
-    return buffer.getvalue()
+told = partial(finding_lines, imagenet1k)
+refusal = partial(table_error, imagenet1k)
 
 
 def write(path: Path, labels: Sequence[object], names: Sequence[str] = (), column: str = "label"):
@@ -25,17 +21,6 @@ def write(path: Path, labels: Sequence[object], names: Sequence[str] = (), colum
     images = [{"bytes": jpeg(), "path": f"n_{n}.JPEG"} for n in range(len(labels))]
     path.parent.mkdir(parents=True, exist_ok=True)
     pl.DataFrame({"image": images, column: labels}).write_parquet(path, metadata=told)
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in imagenet1k.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        imagenet1k.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):
@@ -53,7 +38,7 @@ def test_the_table(tmp_path: Path):
          "goldfish", 1),
         ("data/validation-00000-of-00001.parquet::0", "val", "tench, Tinca tinca", "tench", 0),
     ]  # fmt: skip
-    assert load_image(tmp_path, ImageRef(rows["image"][2])).size == (32, 24)
+    assert load_image(tmp_path, ImageRef(rows["image"][2])).size == (20, 20)
 
 
 @pytest.mark.parametrize("place", ["default/train/0000.parquet", "train-00000-of-00001.parquet"])

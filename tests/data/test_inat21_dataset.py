@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines, table_error
 from fieldmark.data import inat21
-from fieldmark.errors import DataError
+
+told = partial(finding_lines, inat21)
+refusal = partial(table_error, inat21)
 
 WORM = "00000_Animalia_Annelida_Clitellata_Haplotaxida_Lumbricidae_Lumbricus_terrestris"
 MOSS = "09999_Plantae_Bryophyta_Polytrichopsida_Polytrichales_Polytrichaceae_Atrichum_undulatum"
@@ -20,17 +23,6 @@ def put(root: Path, *paths: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (32, 24), "green").save(path)
     return root
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in inat21.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        inat21.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):

@@ -1,16 +1,17 @@
 """Is every camera-trap photo under its split, event and name?"""
 
-import io
 import json
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import iwildcam
-from fieldmark.errors import DataError
+
+refusal = partial(table_error, iwildcam)
 
 HEADER = "split,filename,y,location_remapped,sequence_remapped,datetime,category_id"
 PLAIN = [
@@ -18,12 +19,6 @@ PLAIN = [
     "train,b.jpg,1,7,2,2013-06-05 05:44:20.500,10",
     "test,c.jpg,1,8,3,2014-01-01 00:00:00.000,10",
 ]
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def write(root: Path, lines: list[str], home: str = "iwildcam_v2.0", header: str = HEADER) -> Path:
@@ -37,18 +32,9 @@ def write(root: Path, lines: list[str], home: str = "iwildcam_v2.0", header: str
 
 def told(root: Path) -> list[str]:
     """Without the first line, that a few photos are not the published size."""
-    lines = [
-        f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in iwildcam.check(root)
-    ]
+    lines = finding_lines(iwildcam, root)
     assert lines[0].startswith("note: not the published size: train 2 of 129,809, ")
     return lines[1:]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        iwildcam.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 @pytest.mark.parametrize("home", ["iwildcam_v2.0", "."])

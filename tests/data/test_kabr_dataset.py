@@ -1,25 +1,21 @@
 """Are KABR's clips cut the same way everywhere, and odd frame numbers told?"""
 
-import io
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import kabr
 from fieldmark.data.kabr import ORDER_FAULTS, most_common, order_faults, pick_frames
-from fieldmark.errors import DataError
+
+told = partial(finding_lines, kabr)
+refusal = partial(table_error, kabr)
 
 CLASSES = {"Walk": 0, "Graze": 1, "Head Up": 3}
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def clip(
@@ -45,17 +41,6 @@ def write(root: Path, train: list[str], val: list[str], has_images: bool = False
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in kabr.check(root)]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        kabr.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):

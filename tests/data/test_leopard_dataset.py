@@ -3,14 +3,18 @@
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines
 from fieldmark.data import ImageRef, leopard, load_image
 from fieldmark.errors import DataError
+
+told = partial(finding_lines, leopard)
 
 
 def jpeg() -> bytes:
@@ -40,11 +44,6 @@ def write(root: Path, cats: list[dict[str, object]], with_images: bool = True) -
     for each in images if with_images else ():
         (home / leopard.IMAGES / str(each["file_name"])).write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in leopard.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
 
 
 def test_defect_leopard_photos_are_cut_to_the_animal(tmp_path: Path):

@@ -1,20 +1,14 @@
 """Is every MammalNet clip 32 frames of one behaviour, and a clip without them told?"""
 
-import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import pytest
-from PIL import Image
-
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import mammalnet
-from fieldmark.errors import DataError
 
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
+told = partial(finding_lines, mammalnet)
+refusal = partial(table_error, mammalnet)
 
 
 def write(root: Path, n_frames: int = 32, **splits: list[str]) -> Path:
@@ -33,19 +27,6 @@ def write(root: Path, n_frames: int = 32, **splits: list[str]) -> Path:
 
 
 PLAIN = {"train": ["a 0 5", "b 1 6"], "test": ["c 1 5"]}
-
-
-def told(root: Path) -> list[str]:
-    return [
-        f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in mammalnet.check(root)
-    ]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        mammalnet.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):

@@ -2,26 +2,23 @@
 
 import csv
 import hashlib
-import io
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import newt
 from fieldmark.data.newt import class_name, newt_tasks, task_name
-from fieldmark.errors import DataError, UnknownName
+from fieldmark.errors import UnknownName
+
+told = partial(finding_lines, newt)
+refusal = partial(table_error, newt)
 
 HAWK = "ml_age_coopers_hawk"
 WOODLOUSE = "inat_observed_Common_Shiny_Woodlouse_vs_Rathke’s_Woodlouse"
 HEADER = "id,task_cluster,task_subcluster,task,label,text_label,split,height,width"
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def hawks(n: int = 2) -> list[str]:
@@ -40,16 +37,6 @@ def write(root: Path, rows: list[str], header: str = HEADER, images: bool = True
     for row in rows if images else []:
         (root / newt.IMAGE_FOLDER / f"{row.split(',')[0]}.jpg").write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in newt.check(root)]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        newt.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):

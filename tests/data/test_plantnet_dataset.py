@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
-import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines, table_error
 from fieldmark.data import ImageRef, load_image, plantnet
-from fieldmark.errors import DataError
+
+told = partial(finding_lines, plantnet)
+refusal = partial(table_error, plantnet)
 
 NAMES = {"11": "Lactuca virosa L.", "22": "Mentha x piperita L.", "33": "Lactuca virosa L."}
 
@@ -29,17 +32,6 @@ def facts(**images: tuple[str, str]) -> str:
         for name, (species, split) in images.items()
     }  # fmt: skip
     return json.dumps(told)
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in plantnet.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        plantnet.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):

@@ -1,26 +1,23 @@
 """Do all forms of Rare Species give the same labels, and every row they hold?"""
 
-import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import ImageRef, load_image, rarespecies
-from fieldmark.errors import DataError
+
+told = partial(finding_lines, rarespecies)
+refusal = partial(table_error, rarespecies)
 
 POSSUM = ("Animalia", "Chordata", "Mammalia", "Diprotodontia", "Petauridae", "Gymnobelideus",
           "leadbeateri")  # fmt: skip
 LABEL = "Animalia-Chordata-Mammalia-Diprotodontia-Petauridae-Gymnobelideus-leadbeateri"
 BIOCLIP = ",kingdom,phylum,cls,order,family,genus,species,common_name,filepath,class\n"
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (32, 24), "red").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def hub_row(number: int, ranks: tuple[str, ...] = POSSUM, common: str = "possum") -> dict:
@@ -38,17 +35,6 @@ def write(root: Path, rows: list[dict], name: str = "data/train-00000-of-00001.p
     return root
 
 
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in rarespecies.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        rarespecies.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
-
-
 @pytest.mark.parametrize(
     "place", ["data/train-00000-of-00001.parquet", "default/train/0000.parquet"]
 )
@@ -62,7 +48,7 @@ def test_the_table(tmp_path: Path, place: str):
         "id2", f"{place}::1", None, None, LABEL, None, *POSSUM, "Gymnobelideus leadbeateri",
         "possum", "id2", "2", "1",
     )  # fmt: skip
-    assert load_image(tmp_path, ImageRef(rows["image"][1])).size == (32, 24)
+    assert load_image(tmp_path, ImageRef(rows["image"][1])).size == (20, 20)
 
 
 def test_the_table_of_bioclip(tmp_path: Path):

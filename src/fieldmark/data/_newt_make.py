@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.data._make import (
-    need_species,
-    pick,
-    sisters,
-    species_like,
-    take_photo,
-    write_rows,
-)
+from fieldmark.data._make import need_species, pick, sisters, species_like, take_photo, write_rows
 from fieldmark.data.newt import AGE_PREFIX, FILE_COLUMNS, IMAGE_FOLDER, LABELS_FILE, newt_tasks
 from fieldmark.draws import digest
 from fieldmark.world import Scene
