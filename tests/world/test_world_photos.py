@@ -260,8 +260,3 @@ def test_impossible_scenes_are_refused_in_one_line(world: World, scene: Scene, l
     with pytest.raises((UnknownName, UsageError)) as caught:
         world.photo(scene)
     assert line in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_pick_gives_a_generator_of_its_own(world: World) -> None:
-    one, again, other = world.pick("a", 1), world.pick("a", 1), world.pick("a", 2)
-    assert one.integers(1 << 40) == again.integers(1 << 40) != other.integers(1 << 40)
