@@ -1,6 +1,6 @@
 """List of URLs: a table of addresses becomes a folder of images.
 
-One row per file: one or several addresses (tried in queued), a checksum where there is one, and a
+One row per file: one or several addresses (tried in turn), a checksum where there is one, and a
 name to save it under. `report.csv` lists what could not be fetched and why.
 """
 
@@ -18,6 +18,7 @@ from fieldmark.data.get.http import url_fault
 from fieldmark.data.get.queue import fetch_all
 from fieldmark.data.get.state import FOLDER, locked_folder
 from fieldmark.data.get.verify import Download, DownloadResult, Pace, fault
+from fieldmark.data.read.table import find_table, read_columns, read_table
 from fieldmark.errors import DataError, UnknownName, at
 from fieldmark.progress import Progress, Silent
 
@@ -88,8 +89,6 @@ def read_files(
     table: Path, out: Path, columns: UrlColumns
 ) -> tuple[list[Download], list[FailedRow]]:
     """The files of a table, each once; and the rows that have no address that can be fetched."""
-    from fieldmark.data.read.table import find_table, read_columns, read_table
-
     if table.is_dir():
         raise DataError(f"{table}  is a folder: expected a .csv, .tsv or .parquet file.")
     path = find_table(table)
