@@ -107,12 +107,12 @@ def test_windows_and_absolute_paths(tmp_path: Path):
 @pytest.mark.parametrize("column", ["image", "photo"])
 def test_parquet_with_images_inside(tmp_path: Path, is_pair: bool, column: str):
     data = [png("red"), png("blue"), png("green"), png("white")]
-    cells = [{"bytes": each, "path": "x.png"} for each in data] if is_pair else data
+    cells = [{"bytes": one, "path": "x.png"} for one in data] if is_pair else data
     pl.DataFrame({column: cells, "label": [3, 4, 3, 4]}).write_parquet(tmp_path / "train.parquet")
     for root in (tmp_path, tmp_path / "train.parquet"):
         rows = csv.table(root)
         assert rows["label"].to_list() == ["3", "4", "3", "4"]
-        assert [read_bytes(root, each) for each in rows["image"]] == data
+        assert [read_bytes(root, image) for image in rows["image"]] == data
         assert csv.check(root) == []
 
 
@@ -182,7 +182,7 @@ def test_check(tmp_path: Path):
     (tmp_path / "a.png").write_bytes(png())
     (tmp_path / "b.png").write_bytes(png()[:40])
     write(tmp_path, "image,label\na.png,oak\nb.png,oak\nc.png,\nd.png,elm\n../e.png,oak\n")
-    assert [f"{each.level}: {each.text}" for each in csv.check(tmp_path)] == [
+    assert [f"{finding.level}: {finding.text}" for finding in csv.check(tmp_path)] == [
         "warning: 1 row has no label.",
         "warning: 1 class of 2 with one image only: 'elm'.",
         "error: 2 of 5 images are missing: 'c.png', 'd.png'.",
