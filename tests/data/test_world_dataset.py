@@ -122,7 +122,7 @@ def test_species_table_describes_all(root: Path) -> None:
     [
         ("delete", "error", "1 of 96 images are missing: 'images/species-0000.jpg'."),
         ("truncate", "error", "1 of 96 images cannot be read: 'images/species-0000.jpg' ("),
-        ("extra", "warning", "1 file in images/ not in photos.csv: 'images/extra.jpg'."),
+        ("extra", "warning", "1 file in images that no row names: 'extra.jpg'."),
         ("species", "warning", "species.csv  is missing"),
         ("split", "error", "1 unit in more than one split: '"),
         ("table", "error", "photos.csv  is missing: the table of the photos."),

@@ -107,13 +107,13 @@ def ask(url: str, start: int, validator: str, timeout_s: float) -> HttpResponse:
     )
 
 
-def ask_size(url: str, timeout_s: float = 10.0) -> int | None:
+def ask_size(url: str) -> int | None:
     """The size a server states for a file; None where it states none, or does not answer."""
     request = urllib.request.Request(
         clean_url(url), method="HEAD", headers={"User-Agent": AGENT, "Accept-Encoding": "identity"}
     )
     try:
-        with _open(request, timeout_s) as answer:
+        with _open(request, timeout_s=10.0) as answer:
             return _whole(answer.headers.get("Content-Length"))
     except (Refused, *LOST):
         return None
