@@ -41,7 +41,7 @@ class DataGetArgs:
     urls: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """a .csv, .tsv or .parquet table with a column of addresses, instead of a dataset"""
     url_column: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME")] = ()
-    """column with addresses; several are tried in queued [found by name]"""
+    """column with addresses; several are tried in turn [found by name]"""
     md5_column: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """column with MD5 or SHA-256 checksums [found by name]"""
     save_as: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
