@@ -32,8 +32,16 @@ from fieldmark.chat.messages import (
     Message,
     Request,
 )
-from fieldmark.chat.send.endpoint import check_options, file_name, whole_number
-from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options, ignore
+from fieldmark.chat.send.options import (
+    DEFAULT,
+    AskTotals,
+    OnAnswer,
+    Options,
+    check_options,
+    file_name,
+    ignore,
+    whole_number,
+)
 from fieldmark.errors import MissingExtra, UsageError
 from fieldmark.registry import split_options
 
