@@ -258,8 +258,9 @@ class Spellings:
 
 @dataclass(frozen=True, slots=True)
 class NearestName:
+    """What a text misspells."""
+
     label: str | None
-    name: str = ""
     distance: int = 0
     is_tie: bool = False
     """a name of another species is about as near"""
@@ -298,29 +299,24 @@ def nearest(text: str, names: Spellings, margin: int = MARGIN) -> NearestName:
     'song sparrow'
     """
     limit = most_edits(text)
-    if limit == 0:
-        return NearestName(None)
-    near = _within(text, names, limit)
+    near = _within(text, names, limit) if limit else {}
     if not near:
         return NearestName(None)
-    best = min(distance for distance, _ in near.values())
+    best = min(near.values())
     rivals = _within(text, names, best + margin - 1)
-    labels = sorted(label for label, (distance, _) in rivals.items() if distance == best)
-    name = rivals[labels[0]][1]
-    if len(rivals) > 1:
-        return NearestName(None, name, best, is_tie=True)
-    return NearestName(labels[0], name, best)
+    label = None if len(rivals) > 1 else next(iter(rivals))
+    return NearestName(label, best, is_tie=label is None)
 
 
-def _within(text: str, names: Spellings, most: int) -> dict[str, tuple[int, str]]:
-    """label → (distance, name) of its nearest name, of those at most so many edits away."""
-    best: dict[str, tuple[int, str]] = {}
+def _within(text: str, names: Spellings, most: int) -> dict[str, int]:
+    """label → distance of its nearest name, where that is at most so many edits away."""
+    distances: dict[str, int] = {}
     for name in _candidates(text, names, most):
         distance = edits(text, name, most)
         if distance <= most:
             for label in names.owners[name]:
-                best[label] = min(best.get(label, (distance, name)), (distance, name))
-    return best
+                distances[label] = min(distances.get(label, distance), distance)
+    return distances
 
 
 def _candidates(text: str, names: Spellings, most: int) -> list[str]:

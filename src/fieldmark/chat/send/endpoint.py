@@ -21,7 +21,7 @@ from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message, Request
 from fieldmark.chat.mock.answers import read_script
 from fieldmark.chat.prices import Card, ModelTables, Provider, load_tables
-from fieldmark.chat.send.options import check_options, file_name, is_loopback, whole_number
+from fieldmark.chat.send.options import check_options, is_loopback, whole_number
 from fieldmark.chat.send.pictures import PictureLimits
 from fieldmark.errors import ModelError, UnknownName, UsageError
 from fieldmark.registry import split_options
@@ -82,10 +82,6 @@ class ChatModel:
         own: int | None = getattr(self.card, name)
         return own if own is not None else getattr(self.provider, name)
 
-    def can(self, setting: str) -> bool:
-        """Does the endpoint take this setting: schema, logprobs, seed, …?"""
-        return setting not in self.lacks
-
     def settings(self, settings: AnswerSettings) -> AnswerSettings:
         """The settings with the room for the answer that the name asks for."""
         return settings.with_room(self.max_tokens)
@@ -100,10 +96,6 @@ class ChatModel:
                 f"Set it, for example `export {self.key_env}=…`."
             )
         return key.strip()
-
-    def journal_folder(self, root: Path) -> Path:
-        """Where the answers of this model are kept under a folder of results or of the cache."""
-        return root / "answers" / self.provider.name / file_name(self.id, self.fingerprint)
 
     def answer(
         self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS

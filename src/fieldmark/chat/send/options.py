@@ -7,7 +7,6 @@ milliseconds. What a model's name may say after its question mark is read here a
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -149,9 +148,3 @@ def whole_number(name: str, key: str, options: Mapping[str, str]) -> int | None:
     if value is not None and not (value.isascii() and value.isdigit() and int(value) > 0):
         raise UsageError(f"model {name!r}: {key}={value}, expected a whole number above 0.")
     return None if value is None else int(value)
-
-
-def file_name(model: str, fingerprint: str) -> str:
-    """Readable, and different for models that differ in anything."""
-    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", model).strip("-.") or "model"
-    return f"{readable}-{fingerprint[:8]}"
