@@ -134,13 +134,13 @@ def plain_rows(table: Table) -> list[dict[str, Any]]:
 
 def _plain(row: Row) -> dict[str, Any]:
     spec, score = row.run.spec, row.score
-    asked = {each.name: getattr(spec, each.name) for each in fields(RunSpec)}
-    found = {each.name: getattr(score, each.name) for each in fields(Score)}
+    asked = {attribute.name: getattr(spec, attribute.name) for attribute in fields(RunSpec)}
+    result = {attribute.name: getattr(score, attribute.name) for attribute in fields(Score)}
     for name in ("value", "low", "high"):
-        found[name] = None if found[name] is None or math.isnan(found[name]) else found[name]
+        result[name] = None if result[name] is None or math.isnan(result[name]) else result[name]
     return {
         **asked,
-        **found,
+        **result,
         "model_label": row.model,
         "column": row.column,
         "is_counted": row.is_counted,
@@ -229,7 +229,7 @@ def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
 
 def with_groups(store: Store, table: Table, metric: str = "") -> Table:
     """The table with a row per model, complete group and averaged metric (or only `metric`)."""
-    providers = {id(each): each for row in table.rows if (each := provider_of(row.run))}
+    providers = {id(owner): owner for row in table.rows if (owner := provider_of(row.run))}
     if not providers:
         return table
     models = {_model(row.run): row.model for row in table.rows}

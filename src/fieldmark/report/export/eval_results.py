@@ -20,7 +20,7 @@ from fieldmark.report.table.layout import number
 
 def export(chosen: Chosen) -> Iterator[ExportFile]:
     facts = chosen.tasks()
-    elsewhere = sorted(name for name, each in facts.items() if not each.hub_id)
+    elsewhere = sorted(name for name, task in facts.items() if not task.hub_id)
     if elsewhere:
         chosen.left_out.append(f"data that are not on the Hub: {', '.join(elsewhere)}")
     for model, rows in chosen.models().items():

@@ -30,13 +30,13 @@ def _results(
     rows: Sequence[Row], facts: dict[str, TaskFacts], chosen: Chosen
 ) -> list[dict[str, Any]]:
     """One entry per run, with all metrics of the whole run."""
-    found: dict[int, dict[str, Any]] = {}
+    entries: dict[int, dict[str, Any]] = {}
     for row in rows:
         if row.score.part or math.isnan(row.score.value):
             continue
         spec, about = row.run.spec, facts[row.column]
         kind = protocol_fact(spec.protocol, "HUB_TASK", "image-classification")
-        entry = found.setdefault(
+        entry = entries.setdefault(
             row.run.id,
             {
                 "task": {"type": kind, "name": about.title},
@@ -54,7 +54,7 @@ def _results(
             },
         )
         entry["metrics"].append(_metric(row))
-    return list(found.values())
+    return list(entries.values())
 
 
 def _metric(row: Row) -> dict[str, Any]:

@@ -57,15 +57,15 @@ def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _plain(parts: Sequence[PartRecord], part: str) -> dict[str, Any]:
-    mine = [each for each in parts if part in ("", each.part)]
+    mine = [record for record in parts if part in ("", record.part)]
     return {"fit": fit_summary(mine).plain(), "bad_images": bad_images(mine)}
 
 
 def _block(heading: str, lines: Iterable[str], width: int) -> list[str]:
     wrapped = [
-        each
+        text
         for line in lines
-        for each in textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
+        for text in textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
     ]
     return [heading, *wrapped] if wrapped else []
 
@@ -85,8 +85,8 @@ def training_notes(store: Store, rows: Sequence[Row]) -> list[str]:
     mine = [row for row in rows if _is_told(row)]
     if sum(row.run.n_items or 0 for row in mine) > MOST_ITEMS:
         return []
-    found = [(row, run_spread(store, row)) for row in mine]
-    lines = [f"  {row.model}, {_where(row)}: {each.words}" for row, each in found if each]
+    spreads = [(row, run_spread(store, row)) for row in mine]
+    lines = [f"  {row.model}, {_where(row)}: {parts.words}" for row, parts in spreads if parts]
     return ["spread of accuracy, as a share, by what it comes from:", *lines] if lines else []
 
 
