@@ -1,4 +1,4 @@
-"""What did several models answer about the same items, ready for statistics?
+"""Paired answers: what did several models answer about the same items, ready for statistics?
 
 Only items that every model answered are compared: no answer is not a wrong answer. Label numbers
 are compared as they are stored, without their names: a hundred models take milliseconds. Items

@@ -1,4 +1,4 @@
-"""Which scores stand in a table?
+"""Table rows: which scores stand in a table, and which of a group of tasks?
 
 Those of finished runs. A run whose data were changed in place since, and run again, is superseded:
 it is left out, and counted.

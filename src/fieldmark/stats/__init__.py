@@ -1,4 +1,4 @@
-"""How sure is a number, and do two of them differ?
+"""Statistics: how sure is a number, and do two of them differ?
 
 Items that share a unit (burst, camera, individual, observation) are one draw from the world, so
 units are resampled, never single frames. Every score has an interval that contains it; two models

@@ -1,4 +1,4 @@
-"""Which of two models is better at what, how sure is that, and where do they disagree?
+"""Comparison of two models: which is better at what, how sure is that, where do they disagree?
 
 Only runs that asked the same question in the same way are paired, item by item. Among several
 questions some differ by chance: p values are corrected (Holm) over all questions shown.

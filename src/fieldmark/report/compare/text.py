@@ -1,4 +1,4 @@
-"""How is a comparison of two models told to a person?
+"""Comparison as text: how are two models compared, for a person and for programs?
 
 The decision first, then the numbers behind it: difference with its interval, p second, and the
 smallest difference these items could have shown.

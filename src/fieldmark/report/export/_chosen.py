@@ -1,4 +1,4 @@
-"""Which results are exported, and in which plain form?"""
+"""Runs chosen for an export: which scores and predictions, and in which plain form?"""
 
 from __future__ import annotations
 

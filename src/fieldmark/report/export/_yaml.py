@@ -1,4 +1,4 @@
-"""How is YAML written?
+"""YAML writer: how is YAML written?
 
 Blocks of keys and lists with scalars as JSON writes them, which every YAML reader takes: a YAML
 library needs a hundred times as long for a hundred model cards.

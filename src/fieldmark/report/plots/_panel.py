@@ -1,4 +1,4 @@
-"""Which pieces do several plots share?
+"""Building blocks of plots: which pieces do several of them share?
 
 Names short enough for an axis, scores in the unit they are shown in, panels side by side, and the
 lines of words that say what is shown and what is not.

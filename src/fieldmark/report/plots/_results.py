@@ -1,4 +1,4 @@
-"""What does a plot look at?
+"""Results for a plot: which scores does it look at, and which predictions may it read?
 
 Scores, always; predictions only where a plot cannot do without, and never more of them than can be
 read while a person waits.

@@ -1,4 +1,4 @@
-"""How are scores drawn over something that grows: lines, intervals, and names at the lines' ends?
+"""Line chart: scores over something that grows, with intervals, and names at the lines' ends.
 
 Lines that meet are set a little apart so that their intervals can be seen; names are moved up or
 down until none lies on another.

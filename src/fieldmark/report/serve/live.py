@@ -1,4 +1,4 @@
-"""What does the live page show now?
+"""Live results: what does the page that is served show now?
 
 The store is opened read-only for each look, and looked at anew only when its file has changed.
 Photos are found by the hash in their thumbnail's name: no path ever comes from an address.

@@ -1,4 +1,4 @@
-"""How does a store become a folder that can be mailed?
+"""Static site: how does a store become a folder that can be mailed?
 
 Everything is written beside the folder first and takes its place in the end: a kill leaves what
 was there. The same store gives the same bytes.

@@ -1,4 +1,4 @@
-"""Which photos does the page show, and how small?
+"""Thumbnails: which photos does the page show, and how small?
 
 Those that the runs saw, and no others: a photo is looked for in the folder that the run found it
 in, and shown only if its bytes are those the run noted. Thumbnails are named by a hash of content

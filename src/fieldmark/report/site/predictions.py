@@ -1,4 +1,4 @@
-"""How do the predictions of all models on a task travel to the page?
+"""Packed predictions: how do the answers of all models on a task travel to the page?
 
 As columns of small whole numbers beside a dictionary of names, packed: a length, a JSON header,
 then the columns one after the other, little-endian, each starting at a multiple of four; all of it

@@ -1,4 +1,4 @@
-"""How good is each model on each kind of item: each class, camera, family, ...?
+"""Slices (subgroups): how good is each model on each class, camera, family, ...?
 
 The share of right answers among the items that share a value of a column; where the task
 values answers by rules of its own, the mean of these values. Intervals as everywhere.

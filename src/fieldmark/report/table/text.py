@@ -186,7 +186,7 @@ def _legend(rows: Sequence[Row], signs: Sequence[str]) -> Iterator[str]:
     if MISSING in signs:
         yield f"{MISSING} not run (models with gaps come last)"
     if RANK in signs:
-        yield "rank: places it may well have over all tasks, had items and tasks been others"
+        yield "rank: 95 % interval of the rank when tasks and items are resampled"
     if any(row.tier for row in rows):
         yield "letters: tiers; within one, no model can be told from its best"
 
