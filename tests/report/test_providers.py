@@ -14,7 +14,7 @@ import fieldmark
 from fieldmark.errors import UsageError
 from fieldmark.report import is_valued, providers, register_report_provider
 from fieldmark.report.export import EXPORTS, choose, export, register_export, what_it_is
-from fieldmark.report.providers import protocol_fact
+from fieldmark.report.export.model_index import hub_task
 from fieldmark.store import RunFilter, Store
 
 PROTOCOLS = {"probe", "ask", "zero_shot", "zero-shot", "retrieve", "rerank"}
@@ -40,10 +40,10 @@ def test_no_protocol_is_known_by_name(package: str) -> None:
     assert named == []
 
 
-def test_facts_of_a_protocol_are_its_own() -> None:
-    assert protocol_fact("probe/ridge", "HUB_TASK", "") == "image-classification"
-    assert protocol_fact("ask", "HUB_TASK", "") == "image-text-to-text"
-    assert protocol_fact("of a newer fieldmark", "HUB_TASK", "none") == "none"
+def test_a_protocol_says_which_task_it_is_on_the_hub() -> None:
+    assert hub_task("probe/ridge") == "image-classification"
+    assert hub_task("ask") == "image-text-to-text"
+    assert hub_task("of a newer fieldmark") == "image-classification"
 
 
 def test_a_provider_is_found_by_its_setting(registries: None, store: Store) -> None:

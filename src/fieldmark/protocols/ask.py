@@ -44,7 +44,6 @@ N_LOOKED = 4
 """parts, and items of each, whose prompts are built for an estimate"""
 SUMMARY = "a multimodal language model, asked in words, with n examples"
 HUB_TASK = "image-text-to-text"
-USES_TRAINING = True
 VERSION = 1
 """raised whenever the same answers to the same pictures give other predictions"""
 

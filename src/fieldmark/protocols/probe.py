@@ -41,9 +41,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "a frozen backbone's features, a light classifier on top"
 HUB_TASK = "image-classification"
-USES_TRAINING = True
-ORDER = 0
-"""in legends: what others are held against comes first"""
 VERSION = 1
 """raised whenever the same features give other predictions"""
 Answer = tuple[pl.DataFrame, np.ndarray, np.ndarray]

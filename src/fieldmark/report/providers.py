@@ -10,11 +10,10 @@ object; it needs nothing of this package, and is imported when the first such ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.errors import UsageError
 from fieldmark.store import Run, Score, Store
 
 if TYPE_CHECKING:
@@ -112,17 +111,3 @@ def why_not_paired(run: Run, name: str) -> str:
     """Why nothing can, in words; "" for labels, which can always be compared."""
     provider = provider_of(run)
     return "" if provider is None else provider.why_not_paired(name)
-
-
-# --- facts of a protocol ---
-
-
-@cache
-def protocol_fact(protocol: str, name: str, default: Any) -> Any:
-    """The constant of that name; `default` where the protocol has none or is not known here."""
-    from fieldmark.protocols import PROTOCOLS  # with it comes all that can ask
-
-    try:
-        return getattr(PROTOCOLS.get(protocol.partition("/")[0]), name, default)
-    except FieldmarkError:
-        return default

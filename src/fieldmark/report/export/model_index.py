@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.export._yaml import yaml_text
 from fieldmark.report.facts import TaskFacts, developer_and_name
 from fieldmark.report.labels import signature
-from fieldmark.report.providers import protocol_fact
 from fieldmark.report.rows import Row
 
 
@@ -35,11 +35,10 @@ def _results(
         if row.score.part or math.isnan(row.score.value):
             continue
         spec, about = row.run.spec, facts[row.column]
-        kind = protocol_fact(spec.protocol, "HUB_TASK", "image-classification")
         entry = entries.setdefault(
             row.run.id,
             {
-                "task": {"type": kind, "name": about.title},
+                "task": {"type": hub_task(spec.protocol), "name": about.title},
                 "dataset": {
                     "name": about.data_title,
                     "type": about.hub_id or about.data_name,
@@ -55,6 +54,16 @@ def _results(
         )
         entry["metrics"].append(_metric(row))
     return list(entries.values())
+
+
+@cache
+def hub_task(protocol: str) -> str:
+    """The task type on the Hub, which the protocol says of itself (`HUB_TASK`)."""
+    from fieldmark.protocols import PROTOCOLS  # with it comes all that can ask
+
+    name = protocol.partition("/")[0]
+    module = PROTOCOLS.get(name) if name in PROTOCOLS.names() else None
+    return str(getattr(module, "HUB_TASK", "image-classification"))
 
 
 def _metric(row: Row) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from fieldmark.report.plots._panel import (
     without_family,
 )
 from fieldmark.report.plots._render import FAINT, SERIES
-from fieldmark.report.providers import protocol_fact
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
@@ -77,9 +76,7 @@ def best_last(series: Sequence[Series]) -> list[Series]:
 def series_panel(series: Sequence[Series], axis: Axis, title: str = "") -> Spec:
     """The panel; lines beyond the colours are drawn faintly and without names."""
     ordered = best_last(series)
-    kinds = list({line.kind for line in ordered})
-    if len(kinds) > 1:
-        kinds.sort(key=lambda kind: (protocol_fact(kind, "ORDER", 1), kind))
+    kinds = _kinds(ordered)
     span = _span([x for line in ordered for x, _ in line.points], axis)
     values = [
         value
@@ -102,6 +99,14 @@ def series_panel(series: Sequence[Series], axis: Axis, title: str = "") -> Spec:
     if title:
         panel["title"] = {"text": title, "fontSize": 10.5}
     return panel
+
+
+def _kinds(series: Sequence[Series]) -> list[str]:
+    """In the order of dashes: that whose lines reach farthest is drawn solid."""
+    reach: dict[str, Any] = {}
+    for line in series:
+        reach[line.kind] = max(reach.get(line.kind, line.points[-1][0]), line.points[-1][0])
+    return sorted(reach, key=lambda kind: (-reach[kind], kind)) if len(reach) > 1 else [*reach]
 
 
 def _values(series: Series, place: int, n_series: int, axis: Axis, span: float) -> list[Spec]:

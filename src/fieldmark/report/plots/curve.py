@@ -1,7 +1,7 @@
 """How scores grow with training images: probes and chat models on one axis.
 
-A zero-shot model stands at nought, a chat model at the number of its examples, a probe at the
-images it was trained on.
+A model that was shown no example stands at nought, a chat model at the number of its examples, a
+probe at the images it was trained on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.providers import protocol_fact
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
@@ -70,14 +69,9 @@ def n_train_of(results: Results, row: Row) -> float | None:
 
     Who asks for more images than there are gets all of them, so the two may differ.
     """
-    spec = row.run.spec
     used = [part.n_train for part in results.store.finished_parts(row.run.id)]
     known = [n for n in used if n is not None]
-    if known:
-        return median(known)
-    if spec.n_train is not None or protocol_fact(spec.protocol, "USES_TRAINING", True):
-        return spec.n_train
-    return 0
+    return median(known) if known else row.run.spec.n_train
 
 
 def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]:
