@@ -54,6 +54,11 @@ class Row:
     """how many items had which outcome, where not all were answered"""
 
     @property
+    def heading(self) -> str:
+        """The column's heading in one line."""
+        return self.column.replace("\n", " ")
+
+    @property
     def is_stored(self) -> bool:
         """False for the scores of a group of tasks, which are worked out and not run."""
         return self.run.id > 0
@@ -218,8 +223,8 @@ def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
         if is_valued(row.run) and row.tier is None:
             columns.setdefault((row.column, row.score.metric), []).append(row)
     return [
-        f"no tiers for {column.replace(chr(10), ' ')}: {why_not_paired(mine[0].run, metric)}"
-        for (column, metric), mine in columns.items()
+        f"no tiers for {mine[0].heading}: {why_not_paired(mine[0].run, metric)}"
+        for (_, metric), mine in columns.items()
         if len(mine) > 1 and pairing_metric(store, mine[0].run, metric) is None
     ]
 

@@ -134,7 +134,7 @@ def match_published(rows: Iterable[Row], numbers: Sequence[Published] | None = N
 
 def _match(row: Row, number: Published) -> Match:
     score = row.score
-    scale = 100.0 if score.is_fraction else 1.0
+    scale = score.scale
     ours = scale * score.value
     difference = ours - number.value
     covers = None
@@ -173,7 +173,7 @@ def _why_not(row: Row, number: Published) -> str:
 def plain_published(match: Match) -> dict[str, Any]:
     """What programs read: one flat mapping of JSON values."""
     score = match.row.score
-    scale = 100.0 if score.is_fraction else 1.0
+    scale = score.scale
 
     def known(value: float | None) -> float | None:
         return None if value is None or math.isnan(value) else value
@@ -233,7 +233,7 @@ def _ours(match: Match) -> str:
         return MISSING
     if score.low is None or score.high is None:
         return f"{match.ours:.1f}"
-    scale = 100.0 if score.is_fraction else 1.0
+    scale = score.scale
     return f"{match.ours:.1f} [{scale * score.low:.1f}, {scale * score.high:.1f}]"
 
 

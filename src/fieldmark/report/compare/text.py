@@ -110,7 +110,7 @@ def _line(question: ComparedTask, is_alone: bool) -> list[str]:
     sign = {"a": "A", "b": "B", "tie": "="}[question.verdict]
     corrected = [] if is_alone else [_p(question.p_corrected)]
     return [
-        f"{question.a.column.replace(chr(10), ' ')} {score.metric} {arrow(score)}",
+        f"{question.a.heading} {score.metric} {arrow(score)}",
         _value(question.a.score),
         _value(question.b.score),
         _signed(comparison.difference, score),

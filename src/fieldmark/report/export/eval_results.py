@@ -39,7 +39,7 @@ def _entry(row: Row, facts: TaskFacts, source: str) -> dict[str, Any]:
     score, finished = row.score, row.run.finished
     return {
         "dataset": {"id": facts.hub_id, "task_id": row.column},
-        "value": round((100 if score.is_fraction else 1) * score.value, 4),
+        "value": round(score.scale * score.value, 4),
         **({"date": finished} if finished else {}),
         **({"source": {"url": source, "name": "fieldmark"}} if source else {}),
         "notes": _notes(row),

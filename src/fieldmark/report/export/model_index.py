@@ -68,7 +68,7 @@ def hub_task(protocol: str) -> str:
 
 def _metric(row: Row) -> dict[str, Any]:
     score = row.score
-    scale = 100 if score.is_fraction else 1
+    scale = score.scale
     limits: dict[str, Any] = {}
     if score.low is not None and score.high is not None:
         limits = {"low": round(scale * score.low, 4), "high": round(scale * score.high, 4),

@@ -51,14 +51,9 @@ def without_family(model: str) -> str:
     return model.partition("/")[2].removeprefix("hf-hub:") or model
 
 
-def factor(score: Score) -> float:
-    """What a value is multiplied by to be shown: fractions become percent."""
-    return 100.0 if score.is_fraction else 1.0
-
-
 def datum(row: Row, names: Mapping[str, str]) -> Spec:
     """What is drawn of a row; tooltips in the page show all of it."""
-    scale, score = factor(row.score), row.score
+    scale, score = row.score.scale, row.score
     return {
         "model": row.model,
         "label": names[row.model],

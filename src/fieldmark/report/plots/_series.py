@@ -13,13 +13,14 @@ from typing import Any
 
 from fieldmark.report.plots._panel import (
     Spec,
-    factor,
+    level_of,
     rounded,
     score_title,
     short_names,
     without_family,
 )
 from fieldmark.report.plots._render import FAINT, SERIES
+from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
@@ -120,9 +121,9 @@ def _values(series: Series, place: int, n_series: int, axis: Axis, span: float) 
             "faint": is_faint,
             "x": x,
             "at": _apart(x, shift, axis, span),
-            "score": rounded(factor(score) * score.value),
-            "low": None if score.low is None else rounded(factor(score) * score.low),
-            "high": None if score.high is None else rounded(factor(score) * score.high),
+            "score": rounded(score.scale * score.value),
+            "low": None if score.low is None else rounded(score.scale * score.low),
+            "high": None if score.high is None else rounded(score.scale * score.high),
         }
         for x, score in series.points
     ]
@@ -226,7 +227,7 @@ def _names(series: Sequence[Series], domain: tuple[float, float]) -> list[Spec]:
     per_pixel = (top - bottom) / SIZE[1]
     short = short_names((without_family(line.name) for line in series), 40)
     ends = sorted(
-        (factor(score) * score.value, -place, series[place].name)
+        (score.scale * score.value, -place, series[place].name)
         for place, score in enumerate(line.points[-1][1] for line in series)
     )
     heights: list[float] = []
@@ -261,7 +262,14 @@ def quiet_note(n_series: int) -> str:
 
 
 def level_note(rows: Sequence[Row]) -> str:
-    levels = sorted({row.score.level for row in rows if row.score.low is not None})
-    if not levels:
-        return "No intervals are stored for these scores."
-    return f"Bars: {' or '.join(f'{100 * level:g} %' for level in levels)} intervals."
+    text = level_of(rows)
+    return f"Bars: {text}." if text[0].isdigit() else f"{text.capitalize()}."
+
+
+def by_task(results: Results) -> dict[str, list[Row]]:
+    """The defined rows of each task and metric, however it was asked."""
+    groups: dict[str, list[Row]] = {}
+    for rows in defined_columns(results).values():
+        for row in rows:
+            groups.setdefault(f"{row.run.spec.task_name}\n{row.score.metric}", []).append(row)
+    return groups

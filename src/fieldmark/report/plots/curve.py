@@ -12,10 +12,11 @@ from statistics import median
 from fieldmark.errors import DataError
 from fieldmark.report.labels import column_facts
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
-from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
     Axis,
     Series,
+    by_task,
     level_note,
     mean_score,
     quiet_note,
@@ -30,10 +31,7 @@ _AXIS = Axis("training images", "symlog")
 
 
 def plot(results: Results) -> Spec:
-    groups: dict[str, list[Row]] = {}
-    for rows in defined_columns(results).values():
-        for row in rows:
-            groups.setdefault(f"{row.run.spec.task_name}\n{row.score.metric}", []).append(row)
+    groups = by_task(results)
     places = {row.run.id: n_train_of(results, row) for rows in groups.values() for row in rows}
     lines = {name: _lines(rows, places) for name, rows in groups.items()}
     grown = [name for name, drawn in lines.items() if _n_places(drawn) > 1]

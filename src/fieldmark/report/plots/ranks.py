@@ -52,9 +52,7 @@ def plot(results: Results) -> Spec:
         for name, mine in ranks.items()
         for model, (best, worst) in mine.items()
     ]
-    alone = sorted(
-        {rows[0].column.replace("\n", " ") for rows in columns.values() if len(rows) == 1}
-    )
+    alone = sorted({rows[0].heading for rows in columns.values() if len(rows) == 1})
     has_gaps = len(values) < len(models) * len(ranks)
     notes = [
         f"{'Number: first and last rank' if len(ranks) <= _ROOMY else 'Colour: the first rank'} "
@@ -102,7 +100,7 @@ def _order(counted: _Ranks, every: _Ranks) -> list[str]:
 
 def _headings(firsts: Mapping[str, Row]) -> dict[str, str]:
     """One line per column; what is long is shortened, and no two are the same."""
-    lines = {name: row.column.replace("\n", " ") for name, row in firsts.items()}
+    lines = {name: row.heading for name, row in firsts.items()}
     twice = {text for text in lines.values() if list(lines.values()).count(text) > 1}
     lines = {
         name: f"{text} {firsts[name].score.metric}" if text in twice else text

@@ -11,10 +11,11 @@ from typing import Any
 from fieldmark.errors import DataError, UnknownName
 from fieldmark.report.labels import column_facts
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
-from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
     Axis,
     Series,
+    by_task,
     level_note,
     mean_score,
     quiet_note,
@@ -27,10 +28,7 @@ _NOT_SETTINGS = ("seed", "data", "task_version", "task", "task_variant", "parts"
 
 
 def plot(results: Results) -> Spec:
-    groups: dict[str, list[Row]] = {}
-    for rows in defined_columns(results).values():
-        for row in rows:
-            groups.setdefault(f"{row.run.spec.task_name}\n{row.score.metric}", []).append(row)
+    groups = by_task(results)
     differing = {name: _differing(rows) for name, rows in groups.items()}
     setting = _chosen(differing, results.by)
     lines = {name: _lines(groups[name], setting) for name in groups if setting in differing[name]}

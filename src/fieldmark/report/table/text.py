@@ -198,14 +198,14 @@ def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
     for row in {row.run.id: row for row in rows if row.outcomes}.values():
         total = sum(row.outcomes.values())
         counts = [f"{n:,} {what}" for what, n in row.outcomes.items() if what != "ok"]
-        where = f"{row.model}, {row.column.replace(chr(10), ' ')}"
+        where = f"{row.model}, {row.heading}"
         yield f"  {where}: {', '.join(counts)} of {total:,}"
 
 
 def _weak(rows: Sequence[Row]) -> Iterator[str]:
     """Where an interval is known to hold the truth less often than it claims."""
     seen = {
-        f"{WEAK} {row.column.replace(chr(10), ' ')}: {_warning(row)}": None
+        f"{WEAK} {row.heading}: {_warning(row)}": None
         for row in rows
         if row.score.warning and not row.score.part
     }
