@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fieldmark.errors import UnknownName, UsageError, join_problems
 from fieldmark.tasks._loader import is_pattern, load_own_task, parse_name, register_file, task_files
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fieldmark.tasks._schema import Task
     from fieldmark.tasks.lmms import DocumentTask, Expanded, Group, GroupMetric, Index, Trust
 
-    AnyTask = Task | DocumentTask
+    AnyTask: TypeAlias = Task | DocumentTask
 else:
     AnyTask = Any  # the schemas are loaded when a task is
 
