@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_limits
 
 from _rows import Row, note, peak_mb, run_alone
 from fieldmark.draws import generator
-from fieldmark.probes.exemplar.probe import Retriever
 from fieldmark.probes.exemplar import Exemplar
+from fieldmark.probes.exemplar.probe import Retriever
 
 LEAST_EQUAL = 0.995
 N_MEMORY = 512

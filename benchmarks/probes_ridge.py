@@ -30,9 +30,9 @@ from sklearn.preprocessing import StandardScaler
 
 from _rows import Row, note, peak_mb, run_alone
 from fieldmark.probes._select import stratified
+from fieldmark.probes.ridge import Ridge
 from fieldmark.probes.ridge.path import ridge_path
 from fieldmark.probes.ridge.system import System
-from fieldmark.probes.ridge import Ridge
 
 ALPHAS = [2.0**power for power in range(-15, 11)]
 SCORING = {"accuracy": "accuracy", "macro_f1": "f1_macro"}

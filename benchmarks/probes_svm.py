@@ -25,8 +25,8 @@ from threadpoolctl import threadpool_limits
 from _rows import Row, note, peak_mb, run_alone
 from fieldmark.draws import generator
 from fieldmark.probes._select import stratified
-from fieldmark.probes.svm.search import candidates, distributions, score_candidates
 from fieldmark.probes.svm import SupportVectors
+from fieldmark.probes.svm.search import candidates, distributions, score_candidates
 
 DIFFICULTIES = (0.06, 0.1, 0.14, 0.2)
 
