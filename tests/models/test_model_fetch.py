@@ -16,8 +16,8 @@ import pytest
 
 from fieldmark.errors import ModelError
 from fieldmark.models import load_model
-from fieldmark.models._hub import url_file
 from fieldmark.models._name import Request, parse_name
+from fieldmark.models._weights import url_file
 
 INSTEAD = "give local weights with ?weights=PATH, or random ones with ?pretrained=false."
 

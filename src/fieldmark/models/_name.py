@@ -1,4 +1,4 @@
-"""What does a model's name ask for?
+"""Model names and requests: what does a name ask for, and can it be had here?
 
 `family/checkpoint?option=value&option=value`, or `path/to/file.py:Class?option=value`. Names are
 text on the command line, in TOML files and in the store, so everything that makes one model differ
@@ -8,13 +8,18 @@ from another is in them.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import importlib
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from fieldmark.code import Digest, file_digest
-from fieldmark.errors import UnknownName, UsageError
+from fieldmark.errors import MissingExtra, ModelError, UnknownName, UsageError
 from fieldmark.registry import is_file_reference, split_options
 
 YES = ("true", "yes", "1", "on")
@@ -125,8 +130,8 @@ class Request:
         return path.resolve()
 
     def wrong(self, key: str, expected: str) -> UsageError:
-        found = self.name.options[key]
-        return UsageError(f"model {self.name.text!r}: {key}={found}, expected {expected}.")
+        value = self.name.options[key]
+        return UsageError(f"model {self.name.text!r}: {key}={value}, expected {expected}.")
 
 
 @dataclass(slots=True)
@@ -171,3 +176,50 @@ def wished(device: str, precision: str) -> tuple[str, str]:
     if precision == "auto":
         precision, wish.is_precision_asked = wish.precision, True
     return device, precision
+
+
+# --- is the optional package here, and in which arithmetic would a model run
+
+
+def need_package(request: Request, package: str) -> Any:
+    """The imported package, with torch seen to first; the line that installs them where it is
+    missing.
+    """
+    for name in ("torch", package):
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            raise MissingExtra(request.name.text, "vision", name) from error
+    return module
+
+
+@lru_cache(maxsize=64)
+def resolve_precision(device: str, precision: str) -> str:
+    """The arithmetic that a torch model would run in; torch is imported only where a GPU may be.
+
+    A cuda device that is not here is taken for one that has bf16: such a plan is made for another
+    machine.
+    """
+    if precision != "auto":
+        return precision
+    if device in ("cpu", "mps") or (device == "auto" and not _may_have_gpu()):
+        return "float32"
+    try:
+        from fieldmark import devices
+    except ImportError:
+        return "float32"
+    try:
+        return devices.choose_precision("auto", devices.choose_device(device))
+    except ModelError:
+        return "bf16"
+
+
+def _may_have_gpu() -> bool:
+    """False only where torch could find no CUDA or ROCm device; costs no import."""
+    if sys.platform != "linux" or "torch" in sys.modules:
+        return sys.platform != "darwin"
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Path("/dev/kfd").exists()
+    return True

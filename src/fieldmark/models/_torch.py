@@ -23,12 +23,11 @@ import numpy as np
 import torch
 
 from fieldmark import devices, draws
-from fieldmark.errors import FieldmarkError, ModelError, OutOfMemory
+from fieldmark.errors import FieldmarkError, ModelError, OutOfMemory, first_line
 from fieldmark.models import _weights
-from fieldmark.models._backbone import Features
+from fieldmark.models._backbone import Features, Recipe
 from fieldmark.models._name import wished
-from fieldmark.models._transform import Recipe
-from fieldmark.models._user import first_line, source_hash, test_pictures
+from fieldmark.models._user import source_hash, test_pictures
 
 if TYPE_CHECKING:
     from PIL import Image

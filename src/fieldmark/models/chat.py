@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import UsageError
-from fieldmark.models._backbone import Checkpoint
+from fieldmark.models._backbone import ANSWERS, Checkpoint
 
 if TYPE_CHECKING:
     from fieldmark.chat import ChatModel
     from fieldmark.models._name import Request
 
 PROTOCOL = "ask"
+ABILITIES = (ANSWERS,)
 SUMMARY = "multimodal language models over HTTP"
 
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from fieldmark import draws
 from fieldmark.errors import UnknownName
-from fieldmark.models._backbone import Backbone, Features, checkpoint_table
+from fieldmark.models._backbone import Backbone, Features, Recipe, checkpoint_table
 from fieldmark.models._name import Request
-from fieldmark.models._transform import Recipe
 
 if TYPE_CHECKING:
     import numpy as np

@@ -20,11 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import ModelError, UsageError
-from fieldmark.models._backbone import Backbone, checkpoint_table
-from fieldmark.models._extra import need_package
-from fieldmark.models._files import library_version
-from fieldmark.models._name import Request
+from fieldmark.errors import ModelError, UsageError, first_line
+from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
+from fieldmark.models._name import Request, need_package
+from fieldmark.models._user import library_version
 
 VERSION = 1
 LIBRARY = "transformers"
@@ -191,7 +190,7 @@ def _tokens(model: Any, images: Any, hidden: Any) -> Any:
 
 
 def _folder(request: Request, is_loaded: bool) -> Path:
-    from fieldmark.models._hub import hub_folder
+    from fieldmark.models._weights import hub_folder
 
     own = local_files(request.checkpoint)
     if own:
@@ -216,8 +215,6 @@ def _folder(request: Request, is_loaded: bool) -> Path:
 
 def _read(request: Request, kind: Any, folder: Path, **rest: Any) -> Any:
     """`from_pretrained` on a local folder, its many kinds of failure as one line."""
-    from fieldmark.models._user import first_line
-
     try:
         return kind.from_pretrained(str(folder), local_files_only=True, **rest)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
@@ -253,8 +250,6 @@ def _build(library: Any, request: Request, source: tuple[Path, Any], pooled_by: 
 
 
 def _recipe(library: Any, request: Request, folder: Path, config: Any) -> Any:
-    from fieldmark.models._transform import Recipe
-
     vision = getattr(config, "vision_config", config)
     if not any((folder / name).is_file() for name in PROCESSORS):
         native = getattr(vision, "image_size", getattr(vision, "crop_size", 224))

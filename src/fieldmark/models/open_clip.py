@@ -21,14 +21,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import ModelError, UnknownName, UsageError
-from fieldmark.models._backbone import Backbone, checkpoint_table
-from fieldmark.models._extra import need_package
-from fieldmark.models._files import library_version
-from fieldmark.models._name import Request
+from fieldmark.errors import ModelError, UnknownName, UsageError, first_line
+from fieldmark.models._backbone import (
+    EMBEDS_IMAGES,
+    EMBEDS_TEXTS,
+    Backbone,
+    Recipe,
+    checkpoint_table,
+)
+from fieldmark.models._name import Request, need_package
+from fieldmark.models._user import library_version
 
 VERSION = 1
 LIBRARY = "open_clip"
+ABILITIES = (EMBEDS_IMAGES, EMBEDS_TEXTS)
 
 OPTIONS = {
     "pretrained": "false: random weights, always the same for a name",
@@ -184,7 +190,7 @@ def encode(model: Any, images: Any, patches: bool) -> tuple[Any, Any]:
 
 def _source(library: Any, request: Request, is_loaded: bool) -> dict[str, Any]:
     """What `create_model` is given, with every file already local."""
-    from fieldmark.models._hub import hub_folder
+    from fieldmark.models._weights import hub_folder
 
     kind, _, place = request.checkpoint.partition(":")
     if kind == "hf-hub":
@@ -209,7 +215,7 @@ def _tagged(
     library: Any, request: Request, name: tuple[str, str], is_loaded: bool
 ) -> dict[str, Any]:
     """Arguments for one of open_clip's own sets of weights: file, activation and colour scaling."""
-    from fieldmark.models._hub import hub_folder
+    from fieldmark.models._weights import hub_folder
 
     architecture, tag = name
     about = library.get_pretrained_cfg(architecture, tag) if tag else {}
@@ -244,8 +250,6 @@ def _tags(library: Any, architecture: str) -> list[str]:
 
 
 def _create(library: Any, request: Request, arguments: dict[str, Any]) -> Any:
-    from fieldmark.models._user import first_line
-
     try:
         with _own_log():
             return library.create_model(
@@ -273,8 +277,6 @@ def _own_log() -> Iterator[None]:
 
 
 def _recipe(about: dict[str, Any]) -> Any:
-    from fieldmark.models._transform import Recipe
-
     size = about["size"] if not isinstance(about["size"], int) else (about["size"],) * 2
     return Recipe(
         size=tuple(size),
@@ -290,7 +292,7 @@ def _tokeniser(library: Any, request: Request, model_name: str) -> Any:
     """The tokeniser a configuration asks for; its files are fetched only now, when texts are
     embedded.
     """
-    from fieldmark.models._hub import hub_folder
+    from fieldmark.models._weights import hub_folder
 
     kind, _, place = model_name.partition(":")
     if kind == "local-dir":

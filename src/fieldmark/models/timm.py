@@ -12,16 +12,12 @@ https://github.com/huggingface/pytorch-image-models
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fieldmark.errors import ModelError, UnknownName, UsageError
-from fieldmark.models._backbone import Backbone, checkpoint_table
-from fieldmark.models._extra import need_package
-from fieldmark.models._files import library_version
-from fieldmark.models._name import Request
-
-if TYPE_CHECKING:
-    from fieldmark.models._transform import Recipe
+from fieldmark.errors import ModelError, UnknownName, UsageError, first_line
+from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
+from fieldmark.models._name import Request, need_package
+from fieldmark.models._user import library_version
 
 VERSION = 1
 LIBRARY = "timm"
@@ -235,8 +231,6 @@ def _build(timm: Any, request: Request, size: int | None, pool: str | None) -> A
 
 def _create(timm: Any, request: Request, arguments: dict[str, Any], size: int | None) -> Any:
     """Convolutional networks take any size and refuse `img_size`; the others must be told."""
-    from fieldmark.models._user import first_line
-
     attempts = [{**arguments, "img_size": size}, arguments] if size else [arguments]
     for attempt in attempts:
         try:
@@ -256,7 +250,7 @@ def _create(timm: Any, request: Request, arguments: dict[str, Any], size: int | 
 
 def _source(timm: Any, request: Request, is_fetched: bool) -> tuple[str, dict[str, Any] | None]:
     """The name timm is given and, for weights from the hub, the local file that holds them."""
-    from fieldmark.models._hub import WEIGHTS, hub_folder
+    from fieldmark.models._weights import WEIGHTS, hub_folder
 
     kind, _, place = request.checkpoint.partition(":")
     if kind == "hf-hub":
@@ -280,7 +274,7 @@ def _has_tag(timm: Any, request: Request) -> bool:
 
 
 def _weights_file(timm: Any, request: Request) -> Path:
-    from fieldmark.models._hub import WEIGHTS, hub_folder, url_file
+    from fieldmark.models._weights import WEIGHTS, hub_folder, url_file
 
     about = timm.get_pretrained_cfg(request.checkpoint)
     if about is not None and about.hf_hub_id:
@@ -296,8 +290,6 @@ def _weights_file(timm: Any, request: Request) -> Path:
 
 
 def _recipe(timm: Any, model: Any, size: int | None) -> Recipe:
-    from fieldmark.models._transform import Recipe
-
     is_fixed = bool(model.pretrained_cfg.get("fixed_input_size"))
     about = timm.data.resolve_model_data_config(model, use_test_size=not is_fixed and size is None)
     height, width = (size, size) if size else about["input_size"][-2:]

@@ -10,16 +10,12 @@ nothing certain. https://pytorch.org/vision/stable/models.html
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fieldmark.errors import ModelError, UnknownName
-from fieldmark.models._backbone import Backbone, checkpoint_table
-from fieldmark.models._extra import need_package
-from fieldmark.models._files import library_version
-from fieldmark.models._name import Request
-
-if TYPE_CHECKING:
-    from fieldmark.models._transform import Recipe
+from fieldmark.errors import ModelError, UnknownName, first_line
+from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table, shortest_edge
+from fieldmark.models._name import Request, need_package
+from fieldmark.models._user import library_version
 
 VERSION = 1
 LIBRARY = "torchvision"
@@ -89,9 +85,7 @@ def _weights(models: Any, request: Request, architecture: str, tag: str) -> Any:
 
 
 def _build(models: Any, request: Request, architecture: str, weights: Any) -> Any:
-    from fieldmark.models._hub import url_file
-    from fieldmark.models._user import first_line
-    from fieldmark.models._weights import fit_weights, read_weights, seeded
+    from fieldmark.models._weights import fit_weights, read_weights, seeded, url_file
 
     path, size = request.path("weights"), request.pixels()
     is_fetched = request.flag("pretrained", True) and path is None
@@ -130,8 +124,6 @@ def _remove_head(model: Any, n_classes: int) -> None:
 
 
 def _recipe(preset: Any, size: int | None) -> Recipe:
-    from fieldmark.models._transform import Recipe, shortest_edge
-
     crop, resize = preset.crop_size[0], preset.resize_size[0]
     if size:
         crop, resize = size, round(size * resize / crop)
