@@ -291,7 +291,7 @@ def _elsewhere(name: str) -> Path | None:
     if name in sys.stdlib_module_names or name == "__main__":
         return _library_places()[0]
     for finder in sys.meta_path:
-        if isinstance(finder, _Finder) or not hasattr(finder, "find_spec"):
+        if isinstance(finder, _BundleFinder) or not hasattr(finder, "find_spec"):
             continue
         try:
             spec = finder.find_spec(name, None)
@@ -370,7 +370,7 @@ class Bundle:
         return next(known, None) or path.read_bytes()
 
 
-class _Loader(machinery.SourceFileLoader):
+class _BundleLoader(machinery.SourceFileLoader):
     """Compiles the source, always: bytecode files are known by second and size, and two edits can
     share both.
     """
@@ -388,7 +388,7 @@ class _Loader(machinery.SourceFileLoader):
         super().exec_module(module)
 
 
-class _Finder:
+class _BundleFinder:
     """Finds the modules of bundles, which are known by the package they stand in."""
 
     @staticmethod
@@ -415,13 +415,13 @@ class _Finder:
         return importlib.util.spec_from_file_location(
             fullname,
             place,
-            loader=_Loader(fullname, place, bundle),
+            loader=_BundleLoader(fullname, place, bundle),
             submodule_search_locations=folders,
         )
 
 
 _LOCK = threading.Lock()
-_FINDER = _Finder()
+_FINDER = _BundleFinder()
 _FRESH = itertools.count()
 
 

@@ -22,7 +22,7 @@ from fieldmark import draws
 from fieldmark.code import Closure, Digest, closure_of, file_digest
 from fieldmark.models._backbone import Backbone
 from fieldmark.models._load import REGISTRY, family_of
-from fieldmark.models._name import ModelName, Request, parse_name, resolve_precision
+from fieldmark.models._name import ModelName, ModelRequest, parse_name, resolve_precision
 from fieldmark.models._user import (
     Basis,
     UserBackbone,
@@ -239,7 +239,7 @@ def _family(name: str, device: str, precision: str) -> _Family:
     is_chat = getattr(entry, "PROTOCOL", "probe") == "ask"
     library = getattr(entry, "LIBRARY", "")
     is_torch = bool(library) or not entry.__name__.startswith("fieldmark.models.")
-    weights = None if is_chat else Request(parsed).path("weights")
+    weights = None if is_chat else ModelRequest(parsed).path("weights")
     own_files = getattr(entry, "local_files", None)
     local = own_files(parsed.checkpoint) if own_files else []
     return _Family(

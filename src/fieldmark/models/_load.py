@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fieldmark.code import file_digest
 from fieldmark.errors import UnknownName, UsageError, closest
 from fieldmark.models._backbone import ABILITY_OF_METHOD, EMBEDS_IMAGES, Backbone, Checkpoint
-from fieldmark.models._name import ModelName, Request, check_options, parse_name, wished
+from fieldmark.models._name import ModelName, ModelRequest, check_options, parse_name, wished
 from fieldmark.models._user import adopt, load_file
 from fieldmark.registry import Registry, resolve_reference
 
@@ -86,7 +86,7 @@ def load_model(
     """
     device, precision = wished(device, precision)
     digest = memory.digest if memory else file_digest
-    backbone = _build(Request(parse_name(name), device, precision, offline, digest))
+    backbone = _build(ModelRequest(parse_name(name), device, precision, offline, digest))
     backbone.name = name
     _ = backbone.dim  # one blank image goes through: a network that cannot see fails here
     if memory:
@@ -165,10 +165,10 @@ def load_chat_model(
 ) -> Any:
     """A model that answers messages: `chat/PROVIDER/MODEL` or `hf-chat/REPO`."""
     parsed = parse_name(name)
-    return family_of(parsed).load(Request(parsed, device, precision, offline))
+    return family_of(parsed).load(ModelRequest(parsed, device, precision, offline))
 
 
-def _build(request: Request) -> Backbone:
+def _build(request: ModelRequest) -> Backbone:
     name = request.name
     if name.is_file:
         return load_file(request)

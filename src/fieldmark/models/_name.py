@@ -49,14 +49,10 @@ class ModelName:
         return self.base.partition("/")[2]
 
     @property
-    def canonical(self) -> str:
-        """The same for names that differ in the order of their options only."""
-        options = "&".join(f"{key}={self.options[key]}" for key in sorted(self.options))
-        return f"{self.base}?{options}" if options else self.base
-
-    @property
     def portable(self) -> str:
-        """The canonical name without the folders of files: where these lie does not count."""
+        """The same for names that differ in the order of their options only; without the folders of
+        files: where these lie does not count.
+        """
         base = Path(self.base).name if self.is_file else self.base
         values = {key: _file_name(value) for key, value in sorted(self.options.items())}
         options = "&".join(f"{key}={value}" for key, value in values.items())
@@ -84,7 +80,7 @@ def check_options(name: ModelName, known: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModelRequest:
     """What a family is asked to load."""
 
     name: ModelName
@@ -148,7 +144,7 @@ _WISH: ContextVar[Wish | None] = ContextVar("fieldmark_wish", default=None)
 
 
 @contextlib.contextmanager
-def wishing(request: Request) -> Iterator[Wish]:
+def wishing(request: ModelRequest) -> Iterator[Wish]:
     """While a model of the user's is built, `auto` means what the request asks for."""
     wish = Wish(request.device, request.precision)
     token = _WISH.set(wish)
@@ -181,7 +177,7 @@ def wished(device: str, precision: str) -> tuple[str, str]:
 # --- is the optional package here, and in which arithmetic would a model run
 
 
-def need_package(request: Request, package: str) -> Any:
+def need_package(request: ModelRequest, package: str) -> Any:
     """The imported package, with torch seen to first; the line that installs them where it is
     missing.
     """

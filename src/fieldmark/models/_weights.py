@@ -21,7 +21,7 @@ import torch
 
 from fieldmark import draws
 from fieldmark.errors import ModelError
-from fieldmark.models._name import Request
+from fieldmark.models._name import ModelRequest
 
 PATIENCE_S = 10.0
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -118,7 +118,7 @@ def hash_weights(module: Any) -> str:
 # --- fetching
 
 
-def hub_folder(request: Request, repo: str, need: Sequence[Sequence[str]]) -> Path:
+def hub_folder(request: ModelRequest, repo: str, need: Sequence[Sequence[str]]) -> Path:
     """The local folder with one file of each group, the first of a group that exists; fetched if
     missing.
 
@@ -169,7 +169,7 @@ def _fetch_folder(repo_id: str, revision: str, need: Sequence[Sequence[str]]) ->
     return Path(paths[0]).parent
 
 
-def url_file(request: Request, url: str) -> Path:
+def url_file(request: ModelRequest, url: str) -> Path:
     """A file that torch's own cache holds, or that is put there from `url`."""
     path = Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]
     place = url.partition("://")[2]
@@ -190,14 +190,14 @@ def url_file(request: Request, url: str) -> Path:
     return path
 
 
-def refuse_offline(request: Request, place: str) -> NoReturn:
+def refuse_offline(request: ModelRequest, place: str) -> NoReturn:
     raise ModelError(
         f"model {request.name.text!r}: its files from {place} are not in the local cache and "
         f"fetching is switched off: load it once with a connection, {INSTEAD}."
     )
 
 
-def _explain(request: Request, place: str, error: Exception) -> NoReturn:
+def _explain(request: ModelRequest, place: str, error: Exception) -> NoReturn:
     kind = type(error).__name__
     start = f"model {request.name.text!r}: "
     if kind == "GatedRepoError":

@@ -13,7 +13,7 @@ from fieldmark.models._backbone import ANSWERS, SCORES_CONTINUATIONS, Checkpoint
 
 if TYPE_CHECKING:
     from fieldmark.chat import LocalModel
-    from fieldmark.models._name import Request
+    from fieldmark.models._name import ModelRequest
 
 PROTOCOL = "ask"
 ABILITIES = (ANSWERS, SCORES_CONTINUATIONS)
@@ -37,7 +37,7 @@ def local_files(checkpoint: str) -> list[Path]:
     return [path] if path.is_dir() else []
 
 
-def load(request: Request) -> LocalModel:
+def load(request: ModelRequest) -> LocalModel:
     from fieldmark.chat import local_model
 
     return local_model(request.name.text, request.device, request.precision, request.offline)

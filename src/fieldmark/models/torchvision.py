@@ -14,7 +14,7 @@ from typing import Any
 
 from fieldmark.errors import ModelError, UnknownName, first_line
 from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table, shortest_edge
-from fieldmark.models._name import Request, need_package
+from fieldmark.models._name import ModelRequest, need_package
 from fieldmark.models._user import library_version
 
 VERSION = 1
@@ -51,14 +51,14 @@ CHECKPOINTS = checkpoint_table(
 )
 
 
-def load(request: Request) -> Backbone:
+def load(request: ModelRequest) -> Backbone:
     models = need_package(request, "torchvision").models
     from fieldmark.models._torch import TorchBackbone
 
     architecture, _, tag = request.checkpoint.partition("/")
     known = models.list_models(module=models)
     if architecture not in known:
-        names = [f"torchvision/{each}" for each in known]
+        names = [f"torchvision/{name}" for name in known]
         raise UnknownName("model", request.name.base, names, "fieldmark models torchvision")
     weights = _weights(models, request, architecture, tag)
     model = _build(models, request, architecture, weights)
@@ -71,7 +71,7 @@ def load(request: Request) -> Backbone:
     )
 
 
-def _weights(models: Any, request: Request, architecture: str, tag: str) -> Any:
+def _weights(models: Any, request: ModelRequest, architecture: str, tag: str) -> Any:
     """The member of torchvision's weights enumeration that a name means; it also knows the
     transform.
     """
@@ -79,12 +79,12 @@ def _weights(models: Any, request: Request, architecture: str, tag: str) -> Any:
     if not tag:
         return kinds.DEFAULT
     if tag not in kinds.__members__:
-        names = [f"torchvision/{architecture}/{each}" for each in kinds.__members__]
+        names = [f"torchvision/{architecture}/{name}" for name in kinds.__members__]
         raise UnknownName("model", request.name.base, names, "fieldmark models torchvision")
     return kinds[tag]
 
 
-def _build(models: Any, request: Request, architecture: str, weights: Any) -> Any:
+def _build(models: Any, request: ModelRequest, architecture: str, weights: Any) -> Any:
     from fieldmark.models._weights import fit_weights, read_weights, seeded, url_file
 
     path, size = request.path("weights"), request.pixels()

@@ -24,7 +24,7 @@ from fieldmark.models._name import (
     NO,
     YES,
     ModelName,
-    Request,
+    ModelRequest,
     Wish,
     check_options,
     note_asked,
@@ -75,7 +75,7 @@ class Basis:
     """the arithmetic, where the model asked for one"""
 
 
-def load_file(request: Request) -> Backbone:
+def load_file(request: ModelRequest) -> Backbone:
     """`path/to/file.py:Class?option=value`."""
     path, attribute = resolve_reference(request.name.base)
     with watch() as opened, wishing(request) as wish:
@@ -84,11 +84,11 @@ def load_file(request: Request) -> Backbone:
         model = _build(entry, request)
         model.look()
     _tell_unheeded(request, wish)
-    model.settle(request, bundle.closure, _Noted(opened, wish, bundle))
+    model.settle(request, bundle.closure, _BuildNotes(opened, wish, bundle))
     return model
 
 
-def adopt(entry: Any, request: Request) -> Backbone:
+def adopt(entry: Any, request: ModelRequest) -> Backbone:
     """A backbone from a class, a factory or a ready object that was registered, checked."""
     closure = code_of(entry)
     with watch() as opened, wishing(request) as wish:
@@ -97,12 +97,12 @@ def adopt(entry: Any, request: Request) -> Backbone:
             return model  # one of ours, which knows itself
         model.look()
     _tell_unheeded(request, wish)
-    model.settle(request, closure, _Noted(opened, wish))
+    model.settle(request, closure, _BuildNotes(opened, wish))
     return model
 
 
 @dataclass(frozen=True, slots=True)
-class _Noted:
+class _BuildNotes:
     """What was noted while a model was built."""
 
     opened: Opened
@@ -110,7 +110,7 @@ class _Noted:
     bundle: Bundle | None = None
 
 
-def _tell_unheeded(request: Request, wish: Wish) -> None:
+def _tell_unheeded(request: ModelRequest, wish: Wish) -> None:
     """A model that takes no device runs where it likes: whoever asked for one must know."""
     flags = (
         ("device", request.device, ("auto", "cpu"), wish.is_device_asked),
@@ -153,18 +153,18 @@ def known_key(name: ModelName, closure: Closure | None, digest: Digest) -> str:
     return draws.digest("user 2", base, options_content(name, digest), used, code).hex()
 
 
-def _build(entry: Any, request: Request) -> UserBackbone:
+def _build(entry: Any, request: ModelRequest) -> UserBackbone:
     built = _call(entry, request) if callable(entry) else _ready(entry, request)
     _check(built, request.name.text)
     return UserBackbone(built, request.name.text)
 
 
-def _ready(entry: Any, request: Request) -> Any:
+def _ready(entry: Any, request: ModelRequest) -> Any:
     check_options(request.name, ())
     return entry
 
 
-def _call(factory: Callable[..., Any], request: Request) -> Any:
+def _call(factory: Callable[..., Any], request: ModelRequest) -> Any:
     arguments: dict[str, Any] = {
         key: option_value(text) for key, text in request.name.options.items()
     }
@@ -295,7 +295,7 @@ class UserBackbone:
         with naming_model(self.name, "embed_images"):
             self._behaviour = self.embed_images(np.stack(arrays)).pooled
 
-    def settle(self, request: Request, closure: Closure | None, seen: _Noted) -> None:
+    def settle(self, request: ModelRequest, closure: Closure | None, seen: _BuildNotes) -> None:
         """Says what the model rests on, now that it has been built and has looked."""
         folder = closure.root.parent if closure else Path.cwd()
         state = StateDigest(folder)
