@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from fieldmark.chat._image_tokens import check_rule, image_tokens
 from fieldmark.chat._messages import Usage
 from fieldmark.errors import UsageError
-from fieldmark.locate import Located, read_toml, validate
+from fieldmark.source_lines import Located, read_toml, validate
 
 Lack = Literal["temperature", "top_p", "seed", "stop", "schema", "logprobs", "reasoning_effort"]
 Positive = Field(default=None, gt=0)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.locate import read_text
 from fieldmark.progress import for_people
 from fieldmark.protocols import Checked, Rendered, check_files, render_documents
+from fieldmark.source_lines import read_text
 from fieldmark.tasks.lmms import LEVELS, Problem, Trust, problems_of, told_once, yaml_files
 
 if TYPE_CHECKING:

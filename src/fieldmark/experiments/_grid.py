@@ -16,12 +16,12 @@ from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems
 from fieldmark.experiments._documents import document_cells
 from fieldmark.experiments._schema import NO_EFFECT, Experiment, ModelTable, NewtFilters
-from fieldmark.locate import Located, read_toml, validate
 from fieldmark.models import check_model_name, protocol_of
 from fieldmark.probes import load_probe
 from fieldmark.protocols import Draw, Selection, document_problems, task_problems
 from fieldmark.registry import is_file_reference, resolve_reference
 from fieldmark.settings import dataset_key
+from fieldmark.source_lines import Located, read_toml, validate
 from fieldmark.tasks import AnyTask, Finder, Found, ProbeBlock, Task, parse_name
 from fieldmark.tasks.lmms import DocumentTask
 

@@ -19,7 +19,7 @@ from fieldmark.registry import is_file_reference, resolve_reference
 from fieldmark.tasks.lmms._disk import with_home
 
 if TYPE_CHECKING:
-    from fieldmark.locate import Located
+    from fieldmark.source_lines import Located
     from fieldmark.tasks._schema import Task
 
 FOLDER = Path(__file__).parent
@@ -88,7 +88,7 @@ def load_own_task(name: str, where: str = "") -> Task:
 
     The selection does not matter here.
     """
-    from fieldmark.locate import validate
+    from fieldmark.source_lines import validate
     from fieldmark.tasks._schema import Task
 
     parsed = parse_name(name)
@@ -112,7 +112,7 @@ def load_own_task(name: str, where: str = "") -> Task:
 
 def _read(path: Path, where: str) -> Located:
     """The file; that it is not there is the fault of the place that names it."""
-    from fieldmark.locate import read_text, read_yaml
+    from fieldmark.source_lines import read_text, read_yaml
 
     try:
         read_text(path)

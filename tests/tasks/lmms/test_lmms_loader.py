@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fieldmark.errors import UsageError
-from fieldmark.locate import Located
+from fieldmark.source_lines import Located
 from fieldmark.tasks.lmms import Function, Trust, load_document_task, load_group
 from fieldmark.tasks.lmms._schema import NO_EFFECT, DocumentTask
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.locate import Located
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols._check import task_problems
 from fieldmark.protocols._checks._names import group_problems, name_problems
 from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.source_lines import Located
 from fieldmark.tasks import Task, load_own_task
 from fieldmark.tasks.lmms import (
     DocumentTask,

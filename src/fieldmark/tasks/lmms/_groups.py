@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from fieldmark.errors import UnknownName, UsageError, join_problems
-from fieldmark.locate import Located
+from fieldmark.source_lines import Located
 from fieldmark.tasks._loader import is_pattern
 from fieldmark.tasks.lmms._index import Entry, Index
 from fieldmark.tasks.lmms._loader import load_document_task, make_group, make_task, with_overrides

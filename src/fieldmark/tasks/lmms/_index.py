@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.locate import Located
+from fieldmark.source_lines import Located
 from fieldmark.tasks.lmms._marks import Trust
 from fieldmark.tasks.lmms._read import Kind, kind_of, read_document_file
 

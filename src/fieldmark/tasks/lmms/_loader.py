@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.errors import UsageError
-from fieldmark.locate import Located, validate
+from fieldmark.source_lines import Located, validate
 from fieldmark.tasks.lmms._marks import Trust
 from fieldmark.tasks.lmms._notes import notes_of
 from fieldmark.tasks.lmms._read import add_below, kind_of, read_document_file, with_includes

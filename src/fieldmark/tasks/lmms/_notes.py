@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fieldmark.locate import Located
+from fieldmark.source_lines import Located
 from fieldmark.tasks.lmms._disk import is_file
 from fieldmark.tasks.lmms._schema import NO_EFFECT, DocumentTask
 

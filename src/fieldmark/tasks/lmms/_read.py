@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fieldmark.errors import UsageError, closest
-from fieldmark.locate import Located, read_yaml
+from fieldmark.source_lines import Located, read_yaml
 from fieldmark.tasks.lmms._disk import is_there
 from fieldmark.tasks.lmms._keys import OWN_KEYS, THEIR_KEYS
 from fieldmark.tasks.lmms._marks import Function, Trust

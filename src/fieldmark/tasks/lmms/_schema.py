@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from fieldmark.locate import Located
+from fieldmark.source_lines import Located
 from fieldmark.tasks.lmms._marks import Function, Trust
 
 OutputType = Literal[
