@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.locate import read_text
 from fieldmark.progress import for_people
 from fieldmark.tasks import (
     LEVELS,
