@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,3 +58,11 @@ def test_places_are_different_and_few_are_the_first_of_many(k: int, n: int) -> N
 def test_every_place_is_drawn_as_often() -> None:
     drawn = [each for row in range(4000) for each in draws.places(3, 10, "seed", row)]
     assert all(abs(drawn.count(each) - 1200) < 150 for each in range(10))
+
+
+def test_lazy_shuffle_is_a_permutation_and_fair() -> None:
+    names = tuple("abcdef")
+    assert sorted(draws.lazily_shuffled(names, 0)) == sorted(names)
+    firsts = Counter(next(draws.lazily_shuffled(names, seed)) for seed in range(1200))
+    assert all(150 < firsts[name] < 250 for name in names)
+    assert list(draws.lazily_shuffled((), 0)) == []

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fieldmark.metrics import load_metric, register_metric
     from fieldmark.models import load_model, register_model
     from fieldmark.probes import load_probe, register_probe
+    from fieldmark.protocols import register_protocol
     from fieldmark.tasks import load_task, register_task
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "register_metric",
     "register_model",
     "register_probe",
+    "register_protocol",
     "register_task",
 ]
 
@@ -47,6 +49,7 @@ __getattr__ = exports(
         "metrics": ("load_metric", "register_metric"),
         "models": ("load_model", "register_model"),
         "probes": ("load_probe", "register_probe"),
+        "protocols": ("register_protocol",),
         "tasks": ("load_task", "register_task"),
     },
 )

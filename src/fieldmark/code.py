@@ -397,6 +397,8 @@ class _Finder:
     ) -> machinery.ModuleSpec | None:
         del target
         package, _, name = fullname.partition(".")
+        if not package.startswith(PREFIX):  # modules of others may compute their attributes
+            return None
         bundle = getattr(sys.modules.get(package), "__fieldmark_bundle__", None)
         if bundle is None:
             return None

@@ -84,10 +84,17 @@ class Registry:
 
     def add_folder(self, folder: Path) -> None:
         """Every Python file of a user's folder is an entry, run when it is first asked for."""
-        for path in sorted(folder.glob("[!_]*.py")):
+        if not folder.is_dir():
+            raise UsageError(f"{folder}  is no folder: expected one with a {self.kind} per file.")
+        for path in sorted(folder.resolve().glob("[!_]*.py")):
             name = path.stem.replace("_", self.joint)
             if self.added.get(name) != _File(path):
                 self.register(name, _File(path))
+
+    def code_of(self, name: str) -> str:
+        """Stands for the code of an entry that is a file of the user's; "" for all others."""
+        entry = self.added.get(name)
+        return _code_digest(entry.path) if isinstance(entry, _File) else ""
 
     def _files(self) -> dict[str, str]:
         return {file.replace("_", self.joint): file for file in _files_of(self.package)}
@@ -160,9 +167,11 @@ def code_hash(name: str) -> str:
     """Stands for the file a reference names, all of the user's own that it imports, and the files
     that these name; "" for other names. Nothing is run.
     """
-    if not is_file_reference(name):
-        return ""
-    return closure_of(resolve_reference(name)[0], (*DATA, *SETTINGS)).digest()[:16]
+    return _code_digest(resolve_reference(name)[0]) if is_file_reference(name) else ""
+
+
+def _code_digest(path: Path) -> str:
+    return closure_of(path, (*DATA, *SETTINGS)).digest()[:16]
 
 
 def portable_name(name: str) -> str:

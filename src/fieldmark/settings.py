@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UsageError, at, closest, join_problems, meant
-from fieldmark.registry import is_file_reference, short_name
+from fieldmark.registry import PROTOCOLS, is_file_reference, short_name
 
 if TYPE_CHECKING:
     from fieldmark.locate import Located
@@ -66,6 +66,8 @@ class Settings:
     """never fetch weights"""
     include_path: tuple[Path, ...] = ()
     """folders whose tasks are known by name, and whose code tasks may run"""
+    protocol_path: tuple[Path, ...] = ()
+    """folders with protocols of your own, one Python file each"""
     fetch: bool = False
     """tasks may download the datasets they name"""
     origin: Mapping[str, str] = field(default_factory=dict)
@@ -102,7 +104,10 @@ def load_settings(flags: Mapping[str, Any] | None = None, start: Path | None = N
         _merge(values, origin, layer, name)
     typed = {key: value for key, value in (flags or {}).items() if value not in (None, (), {})}
     _merge(values, origin, typed, "flag")
-    return Settings(**values, origin=origin)
+    settings = Settings(**values, origin=origin)
+    for folder in settings.protocol_path:
+        PROTOCOLS.add_folder(folder)
+    return settings
 
 
 def project_config(start: Path) -> Path | None:
@@ -199,7 +204,7 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
         if isinstance(value, bool) or not str(value).isdecimal():
             raise ValueError("expected a whole number, 0 or more")
         return int(value)
-    if key == "include_path":
+    if key in ("include_path", "protocol_path"):
         return _folder_list(value, base)
     if key in ("offline", "fetch"):
         words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}

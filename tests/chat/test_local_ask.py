@@ -52,7 +52,7 @@ def test_a_batch_answers_as_one_by_one_without_cache(model: LocalModel) -> None:
         assert answer.usage is not None
         n_prompt = plain_inputs(model, request.messages)["input_ids"].shape[1]
         assert (answer.usage.tokens_in, answer.usage.tokens_out) == (n_prompt, len(ids))
-        assert model.count_tokens(request.messages) == n_prompt
+        assert model.engine.count(request.messages) == n_prompt
         assert answer.usd == 0.0
 
 
@@ -246,7 +246,7 @@ def test_one_prompt_beyond_memory_fails_alone(
     monkeypatch.setattr(network, "generate", cramped)
     got = answers_of(model, ask_tiny(7), batch_size=7)
     for request in ask_tiny(7):
-        is_long = model.count_tokens(request.messages) > most
+        is_long = model.engine.count(request.messages) > most
         assert got[request.id].outcome in (("failed",) if is_long else ("ok", "length"))
     assert "too little memory" in next(a.error for a in got.values() if a.error)
 

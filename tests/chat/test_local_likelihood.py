@@ -148,7 +148,7 @@ def test_requests_are_scored_as_items_are(model: LocalModel) -> None:
         assert answer.usd == 0.0 and answer.text == ""
         assert answer.usage is not None and answer.usage.tokens_out == 0
         if request.messages:
-            assert answer.usage.tokens_in >= model.count_tokens(request.messages)
+            assert answer.usage.tokens_in >= model.engine.count(request.messages)
 
 
 def test_a_rerun_scores_nothing_and_loads_no_weights(model: LocalModel, tmp_path: Path) -> None:

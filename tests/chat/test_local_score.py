@@ -69,7 +69,7 @@ def test_single_letters_need_one_reading(
 
     monkeypatch.setattr(model.engine, "forward", counted)
     model.score(shots(0), list("ABCD"))
-    assert sizes == [(1, model.count_tokens(shots(0)))]
+    assert sizes == [(1, model.engine.count(shots(0)))]
     score_all(model, [(shots(n), list("ABCD")) for n in (1, 2, 3)], batch_size=3)
     assert sizes[1][0] == 3
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmark.chat.messages import Message, Picture, Text
+from fieldmark.chat.messages import Message, Picture, Request, Text
 from fieldmark.chat.parse.answer import parse_text
 from fieldmark.chat.prompt.build import Built, build, parse_answer, rotations, spread
 from fieldmark.chat.prompt.options import draw_pairs
@@ -235,7 +235,6 @@ def test_layouts_show_the_same_in_one_message_or_in_turns() -> None:
     for built in (one, many):
         shown = [p.name for m in built.messages for p in m.parts if isinstance(p, Picture)]
         assert shown == ["e00.jpg", "e10.jpg", "i0.jpg"]
-        assert built.n_pictures == 3
         assert built.examples == ("e0", "e1") and built.k_used == 2
     assert many.messages[1].text.startswith("Answer: ")
 
@@ -252,7 +251,8 @@ def test_a_clip_is_some_frames_evenly_spread() -> None:
     clip = _item("clip", "Walk", 16)
     question = Question("kabr", "choice", {each: each for each in ("Walk", "Run", "Graze")})
     for n, n_shown in ((4, 4), (0, 16), (99, 16)):
-        assert build(question, clip, asking=Asking(n_frames=n)).n_pictures == n_shown
+        request = Request("x", build(question, clip, asking=Asking(n_frames=n)).messages)
+        assert len(request.pictures) == n_shown
     assert [each.name for each in spread(clip.pictures, 4)] == [
         f"clip{n}.jpg" for n in (2, 6, 10, 14)
     ]

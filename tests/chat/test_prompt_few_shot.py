@@ -25,7 +25,6 @@ from fieldmark.chat.prompt.few_shot import (
     plan_prompts,
 )
 from fieldmark.chat.prompt.question import Asking, Item, Question, Shots
-from fieldmark.draws import lazily_shuffled
 from fieldmark.errors import DataError
 
 LABELS = ("adult", "not_adult")
@@ -203,14 +202,6 @@ def test_an_item_is_never_its_own_example(is_shared: bool) -> None:
 def test_ids_that_come_twice_are_refused() -> None:
     with pytest.raises(DataError, match="1 examples share an id"):
         _pool([_item("a"), _item("a")])
-
-
-def test_lazy_shuffle_is_a_permutation_and_fair() -> None:
-    names = tuple("abcdef")
-    assert sorted(lazily_shuffled(names, 0)) == sorted(names)
-    firsts = Counter(next(lazily_shuffled(names, seed)) for seed in range(1200))
-    assert all(150 < firsts[name] < 250 for name in names)
-    assert list(lazily_shuffled((), 0)) == []
 
 
 # --- whole prompts ---

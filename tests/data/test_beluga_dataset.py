@@ -3,13 +3,17 @@
 import io
 import json
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines, table_error
 from fieldmark.data import ImageRef, beluga, load_image
-from fieldmark.errors import DataError
+
+findings = partial(finding_lines, beluga)
+refusal = partial(table_error, beluga)
 
 
 def jpeg(width: int = 40, height: int = 20) -> bytes:
@@ -45,19 +49,9 @@ def write(
     (root / home / "images" / "train2022").mkdir(parents=True)
     content = {"images": images, "annotations": whales, "categories": [{"id": 0, "name": "beluga"}]}
     (root / home / beluga.ANNOTATIONS).write_text(json.dumps(content))
-    for each in images:
-        (root / home / beluga.IMAGES / str(each["file_name"])).write_bytes(jpeg())
+    for image in images:
+        (root / home / beluga.IMAGES / str(image["file_name"])).write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in beluga.check(root)]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        beluga.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 @pytest.mark.parametrize("home", ["beluga.coco", "beluga/beluga.coco", "."])
@@ -81,7 +75,7 @@ def test_defect_beluga_unknown_is_no_individual(tmp_path: Path):
     write(tmp_path, [photo(n) for n in range(8)], [whale(n, name) for n, name in enumerate(names)])
     assert beluga.table(tmp_path)["label"].to_list() == ["whale000", "whale001"] * 2
     assert beluga.sightings(tmp_path)["label"].null_count() == 4
-    assert told(tmp_path) == ["note: 4 annotations of unknown individuals, left out."]
+    assert findings(tmp_path) == ["note: 4 annotations of unknown individuals, left out."]
 
 
 def test_defect_beluga_every_annotation_is_an_item(tmp_path: Path):
@@ -104,7 +98,7 @@ def test_defect_beluga_every_annotation_is_an_item(tmp_path: Path):
     part = load_image(tmp_path, ImageRef(rows["image"][1], (x, y, width, height)))
     red, _, blue = part.getpixel((10, 10))
     assert part.size == (20, 20) and blue > 200 > 100 > red
-    assert told(tmp_path) == ["note: 1 image with several animals: each is cut out of it."]
+    assert findings(tmp_path) == ["note: 1 image with several animals: each is cut out of it."]
 
 
 def test_an_unknown_neighbour_still_means_a_crop(tmp_path: Path):
@@ -161,7 +155,7 @@ def test_broken_files(tmp_path: Path):
         "ROOT/beluga.coco/annotations/instances_train2022.json  is missing: the annotations of "
         "BelugaID. `fieldmark datasets beluga` shows layout and sources."
     )
-    assert told(tmp_path) == [f"error: {refusal(tmp_path)}"]
+    assert findings(tmp_path) == [f"error: {refusal(tmp_path)}"]
     write(tmp_path, [photo(1)], [whale(1, "a"), whale(5, "b")])
     path = tmp_path / "beluga.coco" / beluga.ANNOTATIONS
     shown = "ROOT/beluga.coco/annotations/instances_train2022.json"
@@ -183,7 +177,7 @@ def test_check(tmp_path: Path):
     folder = tmp_path / "beluga.coco" / beluga.IMAGES
     (folder / "000.jpg").unlink()
     (folder / "001.jpg").write_bytes(jpeg()[:100])
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "note: 1 of 2 individuals with one image only: nothing can match it.",
         "error: 1 of 4 images are missing: 'beluga.coco/images/train2022/000.jpg'.",
         "error: 1 of 4 images cannot be read: 'beluga.coco/images/train2022/001.jpg' "
@@ -191,7 +185,7 @@ def test_check(tmp_path: Path):
     ]
     one = tmp_path / "one"
     write(one, [photo(1), photo(2)], [whale(1, "a"), whale(2, "a")])
-    assert told(one) == ["error: at least two individuals are needed, found 'a'."]
+    assert findings(one) == ["error: at least two individuals are needed, found 'a'."]
 
 
 def test_the_real_split_matches_by_file_name(tmp_path: Path, shared: Path):

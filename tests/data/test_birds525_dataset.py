@@ -1,32 +1,24 @@
 """Are the classes of Birds 525 the union of its splits, under their own names?"""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines, table_error
 from fieldmark.data import birds525, label_ids
-from fieldmark.errors import DataError
+
+findings = partial(finding_lines, birds525)
+refusal = partial(table_error, birds525)
 
 
 def put(root: Path, *paths: str) -> Path:
-    for each in paths:
-        path = root / each
+    for one in paths:
+        path = root / one
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (32, 24), "red").save(path)
     return root
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in birds525.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        birds525.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):
@@ -49,7 +41,7 @@ def test_defect_birds525_class_ids_come_from_the_union(tmp_path: Path):
     put(tmp_path, "valid/B/1.jpg", "valid/C/1.jpg", "valid/D/1.jpg")
     rows = birds525.table(tmp_path)
     assert label_ids(rows["label"]) == {"A": 0, "B": 1, "C": 2, "D": 3}
-    lines = told(tmp_path)
+    lines = findings(tmp_path)
     assert "warning: 1 class of val without a training image: 'D'." in lines
     assert "note: 1 class of train that no other split shows: 'A'." in lines
     assert "warning: no images of split 'test': expected them in ROOT/test." in lines
@@ -59,7 +51,7 @@ def test_names_spelled_in_two_ways_are_one_class(tmp_path: Path):
     put(tmp_path, "train/PARAKETT  AKULET/1.jpg", "valid/Parakett Akulet/1.jpg")
     assert set(birds525.table(tmp_path)["label"]) == {"PARAKETT AKULET"}
     line = "note: class names spelled in two ways, read as one: 'PARAKETT AKULET'."
-    assert line in told(tmp_path)
+    assert line in findings(tmp_path)
 
 
 def test_scientific_names(tmp_path: Path):
@@ -87,7 +79,7 @@ def test_what_is_wrong_is_named(tmp_path: Path):
     (tmp_path / "train" / "RHEA").mkdir()
     (tmp_path / "train" / "EMU" / "notes.txt").write_text("x")
     (tmp_path / "valid" / "EMU" / "1.jpg").write_bytes(b"")
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "warning: 1 image outside any class folder, ignored: 'train/lost.jpg'.",
         "note: 1 stray file, not images, ignored: 'train/EMU/notes.txt'.",
         "warning: 1 class folder without images: 'train/RHEA'.",
@@ -99,9 +91,9 @@ def test_what_is_wrong_is_named(tmp_path: Path):
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("birds525")
-    assert {each.name for each in root.iterdir()} == {"train", "valid", "test", "birds.csv"}
-    classes = [{each.name for each in (root / split).iterdir()} for split in ("train", "valid")]
-    assert classes[0] == classes[1] and all(each.isupper() for each in classes[0])
+    assert {path.name for path in root.iterdir()} == {"train", "valid", "test", "birds.csv"}
+    classes = [{path.name for path in (root / split).iterdir()} for split in ("train", "valid")]
+    assert classes[0] == classes[1] and all(one.isupper() for one in classes[0])
     rows = birds525.table(root)
     assert rows["scientific_name"].null_count() == 0
     assert rows.filter(split="train").group_by("label").len()["len"].min() >= 3

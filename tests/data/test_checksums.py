@@ -17,7 +17,7 @@ MD5 = hashlib.md5(TEXT).hexdigest()
 
 
 @pytest.mark.parametrize(
-    ("content", "n_bytes", "found"),
+    ("content", "n_bytes", "levels"),
     [
         (TEXT, len(TEXT), []),
         (TEXT.replace(b"fox", b"fix"), len(TEXT), ["warning"]),
@@ -27,11 +27,11 @@ MD5 = hashlib.md5(TEXT).hexdigest()
     ids=["as published", "same size, other bytes", "another table", "size not known"],
 )
 def test_only_a_file_of_the_published_size_is_called_damaged(
-    tmp_path: Path, content: bytes, n_bytes: int | None, found: list[str]
+    tmp_path: Path, content: bytes, n_bytes: int | None, levels: list[str]
 ) -> None:
     (tmp_path / "labels.csv").write_bytes(content)
     source = Source("https://x.example/labels.csv", "labels.csv", n_bytes, MD5)
-    assert [each.level for each in checksum_findings(tmp_path, [source])] == found
+    assert [finding.level for finding in checksum_findings(tmp_path, [source])] == levels
 
 
 def test_sha256_and_missing_files(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_the_command_prints_them(tmp_path: Path, monkeypatch, capsys) -> None:
     assert main(["data", "make", "beluga", "--size", "20", "--quiet"]) == 0
     capsys.readouterr()
     assert main(["data", "check", "beluga", "--checksums"]) == 0
-    said = capsys.readouterr().out
-    assert "beluga.coco/annotations/instances_train2022.json" in said
+    output = capsys.readouterr().out
+    assert "beluga.coco/annotations/instances_train2022.json" in output
     assert main(["data", "check", "beluga", "--checksums", "--json"]) == 0
-    assert next(iter(json.loads(capsys.readouterr().out)["sha256"].values())) in said
+    assert next(iter(json.loads(capsys.readouterr().out)["sha256"].values())) in output

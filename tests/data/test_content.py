@@ -36,7 +36,9 @@ def names(photos: Path) -> list[str]:
 
 
 def keys(photos: Path, memory: Path) -> dict[str, bytes]:
-    return {name: each.key for name, each in Contents(memory).learn(photos, names(photos)).items()}
+    return {
+        name: content.key for name, content in Contents(memory).learn(photos, names(photos)).items()
+    }
 
 
 def true_keys(photos: Path) -> dict[str, bytes]:
@@ -112,8 +114,8 @@ def test_a_table_file_as_root_is_the_folder_it_lies_in(
 ) -> None:
     memory, table = tmp_path / "contents.db", tmp_path / "labels.csv"
     table.write_text("image,label\n")
-    found = Contents(memory).learn(table, ["photos/0.png"])
-    assert found["photos/0.png"].key == true_keys(photos)["0.png"]
+    contents = Contents(memory).learn(table, ["photos/0.png"])
+    assert contents["photos/0.png"].key == true_keys(photos)["0.png"]
     assert len(Contents(memory).known(table, ["photos/0.png"])) == 1
     write_image(photos / "0.png", 9)
     assert Contents(memory).known(table, ["photos/0.png"]) == {}
@@ -129,11 +131,11 @@ def test_what_cannot_be_read_is_told_and_what_leads_out_is_refused_always(
     Contents(memory).learn(photos, ["0.png"])
     os.mkfifo(inside / "pipe.jpg")
     for _ in range(2):
-        found = Contents(memory).learn(inside, ["../0.png", "none.png", "pipe.jpg"])
-        assert {each.key for each in found.values()} == {ABSENT}
-        assert "leads out of the dataset" in found["../0.png"].problem
-        assert "is missing" in found["none.png"].problem
-        assert "no ordinary file" in found["pipe.jpg"].problem
+        contents = Contents(memory).learn(inside, ["../0.png", "none.png", "pipe.jpg"])
+        assert {value.key for value in contents.values()} == {ABSENT}
+        assert "leads out of the dataset" in contents["../0.png"].problem
+        assert "is missing" in contents["none.png"].problem
+        assert "no ordinary file" in contents["pipe.jpg"].problem
 
 
 def test_a_broken_image_is_remembered_as_broken(photos: Path, tmp_path: Path, settled) -> None:

@@ -32,7 +32,7 @@ half = Info(title="?", licence="?", citation="?")
 
 def test_files_are_datasets():
     assert {"beluga", "csv", "folder", "newt"} <= set(DATASETS.names())
-    assert not [each for each in DATASETS.names() if each.startswith(("_", "-"))]
+    assert not [name for name in DATASETS.names() if name.startswith(("_", "-"))]
     assert load_dataset("newt").INFO.title.startswith("NeWT")
 
 

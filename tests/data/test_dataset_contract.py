@@ -44,20 +44,20 @@ def test_every_image_opens(made: Made):
     _, dataset, root = made
     rows = dataset.table(root)
     for image, crop in rows.select("image", "crop").rows():
-        for each in [image] if isinstance(image, str) else image:
-            shown = load_image(root, ImageRef(each, tuple(crop) if crop else None))
+        for one in [image] if isinstance(image, str) else image:
+            shown = load_image(root, ImageRef(one, tuple(crop) if crop else None))
             assert shown.mode == "RGB" and min(shown.size) >= 16
 
 
 def test_a_made_copy_passes_its_own_check(made: Made):
     _, dataset, root = made
-    assert [each for each in dataset.check(root) if each.level != "note"] == []
+    assert [finding for finding in dataset.check(root) if finding.level != "note"] == []
 
 
 def test_an_empty_folder_is_told_in_one_line(made: Made, tmp_path: Path):
     _, dataset, _ = made
     findings = dataset.check(tmp_path)
-    assert [each.level for each in findings] == ["error"]
+    assert [finding.level for finding in findings] == ["error"]
     assert "\n" not in findings[0].text and str(tmp_path) in findings[0].text
 
 
@@ -67,11 +67,11 @@ def test_making_is_deterministic(made: Made, tmp_path: Path):
     if name == "newt":
         pytest.skip("its smallest copy has 1,312 images; test_newt_make compares a part")
     dataset.make(tmp_path, World(seed=5, n_species=48), 48)
-    files = sorted(each.relative_to(root) for each in root.rglob("*") if each.is_file())
+    files = sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
     assert files == sorted(
-        each.relative_to(tmp_path) for each in tmp_path.rglob("*") if each.is_file()
+        path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()
     )
-    assert all((root / each).read_bytes() == (tmp_path / each).read_bytes() for each in files)
+    assert all((root / file).read_bytes() == (tmp_path / file).read_bytes() for file in files)
 
 
 def test_info_is_complete(made: Made):
@@ -79,10 +79,10 @@ def test_info_is_complete(made: Made):
     info = dataset.INFO
     assert isinstance(info, Info)
     assert info.title and info.licence and info.citation and info.layout
-    for each in info.sources:
-        assert each.steps or each.url.startswith("https://")
-        assert not each.url or each.filename
-        assert not each.md5 or len(each.md5) == 32
+    for source in info.sources:
+        assert source.steps or source.url.startswith("https://")
+        assert not source.url or source.filename
+        assert not source.md5 or len(source.md5) == 32
 
 
 def test_it_is_documented(made: Made):

@@ -1,33 +1,29 @@
 """Is the Ecdysis collection split by time, with no day on both sides?"""
 
 import csv
-import io
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import ecdysis
-from fieldmark.errors import DataError
+
+findings = partial(finding_lines, ecdysis)
+refusal = partial(table_error, ecdysis)
 
 HEADER = list(ecdysis.FILE_COLUMNS)
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def insect(
     number: int, day: str = "2021-06-01", path: str = "Insecta|Coleoptera|Cocc|Harmonia|H. axyridis"
 ) -> dict[str, object]:
-    ranks = [f"gbif_{each}" for each in ecdysis.RANKS]
+    ranks = [f"gbif_{rank}" for rank in ecdysis.RANKS]
     return {
         "id": number, "specimen_id": 100 + number, "visit_date": day,
         "image_thumbnail_large": f"specimen_images/{number}.JPG", "country": "USA",
@@ -48,17 +44,6 @@ def days(root: Path, *texts: str) -> list[str]:
     """The splits of photos of one species, taken on these days."""
     write(root, [insect(n, text) for n, text in enumerate(texts)])
     return ecdysis.table(root)["split"].to_list()
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in ecdysis.check(root)]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        ecdysis.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):
@@ -117,7 +102,7 @@ def test_no_day_of_a_label_is_on_both_sides(
     shuffled = ecdysis.table(write(root, rows[::-1]))
     assert table.sort("id").equals(shuffled.sort("id"))
     for _, of_label in table.group_by("label"):
-        train, test = (of_label.filter(split=each)["date"] for each in ("train", "test"))
+        train, test = (of_label.filter(split=one)["date"] for one in ("train", "test"))
         assert len(train) and (not len(test) or train.max() < test.min())  # type: ignore[operator]
         assert len(test) or of_label["date"].n_unique() == 1
 
@@ -137,7 +122,7 @@ def test_rows_that_cannot_be_used_are_counted(tmp_path: Path):
         ("1", "train"), ("2", "test"), ("4", None), ("5", None), ("6", "train"), ("7", "test"),
         ("8", "train"),
     ]  # fmt: skip
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "note: 1 row without a photo, left out.",
         "note: 1 row without a date (YYYY-MM-DD), in no split.",
         "note: 1 row without any name, in no split.",
@@ -148,12 +133,12 @@ def test_rows_that_cannot_be_used_are_counted(tmp_path: Path):
 
 def test_check_of_what_is_left(tmp_path: Path):
     write(tmp_path, [insect(1), insect(2, path="I|Diptera|||")])
-    assert told(tmp_path)[1:] == [
+    assert findings(tmp_path)[1:] == [
         "error: no label was seen on two days: nothing is left for the test.",
         "error: 2 of 2 images are missing: 'images/1.JPG', 'images/2.JPG'.",
     ]
     write(tmp_path, [insect(1), insect(2, "")])
-    assert "error: at least two labels with a date are needed, found 1." in told(tmp_path)
+    assert "error: at least two labels with a date are needed, found 1." in findings(tmp_path)
 
 
 def test_broken_files(tmp_path: Path):

@@ -1,29 +1,25 @@
 """Are FishNet's nine traits read by name, and rows that lack one left out and counted?"""
 
 import csv
-import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import fishnet
-from fieldmark.errors import DataError
+
+findings = partial(finding_lines, fishnet)
+refusal = partial(table_error, fishnet)
 
 HEADER = list(fishnet.FILE_COLUMNS)
 
 
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "blue").save(buffer, "JPEG")
-    return buffer.getvalue()
-
-
 def fish(image: str, traits: str = "p10110010", **more: object) -> dict[str, object]:
     """`traits`: p or b for the feeding path, then eight digits; a dash is a missing one."""
-    values: list[object] = [None if each == "-" else each for each in traits]
+    values: list[object] = [None if trait == "-" else trait for trait in traits]
     values[0] = {"p": "pelagic", "b": "benthic"}.get(traits[0])
     return {
         "image": image, "Folder": "Sparidae", "Family": "Sparidae", "Genus": "Diplodus",
@@ -48,17 +44,6 @@ def write(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in fishnet.check(root)]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        fishnet.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):
@@ -96,9 +81,9 @@ def test_defect_fishnet_columns_are_found_by_name(tmp_path: Path, shift: int):
 def test_rows_that_lack_a_trait_are_left_out_and_counted(tmp_path: Path):
     train = [fish("a.jpg"), fish("b.jpg", "-10110010"), fish("c.jpg", "b0100110-")]
     write(tmp_path, train, [fish("d.jpg", "b01001101"), fish("e.jpg")])
-    assert fishnet.table(tmp_path)["id"].to_list() == [f"Sparidae/{each}.jpg" for each in "ade"]
+    assert fishnet.table(tmp_path)["id"].to_list() == [f"Sparidae/{one}.jpg" for one in "ade"]
     assert fishnet.photos(tmp_path)["FeedingPath"].to_list() == [True, None, False, False, True]
-    assert "note: 2 of 5 rows lack a trait, left out; 3 remain." in told(tmp_path)
+    assert "note: 2 of 5 rows lack a trait, left out; 3 remain." in findings(tmp_path)
 
 
 def test_numbers_may_be_written_as_decimals(tmp_path: Path):
@@ -118,7 +103,7 @@ def test_broken_files(tmp_path: Path):
     assert refusal(tmp_path) == (
         "ROOT/train.csv:2  FeedingPath is '1': expected pelagic, benthic or nothing."
     )
-    write(tmp_path, [fish("a.jpg")], [fish("b.jpg")], [each for each in HEADER if each != "Polar"])
+    write(tmp_path, [fish("a.jpg")], [fish("b.jpg")], [one for one in HEADER if one != "Polar"])
     assert refusal(tmp_path).startswith("ROOT/train.csv:1  lacks the columns 'Polar': expected ")
     (tmp_path / "train.csv").write_bytes(b"")
     assert refusal(tmp_path) == "ROOT/train.csv  cannot be read as a table: empty CSV."
@@ -134,7 +119,7 @@ def test_check(tmp_path: Path):
     folder = tmp_path / "Image_Library" / "Sparidae"
     (folder / "c.jpg").unlink()
     (folder / "d.jpg").write_bytes(jpeg()[:200])
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "note: not the published size: train 3 of 75,631, test 3 of 18,901.",
         "warning: 1 image both in train and in test: 'Image_Library/Sparidae/b.jpg'.",
         "warning: 1 image on several rows of a file: 'Image_Library/Sparidae/a.jpg'.",
@@ -151,7 +136,7 @@ def test_check(tmp_path: Path):
 def test_a_trait_with_one_answer_is_an_error(tmp_path: Path):
     test = [fish("b.jpg"), fish("c.jpg", "b01001101")]
     write(tmp_path, [fish("a.jpg"), fish("d.jpg", "b11001101")], test)
-    assert told(tmp_path)[1:] == [
+    assert findings(tmp_path)[1:] == [
         "error: traits with one answer only, or none: 'Tropical (train)'.",
     ]
 
@@ -160,9 +145,9 @@ def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("fishnet")
     header = (root / "test.csv").read_text().splitlines()[0].split(",")
     assert header == HEADER and len(header) == 25
-    assert {each.name for each in root.iterdir()} == {"train.csv", "test.csv", "Image_Library"}
+    assert {path.name for path in root.iterdir()} == {"train.csv", "test.csv", "Image_Library"}
     every = fishnet.photos(root)
     raw = pl.read_csv(root / "train.csv", infer_schema=False)
     assert set(raw["source"]) == {"inat", "fishbase"} and raw["image"].str.contains("/").any()
     assert len(fishnet.table(root)) < len(every)
-    assert all((root / each).is_file() for each in every["image"])
+    assert all((root / image).is_file() for image in every["image"])

@@ -1,27 +1,23 @@
 """Do Fish-Vista's blanks stay blank, and are its two test sets kept apart?"""
 
 import csv
-import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import fishvista
-from fieldmark.errors import DataError
+
+findings = partial(finding_lines, fishvista)
+refusal = partial(table_error, fishvista)
 
 HEADER = list(fishvista.FILE_COLUMNS)
 
 
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "blue").save(buffer, "JPEG")
-    return buffer.getvalue()
-
-
 def fish(name: str, traits: str = "1011", species: str = "a b") -> dict[str, object]:
-    values = ["" if each == "." else "-1" if each == "?" else each for each in traits]
+    values = ["" if trait == "." else "-1" if trait == "?" else trait for trait in traits]
     return {
         "filename": name, "family": "Abidae", "arkid": f"ark:{name[0]}",
         "standardized_species": species, **dict(zip(fishvista.TRAITS, values, strict=True)),
@@ -44,23 +40,10 @@ def write(root: Path, folder: str = "Images", **splits: list[dict[str, object]])
     }
     for split, rows in (plain | splits).items():
         write_table(root / f"identification_{split}.csv", rows)
-        for row in filter(lambda each: each["filename"], rows):
+        for row in filter(lambda one: one["filename"], rows):
             (root / folder).mkdir(parents=True, exist_ok=True)
             (root / folder / str(row["filename"])).write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [
-        f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in fishvista.check(root)
-    ]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        fishvista.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 @pytest.mark.parametrize("folder", ["Images", "Images/chunk_1"])
@@ -81,7 +64,7 @@ def test_the_table(tmp_path: Path, folder: str):
 def test_blanks_and_unknowns_stay_null(tmp_path: Path):
     write(tmp_path)
     assert fishvista.table(tmp_path).select(fishvista.TRAITS).row(4) == (False, None, None, True)
-    assert told(tmp_path) == ["note: unknown in some of 5 rows: pelvic_fin 1, barbel 1."]
+    assert findings(tmp_path) == ["note: unknown in some of 5 rows: pelvic_fin 1, barbel 1."]
 
 
 def test_the_species_tables_are_optional_and_add_their_photos(tmp_path: Path):
@@ -92,17 +75,17 @@ def test_the_species_tables_are_optional_and_add_their_photos(tmp_path: Path):
     rows = fishvista.table(tmp_path).select("id", "split", "label", "classification_split").rows()
     assert rows[1] == ("t2.jpg", "train", "c d", "train")
     assert rows[5] == ("x.jpg", None, "c d", "test") and rows[0][3] is None
-    assert told(tmp_path)[-1] == "error: 1 of 6 images are missing: 'Images/x.jpg'."
+    assert findings(tmp_path)[-1] == "error: 1 of 6 images are missing: 'Images/x.jpg'."
 
 
 def test_check_of_species(tmp_path: Path):
     write(tmp_path, test_insp=[fish("i1.jpg", "1011", "g h")], test_lvsp=[fish("l1.jpg")])
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "warning: 1 species of test_lvsp are in train, which should have none of them: 'a b'.",
         "warning: 1 species of test_insp without a training image: 'g h'.",
     ]
     write(tmp_path, train=[fish("t1.jpg"), fish("t2.jpg", "10.0")])
-    assert told(tmp_path)[1] == (
+    assert findings(tmp_path)[1] == (
         "error: traits with one answer only in train: 'adipose_fin', 'pelvic_fin', 'barbel'."
     )
 
@@ -135,7 +118,7 @@ def test_broken_files(tmp_path: Path):
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("fishvista")
-    tables = {each.name for each in root.glob("*.csv")}
+    tables = {path.name for path in root.glob("*.csv")}
     assert tables == {
         "identification_train.csv", "identification_val.csv", "identification_test_insp.csv",
         "identification_test_lvsp.csv", "classification_train.csv", "classification_val.csv",
@@ -145,5 +128,5 @@ def test_the_made_layout(made_copy: Callable[[str], Path]):
     train = rows.filter(split="train")
     left_out = set(rows.filter(split="test_lvsp")["label"])
     assert left_out and not left_out & set(train["label"])
-    assert all(train[each].drop_nulls().n_unique() == 2 for each in fishvista.TRAITS)
+    assert all(train[trait].drop_nulls().n_unique() == 2 for trait in fishvista.TRAITS)
     assert rows["pelvic_fin"].null_count() > 0

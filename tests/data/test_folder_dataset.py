@@ -1,30 +1,22 @@
 """Is a folder per class read as its owner means it?"""
 
-import io
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg
 from fieldmark.data import folder, label_ids
 from fieldmark.errors import DataError
 
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
+findings = partial(finding_lines, folder)
 
 
 def write(root: Path, *paths: str, data: bytes | None = None) -> Path:
-    for each in paths:
-        (root / each).parent.mkdir(parents=True, exist_ok=True)
-        (root / each).write_bytes(jpeg() if data is None else data)
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(jpeg() if data is None else data)
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in folder.check(root)]
 
 
 def test_without_splits(tmp_path: Path):
@@ -61,7 +53,7 @@ def test_defect_birds525_class_ids_come_from_the_union_of_splits(tmp_path: Path)
 def test_defect_plankton_dot_is_never_a_class(tmp_path: Path):
     write(tmp_path, "a.jpg", "train/b.jpg", "train/oak/c.jpg", "test/elm/d.jpg")
     assert set(folder.table(tmp_path)["label"]) == {"oak", "elm"}
-    assert told(tmp_path)[0] == (
+    assert findings(tmp_path)[0] == (
         "warning: 2 images outside any class folder, ignored: 'a.jpg', 'train/b.jpg'."
     )
 
@@ -78,7 +70,7 @@ def test_defect_plankton_stray_files_are_no_images(tmp_path: Path):
     )
     assert folder.table(tmp_path)["id"].to_list() == ["elm/1.jpg", "oak/1.jpg"]
     assert (
-        told(tmp_path)[0]
+        findings(tmp_path)[0]
         == "note: 2 files that are no images, ignored: 'oak/1.pdf', 'oak/Thumbs.db'."
     )
 
@@ -100,7 +92,10 @@ def test_a_class_may_be_called_test(tmp_path: Path):
 def test_folders_beside_the_splits_are_reported(tmp_path: Path):
     write(tmp_path, "train/oak/1.jpg", "train/elm/1.jpg", "masks/1.png")
     assert folder.table(tmp_path).height == 2
-    assert told(tmp_path)[0] == "warning: 1 image outside any class folder, ignored: 'masks/1.png'."
+    assert (
+        findings(tmp_path)[0]
+        == "warning: 1 image outside any class folder, ignored: 'masks/1.png'."
+    )
 
 
 def test_order_does_not_depend_on_the_file_system(tmp_path: Path):
@@ -134,14 +129,14 @@ def test_broken_folders(tmp_path: Path):
         "ROOT/{train,val,test}/class/*.jpg."
     )
     assert str(caught.value) == f"{tmp_path}/train  {line}"
-    assert told(tmp_path / "train")[-1] == f"error: ROOT  {line}"
+    assert findings(tmp_path / "train")[-1] == f"error: ROOT  {line}"
 
 
 def test_check_names_what_is_odd(tmp_path: Path):
     write(tmp_path, "train/oak/1.jpg", "train/oak/2.jpg", "test/oak/1.jpg", "test/elm/1.jpg")
     write(tmp_path, "train/oak/3.jpg", data=jpeg()[:-30])
     write(tmp_path, "train/oak/4.jpg", data=b"")
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "warning: 1 class of 2 with one image only: 'elm'.",
         "warning: 1 class of test without a training image: 'elm'.",
         "error: 2 of 6 images cannot be read: "
@@ -152,7 +147,7 @@ def test_check_names_what_is_odd(tmp_path: Path):
 
 def test_one_class_only(tmp_path: Path):
     write(tmp_path, "oak/1.jpg", "oak/2.jpg")
-    assert told(tmp_path) == ["error: at least two classes are needed, found: 'oak'."]
+    assert findings(tmp_path) == ["error: at least two classes are needed, found: 'oak'."]
 
 
 def test_real_photos(shared: Path):
@@ -161,4 +156,4 @@ def test_real_photos(shared: Path):
     assert rows.height == 288
     assert rows["label"].n_unique() == 12
     assert set(rows["split"]) == {"train", "test"}
-    assert [each for each in folder.check(root) if each.level != "note"] == []
+    assert [finding for finding in folder.check(root) if finding.level != "note"] == []

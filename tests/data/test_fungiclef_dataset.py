@@ -2,24 +2,20 @@
 
 import csv
 import importlib
-import io
 import socket
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import fungiclef
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import UsageError
+
+refusal = partial(table_error, fungiclef)
 
 Row = tuple[str, object, object]
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "brown").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def write(root: Path, train: list[Row], val: list[Row], species: bool = False) -> Path:
@@ -40,19 +36,11 @@ TRAIN: list[Row] = [("1-1.JPG", 0, 1), ("1-2.JPG", 0, 1), ("2-1.JPG", 4, 2)]
 VAL: list[Row] = [("3-1.JPG", 4, 3), ("4-1.JPG", -1, 4), ("5-1.JPG", 9, 5)]
 
 
-def told(root: Path) -> list[str]:
+def findings(root: Path) -> list[str]:
     """Without the first line, that a few photos are not the published size."""
-    found = fungiclef.check(root)
-    lines = [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in found]
+    lines = finding_lines(fungiclef, root)
     assert lines[0].startswith("note: not the published size: train ")
     return lines[1:]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        fungiclef.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):
@@ -96,7 +84,7 @@ def test_defect_fungiclef_nothing_is_fetched(tmp_path: Path, monkeypatch: pytest
     fresh = importlib.reload(fungiclef)
     write(tmp_path, TRAIN, VAL)
     assert fresh.table(tmp_path)["is_poisonous"].null_count() == 6
-    assert told(tmp_path)[1] == (
+    assert findings(tmp_path)[1] == (
         "note: ROOT/poison_status_list.csv  is not there: the cost of poisonous species cannot be "
         "counted."
     )
@@ -109,9 +97,11 @@ def test_the_local_list_of_poisonous_species(tmp_path: Path):
     assert fungiclef.table(tmp_path)["is_poisonous"].to_list() == [
         True, True, False, False, None, True,
     ]  # fmt: skip
-    assert told(tmp_path) == ["note: 2 of 3 photos of val are of classes that train lacks."]
+    assert findings(tmp_path) == ["note: 2 of 3 photos of val are of classes that train lacks."]
     path.write_text("class_id,poisonous\n0,1\n")
-    assert told(tmp_path)[1] == "warning: 1 class that poison_status_list.csv does not list: '4'."
+    assert (
+        findings(tmp_path)[1] == "warning: 1 class that poison_status_list.csv does not list: '4'."
+    )
     path.write_text("class_id,poisonous\n0,very\n")
     assert refusal(tmp_path) == (
         "ROOT/poison_status_list.csv:2  poisonous is 'very': expected 0 or 1."
@@ -132,12 +122,14 @@ def test_the_column_of_the_tables_says_it_where_there_is_no_list(tmp_path: Path)
     for split in ("train", "val"):
         path = tmp_path / fungiclef.FILES[split]
         header, *lines = path.read_text().splitlines()
-        told = [f"{line},{int(line.split(',')[1] == '4')}" for line in lines]
-        path.write_text("\n".join([f"{header},poisonous", *told]) + "\n")
+        marked = [f"{line},{int(line.split(',')[1] == '4')}" for line in lines]
+        path.write_text("\n".join([f"{header},poisonous", *marked]) + "\n")
     assert fungiclef.table(tmp_path)["kind"].to_list() == [
         "edible", "edible", "poisonous", "poisonous", "unknown", "unknown",
     ]  # fmt: skip
-    assert not any("poison" in line for line in [each.text for each in fungiclef.check(tmp_path)])
+    assert not any(
+        "poison" in line for line in [finding.text for finding in fungiclef.check(tmp_path)]
+    )
     (tmp_path / "poison_status_list.csv").write_text("class_id,poisonous\n0,1\n4,0\n")
     assert fungiclef.table(tmp_path)["kind"].to_list()[:3] == ["poisonous", "poisonous", "edible"]
 
@@ -170,7 +162,7 @@ def test_names_in_another_case_on_disk_are_found(tmp_path: Path):
 def test_check_of_observations(tmp_path: Path):
     write(tmp_path, [*TRAIN, ("1-3.JPG", 4, 1), ("9.JPG", -1, 9)], [("3-1.JPG", 4, 2)])
     (tmp_path / "DF21_300" / "3-1.JPG").unlink()
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "warning: 1 photo of train with class_id -1: nothing can be learnt.",
         "warning: val has no unknown class: rejection is not tested.",
         "note: ROOT/poison_status_list.csv  is not there: the cost of poisonous species cannot be "
@@ -180,7 +172,7 @@ def test_check_of_observations(tmp_path: Path):
         "error: 1 of 6 images are missing: 'DF21_300/3-1.JPG'.",
     ]
     write(tmp_path, TRAIN[:2], VAL)
-    assert "error: at least two classes are needed in train." in told(tmp_path)
+    assert "error: at least two classes are needed in train." in findings(tmp_path)
 
 
 def test_numbers_may_be_written_as_decimals(tmp_path: Path):
@@ -211,7 +203,7 @@ def test_broken_files(tmp_path: Path):
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("fungiclef")
-    assert {each.name for each in root.iterdir()} == {
+    assert {path.name for path in root.iterdir()} == {
         "DF20_300", "DF21_300", "FungiCLEF2023_train_metadata_PRODUCTION.csv",
         "FungiCLEF2023_val_metadata_PRODUCTION.csv", "poison_status_list.csv",
     }  # fmt: skip

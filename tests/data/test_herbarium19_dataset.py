@@ -11,8 +11,8 @@ from fieldmark.errors import DataError
 
 
 def put(root: Path, *paths: str) -> Path:
-    for each in paths:
-        path = root / each
+    for one in paths:
+        path = root / one
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (20, 40), "white").save(path)
     return root
@@ -40,7 +40,7 @@ def test_what_is_wrong_is_named(tmp_path: Path):
     )
     put(tmp_path, "train/1/a.jpg", "train/1/b.jpg", "train/2/c.jpg", "train/2/d.jpg")
     put(tmp_path, "validation/3/e.jpg", "validation/3/f.jpg")
-    assert [f"{each.level}: {each.text}" for each in herbarium19.check(tmp_path)] == [
+    assert [f"{finding.level}: {finding.text}" for finding in herbarium19.check(tmp_path)] == [
         "note: not the published size: train 4 of 34,225, val 2 of 2,679, classes 3 of 683.",
         "warning: 1 class of val without a training image: '3'.",
         "note: 2 classes of train that no other split shows: '1', '2'.",
@@ -49,7 +49,7 @@ def test_what_is_wrong_is_named(tmp_path: Path):
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("herbarium19")
-    assert {each.name for each in root.iterdir()} == {"train", "validation"}
+    assert {path.name for path in root.iterdir()} == {"train", "validation"}
     rows = herbarium19.table(root)
-    assert all(each.isdecimal() for each in rows["label"])
+    assert all(label.isdecimal() for label in rows["label"])
     assert set(rows["split"]) == {"train", "val"}

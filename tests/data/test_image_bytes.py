@@ -79,7 +79,9 @@ def test_tar_members_under_threads(
 ):
     monkeypatch.setattr(_gzip, "SPAN", 5000)  # members cross the borders of spans
     write_tar(tmp_path / name, contents(), mode)
-    read_all_ways(tmp_path, [f"{name}::{each}" for each in contents()], list(contents().values()))
+    read_all_ways(
+        tmp_path, [f"{name}::{content}" for content in contents()], list(contents().values())
+    )
 
 
 def test_members_written_with_a_leading_dot(tmp_path: Path):

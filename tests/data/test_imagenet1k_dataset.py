@@ -1,41 +1,26 @@
 """Is every row of every parquet file an item, under a name that only one class has?"""
 
-import io
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import ImageRef, imagenet1k, load_image
-from fieldmark.errors import DataError
 
-
-def jpeg(colour: str = "red") -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (32, 24), colour).save(buffer, "JPEG")
-    return buffer.getvalue()
+findings = partial(finding_lines, imagenet1k)
+refusal = partial(table_error, imagenet1k)
 
 
 def write(path: Path, labels: Sequence[object], names: Sequence[str] = (), column: str = "label"):
     features = {"label": {"names": list(names), "_type": "ClassLabel"}}
-    told = {"huggingface": json.dumps({"info": {"features": features}})} if names else None
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})} if names else None
     images = [{"bytes": jpeg(), "path": f"n_{n}.JPEG"} for n in range(len(labels))]
     path.parent.mkdir(parents=True, exist_ok=True)
-    pl.DataFrame({"image": images, column: labels}).write_parquet(path, metadata=told)
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in imagenet1k.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        imagenet1k.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
+    pl.DataFrame({"image": images, column: labels}).write_parquet(path, metadata=metadata)
 
 
 def test_the_table(tmp_path: Path):
@@ -53,7 +38,7 @@ def test_the_table(tmp_path: Path):
          "goldfish", 1),
         ("data/validation-00000-of-00001.parquet::0", "val", "tench, Tinca tinca", "tench", 0),
     ]  # fmt: skip
-    assert load_image(tmp_path, ImageRef(rows["image"][2])).size == (32, 24)
+    assert load_image(tmp_path, ImageRef(rows["image"][2])).size == (20, 20)
 
 
 @pytest.mark.parametrize("place", ["default/train/0000.parquet", "train-00000-of-00001.parquet"])
@@ -100,13 +85,13 @@ def test_without_names_the_label_is_the_number(tmp_path: Path):
     rows = imagenet1k.table(tmp_path)
     assert rows["label"].to_list() == ["12", "3", "12", "3"]
     line = "warning: 2 classes without a name: put classes.py of the hub's page into ROOT."
-    assert line in told(tmp_path)
+    assert line in findings(tmp_path)
 
 
 def test_folders(tmp_path: Path):
-    for each in ("train/n01440764/a.JPEG", "val/n01440764/b.JPEG", "val/n09999999/c.JPEG"):
-        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / each).write_bytes(jpeg())
+    for one in ("train/n01440764/a.JPEG", "val/n01440764/b.JPEG", "val/n09999999/c.JPEG"):
+        (tmp_path / one).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / one).write_bytes(jpeg())
     (tmp_path / "LOC_synset_mapping.txt").write_text("n01440764 tench, Tinca tinca\n")
     rows = imagenet1k.table(tmp_path)
     assert rows.select("split", "label", "common_name", "class_id", "wnid").rows() == [
@@ -114,14 +99,14 @@ def test_folders(tmp_path: Path):
         ("val", "tench, Tinca tinca", "tench", 0, "n01440764"),
         ("val", "n09999999", None, None, "n09999999"),
     ]
-    assert "warning: 1 class of val without a training image: 'n09999999'." in told(tmp_path)
+    assert "warning: 1 class of val without a training image: 'n09999999'." in findings(tmp_path)
 
 
 def test_missing_parts_are_named_and_test_is_left_out(tmp_path: Path):
     write(tmp_path / "data" / "train-00001-of-00003.parquet", [0, 1, 0, 1], ["a", "b"])
     write(tmp_path / "data" / "validation-00000-of-00001.parquet", [0, 1], ["a", "b"])
     write(tmp_path / "data" / "test-00000-of-00001.parquet", [-1, -1], ["a", "b"])
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "error: 2 of 3 files of train are missing: 'train-00000-of-00003', 'train-00002-of-00003'.",
         "note: 1 test file without labels, left out.",
         "note: not the published size: train 4 of 1,281,167, val 2 of 50,000, classes 2 of 1,000.",
@@ -159,7 +144,7 @@ def test_broken_files(tmp_path: Path):
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("imagenet1k")
-    assert sorted(each.name for each in (root / "data").iterdir()) == [
+    assert sorted(path.name for path in (root / "data").iterdir()) == [
         "train-00000-of-00002.parquet", "train-00001-of-00002.parquet",
         "validation-00000-of-00001.parquet",
     ]  # fmt: skip

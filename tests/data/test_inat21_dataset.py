@@ -2,35 +2,27 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines, table_error
 from fieldmark.data import inat21
-from fieldmark.errors import DataError
+
+findings = partial(finding_lines, inat21)
+refusal = partial(table_error, inat21)
 
 WORM = "00000_Animalia_Annelida_Clitellata_Haplotaxida_Lumbricidae_Lumbricus_terrestris"
 MOSS = "09999_Plantae_Bryophyta_Polytrichopsida_Polytrichales_Polytrichaceae_Atrichum_undulatum"
 
 
 def put(root: Path, *paths: str) -> Path:
-    for each in paths:
-        path = root / each
+    for one in paths:
+        path = root / one
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (32, 24), "green").save(path)
     return root
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in inat21.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        inat21.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):
@@ -57,7 +49,7 @@ def test_common_names(tmp_path: Path):
     (tmp_path / "val.json").write_text(json.dumps({"categories": categories}))
     assert inat21.table(tmp_path)["common_name"].to_list() == ["Common Earthworm", None]
     line = "note: 1 of 2 species without a common name: 'Atrichum undulatum'."
-    assert line in told(tmp_path)
+    assert line in findings(tmp_path)
     (tmp_path / "val.json").write_text("[]")
     assert refusal(tmp_path) == (
         "ROOT/val.json  holds a list: expected a JSON object, annotations in COCO form."
@@ -72,7 +64,7 @@ def test_the_full_training_set_stands_in_or_beside(tmp_path: Path):
     put(tmp_path, f"train/{WORM}/a.jpg", f"val/{WORM}/b.jpg")
     assert inat21.table(tmp_path)["split"].to_list() == ["train", "val"]
     line = "note: no train_mini: all of train is used, which is not the published mini protocol."
-    assert line in told(tmp_path)
+    assert line in findings(tmp_path)
     put(tmp_path, f"train_mini/{WORM}/a.jpg")
     rows = inat21.table(tmp_path)
     assert rows.select("folder", "split").rows() == [
@@ -83,7 +75,7 @@ def test_the_full_training_set_stands_in_or_beside(tmp_path: Path):
 def test_species_of_one_name_stay_apart(tmp_path: Path):
     """Names of animals and plants may be the same."""
     twins = ["00001_Animalia_A_B_C_D_Morus_alba", "00002_Plantae_A_B_C_D_Morus_alba"]
-    put(tmp_path, *[f"val/{each}/a.jpg" for each in twins])
+    put(tmp_path, *[f"val/{twin}/a.jpg" for twin in twins])
     rows = inat21.table(tmp_path)
     assert rows["label"].n_unique() == 2 and set(rows["scientific_name"]) == {"Morus alba"}
 
@@ -98,7 +90,7 @@ def test_what_is_wrong_is_named(tmp_path: Path):
         "ROOT  class folder 'Lumbricus' is not named as expected: a number and seven ranks, "
         "00000_Kingdom_Phylum_Class_Order_Family_Genus_species."
     )
-    assert told(tmp_path) == [f"error: {refusal(tmp_path)}"]
+    assert findings(tmp_path) == [f"error: {refusal(tmp_path)}"]
 
 
 def test_listing_opens_and_stats_no_file(tmp_path: Path):
@@ -107,18 +99,18 @@ def test_listing_opens_and_stats_no_file(tmp_path: Path):
     (folder / "b.jpg").symlink_to(tmp_path / "nowhere.jpg")
     assert len(inat21.table(tmp_path)) == 2
     line = f"error: 1 of 2 images are missing: 'val/{WORM}/b.jpg'."
-    assert line in told(tmp_path)
+    assert line in findings(tmp_path)
 
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("inat21")
-    names = {each.name for each in root.iterdir()}
+    names = {path.name for path in root.iterdir()}
     assert names == {"train_mini", "val", "train_mini.json", "val.json"}
     content = json.loads((root / "val.json").read_text())
     rows = inat21.table(root)
     assert rows["common_name"].null_count() == 0
-    listed = {each["file_name"] for each in content["images"]}
+    listed = {images["file_name"] for images in content["images"]}
     assert listed == set(rows.filter(split="val")["image"])
     assert len(content["categories"]) == rows["label"].n_unique()
-    folders = [{each.name for each in (root / split).iterdir()} for split in ("train_mini", "val")]
+    folders = [{path.name for path in (root / split).iterdir()} for split in ("train_mini", "val")]
     assert folders[0] == folders[1]

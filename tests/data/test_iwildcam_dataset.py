@@ -1,16 +1,17 @@
 """Is every camera-trap photo under its split, event and name?"""
 
-import io
 import json
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import iwildcam
-from fieldmark.errors import DataError
+
+refusal = partial(table_error, iwildcam)
 
 HEADER = "split,filename,y,location_remapped,sequence_remapped,datetime,category_id"
 PLAIN = [
@@ -18,12 +19,6 @@ PLAIN = [
     "train,b.jpg,1,7,2,2013-06-05 05:44:20.500,10",
     "test,c.jpg,1,8,3,2014-01-01 00:00:00.000,10",
 ]
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def write(root: Path, lines: list[str], home: str = "iwildcam_v2.0", header: str = HEADER) -> Path:
@@ -35,20 +30,11 @@ def write(root: Path, lines: list[str], home: str = "iwildcam_v2.0", header: str
     return folder
 
 
-def told(root: Path) -> list[str]:
+def findings(root: Path) -> list[str]:
     """Without the first line, that a few photos are not the published size."""
-    lines = [
-        f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in iwildcam.check(root)
-    ]
+    lines = finding_lines(iwildcam, root)
     assert lines[0].startswith("note: not the published size: train 2 of 129,809, ")
     return lines[1:]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        iwildcam.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 @pytest.mark.parametrize("home", ["iwildcam_v2.0", "."])
@@ -67,7 +53,7 @@ def test_the_table(tmp_path: Path, home: str):
 
 def test_names_by_y_or_by_category(tmp_path: Path):
     folder = write(tmp_path, PLAIN)
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "note: 2 classes without a name in ROOT/iwildcam_v2.0/categories.csv: numbers stand.",
     ]
     categories = folder / "categories.csv"
@@ -102,7 +88,7 @@ def test_check(tmp_path: Path):
     )
     (folder / "categories.csv").write_text("y,name\n0,empty\n1,deer\n2,fox\n")
     (folder / "train" / "e.jpg").unlink()
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "warning: 1 camera of test also in train: '7'; it should have cameras of its own.",
         "warning: 1 sequence in more than one split: '7/2'.",
         "note: 1 class without a training image: 'fox'.",
@@ -112,7 +98,7 @@ def test_check(tmp_path: Path):
     (folder / "categories.csv").write_text("y,name\n0,empty\n1,empty\n")
     write(tmp_path, ["train,a.jpg,0,7,1,x,0", "train,b.jpg,0,7,2,x,0"])
     line = "error: at least two classes are needed in train, found: 'empty (0)'."
-    assert line in told(tmp_path)
+    assert line in findings(tmp_path)
 
 
 def test_broken_files(tmp_path: Path):
@@ -142,7 +128,7 @@ def test_the_old_host_is_not_asked():
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("iwildcam")
     home = root / "iwildcam_v2.0"
-    assert {each.name for each in home.iterdir()} == {
+    assert {path.name for path in home.iterdir()} == {
         "metadata.csv", "RELEASE_v2.0.txt", "train", "categories.csv",
     }  # fmt: skip
     rows = iwildcam.table(root)

@@ -1,25 +1,21 @@
 """Are KABR's clips cut the same way everywhere, and odd frame numbers told?"""
 
-import io
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import kabr
 from fieldmark.data.kabr import ORDER_FAULTS, most_common, order_faults, pick_frames
-from fieldmark.errors import DataError
+
+findings = partial(finding_lines, kabr)
+refusal = partial(table_error, kabr)
 
 CLASSES = {"Walk": 0, "Graze": 1, "Head Up": 3}
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def clip(
@@ -45,17 +41,6 @@ def write(root: Path, train: list[str], val: list[str], has_images: bool = False
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in kabr.check(root)]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        kabr.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):
@@ -86,10 +71,10 @@ def test_the_step_shrinks_for_short_clips(length: int, step: int):
 def test_defect_kabr_frames_do_not_depend_on_workers(tmp_path: Path):
     """One generator copied into every loader used to make the frames depend on their number."""
     lines = [clip(video, [video % 2] * (16 + 7 * video)) for video in range(10)]
-    write(tmp_path, [line for each in lines for line in each], clip(99, [0] * 40))
+    write(tmp_path, [line for one in lines for line in one], clip(99, [0] * 40))
     whole = kabr.table(tmp_path)
     with ThreadPoolExecutor(4) as pool:
-        assert all(each.equals(whole) for each in pool.map(kabr.table, [tmp_path] * 8))
+        assert all(one.equals(whole) for one in pool.map(kabr.table, [tmp_path] * 8))
     # A clip's frames are the same alone, last, and among others.
     others = [*lines[7], *lines[2]]
     write(tmp_path, others, clip(99, [0] * 40))
@@ -111,7 +96,7 @@ def test_short_clips_are_left_out_and_counted(tmp_path: Path):
     train = [*clip(1, [0] * 16), *clip(2, [1] * 15), *clip(3, [1] * 20)]
     write(tmp_path, train, clip(4, [0] * 3) + clip(5, [1] * 16), has_images=True)
     assert kabr.table(tmp_path)["id"].to_list() == ["train/1", "train/3", "val/5"]
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "note: 2 of 5 clips with fewer than 16 frames, left out: 'train/2', 'val/4'."
     ]
 
@@ -144,7 +129,7 @@ def test_disorder_is_told_and_mended(tmp_path: Path):
         *clip(3, [1] * 16, frames=[*plain[:-1], 15]),
     ]
     write(tmp_path, train, clip(4, [0] * 16), has_images=True)
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "warning: 1 clip with missing frames in between: 'train/2'.",
         "warning: 1 clip whose frames are not in order in the file (they are put in order): "
         "'train/1'.",
@@ -157,12 +142,12 @@ def test_disorder_is_told_and_mended(tmp_path: Path):
 
 def test_check_of_leaks_and_classes(tmp_path: Path):
     write(tmp_path, clip(1, [0] * 16, "G1"), clip(2, [3] * 16, "G1"))
-    assert told(tmp_path)[:2] == [
+    assert findings(tmp_path)[:2] == [
         "warning: 1 video in more than one split: 'G1'.",
         "error: at least two behaviours are needed in train, found: 'Walk'.",
     ]
     write(tmp_path, clip(1, [0] * 16) + clip(2, [1] * 16), clip(3, [3] * 16))
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "warning: 1 behaviour without a training clip: 'Head Up'.",
         "error: 48 of 48 images are missing: 'dataset/image/G0001/1.jpg', "
         "'dataset/image/G0001/10.jpg', 'dataset/image/G0001/11.jpg' and 45 more.",
@@ -208,4 +193,4 @@ def test_the_made_layout(made_copy: Callable[[str], Path]):
     assert len(rows) == len(every) - 1 and every["n"].min() < 16
     assert not set(rows.filter(split="val")["unit"]) & set(rows.filter(split="train")["unit"])
     frames = (root / "dataset" / "image" / "Z0001").iterdir()
-    assert len({each.read_bytes() for each in frames}) > 10
+    assert len({frame.read_bytes() for frame in frames}) > 10

@@ -3,14 +3,18 @@
 import io
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines
 from fieldmark.data import ImageRef, leopard, load_image
 from fieldmark.errors import DataError
+
+findings = partial(finding_lines, leopard)
 
 
 def jpeg() -> bytes:
@@ -32,19 +36,14 @@ def write(root: Path, cats: list[dict[str, object]], with_images: bool = True) -
     home = root / "leopard.coco"
     (home / "annotations").mkdir(parents=True, exist_ok=True)
     (home / "images" / "train2022").mkdir(parents=True, exist_ok=True)
-    numbers = dict.fromkeys(each["image_id"] for each in cats)
+    numbers = dict.fromkeys(cat["image_id"] for cat in cats)
     images = [
         {"id": n, "file_name": f"{n:03}.jpg", "date_captured": "NA"} for n in numbers
     ]  # fmt: skip
     (home / leopard.ANNOTATIONS).write_text(json.dumps({"images": images, "annotations": cats}))
-    for each in images if with_images else ():
-        (home / leopard.IMAGES / str(each["file_name"])).write_bytes(jpeg())
+    for one in images if with_images else ():
+        (home / leopard.IMAGES / str(one["file_name"])).write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in leopard.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
 
 
 def test_defect_leopard_photos_are_cut_to_the_animal(tmp_path: Path):
@@ -64,7 +63,7 @@ def test_defect_leopard_unknown_is_no_individual(tmp_path: Path):
     write(tmp_path, [cat(n, name) for n, name in enumerate(names)])
     assert leopard.table(tmp_path)["label"].to_list() == ["a", "b", "a", "b"]
     assert leopard.sightings(tmp_path)["label"].null_count() == 4
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "note: 8 annotations where 6,825 are published.",
         "note: 4 annotations of unknown individuals, left out.",
     ]
@@ -77,7 +76,7 @@ def test_check(tmp_path: Path):
     (folder / "001.jpg").unlink()
     (folder / "extra.jpg").write_bytes(jpeg())
     (tmp_path / "metadata.csv").write_text("path,split\nx/001.jpg,train\nx/002.jpg,test\n")
-    assert told(tmp_path)[1:] == [
+    assert findings(tmp_path)[1:] == [
         "warning: 1 annotation without a box: the whole image is used.",
         "error: 1 box without area: '002.jpg'.",
         "note: 1 of 2 individuals with one image only: nothing can match it.",
@@ -115,14 +114,14 @@ def test_the_real_table(tmp_path: Path, shared: Path):
     assert dict(rows.group_by("closed_split").len().rows()) == {"train": 5373, "test": 1433}
     counts = rows.group_by("label").len()
     assert len(counts) == 430 and counts.filter(pl.col("len") == 1).height == 50
-    lines = [each.text for each in leopard.check(tmp_path)]
+    lines = [finding.text for finding in leopard.check(tmp_path)]
     assert "19 annotations of unknown individuals, left out." in lines
     assert "50 of 430 individuals with one image only: nothing can match it." in lines
 
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("leopard")
-    assert {each.name for each in root.iterdir()} == {"leopard.coco", "metadata.csv"}
+    assert {path.name for path in root.iterdir()} == {"leopard.coco", "metadata.csv"}
     rows = leopard.table(root)
     assert rows["crop"].null_count() == 0 and set(rows["closed_split"]) == {"train", "test"}
     assert all(w < 256 or h < 256 for _, _, w, h in rows["crop"])

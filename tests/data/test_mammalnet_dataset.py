@@ -1,20 +1,14 @@
 """Is every MammalNet clip 32 frames of one behaviour, and a clip without them told?"""
 
-import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import pytest
-from PIL import Image
-
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import mammalnet
-from fieldmark.errors import DataError
 
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (20, 20), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
+findings = partial(finding_lines, mammalnet)
+refusal = partial(table_error, mammalnet)
 
 
 def write(root: Path, n_frames: int = 32, **splits: list[str]) -> Path:
@@ -35,19 +29,6 @@ def write(root: Path, n_frames: int = 32, **splits: list[str]) -> Path:
 PLAIN = {"train": ["a 0 5", "b 1 6"], "test": ["c 1 5"]}
 
 
-def told(root: Path) -> list[str]:
-    return [
-        f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in mammalnet.check(root)
-    ]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        mammalnet.table(root)
-    assert "\n" not in str(caught.value)
-    return str(caught.value).replace(str(root), "ROOT")
-
-
 def test_the_table(tmp_path: Path):
     write(tmp_path, **PLAIN)
     rows = mammalnet.table(tmp_path)
@@ -55,7 +36,7 @@ def test_the_table(tmp_path: Path):
     frames = [f"frames/a/frame_{n:02}.jpg" for n in range(1, 33)]
     assert rows.row(0) == ("a", frames, None, "train", "0", "a", "5")
     assert rows["split"].to_list() == ["train", "train", "test"]
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "note: annotation/behavior_to_id.txt is not there: numbers stand for names.",
         "note: annotation/genus_to_id.txt is not there: numbers stand for names.",
     ]
@@ -77,7 +58,7 @@ def test_names_come_from_two_files(tmp_path: Path):
 
 def test_clips_of_one_video_share_a_unit(tmp_path: Path):
     names = ["OT88wS6FLoQ", "OT88wS6_LoQ_1", "OT88wS6_LoQ_2", "OT88wS6_LoQ2", "OT_1"]
-    write(tmp_path, train=[f"{each} {n % 2} 0" for n, each in enumerate(names)], test=["c 0 0"])
+    write(tmp_path, train=[f"{name} {n % 2} 0" for n, name in enumerate(names)], test=["c 0 0"])
     assert mammalnet.table(tmp_path)["unit"].to_list() == [
         "OT88wS6FLoQ", "OT88wS6_LoQ", "OT88wS6_LoQ", "OT88wS6_LoQ2", "OT_1", "c",
     ]  # fmt: skip
@@ -91,23 +72,25 @@ def test_val_is_read_where_it_is(tmp_path: Path):
 def test_clips_without_their_frames_are_left_out_and_counted(tmp_path: Path):
     write(tmp_path, **PLAIN)
     write(tmp_path, test=["c 1 5", "made 1 5", "short 0 5"])
-    for each in (tmp_path / "frames" / "made").iterdir():
-        each.unlink()
+    for path in (tmp_path / "frames" / "made").iterdir():
+        path.unlink()
     (tmp_path / "frames" / "short" / "frame_32.jpg").unlink()
     assert mammalnet.table(tmp_path)["id"].to_list() == ["a", "b", "c"]
-    assert told(tmp_path)[0] == (
+    assert findings(tmp_path)[0] == (
         "warning: 2 of 5 clips without all 32 frames, left out: 'made (0)', 'short (31)'."
     )
 
 
 def test_check_of_leaks_and_classes(tmp_path: Path):
     write(tmp_path, train=["OT88wS6FLoQ_1 0 0", "b 1 0"], test=["OT88wS6FLoQ_2 2 0"])
-    assert told(tmp_path)[2:] == [
+    assert findings(tmp_path)[2:] == [
         "warning: 1 video in more than one split: 'OT88wS6FLoQ'.",
         "warning: 1 behaviour without a training clip: '2'.",
     ]
     write(tmp_path, train=["b 1 0"], test=["c 1 0"])
-    assert told(tmp_path)[2:] == ["error: at least two behaviours are needed in train, found: '1'."]
+    assert findings(tmp_path)[2:] == [
+        "error: at least two behaviours are needed in train, found: '1'."
+    ]
 
 
 def test_broken_files(tmp_path: Path):
@@ -135,12 +118,12 @@ def test_broken_files(tmp_path: Path):
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("mammalnet")
-    assert {each.name for each in root.iterdir()} == {"annotation", "frames"}
+    assert {one.name for one in root.iterdir()} == {"annotation", "frames"}
     line = (root / "annotation" / "composition" / "test.csv").read_text().splitlines()[0]
     path, behaviour, species = line.split(" ")
     assert path.startswith("trimmed_videos/") and behaviour.isdigit() and species.isdigit()
     rows = mammalnet.table(root)
     assert set(rows["image"].list.len()) == {32}
     assert set(rows.filter(split="test")["label"]) == set(rows.filter(split="train")["label"])
-    one = rows["image"][0].to_list()
-    assert len({(root / each).read_bytes() for each in one}) > 20
+    frames = rows["image"][0].to_list()
+    assert len({(root / frame).read_bytes() for frame in frames}) > 20

@@ -2,26 +2,23 @@
 
 import csv
 import hashlib
-import io
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import newt
 from fieldmark.data.newt import class_name, newt_tasks, task_name
-from fieldmark.errors import DataError, UnknownName
+from fieldmark.errors import UnknownName
+
+findings = partial(finding_lines, newt)
+refusal = partial(table_error, newt)
 
 HAWK = "ml_age_coopers_hawk"
 WOODLOUSE = "inat_observed_Common_Shiny_Woodlouse_vs_Rathke’s_Woodlouse"
 HEADER = "id,task_cluster,task_subcluster,task,label,text_label,split,height,width"
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8), "green").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def hawks(n: int = 2) -> list[str]:
@@ -40,16 +37,6 @@ def write(root: Path, rows: list[str], header: str = HEADER, images: bool = True
     for row in rows if images else []:
         (root / newt.IMAGE_FOLDER / f"{row.split(',')[0]}.jpg").write_bytes(jpeg())
     return root
-
-
-def told(root: Path) -> list[str]:
-    return [f"{each.level}: {each.text}".replace(str(root), "ROOT") for each in newt.check(root)]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        newt.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
 
 
 def test_the_table(tmp_path: Path):
@@ -99,7 +86,7 @@ def test_defect_newt_class_names_follow_labels_not_positions(tmp_path: Path):
 def test_all_164_tasks_are_described():
     tasks = newt_tasks()
     assert len(tasks) == 164
-    counts = Counter((each.cluster, each.sub_cluster or "") for each in tasks.values())
+    counts = Counter((value.cluster, value.sub_cluster or "") for value in tasks.values())
     assert counts == {
         ("appearance", "species"): 102,
         ("appearance", "age"): 14,
@@ -110,18 +97,18 @@ def test_all_164_tasks_are_described():
         ("gestalt", ""): 6,
         ("counting", ""): 2,
     }
-    for each in tasks.values():
-        labels, names = zip(*each.classes, strict=True)
-        assert len(set(labels)) == len(set(names)) == 2, each.name
-        assert all(words and "_" not in words for words in names), each.name
+    for value in tasks.values():
+        labels, names = zip(*value.classes, strict=True)
+        assert len(set(labels)) == len(set(names)) == 2, value.name
+        assert all(words and "_" not in words for words in names), value.name
 
 
 def test_defect_newt_class_names_say_what_the_class_is():
     """Earlier tables called several negatives just "bird" and misspelt a few."""
-    for each in newt_tasks().values():
-        if each.name != "ml_tag_non_bird":
-            assert "bird" not in [words for _, words in each.classes], each.name
-    words = " ".join(text for each in newt_tasks().values() for _, text in each.classes)
+    for value in newt_tasks().values():
+        if value.name != "ml_tag_non_bird":
+            assert "bird" not in [words for _, words in value.classes], value.name
+    words = " ".join(text for value in newt_tasks().values() for _, text in value.classes)
     assert not [typo for typo in ("cassave", "juveile", "wester ") if typo in words]
 
 
@@ -145,7 +132,7 @@ def test_defect_newt_curly_apostrophe(tmp_path: Path, apostrophe: str):
 
 
 def test_defect_ages_has_twelve_species(tmp_path: Path):
-    species = [each.species for each in newt_tasks().values() if each.species]
+    species = [value.species for value in newt_tasks().values() if value.species]
     assert len(set(species)) == 12
     assert "black-bellied plover" in species and "Swainson's hawk" in species
     other = "b,appearance,age,ml_tag_molting_raptors,1,molting,train,8,8"
@@ -180,7 +167,7 @@ def test_broken_labels_files(tmp_path: Path):
         "ROOT/newt2021_labels.csv  is missing: the labels of NeWT. `fieldmark datasets newt` shows "
         "layout and sources."
     )
-    assert told(tmp_path) == [f"error: {refusal(tmp_path)}"]
+    assert findings(tmp_path) == [f"error: {refusal(tmp_path)}"]
     write(tmp_path, ["a,b"], header="id,task")
     assert refusal(tmp_path) == (
         "ROOT/newt2021_labels.csv:1  lacks the columns 'task_cluster', 'task_subcluster', 'label' "
@@ -215,7 +202,7 @@ def test_check_names_what_is_missing_and_stray(tmp_path: Path):
     (images / "stray.jpg").write_bytes(jpeg())
     (images / "b.png").write_bytes(jpeg())
     (tmp_path / "newt2021_labels.csv.tar.gz").write_bytes(b"something else")
-    lines = told(tmp_path)
+    lines = findings(tmp_path)
     assert lines[0] == (
         "note: newt2021_labels.csv.tar.gz is not the published file "
         "(md5 4cb26d0ee085904887b1ca14dcb893e7)."
@@ -236,10 +223,10 @@ def test_check_finds_labels_that_contradict(tmp_path: Path):
     rows = hawks(2)
     rows[0] = rows[0].replace(",1,adult,", ",0,adult,")
     rows[1] = rows[1].replace(",adult,", ",grown,")
-    assert f"error: label and text_label contradict each other in '{HAWK}'." in told(
+    assert f"error: label and text_label contradict each other in '{HAWK}'." in findings(
         write(tmp_path, rows)
     )
-    assert f"note: 1 label without a readable name: '{HAWK}: grown'." in told(tmp_path)
+    assert f"note: 1 label without a readable name: '{HAWK}: grown'." in findings(tmp_path)
 
 
 def test_sources_are_complete():

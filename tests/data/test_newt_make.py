@@ -38,7 +38,7 @@ def test_sizes_follow_what_is_asked():
     for size in (1, 2_000, 10_000, 36_000):
         sizes = plan_sizes(size)
         assert list(sizes) != sorted(sizes) and set(sizes) == set(newt_tasks())
-        assert min(min(each) for each in sizes.values()) >= 2
+        assert min(min(value) for value in sizes.values()) >= 2
         total = sum(3 * plain + small for plain, small in sizes.values())
         assert total == 1312 if size == 1 else abs(total - size) < 0.1 * size
     assert plan_sizes(70_000)["inat_non_species_tagged_swan"] == (50, 27)
@@ -53,15 +53,13 @@ def test_the_classes_differ_as_the_task_says(task: str):
         scene.check(len(WORLD.species))
         assert scene.behaviour in WORLD.species[scene.species].plan.behaviours
     if sign.n_species == 2:
-        assert len({each.species for each in plain}) == len({each.species for each in marked}) == 1
+        assert len({one.species for one in plain}) == len({one.species for one in marked}) == 1
         assert plain[0].species != marked[0].species
     elif task == "ml_tag_non_bird":
-        plans = [
-            {WORLD.species[each.species].plan.name for each in side} for side in (plain, marked)
-        ]
+        plans = [{WORLD.species[one.species].plan.name for one in side} for side in (plain, marked)]
         assert plans[0] == {"bird"} and "bird" not in plans[1]
     else:
-        assert {_signs(each) for each in plain}.isdisjoint(_signs(each) for each in marked)
+        assert {_signs(one) for one in plain}.isdisjoint(_signs(one) for one in marked)
 
 
 def _signs(scene: object) -> tuple[object, ...]:
@@ -89,10 +87,10 @@ def test_every_sign_is_used():
 def test_train_and_test_show_different_individuals():
     for task in ("ml_age_dunlin", "ml_tag_nest", "nabirds_species_classification_canvas_redhea"):
         both = scenes(task, 0, 40) + scenes(task, 1, 40)
-        train = {(each.species, each.individual) for each in both if each.individual % 2 == 0}
-        test = {(each.species, each.individual) for each in both if each.individual % 2}
+        train = {(one.species, one.individual) for one in both if one.individual % 2 == 0}
+        test = {(one.species, one.individual) for one in both if one.individual % 2}
         assert train and test and train.isdisjoint(test)
-        assert len({each.burst for each in both}) == len(both)
+        assert len({one.burst for one in both}) == len(both)
 
 
 def test_defect_ages_species_can_be_told_apart():
@@ -136,7 +134,7 @@ def test_the_exact_layout(made_copy: Callable[[str], Path]):
     counts = Counter((row[3], row[4], row[6]) for row in rows)
     assert len(counts) == 164 * 4 and min(counts.values()) == 2
     assert {f"{row[0]}.jpg" for row in rows} == {
-        each.name for each in (root / newt.IMAGE_FOLDER).iterdir()
+        path.name for path in (root / newt.IMAGE_FOLDER).iterdir()
     }
     table = newt.table(root)
     for task, cluster, sub_cluster in (

@@ -1,26 +1,25 @@
 """Do the two plankton sets share one list of classes, whatever else lies in their folders?"""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines
 from fieldmark.data import ImageRef, label_ids, load_image, plankton
 from fieldmark.errors import DataError
 
+findings = partial(finding_lines, plankton)
+
 
 def put(root: Path, *paths: str) -> Path:
-    for each in paths:
-        path = root / each
+    for one in paths:
+        path = root / one
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (40, 20), 90).save(path)
     return root
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in plankton.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
 
 
 def test_the_table(tmp_path: Path):
@@ -43,8 +42,8 @@ def test_defect_plankton_class_ids_come_from_the_union(tmp_path: Path):
     put(tmp_path, "train/B/1.png", "train/C/1.png", "val/A/1.png", "val/C/1.png")
     rows = plankton.table(tmp_path)
     assert label_ids(rows["label"]) == {"A": 0, "B": 1, "C": 2}
-    assert "note: 1 class of val without a training image: 'A'." in told(tmp_path)
-    assert "note: 1 class of train that no other split shows: 'B'." in told(tmp_path)
+    assert "note: 1 class of val without a training image: 'A'." in findings(tmp_path)
+    assert "note: 1 class of train that no other split shows: 'B'." in findings(tmp_path)
 
 
 def test_defect_plankton_stray_files_and_the_folder_itself_are_no_classes(tmp_path: Path):
@@ -54,7 +53,7 @@ def test_defect_plankton_stray_files_and_the_folder_itself_are_no_classes(tmp_pa
     (tmp_path / "train" / ".DS_Store").write_bytes(b"x")
     rows = plankton.table(tmp_path)
     assert set(rows["label"]) == {"A", "B"} and len(rows) == 4
-    assert told(tmp_path)[:2] == [
+    assert findings(tmp_path)[:2] == [
         "warning: 1 image outside any class folder, ignored: 'val/lost.png'.",
         "note: 2 stray files, not images, ignored: 'train/A/About A.pdf', 'train/list.pdf'.",
     ]
@@ -79,7 +78,7 @@ def test_what_is_wrong_is_named(tmp_path: Path):
     )
     put(tmp_path, "train/A/1.png", "train/A/2.png", "train/B/1.png", "train/B/2.png")
     (tmp_path / "train" / "B" / "2.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "note: not the published size: train 4 of 63,074, val 0 of 151,236.",
         "warning: no images of split 'val': expected them in ROOT/val.",
         "error: 1 of 4 images cannot be read: 'train/B/2.png' "
@@ -89,10 +88,10 @@ def test_what_is_wrong_is_named(tmp_path: Path):
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("plankton")
-    assert {each.name for each in root.iterdir()} == {"train", "val"}
+    assert {path.name for path in root.iterdir()} == {"train", "val"}
     assert len(list(root.rglob("*.pdf"))) == 1
     rows = plankton.table(root)
     assert set(rows["class_in"]) == {"both", "train", "val"}
-    for each in rows["image"].head(3):
-        with Image.open(root / each) as image:
+    for one in rows["image"].head(3):
+        with Image.open(root / one) as image:
             assert image.mode == "L" and image.format == "PNG"

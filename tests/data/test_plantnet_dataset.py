@@ -2,44 +2,36 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
-import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines, table_error
 from fieldmark.data import ImageRef, load_image, plantnet
-from fieldmark.errors import DataError
+
+findings = partial(finding_lines, plantnet)
+refusal = partial(table_error, plantnet)
 
 NAMES = {"11": "Lactuca virosa L.", "22": "Mentha x piperita L.", "33": "Lactuca virosa L."}
 
 
 def put(root: Path, *paths: str) -> Path:
-    for each in paths:
-        path = root / "images" / each
+    for one in paths:
+        path = root / "images" / one
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (32, 24), "green").save(path)
     return root
 
 
 def facts(**images: tuple[str, str]) -> str:
-    told = {
+    by_name = {
         name: {"obs_id": "7", "species_id": species, "organ": "leaf", "author": "A", "license":
                "cc-by-sa", "split": split}
         for name, (species, split) in images.items()
     }  # fmt: skip
-    return json.dumps(told)
-
-
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in plantnet.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        plantnet.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
+    return json.dumps(by_name)
 
 
 def test_the_table(tmp_path: Path):
@@ -70,7 +62,7 @@ def test_defect_plantnet_stray_files_are_no_items(tmp_path: Path):
     put(tmp_path, "train/11/a.jpg", "train/22/a2.jpg", "train/lost.jpg")
     (tmp_path / "images" / "train" / "11" / "Thumbs.db").write_bytes(b"x")
     assert len(plantnet.table(tmp_path)) == 2
-    assert told(tmp_path)[:2] == [
+    assert findings(tmp_path)[:2] == [
         "warning: 1 image outside any class folder, ignored: 'images/train/lost.jpg'.",
         "note: 1 stray file, not images, ignored: 'images/train/11/Thumbs.db'.",
     ]
@@ -87,7 +79,7 @@ def test_defect_plantnet_duplicate_names_stay_two_classes(tmp_path: Path):
         "note: 1 name of several species ids, as in version 1.0: 'Lactuca virosa L.'. Version 1.1 "
         f"of {plantnet.NAMES} has none."
     )
-    assert line in told(tmp_path)
+    assert line in findings(tmp_path)
 
 
 def test_the_folder_of_the_archive(tmp_path: Path):
@@ -109,7 +101,7 @@ def test_what_is_wrong_is_named(tmp_path: Path):
     (tmp_path / plantnet.METADATA).write_text(
         facts(a=("11", "train"), b=("11", "val"), c=("22", "val"))
     )
-    assert told(tmp_path) == [
+    assert findings(tmp_path) == [
         "warning: 1 species without a name in plantnet300K_species_id_2_name.json: '22'.",
         "note: ROOT/class_idx_to_species_id.json  is missing: the table goes without it.",
         "warning: 1 image not in plantnet300K_metadata.json: 'images/val/22/d.jpg'.",
@@ -125,7 +117,7 @@ def test_what_is_wrong_is_named(tmp_path: Path):
 
 def test_broken_annotation_files(tmp_path: Path):
     put(tmp_path, "train/11/a.jpg")
-    assert told(tmp_path)[0] == (
+    assert findings(tmp_path)[0] == (
         "warning: ROOT/plantnet300K_species_id_2_name.json  is missing: labels are the species' "
         "ids."
     )
@@ -147,7 +139,7 @@ def test_broken_annotation_files(tmp_path: Path):
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("plantnet")
-    names = {each.name for each in root.iterdir()}
+    names = {path.name for path in root.iterdir()}
     assert names == {"images", plantnet.METADATA, plantnet.NAMES, plantnet.INDEX}
     rows = plantnet.table(root)
     assert rows.select("unit", "class_idx", "scientific_name").null_count().row(0) == (0, 0, 0)

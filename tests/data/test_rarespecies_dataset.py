@@ -1,26 +1,23 @@
 """Do all forms of Rare Species give the same labels, and every row they hold?"""
 
-import io
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 import pytest
 from PIL import Image
 
+from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import ImageRef, load_image, rarespecies
-from fieldmark.errors import DataError
+
+findings = partial(finding_lines, rarespecies)
+refusal = partial(table_error, rarespecies)
 
 POSSUM = ("Animalia", "Chordata", "Mammalia", "Diprotodontia", "Petauridae", "Gymnobelideus",
           "leadbeateri")  # fmt: skip
 LABEL = "Animalia-Chordata-Mammalia-Diprotodontia-Petauridae-Gymnobelideus-leadbeateri"
 BIOCLIP = ",kingdom,phylum,cls,order,family,genus,species,common_name,filepath,class\n"
-
-
-def jpeg() -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (32, 24), "red").save(buffer, "JPEG")
-    return buffer.getvalue()
 
 
 def hub_row(number: int, ranks: tuple[str, ...] = POSSUM, common: str = "possum") -> dict:
@@ -38,17 +35,6 @@ def write(root: Path, rows: list[dict], name: str = "data/train-00000-of-00001.p
     return root
 
 
-def told(root: Path) -> list[str]:
-    lines = [f"{each.level}: {each.text}" for each in rarespecies.check(root)]
-    return [each.replace(str(root), "ROOT") for each in lines]
-
-
-def refusal(root: Path) -> str:
-    with pytest.raises(DataError) as caught:
-        rarespecies.table(root)
-    return str(caught.value).replace(str(root), "ROOT")
-
-
 @pytest.mark.parametrize(
     "place", ["data/train-00000-of-00001.parquet", "default/train/0000.parquet"]
 )
@@ -62,7 +48,7 @@ def test_the_table(tmp_path: Path, place: str):
         "id2", f"{place}::1", None, None, LABEL, None, *POSSUM, "Gymnobelideus leadbeateri",
         "possum", "id2", "2", "1",
     )  # fmt: skip
-    assert load_image(tmp_path, ImageRef(rows["image"][1])).size == (32, 24)
+    assert load_image(tmp_path, ImageRef(rows["image"][1])).size == (20, 20)
 
 
 def test_the_table_of_bioclip(tmp_path: Path):
@@ -90,10 +76,10 @@ def test_the_metadata_of_the_hub(tmp_path: Path):
 def test_defect_rarespecies_rows_are_counted_not_assumed(tmp_path: Path, n: int):
     """11,984 rows were written down where 11,983 exist."""
     half = n // 2
-    write(tmp_path, [hub_row(each) for each in range(half)], "default/train/0000.parquet")
-    write(tmp_path, [hub_row(each) for each in range(half, n)], "default/train/0001.parquet")
+    write(tmp_path, [hub_row(number) for number in range(half)], "default/train/0000.parquet")
+    write(tmp_path, [hub_row(number) for number in range(half, n)], "default/train/0001.parquet")
     assert len(rarespecies.table(tmp_path)) == n
-    assert told(tmp_path)[0] == (
+    assert findings(tmp_path)[0] == (
         f"note: not the published size: images {n} of 11,983, classes 1 of 400."
     )
 
@@ -104,7 +90,7 @@ def test_defect_rarespecies_labels_do_not_depend_on_the_order_of_files(tmp_path:
     write(one, [hub_row(1)], "default/train/0000.parquet")
     write(one, [hub_row(2, other)], "default/train/0001.parquet")
     write(two, [hub_row(2, other), hub_row(1)], "default/train/0000.parquet")
-    labels = [dict(rarespecies.table(each).select("id", "label").rows()) for each in (one, two)]
+    labels = [dict(rarespecies.table(one).select("id", "label").rows()) for one in (one, two)]
     assert labels[0] == labels[1]
 
 
@@ -113,7 +99,7 @@ def test_common_names_of_two_species_and_empty_ranks(tmp_path: Path):
     rows += [hub_row(n, ("Animalia", "", *POSSUM[2:]), "other") for n in (4, 5)]
     write(tmp_path, rows)
     assert rarespecies.table(tmp_path)["label"].n_unique() == 3
-    assert told(tmp_path)[1:] == [
+    assert findings(tmp_path)[1:] == [
         f"warning: 2 images with an empty rank: '{LABEL.replace('-Chordata-', '--')}'.",
         "note: 1 common name of several species: 'possum'.",
     ]
@@ -153,12 +139,12 @@ def test_a_missing_image_is_named(tmp_path: Path):
         f"{n},{ranks},possum,{n}.jpg,x\n" for n, ranks in (("a", ",".join(POSSUM)), ("b", other))
     ]
     (tmp_path / "metadata.csv").write_text(BIOCLIP + "".join(lines))
-    assert told(tmp_path)[-1] == "error: 1 of 2 images are missing: 'b.jpg'."
+    assert findings(tmp_path)[-1] == "error: 1 of 2 images are missing: 'b.jpg'."
 
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
     root = made_copy("rarespecies")
-    assert sorted(each.name for each in (root / "default" / "train").iterdir()) == [
+    assert sorted(path.name for path in (root / "default" / "train").iterdir()) == [
         "0000.parquet", "0001.parquet",
     ]  # fmt: skip
     schema = pl.read_parquet_schema(root / "default" / "train" / "0000.parquet")

@@ -50,7 +50,7 @@ def test_the_table_keeps_the_contract(root: Path) -> None:
     )
     assert frame["id"].is_unique().all() and 250 <= len(frame) <= 350
     assert frame["label"].equals(frame["scientific_name"].rename("label"))
-    assert all((root / each).is_file() for each in frame["image"])
+    assert all((root / one).is_file() for one in frame["image"])
     with Image.open(root / frame["image"][0]) as image:
         assert image.size == (256, 256) and image.format == "JPEG"
     assert dataset.check(root)[0].level == "note"
@@ -61,15 +61,15 @@ def test_every_question_is_balanced_at_every_size(size: int) -> None:
     world = World()
     items = list(plan_photos(world, size))
     assert 0.8 * size <= len(items) <= 1.25 * size
-    assert [each.name for each in SUBCOLLECTIONS] == NAMES
+    assert [subcollection.name for subcollection in SUBCOLLECTIONS] == NAMES
     for name in NAMES:
         splits = {
-            split: [each for each in items if (each.question, each.split) == (name, split)]
+            split: [item for item in items if (item.question, item.split) == (name, split)]
             for split in ("train", "test")
         }
         assert len(splits["train"]) == len(splits["test"]) >= 2
     if size >= 300:
-        species = {each.scene.species for each in items if each.question == "species"}
+        species = {item.scene.species for item in items if item.question == "species"}
         assert len(species) == 24
 
 
@@ -79,7 +79,7 @@ def test_defect_splits_units_never_cross_splits() -> None:
     for item in plan_photos(World(), 1500):
         unit = (item.scene.species, item.scene.burst)
         owners.setdefault(unit, set()).add((item.question, item.split))
-    assert all(len(found) == 1 for found in owners.values())
+    assert all(len(splits) == 1 for splits in owners.values())
 
 
 def test_units_in_the_table_never_cross_splits(root: Path) -> None:
@@ -108,7 +108,7 @@ def test_making_again_gives_the_same_bytes(copy: Path) -> None:
     own.write_bytes(b"not ours")
     dataset.make(copy, World(), 60)
     left = {path.name for path in (copy / "images").iterdir()}
-    assert left == {Path(each).name for each in dataset.table(copy)["image"]} | {"mine.jpg"}
+    assert left == {Path(image).name for image in dataset.table(copy)["image"]} | {"mine.jpg"}
 
 
 def test_species_table_describes_all(root: Path) -> None:
@@ -122,7 +122,7 @@ def test_species_table_describes_all(root: Path) -> None:
     [
         ("delete", "error", "1 of 96 images are missing: 'images/species-0000.jpg'."),
         ("truncate", "error", "1 of 96 images cannot be read: 'images/species-0000.jpg' ("),
-        ("extra", "warning", "1 file in images/ not in photos.csv: 'images/extra.jpg'."),
+        ("extra", "warning", "1 file in images that no row names: 'extra.jpg'."),
         ("species", "warning", "species.csv  is missing"),
         ("split", "error", "1 unit in more than one split: '"),
         ("table", "error", "photos.csv  is missing: the table of the photos."),
@@ -169,7 +169,7 @@ def test_write_photo_is_atomic_and_makes_folders(tmp_path: Path) -> None:
     write_photo(photo, path)
     with Image.open(path) as image:
         assert image.convert("RGB").tobytes() == photo.image.tobytes()
-    assert [each.name for each in path.parent.iterdir()] == ["bird.png"]
+    assert [one.name for one in path.parent.iterdir()] == ["bird.png"]
     with pytest.raises(UsageError, match="no known suffix"):
         write_photo(photo, tmp_path / "bird.xyz")
     (tmp_path / "file").write_text("")

@@ -28,7 +28,7 @@ from chat_kit import running
 from fieldmark.chat import Budget, Options
 from fieldmark.cli import main
 from fieldmark.cli._protocol_flags import given_settings
-from fieldmark.cli.run import Args
+from fieldmark.cli.run import make_args
 from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How
@@ -298,7 +298,7 @@ def test_a_setting_that_is_the_default_makes_no_other_run(settings: Settings) ->
 
 def test_a_flag_of_zero_is_given() -> None:
     def read(*words: str) -> dict[str, Any]:
-        return given_settings(tyro.cli(Args, args=["--model", "m", "--task", "t", *words]))
+        return given_settings(tyro.cli(make_args(), args=["--model", "m", "--task", "t", *words]))
 
     assert read("--temp", "0") == {"temp": 0.0}
     assert read() == {} and read("--cot-enabled") == {"cot_enabled": True}

@@ -116,5 +116,5 @@ def test_a_histogram_is_near_chance_on_others(world: World, question: Question) 
 @pytest.mark.slow
 def test_the_dial_turns() -> None:
     question = (12, _species)
-    easy, hard = (accuracy(World(difficulty=each), question) for each in (0.1, 0.9))
+    easy, hard = (accuracy(World(difficulty=one), question) for one in (0.1, 0.9))
     assert easy > hard + 0.2

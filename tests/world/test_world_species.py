@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import pytest
 
@@ -38,8 +38,8 @@ def _timed() -> float:
 
 def test_names_are_unique_and_latin(world: World) -> None:
     large = World(n_species=400)
-    assert len({each.common_name for each in large.species}) == 400
-    assert len({each.scientific_name for each in large.species}) == 400
+    assert len({one.common_name for one in large.species}) == 400
+    assert len({one.scientific_name for one in large.species}) == 400
     for species in world.species:
         genus, epithet = species.scientific_name.split()
         assert genus.istitle() and epithet.islower()
@@ -53,7 +53,7 @@ def test_the_seven_ranks_are_a_tree(world: World) -> None:
         parents: dict[str, set[str]] = {}
         for species in World(n_species=200).species:
             parents.setdefault(species.ranks[lower], set()).add(species.ranks[upper])
-        assert all(len(found) == 1 for found in parents.values()), lower
+        assert all(len(names) == 1 for names in parents.values()), lower
 
 
 def test_a_larger_world_begins_with_the_smaller_one(world: World) -> None:
@@ -63,23 +63,23 @@ def test_a_larger_world_begins_with_the_smaller_one(world: World) -> None:
 
 def test_seeds_make_different_worlds(world: World) -> None:
     other = World(seed=1)
-    assert not {each.scientific_name for each in other.species} & {
-        each.scientific_name for each in world.species
+    assert not {species.scientific_name for species in other.species} & {
+        species.scientific_name for species in world.species
     }
 
 
 def test_sisters_share_build_and_differ_in_marks(world: World) -> None:
-    for species in world.species:
-        for sister in world.sisters(species.index):
-            shared = ("body_plan", "kind", "main_colour", "second_colour")
-            assert all(sister.traits[name] == species.traits[name] for name in shared)
-            assert sister.traits != species.traits
-            assert sister.description != species.description
+    shared = ("body_plan", "kind", "main_colour", "second_colour")
+    for species, other in combinations(world.species, 2):
+        if other.ranks["genus"] == species.ranks["genus"]:
+            assert all(other.traits[name] == species.traits[name] for name in shared)
+            assert other.traits != species.traits
+            assert other.description != species.description
 
 
 def test_all_species_have_the_same_trait_columns(world: World) -> None:
     columns = tuple(world.species[0].traits)
-    assert all(tuple(each.traits) == columns for each in world.species)
+    assert all(tuple(species.traits) == columns for species in world.species)
     assert len(columns) > 30
 
 
@@ -99,8 +99,8 @@ def test_descriptions_say_what_is_true(world: World) -> None:
 @pytest.mark.parametrize("plan", PLANS)
 def test_every_field_mark_is_drawn(plan: str) -> None:
     """Taking a mark away changes the drawing, for every kind of the plan."""
-    found = [each for each in make_species(0, 250, 0.5) if each.plan.name == plan]
-    seen_kinds = {each.kind: each for each in found}
+    members = [one for one in make_species(0, 250, 0.5) if one.plan.name == plan]
+    seen_kinds = {one.kind: one for one in members}
     assert set(seen_kinds) == {kind.name for kind in PLANS[plan].kinds}
     for species in seen_kinds.values():
         for mark in PLANS[plan].marks:

@@ -1,8 +1,8 @@
 """Which command was asked for, and how does its end become an exit code?
 
 A file here without a leading underscore is a command (`data_make.py` is `fieldmark data make`): its
-docstring is the help, its `Args` the flags, its `run(args)` the work. Only the command asked for is
-imported, and nothing heavy before it needs it.
+docstring is the help, its `DataMakeArgs` (or what `make_args()` makes) the flags, its `run(args)`
+the work. Only the command asked for is imported, and nothing heavy before it needs it.
 """
 
 from __future__ import annotations

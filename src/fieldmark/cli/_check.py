@@ -26,7 +26,7 @@ from fieldmark.tasks import (
 )
 
 if TYPE_CHECKING:
-    from fieldmark.cli.check import Args
+    from fieldmark.cli.check import CheckArgs
 
 MANY = 50
 """files from which on it is told how far the work is, and how long it took"""
@@ -49,7 +49,7 @@ class Findings:
     seconds: float = 0.0
 
 
-def check_paths(args: Args) -> Findings:
+def check_paths(args: CheckArgs) -> Findings:
     start = time.monotonic()
     for path in args.path:
         if not path.exists():
@@ -82,7 +82,7 @@ def _has_errors(problems: Iterable[Problem]) -> bool:
     return any(problem.level == "error" for problem in problems)
 
 
-def _check_tasks(args: Args, reader: TaskReader, paths: Sequence[Path]) -> CheckedFiles:
+def _check_tasks(args: CheckArgs, reader: TaskReader, paths: Sequence[Path]) -> CheckedFiles:
     folders = [path if path.is_dir() else path.parent for path in paths]
     files = list(_files(paths))
     code_s = 0.0 if args.no_code else args.code_s
@@ -91,14 +91,14 @@ def _check_tasks(args: Args, reader: TaskReader, paths: Sequence[Path]) -> Check
         return reader.check(files, [*folders, *_include_path(args)], code_s, others, progress)
 
 
-def _include_path(args: Args) -> tuple[Path, ...]:
+def _include_path(args: CheckArgs) -> tuple[Path, ...]:
     from fieldmark.settings import load_settings
 
     return (*args.include_path, *load_settings().include_path)
 
 
 def _render(
-    args: Args, reader: TaskReader, checked: CheckedFiles
+    args: CheckArgs, reader: TaskReader, checked: CheckedFiles
 ) -> Iterator[tuple[RenderedTask, list[Problem]]]:
     from fieldmark.settings import load_settings
 
@@ -152,7 +152,7 @@ def _has_images(folder: Path) -> bool:
     return any(is_image(name) for _, _, names in os.walk(folder) for name in names)
 
 
-def _check_other(args: Args, path: Path) -> tuple[list[Problem], int]:
+def _check_other(args: CheckArgs, path: Path) -> tuple[list[Problem], int]:
     """Experiments, tables and folders of images; what is wrong is an error of its own kind."""
     try:
         problems = list(_other_problems(args, path))
@@ -163,7 +163,7 @@ def _check_other(args: Args, path: Path) -> tuple[list[Problem], int]:
     return problems, 3 if _has_errors(problems) else 0
 
 
-def _other_problems(args: Args, path: Path) -> Iterator[Problem]:
+def _other_problems(args: CheckArgs, path: Path) -> Iterator[Problem]:
     if path.suffix.lower() == ".toml":
         from fieldmark.experiments import read_grid
 

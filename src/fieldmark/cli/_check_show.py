@@ -13,7 +13,7 @@ from fieldmark.tasks import LEVELS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fieldmark.cli.check import Args
+    from fieldmark.cli.check import CheckArgs
     from fieldmark.tasks import CheckedFiles, Problem, RenderedTask
 
 _FORMS = {
@@ -30,7 +30,7 @@ _WIDEST = 400
 """characters shown of a text; `--json` has all"""
 
 
-def show(args: Args, findings: Findings) -> None:
+def show(args: CheckArgs, findings: Findings) -> None:
     for task in findings.rendered:
         _show_rendered(task)
     for text in _lines(fold(findings.problems)):
@@ -93,7 +93,7 @@ def _show_rendered(task: RenderedTask) -> None:
         print(_printable(start) + (flat if len(flat) <= _WIDEST else f"{flat[: _WIDEST - 1]}…"))
 
 
-def as_json(args: Args, findings: Findings) -> dict[str, Any]:
+def as_json(args: CheckArgs, findings: Findings) -> dict[str, Any]:
     problems, checked = findings.problems, findings.checked
     levels = Counter(problem.level for problem in problems)
     kinds: dict[str, Counter[str]] = {}

@@ -10,6 +10,7 @@ import io
 import itertools
 import re
 from pathlib import Path
+from types import ModuleType
 
 from fieldmark.errors import UsageError, closest
 
@@ -19,13 +20,14 @@ def parse(name: str, path: Path, words: list[str]) -> int:
     import tyro
 
     module = importlib.import_module(f"fieldmark.cli.{path.stem}")
-    _check_flags(name, module.Args, words)
+    arguments = _arguments(module, path.stem)
+    _check_flags(name, arguments, words)
     told = io.StringIO()
     wants_help = "-h" in words or "--help" in words
     try:
         with contextlib.nullcontext() if wants_help else contextlib.redirect_stderr(told):
             args = tyro.cli(
-                module.Args,
+                arguments,
                 prog=f"fieldmark {name}",
                 description=inspect.getdoc(module),
                 args=words,
@@ -38,6 +40,13 @@ def parse(name: str, path: Path, words: list[str]) -> int:
             f"{_first_line(told.getvalue())} `fieldmark {name} --help` shows all flags."
         ) from None
     return int(module.run(args) or 0)
+
+
+def _arguments(module: ModuleType, stem: str) -> type:
+    """The class that `data_make.py` calls `DataMakeArgs`, or what `make_args()` makes."""
+    name = "".join(word.capitalize() for word in stem.split("_"))
+    cls: type = module.make_args() if hasattr(module, "make_args") else vars(module)[f"{name}Args"]
+    return cls
 
 
 def _check_flags(name: str, args: type, words: list[str]) -> None:

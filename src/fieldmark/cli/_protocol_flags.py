@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, arg
 
-from fieldmark.errors import UsageError
+from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.protocols import Protocol, Setting, protocols, settings_of
+from fieldmark.settings import load_settings
 
 METAVARS = {int: "N", float: "X", str: "TEXT"}
 
@@ -23,6 +25,8 @@ def with_protocol_flags(name: str, base: type) -> type:
     """A command's arguments with a group of flags for every settings class, and a flag `--NAME`
     for every protocol that task files have a block for.
     """
+    with suppress(FieldmarkError):  # told by the command, which reads them again
+        load_settings()  # protocols of the user's have flags too
     fields: list[tuple[str, Any, Any]] = []
     for protocol in protocols().values():
         if protocol.has_block:

@@ -17,7 +17,7 @@ from fieldmark.errors import UnknownName, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class CacheCleanArgs:
     model: Positional[str] = ""
     """the models whose name contains this"""
     all: bool = False
@@ -25,7 +25,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: CacheCleanArgs) -> int:
     from fieldmark.embed import cached_models, clean_cache
 
     if bool(args.model) == args.all:

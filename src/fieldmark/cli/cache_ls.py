@@ -16,7 +16,7 @@ from fieldmark.cli._show import counted, show_rows, size, talk
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class CacheLsArgs:
     model: Positional[str] = ""
     """only models whose name contains this"""
     json: bool = False
@@ -24,7 +24,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: CacheLsArgs) -> int:
     from fieldmark.embed import cached_models
 
     settings = args.common.settings()

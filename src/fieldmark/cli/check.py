@@ -20,7 +20,7 @@ from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class CheckArgs:
     path: Annotated[Positional[tuple[Path, ...]], arg(metavar="PATH…", help_behavior_hint="")]
     """.yaml tasks and folders of them (fieldmark's own or lmms-eval's), .toml experiments, .csv
     tables, folders of images"""
@@ -44,7 +44,7 @@ class Args:
     """tracebacks instead of one-line errors"""
 
 
-def run(args: Args) -> int:
+def run(args: CheckArgs) -> int:
     from fieldmark.cli._check import check_paths
     from fieldmark.cli._check_show import as_json, show
     from fieldmark.cli._show import print_json

@@ -20,7 +20,7 @@ from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class CompareArgs:
     models: Annotated[Positional[tuple[str, ...]], arg(metavar="A B")] = ()
     """two models, or parts of their names that fit only one; NAME#4ae7 is one version"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
@@ -34,11 +34,11 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: CompareArgs) -> int:
     return _published(args) if args.published else _pair(args)
 
 
-def _pair(args: Args) -> int:
+def _pair(args: CompareArgs) -> int:
     from fieldmark.report import (
         compare_models,
         comparison_notes,
@@ -66,7 +66,7 @@ def _pair(args: Args) -> int:
     return 0
 
 
-def _published(args: Args) -> int:
+def _published(args: CompareArgs) -> int:
     from fieldmark.report import match_published, plain_published, published_text, read_table
     from fieldmark.store import RunFilter, Store, nothing_stored
 

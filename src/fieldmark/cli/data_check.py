@@ -18,7 +18,7 @@ from fieldmark.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class DataCheckArgs:
     name: Annotated[Positional[str], arg(metavar="DATASET")]
     """a name as `fieldmark datasets` lists it"""
     checksums: bool = False
@@ -28,7 +28,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: DataCheckArgs) -> int:
     from fieldmark.data import annotation_digests, load_dataset
 
     root = args.common.settings().root_of(args.name)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class DataGetArgs:
     name: Annotated[Positional[str], arg(metavar="DATASET")] = ""
     """a name as `fieldmark datasets` lists it"""
     only: Literal["all", "annotations", "images"] = "all"
@@ -41,7 +41,7 @@ class Args:
     urls: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """a .csv, .tsv or .parquet table with a column of addresses, instead of a dataset"""
     url_column: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME")] = ()
-    """column with addresses; several are tried in queued [found by name]"""
+    """column with addresses; several are tried in turn [found by name]"""
     md5_column: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """column with MD5 or SHA-256 checksums [found by name]"""
     save_as: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
@@ -59,7 +59,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: DataGetArgs) -> int:
     if bool(args.name) == bool(args.urls):
         raise UsageError(
             "expected either a dataset or --urls FILE: `fieldmark datasets` lists the datasets."
@@ -67,7 +67,7 @@ def run(args: Args) -> int:
     return _get_list(args, args.urls) if args.urls else _get_dataset(args)
 
 
-def _get_dataset(args: Args) -> int:
+def _get_dataset(args: DataGetArgs) -> int:
     from fieldmark.data import load_dataset
     from fieldmark.data.get import Choice, announce, get_sources
 
@@ -131,7 +131,9 @@ def _exit_code(states: list[FileState]) -> int:
     return 3 if found & {"by hand", "damaged", "missing"} else 0
 
 
-def _show(args: Args, root: Path, states: list[FileState], findings: list[Finding] | None) -> None:
+def _show(
+    args: DataGetArgs, root: Path, states: list[FileState], findings: list[Finding] | None
+) -> None:
     if args.json:
         files = [dataclasses.asdict(each) for each in states]
         told = [dataclasses.asdict(each) for each in findings or []]
@@ -149,7 +151,7 @@ def _show(args: Args, root: Path, states: list[FileState], findings: list[Findin
     show_rows(rows, False, right=("size",))
 
 
-def _next(args: Args, root: Path, states: list[FileState]) -> None:
+def _next(args: DataGetArgs, root: Path, states: list[FileState]) -> None:
     if args.json:
         return
     where = f" --data {args.name}={root}" if args.out else ""
@@ -164,7 +166,7 @@ def _next(args: Args, root: Path, states: list[FileState]) -> None:
         talk(f"{root}  is not complete yet; afterwards {same} goes on.")
 
 
-def _get_list(args: Args, table: Path) -> int:
+def _get_list(args: DataGetArgs, table: Path) -> int:
     from fieldmark.data.get import REPORT, UrlColumns, get_urls
 
     if args.out is None:
@@ -196,7 +198,7 @@ def _get_list(args: Args, table: Path) -> int:
     return 5
 
 
-def _pace(args: Args) -> Pace:
+def _pace(args: DataGetArgs) -> Pace:
     from fieldmark.data.get import POLITE, Pace
 
     base = POLITE if args.urls else Pace()

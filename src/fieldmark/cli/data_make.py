@@ -27,7 +27,7 @@ ABOUT = "Drawn by fieldmark, seed {seed}, difficulty {difficulty}: no real photo
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class DataMakeArgs:
     name: Annotated[Positional[str], arg(metavar="DATASET")]
     """a name as `fieldmark datasets` lists it"""
     size: int = 1000
@@ -41,7 +41,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: DataMakeArgs) -> int:
     from fieldmark.data import load_dataset
     from fieldmark.world import World
 

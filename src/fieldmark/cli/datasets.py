@@ -18,7 +18,7 @@ from fieldmark.cli._show import print_json, show_rows, size, talk
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class DatasetsArgs:
     name: Positional[str] = ""
     """a dataset, or words to look for"""
     json: bool = False
@@ -26,7 +26,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: DatasetsArgs) -> int:
     from fieldmark.data import DATASETS
     from fieldmark.errors import UnknownName
 
@@ -49,7 +49,7 @@ def run(args: Args) -> int:
     return 0
 
 
-def _show_one(args: Args, root: str) -> None:
+def _show_one(args: DatasetsArgs, root: str) -> None:
     from fieldmark.data import DATASETS
 
     info = DATASETS.get(args.name).INFO

@@ -45,7 +45,7 @@ SIZES = {"world": 800, "newt": 1312, "beluga": 120}
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class DemoArgs:
     out: Path = Path("fieldmark-demo")
     """folder for the world, the features and the results"""
     seed: int = 0
@@ -53,7 +53,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: DemoArgs) -> int:
     from fieldmark.experiments import Axes, How, execute, make_jobs, make_plan
     from fieldmark.progress import for_people
 

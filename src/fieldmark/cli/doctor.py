@@ -21,13 +21,13 @@ from fieldmark.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class DoctorArgs:
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: DoctorArgs) -> int:
     settings = args.common.settings()
     report = {
         "versions": _versions(),

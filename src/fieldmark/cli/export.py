@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class ExportArgs:
     form: Annotated[Positional[str], arg(name="format", metavar="FORMAT")] = ""
     """which format; without it, the ending of --out tells, or all are listed"""
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
@@ -45,7 +45,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: ExportArgs) -> int:
     from fieldmark.report.export import EXPORTS, choose, export, what_it_is
     from fieldmark.store import RunFilter, Store
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class ModelsArgs:
     query: Positional[str] = ""
     """words to look for in names and titles"""
     json: bool = False
@@ -32,7 +32,7 @@ class Args:
     """tracebacks instead of one-line errors"""
 
 
-def run(args: Args) -> int:
+def run(args: ModelsArgs) -> int:
     from fieldmark.models import known_models
 
     found = known_models(args.query)

@@ -26,7 +26,8 @@ class PlanFlags(GridFlags):
     """print JSON"""
 
 
-Args = with_protocol_flags("PlanArgs", PlanFlags)
+def make_args() -> type:
+    return with_protocol_flags("PlanArgs", PlanFlags)
 
 
 def run(args: PlanFlags) -> int:

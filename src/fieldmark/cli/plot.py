@@ -20,7 +20,7 @@ from fieldmark.errors import DataError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class PlotArgs:
     kind: Annotated[Positional[str], arg(metavar="KIND", help_behavior_hint="")] = ""
     """which plot; without it, all are listed"""
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
@@ -38,7 +38,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: PlotArgs) -> int:
     from fieldmark.report.plots import PLOTS, what_it_shows
 
     if not args.kind:
@@ -65,7 +65,7 @@ def _suffix(out: Path) -> str:
     return suffix
 
 
-def _spec(args: Args) -> dict[str, Any]:
+def _spec(args: PlotArgs) -> dict[str, Any]:
     from fieldmark.report.plots import draw, read_results
     from fieldmark.store import RunFilter, Store
 

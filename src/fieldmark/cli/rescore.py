@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class RescoreArgs:
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
     """only these (* and ? work)"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
@@ -36,7 +36,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: RescoreArgs) -> int:
     from fieldmark.experiments import rescore
     from fieldmark.progress import for_people
     from fieldmark.store import RunFilter, Store, nothing_stored

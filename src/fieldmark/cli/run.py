@@ -17,7 +17,9 @@ from fieldmark.cli._outcome import end, refuse_if_none_can_run, skips
 from fieldmark.cli._protocol_flags import with_protocol_flags
 from fieldmark.cli._show import counted, talk
 
-Args = with_protocol_flags("RunArgs", GridFlags)
+
+def make_args() -> type:
+    return with_protocol_flags("RunArgs", GridFlags)
 
 
 def run(args: GridFlags) -> int:

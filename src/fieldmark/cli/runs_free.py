@@ -19,7 +19,7 @@ from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class RunsFreeArgs:
     run: Words = ()
     """numbers or keys, as `runs ls` shows them"""
     all: bool = False
@@ -27,7 +27,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: RunsFreeArgs) -> int:
     from fieldmark.store import Store, nothing_stored
 
     if bool(args.run) == args.all:

@@ -22,7 +22,7 @@ from fieldmark.cli._show import counted, print_json, show_rows, talk
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class RunsLsArgs:
     model: Annotated[Names, arg(metavar="MODEL")] = ()
     """only these (* and ? work)"""
     task: Annotated[Names, arg(metavar="TASK")] = ()
@@ -34,7 +34,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: RunsLsArgs) -> int:
     from fieldmark.store import Store, nothing_stored
 
     path = args.common.settings().store

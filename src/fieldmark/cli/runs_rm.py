@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class RunsRmArgs:
     run: Words = ()
     """numbers or keys, as `runs ls` shows them"""
     superseded: bool = False
@@ -47,7 +47,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: RunsRmArgs) -> int:
     from fieldmark.store import Store, nothing_stored
 
     states = [*args.state, *["superseded"] * args.superseded, *["failed"] * args.failed]
@@ -75,7 +75,7 @@ def run(args: Args) -> int:
     return 0
 
 
-def _chosen(store: Store, args: Args, states: list[str]) -> list[Standing]:
+def _chosen(store: Store, args: RunsRmArgs, states: list[str]) -> list[Standing]:
     found = standings(store, args.model, args.task, states)
     if not args.run:
         return found

@@ -19,7 +19,7 @@ from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class ServeArgs:
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
     """only these (* and ? work; NAME#4ae7 is one version)"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
@@ -33,7 +33,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: ServeArgs) -> int:
     try:
         from fieldmark.report.serve import LiveResults, ServeAddress, serve
     except ModuleNotFoundError as error:

@@ -20,7 +20,7 @@ from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class SiteArgs:
     out: Annotated[Positional[Path], arg(metavar="OUT")]
     """folder of the site; one that was written before is replaced"""
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
@@ -34,7 +34,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: SiteArgs) -> int:
     from fieldmark.progress import for_people
     from fieldmark.report.site import SiteOptions, build_site
     from fieldmark.store import RunFilter, Store

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class TableArgs:
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
     """only these (* and ? work; NAME#4ae7 is one version)"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
@@ -42,7 +42,7 @@ class Args:
     common: CommonFlags = Common()
 
 
-def run(args: Args) -> int:
+def run(args: TableArgs) -> int:
     from fieldmark.report import (
         fit_lines,
         plain_fits,
@@ -86,7 +86,7 @@ def run(args: Args) -> int:
     return 0
 
 
-def _draw(args: Args, table: Table) -> str:
+def _draw(args: TableArgs, table: Table) -> str:
     from fieldmark.report import long_table, part_table, wide_table
 
     width = _width()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Args:
+class TasksArgs:
     query: Positional[str] = ""
     """words to look for, or a task's name to see all of it"""
     include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
@@ -33,7 +33,7 @@ class Args:
     """tracebacks instead of one-line errors"""
 
 
-def run(args: Args) -> int:
+def run(args: TasksArgs) -> int:
     from fieldmark.settings import load_settings
     from fieldmark.tasks import Finder, list_tasks
 
@@ -52,7 +52,7 @@ def run(args: Args) -> int:
     return 0
 
 
-def _show_one(args: Args, folders: Sequence[Path]) -> int:
+def _show_one(args: TasksArgs, folders: Sequence[Path]) -> int:
     """A group or tag shows all its tasks; as JSON they are a list then."""
     from fieldmark.tasks import Finder
 

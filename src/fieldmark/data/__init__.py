@@ -35,13 +35,7 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
-    from fieldmark.data._image import (
-        ImageRef,
-        crop_image,
-        load_image,
-        open_image,
-        quick_check,
-    )
+    from fieldmark.data._image import ImageRef, crop_image, load_image, open_image, quick_check
     from fieldmark.data.read.folders import is_image
 
 __all__ = [

@@ -136,13 +136,15 @@ def _reason(root: Path, image: str) -> str | None:
         return str(error).partition("  ")[2].rstrip(".")
 
 
-def stray_findings(folder: Path, named: set[str], shown: str, by: str = "row") -> Iterator[Finding]:
+def stray_findings(
+    folder: Path, named: set[str], shown: str, by: str = "row", level: str = "note"
+) -> Iterator[Finding]:
     """Files of an image folder that no row names; `shown` is what the folder is called."""
     names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
     strays = sorted(name for name in names if name not in named and not name.startswith("."))
     if strays:
         n = counted(len(strays), "file")
-        yield Finding("note", f"{n} in {shown} that no {by} names: {name_some(strays)}.")
+        yield Finding(level, f"{n} in {shown} that no {by} names: {name_some(strays)}.")
 
 
 # --- counts ---

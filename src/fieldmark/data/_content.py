@@ -1,4 +1,4 @@
-"""Content digests: which bytes does an image reference stand for, now?
+"""Content digests (hash cache): which bytes does an image reference stand for, now?
 
 Features and results belong to content, never to names, so every file must be hashed; reading all of
 them anew for each command would cost as much as the work it saves. What was hashed is remembered
@@ -94,7 +94,7 @@ class Contents:
         asked = list(images)
         unseen = [image for image in asked if image not in seen and not leads_out(image)]
         if unseen and self._memory is not None and self._memory.is_file():
-            with _Memory(self._memory) as memory:
+            with _ContentDb(self._memory) as memory:
                 seen.update(memory.recall(root, unseen))
         return {image: seen[image] for image in asked if image in seen}
 
@@ -105,14 +105,16 @@ class Contents:
         come. `on_unknown` is told how many these are and gives what is called after each.
         """
         every = list(dict.fromkeys(images))
-        found = self.known(root, every)
-        if len(found) == len(every):
-            return found
-        unknown = [image for image in every if image not in found]
+        known = self.known(root, every)
+        if len(known) == len(every):
+            return known
+        unknown = [image for image in every if image not in known]
         tell = on_unknown(len(unknown)) if on_unknown else None
         seen = self._seen[root]
-        with _Memory(self._memory) as memory, ThreadPoolExecutor(self._threads) as pool:
-            for image, (content, mark) in _in_turn(pool, lambda each: _look(root, each), unknown):
+        with _ContentDb(self._memory) as memory, ThreadPoolExecutor(self._threads) as pool:
+            for image, (content, mark) in _in_turn(
+                pool, lambda name: _read_content(root, name), unknown
+            ):
                 seen[image] = content
                 if mark is not None:
                     memory.remember(_name(root, image), mark, content)
@@ -133,7 +135,7 @@ class Contents:
             with path.open("rb") as stream:
                 key = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).digest()
             if is_settled:
-                with _Memory(self._memory) as memory:
+                with _ContentDb(self._memory) as memory:
                     memory.remember(str(path), mark, Content(key))
         self._files[str(path)] = (mark, key)
         return key
@@ -141,21 +143,21 @@ class Contents:
     def _recalled(self, path: Path) -> bytes | None:
         if self._memory is None or not self._memory.is_file():
             return None
-        with _Memory(self._memory) as memory:
-            found = memory.recall(path.parent, [path.name]).get(path.name)
-        return found.key if found else None
+        with _ContentDb(self._memory) as memory:
+            content = memory.recall(path.parent, [path.name]).get(path.name)
+        return content.key if content else None
 
     def item_keys(self, root: Path, items: Sequence[ImageRef]) -> dict[ImageRef, bytes]:
         """What features of the items are kept under, where the content is known."""
-        found = self.known(root, {ref.image for ref in items})
+        known = self.known(root, {ref.image for ref in items})
         return {
             ref: item_key(content.key, ref.crop)
             for ref in items
-            if (content := found.get(ref.image)) is not None and content.key != ABSENT
+            if (content := known.get(ref.image)) is not None and content.key != ABSENT
         }
 
 
-def _look(root: Path, image: str) -> tuple[Content, bytes | None]:
+def _read_content(root: Path, image: str) -> tuple[Content, bytes | None]:
     """What the file holds, and its stamp if it may be relied on later.
 
     The stamp is taken before the bytes are read: a change in between makes it another.
@@ -173,8 +175,8 @@ def _reason(root: Path, image: str, error: Exception) -> str:
     if not isinstance(error, DataError):
         try:
             read_bytes(root, image)  # it says what is wrong in words
-        except DataError as told:
-            error = told
+        except DataError as explained:
+            error = explained
     text = str(error)
     return (text.partition("  ")[2] or text).rstrip(".")
 
@@ -197,7 +199,7 @@ def _name(root: Path, image: str) -> str:
     return f"{os.path.abspath(base_folder(root))}{os.sep}{image}"  # noqa: PTH100 - resolve() would follow links
 
 
-class _Memory:
+class _ContentDb:
     """The SQLite file; whatever is wrong with it only makes hashing necessary again."""
 
     def __init__(self, path: Path | None) -> None:
@@ -206,7 +208,7 @@ class _Memory:
         self._written = time.monotonic()
         self._db = self._open()
 
-    def __enter__(self) -> _Memory:
+    def __enter__(self) -> _ContentDb:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -217,7 +219,7 @@ class _Memory:
     def recall(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
         """The images whose files have not changed since they were hashed."""
         prefix, wanted = _name(root, ""), set(images)
-        found: dict[str, Content] = {}
+        known: dict[str, Content] = {}
         stamps: dict[str, bytes | None] = {}
         try:
             for name, mark, key, problem in self._rows(prefix, wanted):
@@ -232,10 +234,10 @@ class _Memory:
                         stamps[file] = _settled(file)
                     is_same = mark == stamps[file]
                 if is_same:
-                    found[image] = Content(key, problem)
+                    known[image] = Content(key, problem)
         except sqlite3.DatabaseError:
-            return found
-        return found
+            return known
+        return known
 
     def remember(self, name: str, mark: bytes, content: Content) -> None:
         self._waiting.append((name, mark, content.key, content.problem))

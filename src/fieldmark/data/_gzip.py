@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 _EMPTY = object()
 
 
-class _Entry:
+class _CacheSlot:
     __slots__ = ("lock", "value")
 
     def __init__(self) -> None:
@@ -37,13 +37,13 @@ class LruCache(Generic[Value]):
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._entries: OrderedDict[Hashable, _CacheSlot] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """The value under `key`, made now if need be. When `make` raises, nothing is kept."""
         with self._lock:
-            entry = self._entries.setdefault(key, _Entry())
+            entry = self._entries.setdefault(key, _CacheSlot())
             self._entries.move_to_end(key)
             while len(self._entries) > self._most:
                 self._entries.popitem(last=False)

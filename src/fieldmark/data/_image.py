@@ -1,4 +1,4 @@
-"""How do the bytes of a photo become the upright RGB image every model sees?
+"""Image decoding: the bytes of a photo become the upright RGB image every model sees.
 
 One way for all of them: decode, make RGB (alpha on white, 16-bit scaled), turn as EXIF says, then
 crop. Whatever is wrong with a file ends in a `DataError` of one line that names it; `quick_check`
@@ -223,7 +223,7 @@ def _turn(image: Image.Image, source: Image.Image) -> Image.Image:
 def crop_image(image: Image.Image, crop: Box, name: str = "image") -> Image.Image:
     """The part of an upright image that the box and the image share."""
     x, y, width, height = crop
-    if all(math.isfinite(each) for each in crop) and width > 0 and height > 0:
+    if all(math.isfinite(side) for side in crop) and width > 0 and height > 0:
         left, top = max(0, round(x)), max(0, round(y))
         right, bottom = min(image.width, round(x + width)), min(image.height, round(y + height))
         if left < right and top < bottom:

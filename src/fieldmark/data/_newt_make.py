@@ -14,15 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.data._make import (
-    need_species,
-    pick,
-    sisters,
-    species_like,
-    take_photo,
-    write_rows,
+from fieldmark.data._make import need_species, pick, sisters, species_like, take_photo, write_rows
+from fieldmark.data._newt_tasks import (
+    AGE_PREFIX,
+    FILE_COLUMNS,
+    IMAGE_FOLDER,
+    LABELS_FILE,
+    newt_tasks,
 )
-from fieldmark.data.newt import AGE_PREFIX, FILE_COLUMNS, IMAGE_FOLDER, LABELS_FILE, newt_tasks
 from fieldmark.draws import digest
 from fieldmark.world import Scene
 
@@ -142,8 +141,8 @@ BUILDS: dict[str, str] = {
 }
 
 
-def write_newt(root: Path, world: World, size: int) -> None:
-    """Labels and images; about `size` of them, but never fewer than eight a task."""
+def make(root: Path, world: World, size: int) -> None:
+    """All 164 tasks in the exact layout; about `size` images, but never fewer than eight a task."""
     need_species(world, "newt")
     (root / IMAGE_FOLDER).mkdir(parents=True, exist_ok=True)
     aged = species_of_age_tasks(world)

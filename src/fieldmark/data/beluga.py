@@ -6,12 +6,9 @@ whale already, so `crop` is set only where an image has several. Cook Inlet, Ala
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
 
-import polars as pl
-
-from fieldmark.data._dataset import Finding, Info, Source
+from fieldmark.data._dataset import Info, Source
 from fieldmark.data.read.coco import (
     ANNOTATIONS,
     IMAGES,
@@ -22,9 +19,6 @@ from fieldmark.data.read.coco import (
     read_known,
     read_sightings,
 )
-
-if TYPE_CHECKING:
-    from fieldmark.world import World
 
 __all__ = ["ANNOTATIONS", "IMAGES", "INFO", "check", "make", "sightings", "table"]
 
@@ -60,21 +54,7 @@ INFO = Info(
 )
 
 
-def table(root: Path) -> pl.DataFrame:
-    """One row per annotation of a known individual, in the order of the file."""
-    return read_known(root, COCO)
-
-
-def sightings(root: Path) -> pl.DataFrame:
-    """All annotations, those of unknown individuals too: these have no label."""
-    return read_sightings(root, COCO)
-
-
-def check(root: Path) -> list[Finding]:
-    """What the file leaves out, individuals seen once, and images that cannot be read."""
-    return check_coco(root, COCO)
-
-
-def make(root: Path, world: World, size: int) -> None:
-    """Individuals of one species over several encounters, in the exact layout."""
-    make_coco(root, world, size, COCO)
+table = partial(read_known, coco=COCO)
+sightings = partial(read_sightings, coco=COCO)
+check = partial(check_coco, coco=COCO)
+make = partial(make_coco, coco=COCO)

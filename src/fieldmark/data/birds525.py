@@ -21,9 +21,9 @@ from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._make import plan_photos, take_photo
 from fieldmark.data.read.folders import (
     ClassFolders,
-    Published,
-    classification_findings,
-    list_class_folders,
+    PublishedSize,
+    class_folders,
+    species_findings,
 )
 from fieldmark.data.read.table import need_columns, read_table
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SPLIT_FOLDERS = {"train": "train", "valid": "val", "test": "test"}
 NAMES_FILE = "birds.csv"
-PUBLISHED = Published(
+PUBLISHED = PublishedSize(
     n_images={"train": 84_635, "val": 2_625, "test": 2_625},
     folders={"train": "train", "val": "valid", "test": "test"},
     n_classes=525,
@@ -59,15 +59,15 @@ INFO = Info(
 
 def table(root: Path) -> pl.DataFrame:
     """One row per image, in the order of their paths."""
-    return _table(root, list_class_folders(root, SPLIT_FOLDERS))
+    return _table(root, class_folders(root, SPLIT_FOLDERS))
 
 
 @as_findings
 def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, names spelled in two ways, classes of one split, unreadable images."""
-    listed = list_class_folders(root, SPLIT_FOLDERS)
+    listed = class_folders(root, SPLIT_FOLDERS)
     rows = _table(root, listed)
-    return classification_findings(root, listed, rows, PUBLISHED, _spelling_findings(listed))
+    return species_findings(root, listed, rows, PUBLISHED, _spelling_findings(listed))
 
 
 def make(root: Path, world: World, size: int) -> None:

@@ -22,13 +22,7 @@ import polars as pl
 from fieldmark.data._check import as_findings, class_findings, image_findings, name_some
 from fieldmark.data._dataset import COLUMNS, Finding, Info, Source, finish_table, split_name
 from fieldmark.data._make import pick, plan_photos, take_photo, write_rows
-from fieldmark.data.read.table import (
-    find_table,
-    image_columns,
-    numbered,
-    read_columns,
-    read_table,
-)
+from fieldmark.data.read.table import find_table, image_columns, numbered, read_columns, read_table
 from fieldmark.errors import DataError, UsageError, at, closest
 
 if TYPE_CHECKING:

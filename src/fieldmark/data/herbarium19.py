@@ -17,9 +17,9 @@ from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._make import PLANTS, plan_photos, take_photo
 from fieldmark.data.read.folders import (
     ClassFolders,
-    Published,
-    classification_findings,
-    list_class_folders,
+    PublishedSize,
+    class_folders,
+    species_findings,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SPLIT_FOLDERS = {
     "validation": "val",
     "small-validation": "val",
 }
-PUBLISHED = Published(
+PUBLISHED = PublishedSize(
     n_images={"train": 34_225, "val": 2_679},
     folders={"train": "train", "val": "validation"},
     n_classes=683,
@@ -64,14 +64,14 @@ INFO = Info(
 
 def table(root: Path) -> pl.DataFrame:
     """One row per image, in the order of their paths."""
-    return _table(root, list_class_folders(root, SPLIT_FOLDERS))
+    return _table(root, class_folders(root, SPLIT_FOLDERS))
 
 
 @as_findings
 def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, classes of one split, unreadable images."""
-    listed = list_class_folders(root, SPLIT_FOLDERS)
-    return classification_findings(root, listed, _table(root, listed), PUBLISHED)
+    listed = class_folders(root, SPLIT_FOLDERS)
+    return species_findings(root, listed, _table(root, listed), PUBLISHED)
 
 
 def make(root: Path, world: World, size: int) -> None:

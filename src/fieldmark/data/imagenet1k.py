@@ -28,7 +28,7 @@ import polars as pl
 from fieldmark.data._check import as_findings, counted
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, unique_names
 from fieldmark.data._make import encode_photo, plan_photos
-from fieldmark.data.read.folders import Published, classification_findings, list_class_folders
+from fieldmark.data.read.folders import PublishedSize, class_folders, species_findings
 from fieldmark.data.read.hub_parquet import (
     ParquetFile,
     find_parts,
@@ -81,10 +81,10 @@ def check(root: Path) -> Iterator[Finding]:
     """Counts, missing files, missing names, classes of one split, unreadable images."""
     rows = table(root)
     parts = find_parts(root, PARTS)
-    listed = None if parts else list_class_folders(root, SPLIT_FOLDERS)
+    listed = None if parts else class_folders(root, SPLIT_FOLDERS)
     folders = {"train": "data", "val": "data"} if parts else {"train": "train", "val": "val"}
     own = (*part_findings(parts), *_test_findings(root), *_name_findings(rows))
-    return classification_findings(root, listed, rows, Published(N_IMAGES, folders, N_CLASSES), own)
+    return species_findings(root, listed, rows, PublishedSize(N_IMAGES, folders, N_CLASSES), own)
 
 
 # --- reading ---
@@ -114,7 +114,7 @@ def _from_parts(root: Path, parts: list[ParquetFile]) -> pl.DataFrame:
 
 
 def _from_folders(root: Path) -> pl.DataFrame:
-    frame = list_class_folders(root, SPLIT_FOLDERS).frame(
+    frame = class_folders(root, SPLIT_FOLDERS).frame(
         f"{root}  holds no images of ImageNet-1K: expected ROOT/data/train-*.parquet or "
         "ROOT/{train,val}/WNID/*.JPEG. `fieldmark datasets imagenet1k` shows layout and sources."
     )

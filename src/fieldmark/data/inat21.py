@@ -27,9 +27,9 @@ from fieldmark.data._dataset import Finding, Info, Source, finish_table, unique_
 from fieldmark.data._make import PlannedPhoto, plan_photos, take_photo
 from fieldmark.data.read.folders import (
     ClassFolders,
-    Published,
-    classification_findings,
-    list_class_folders,
+    PublishedSize,
+    class_folders,
+    species_findings,
 )
 from fieldmark.data.read.table import read_json_object
 from fieldmark.draws import digest
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 NAME_FILES = ("val.json", "train_mini.json", "train.json")
-PUBLISHED = Published(
+PUBLISHED = PublishedSize(
     n_images={"train": 500_000, "val": 100_000},
     folders={"train": "train_mini", "val": "val"},
     n_classes=10_000,
@@ -83,15 +83,15 @@ INFO = Info(
 
 def table(root: Path) -> pl.DataFrame:
     """One row per image, in the order of their paths."""
-    return _table(root, list_class_folders(root, _split_folders(root)))
+    return _table(root, class_folders(root, _split_folders(root)))
 
 
 @as_findings
 def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, classes of one split, missing names, unreadable images."""
-    listed = list_class_folders(root, _split_folders(root))
+    listed = class_folders(root, _split_folders(root))
     rows = _table(root, listed)
-    return classification_findings(root, listed, rows, PUBLISHED, _variant_findings(rows))
+    return species_findings(root, listed, rows, PUBLISHED, _variant_findings(rows))
 
 
 def _split_folders(root: Path) -> dict[str, str]:

@@ -12,12 +12,8 @@ Van Horn et al., Benchmarking Representation Learning for Natural World Image Co
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -30,21 +26,21 @@ from fieldmark.data._check import (
     stray_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
+from fieldmark.data._newt_make import make
+from fieldmark.data._newt_tasks import (
+    AGE_PREFIX,
+    FILE_COLUMNS,
+    IMAGE_FOLDER,
+    LABELS_FILE,
+    canonical_name,
+    class_name,
+    newt_tasks,
+    task_name,
+)
 from fieldmark.data.read.table import is_given, read_annotations, refuse_odd
-from fieldmark.errors import UnknownName
-
-if TYPE_CHECKING:
-    from fieldmark.world import World
-
 
 __all__ = ["INFO", "check", "make", "newt_tasks", "table", "task_name"]
 
-LABELS_FILE = "newt2021_labels.csv"
-IMAGE_FOLDER = "newt2021_images"
-FILE_COLUMNS = (
-    "id", "task_cluster", "task_subcluster", "task", "label", "text_label", "split", "height",
-    "width",
-)  # fmt: skip
 _ADDRESS = "https://ml-inat-competition-datasets.s3.amazonaws.com/newt"
 
 INFO = Info(
@@ -119,13 +115,6 @@ def check(root: Path) -> Iterator[Finding]:
     yield from image_findings(root, rows.get_column("image"))
 
 
-def make(root: Path, world: World, size: int) -> None:
-    """All 164 tasks in the exact layout, at least two images per class and split."""
-    from fieldmark.data._newt_make import write_newt
-
-    write_newt(root, world, size)
-
-
 # --- reading ---
 
 
@@ -180,83 +169,3 @@ def _label_findings(rows: pl.DataFrame) -> Iterator[Finding]:
     if undescribed:
         n = counted(len(undescribed), "label")
         yield Finding("note", f"{n} without a readable name: {name_some(undescribed)}.")
-
-
-# --- the 164 tasks ---
-#
-# `newt_tasks.csv` has two rows a task: the class without the sign first (regular, not_adult, …),
-# then the one with it; for two species, by name. `text_label` is what the labels file says and is
-# unique only within its task; `class_name` is what a person or a language model is shown.
-
-AGE_PREFIX = "ml_age_"
-
-# A public table of class names has the keys of another task here.
-_ALIASES = {
-    ("ml_tag_molting_waterfowl", "has_red_eyes"): "molting",
-    ("ml_tag_molting_waterfowl", "not_red_eyes"): "not_molting",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class NewtTask:
-    name: str
-    cluster: str
-    sub_cluster: str | None
-    classes: tuple[tuple[str, str], ...]
-    """(text_label, class_name), the class without the sign first"""
-
-    def describes(self, words: str) -> bool:
-        """Is one of its classes called so?"""
-        return words in dict(self.classes).values()
-
-    @property
-    def species(self) -> str | None:
-        """The species whose age is asked for, in words: "Cooper's hawk"; None for other tasks."""
-        if not self.name.startswith(AGE_PREFIX):
-            return None
-        return dict(self.classes)["adult"].removeprefix("adult ")
-
-
-@cache
-def newt_tasks() -> dict[str, NewtTask]:
-    """All 164 by name, in the order of cluster, sub-cluster and name."""
-    tasks: dict[str, NewtTask] = {}
-    path = Path(__file__).with_name("newt_tasks.csv")
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            known = tasks.get(row["task"])
-            classes = (*(known.classes if known else ()), (row["text_label"], row["class_name"]))
-            sub_cluster = row["sub_cluster"] or None
-            tasks[row["task"]] = NewtTask(row["task"], row["cluster"], sub_cluster, classes)
-    return tasks
-
-
-def fold(text: str) -> str:
-    """Text in which the kind of apostrophe and of case do not count: one task has a curly one."""
-    return text.replace("’", "'").casefold()
-
-
-@cache
-def _names_by_fold() -> dict[str, str]:
-    return {fold(name): name for name in newt_tasks()}
-
-
-def canonical_name(text: str) -> str:
-    """The task's name as this package spells it; names it does not know stay as they are."""
-    return _names_by_fold().get(fold(text), text)
-
-
-def task_name(text: str, where: str = "") -> str:
-    """The task a user means; an unknown one is refused with the closest names."""
-    name = canonical_name(text)
-    if name not in newt_tasks():
-        raise UnknownName("NeWT task", text, newt_tasks(), "fieldmark tasks newt", where)
-    return name
-
-
-def class_name(task: str, text_label: str) -> str:
-    """A label of a task in words; of labels nobody has described, the label itself, readable."""
-    known = newt_tasks().get(canonical_name(task))
-    text_label = _ALIASES.get((known.name, text_label), text_label) if known else text_label
-    names = {fold(label): words for label, words in known.classes} if known else {}
-    return names.get(fold(text_label), text_label.replace("_", " "))

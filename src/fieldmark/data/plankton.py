@@ -25,9 +25,9 @@ from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._make import plan_photos
 from fieldmark.data.read.folders import (
     ClassFolders,
-    Published,
-    classification_findings,
-    list_class_folders,
+    PublishedSize,
+    class_folders,
+    species_findings,
 )
 from fieldmark.world import Scene, write_photo
 
@@ -42,7 +42,7 @@ SPLIT_FOLDERS = {
     "phytoplankton_Utö_2021_labeled": "val",
 }
 """The names by which the archives unpack are read too."""
-PUBLISHED = Published(
+PUBLISHED = PublishedSize(
     n_images={"train": 63_074, "val": 151_236},
     folders={"train": "train", "val": "val"},
     unseen_level="note",
@@ -75,14 +75,14 @@ INFO = Info(
 
 def table(root: Path) -> pl.DataFrame:
     """One row per image, in the order of their paths."""
-    return _table(root, list_class_folders(root, SPLIT_FOLDERS))
+    return _table(root, class_folders(root, SPLIT_FOLDERS))
 
 
 @as_findings
 def check(root: Path) -> Iterator[Finding]:
     """Counts, stray files, images without a class, classes of one split, unreadable images."""
-    listed = list_class_folders(root, SPLIT_FOLDERS)
-    return classification_findings(root, listed, _table(root, listed), PUBLISHED)
+    listed = class_folders(root, SPLIT_FOLDERS)
+    return species_findings(root, listed, _table(root, listed), PUBLISHED)
 
 
 PATTERN = ("train", "val", "train", "val", "val")

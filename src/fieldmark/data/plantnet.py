@@ -32,9 +32,9 @@ from fieldmark.data._dataset import (
 from fieldmark.data._make import PLANTS, PlannedPhoto, plan_photos, take_photo
 from fieldmark.data.read.folders import (
     ClassFolders,
-    Published,
-    classification_findings,
-    list_class_folders,
+    PublishedSize,
+    class_folders,
+    species_findings,
 )
 from fieldmark.data.read.table import read_json_object
 from fieldmark.draws import digest
@@ -86,7 +86,7 @@ def check(root: Path) -> Iterator[Finding]:
     below = home.relative_to(root)
     folders = {split: f"{below}/images/{split}" for split in SPLIT_FOLDERS}
     own = (*_name_findings(home, rows, _names(home)), *_metadata_findings(home, rows))
-    return classification_findings(root, listed, rows, Published(N_IMAGES, folders, N_CLASSES), own)
+    return species_findings(root, listed, rows, PublishedSize(N_IMAGES, folders, N_CLASSES), own)
 
 
 # --- reading ---
@@ -98,7 +98,7 @@ def _home(root: Path) -> Path:
 
 def _listed(root: Path) -> ClassFolders:
     below = (_home(root) / "images").relative_to(root).as_posix()
-    return list_class_folders(root, SPLIT_FOLDERS, below)
+    return class_folders(root, SPLIT_FOLDERS, below)
 
 
 def _table(root: Path, home: Path, listed: ClassFolders) -> pl.DataFrame:

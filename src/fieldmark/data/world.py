@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from fieldmark.data._check import counted, image_findings, name_some
+from fieldmark.data._check import as_findings, image_findings, stray_findings, torn_findings
 from fieldmark.data._dataset import Finding, Info, finish_table, need
 from fieldmark.errors import DataError
 from fieldmark.world import Scene, write_file, write_photo
@@ -56,26 +56,15 @@ def table(root: Path) -> pl.DataFrame:
     return finish_table(frame, path)
 
 
+@as_findings
 def check(root: Path) -> list[Finding]:
     """Missing, unreadable and surplus images, and units that lie in two splits."""
-    try:
-        frame = table(root)
-    except DataError as error:
-        return [Finding("error", str(error))]
+    frame = table(root)
     listed = frame.get_column("image").to_list()
     findings = image_findings(root, listed)
-    by_unit = frame.group_by("unit").agg(pl.col("split").n_unique())
-    torn = sorted(by_unit.filter(pl.col("split") > 1).get_column("unit"))
-    if torn:
-        text = f"{counted(len(torn), 'unit')} in more than one split: {name_some(torn)}."
-        findings.append(Finding("error", text))
-    present = {
-        path.relative_to(root).as_posix() for path in (root / "images").rglob("*") if path.is_file()
-    }
-    strays = sorted(present - set(listed))
-    if strays:
-        text = f"{counted(len(strays), 'file')} in images/ not in photos.csv: {name_some(strays)}."
-        findings.append(Finding("warning", text))
+    findings += torn_findings(frame, "unit", level="error")
+    named = {Path(image).name for image in listed}
+    findings += stray_findings(root / "images", named, "images", level="warning")
     if not (root / "species.csv").is_file():
         text = f"{root / 'species.csv'}  is missing: species have no descriptions."
         findings.append(Finding("warning", text))

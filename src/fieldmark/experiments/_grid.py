@@ -25,9 +25,9 @@ from fieldmark.locate import Located, read_toml, validate
 from fieldmark.models import abilities, check_model_name
 from fieldmark.protocols import (
     Draw,
+    DrawChoice,
     Protocol,
     Selection,
-    Wish,
     fitting_protocols,
     load_protocol,
     make_settings,
@@ -257,9 +257,9 @@ def _cells(
             _distinct({key: value for key, value in each.items() if key in own}
                       for each in axes.settings),
         ):  # fmt: skip
-            wish = Wish(n_train, n_test, sampling, seed, repeats)
+            choice = DrawChoice(n_train, n_test, sampling, seed, repeats)
             asked = with_block(task, protocol, changes, axes.origin)
-            asked, draw = protocol.cell(asked, wish) if protocol.reads(task) else (asked, Draw())
+            asked, draw = protocol.cell(asked, choice) if protocol.reads(task) else (asked, Draw())
             chosen = make_settings(protocol.settings, settings, name)
             yield Job(model, named.name, asked, name, draw, selection, chosen, named.groups)
 

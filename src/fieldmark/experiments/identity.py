@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from fieldmark.data import Content, Contents
-from fieldmark.protocols import Assignment, Draw, load_protocol
+from fieldmark.protocols import PROTOCOLS, Assignment, Draw, load_protocol
 from fieldmark.store import Run, RunSpec
 from fieldmark.tasks import parse_name
 
@@ -39,13 +39,15 @@ if TYPE_CHECKING:
 def outline_of(job: Job, assignment: Assignment, rows: str) -> RunSpec:
     """All that makes a run, but for the model and the content of images."""
     draw, task, protocol = job.draw, job.task, load_protocol(job.protocol)
+    code = PROTOCOLS.code_of(job.protocol)
+    settings = protocol.outline(assignment) | ({"protocol_code": code} if code else {})
     return RunSpec(
         model=job.model,
         task=task.task,
         task_variant=parse_name(job.task_name).variant,
         task_version=str(task.version),
         protocol=protocol.label(task),
-        settings=protocol.outline(assignment),
+        settings=settings,
         n_train=None if draw.n_train < 0 else draw.n_train,
         n_test=None if draw.n_test < 0 else draw.n_test,
         seed=draw.seed,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.protocols import ANSWERS, Assignment, LanguageProtocol, Wish
+from fieldmark.protocols import ANSWERS, Assignment, DrawChoice, LanguageProtocol
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,7 +50,7 @@ class DocumentProtocol(LanguageProtocol):
         problems = [problem for problem in task_problems(task) if problem.level == "error"]
         return [*(f"{problem.place}  {problem.text}" for problem in problems), *why_not_run(task)]
 
-    def cell(self, task: DocumentTask, wish: Wish) -> tuple[DocumentTask, Draw]:
+    def cell(self, task: DocumentTask, choice: DrawChoice) -> tuple[DocumentTask, Draw]:
         """`num_fewshot` of the file holds unless another number is asked for; an exact 0 holds
         always, as its authors mean it: the task takes no examples. Nor does one that writes its own
         messages.
@@ -58,10 +58,10 @@ class DocumentProtocol(LanguageProtocol):
         from fieldmark.protocols import Draw
 
         own = 0 if task.doc_to_messages is not None else task.num_fewshot or 0
-        n_train = own if wish.n_train is None or task.num_fewshot == 0 else wish.n_train
-        n_test = -1 if wish.n_test is None else wish.n_test
-        asked = task.model_copy(update={"repeats": wish.repeats}) if wish.repeats else task
-        return asked, Draw(n_train=n_train, n_test=n_test, seed=wish.seed)
+        n_train = own if choice.n_train is None or task.num_fewshot == 0 else choice.n_train
+        n_test = -1 if choice.n_test is None else choice.n_test
+        asked = task.model_copy(update={"repeats": choice.repeats}) if choice.repeats else task
+        return asked, Draw(n_train=n_train, n_test=n_test, seed=choice.seed)
 
     def why_not(
         self, task: DocumentTask, draw: Draw, settings: Any, abilities: Collection[str]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fieldmark.errors import UsageError
 from fieldmark.protocols._settings import NoSettings
 from fieldmark.registry import PROTOCOLS
 
@@ -54,7 +55,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DrawChoice:
     """What a grid asks of a draw; None = as the task has it."""
 
     n_train: int | None = None
@@ -127,18 +128,18 @@ class Protocol:
         """What in its block nobody knows, one line each with its place; nothing is loaded."""
         return []
 
-    def cell(self, task: Any, wish: Wish) -> tuple[Any, Draw]:
+    def cell(self, task: Any, choice: DrawChoice) -> tuple[Any, Draw]:
         """The task and the draw of one cell of a grid."""
         from fieldmark.protocols._items import Draw
 
         own = task.n_train if self.learns else 0
         draw = Draw(
-            n_train=own if wish.n_train is None else wish.n_train,
-            shots=task.shots if wish.n_train is None and self.learns else 0,
-            n_test=task.n_test if wish.n_test is None else wish.n_test,
-            sampling=wish.sampling or task.sampling,
-            seed=wish.seed,
-            repeats=wish.repeats or (task.repeats if self.learns else 1),
+            n_train=own if choice.n_train is None else choice.n_train,
+            shots=task.shots if choice.n_train is None and self.learns else 0,
+            n_test=task.n_test if choice.n_test is None else choice.n_test,
+            sampling=choice.sampling or task.sampling,
+            seed=choice.seed,
+            repeats=choice.repeats or (task.repeats if self.learns else 1),
         )
         return task, draw
 
@@ -293,8 +294,19 @@ def load_protocol(name: str, where: str = "") -> Protocol:
     """The protocol of that name."""
     entry = PROTOCOLS.get(name, where)
     protocol = getattr(entry, "PROTOCOL", entry)
-    assert isinstance(protocol, Protocol)
+    if not isinstance(protocol, Protocol):
+        raise UsageError(
+            f"protocol {name!r} has no PROTOCOL: expected an object of a subclass of "
+            "fieldmark.protocols.Protocol."
+        )
+    if getattr(protocol, "name", "") != name:
+        raise UsageError(f"protocol {name!r} must have `name = {name!r}`, as its file.")
     return protocol
+
+
+def register_protocol(protocol: Protocol) -> None:
+    """Makes a protocol known by its name, for this process."""
+    PROTOCOLS.register(protocol.name, protocol)
 
 
 def protocol_of(label: str, settings: Collection[str] = ()) -> Protocol:

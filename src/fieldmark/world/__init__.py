@@ -25,7 +25,7 @@ from fieldmark.lazy import exports
 if TYPE_CHECKING:
     from fieldmark.world.files import write_file, write_photo
     from fieldmark.world.scene import CONDITIONS, EXTRAS, MORPHS, STAGES, Scene
-    from fieldmark.world.species import Individual, Marking, Species
+    from fieldmark.world.species import Species
     from fieldmark.world.taxonomy import BEHAVIOURS, HABITATS, RANKS
     from fieldmark.world.world import Photo, World
 
@@ -37,8 +37,6 @@ __all__ = [
     "MORPHS",
     "RANKS",
     "STAGES",
-    "Individual",
-    "Marking",
     "Photo",
     "Scene",
     "Species",
@@ -52,7 +50,7 @@ __getattr__ = exports(
     {
         "files": ("write_file", "write_photo"),
         "scene": ("CONDITIONS", "EXTRAS", "MORPHS", "STAGES", "Scene"),
-        "species": ("Individual", "Marking", "Species"),
+        "species": ("Species",),
         "taxonomy": ("BEHAVIOURS", "HABITATS", "RANKS"),
         "world": ("Photo", "World"),
     },

@@ -1,8 +1,10 @@
-"""What do camera, light and medium make of a scene?
+"""Camera: exposure, light, noise, the conditions of a picture, and what lies over it.
 
 From the background and the layer of things to the final pixels: shading, exposure, noise and the
-condition the picture was taken under. Whole numbers only, and Pillow's operations on bytes that are
-defined as such (paste, point, add, reduce, box blur with a whole radius).
+condition the picture was taken under; then strips, labels, watermarks, a sketchbook, a camera's
+back. Whole numbers only, and Pillow's operations on bytes that are defined as such (paste, point,
+add, reduce, box blur with a whole radius). Letters are drawn from a table of 3 × 5 points: fonts
+differ between machines.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageFilter
 
 from fieldmark.world.background import panel
+from fieldmark.world.colour import Colour
 from fieldmark.world.compose import SIZE_PX, Burst
 from fieldmark.world.draw.raster import Sprite
 from fieldmark.world.rng import Rng, noise_bytes
@@ -159,3 +162,149 @@ def _defocus(picture: Image.Image, radius: int) -> Image.Image:
 def _motion(picture: Image.Image, rng: Rng) -> Image.Image:
     """Drawn out sideways, now and then up and down a little too."""
     return picture.filter(ImageFilter.BoxBlur((9, rng.below(3))))
+
+
+Pixels = NDArray[np.uint8]
+_LETTERS = {
+    "A": 0x2BED, "B": 0x6BAE, "C": 0x3923, "D": 0x6B6E, "E": 0x79A7, "F": 0x79A4, "I": 0x7497,
+    "K": 0x5BAD, "L": 0x4927, "M": 0x5FED, "N": 0x6B6D, "O": 0x2B6A, "R": 0x6BAD, "T": 0x7492,
+    "0": 0x7B6F, "1": 0x2C97, "2": 0x73E7, "3": 0x73CF, "4": 0x5BC9, "5": 0x79CF, "6": 0x79EF,
+    "7": 0x7249, "8": 0x7BEF, "9": 0x7BCF, "-": 0x01C0, ":": 0x0410, " ": 0x0000,
+}  # fmt: skip
+
+
+_DRAWN_OVER = frozenset(("sketch", "watermark", "back_of_camera"))
+
+
+def finish(picture: Image.Image, scene: Scene, size_px: int) -> Image.Image:
+    """The picture as it is handed out."""
+    is_plain = scene.condition not in ("night", "herbarium") and not _DRAWN_OVER & {*scene.extras}
+    if is_plain and size_px == SIZE_PX:
+        return picture
+    pixels = np.array(_faded(picture) if scene.condition == "herbarium" else picture)
+    if scene.condition == "night":
+        write(pixels, _stamp(scene), (6, SIZE_PX - 13), 2, (224, 224, 224))
+    if scene.condition == "herbarium":
+        _mount(pixels, scene)
+    if "sketch" in scene.extras:
+        pixels = _sketch(pixels, scene)
+    if "watermark" in scene.extras:
+        _watermark(pixels)
+    if "back_of_camera" in scene.extras:
+        pixels = _camera_back(pixels)
+    return _resized(pixels, size_px)
+
+
+def write(pixels: Pixels, text: str, place: tuple[int, int], size: int, paint: Colour) -> None:
+    """Text at (x, y); a letter is 3 × 5 points of `size` pixels, and a point lies between two."""
+    mask = letters(text, size)
+    x, y = place
+    height, width = (min(mask.shape[0], SIZE_PX - y), min(mask.shape[1], SIZE_PX - x))
+    pixels[y : y + height, x : x + width][mask[:height, :width]] = paint
+
+
+def letters(text: str, size: int) -> NDArray[np.bool_]:
+    rows = np.zeros((5, 4 * len(text)), dtype=bool)
+    for index, letter in enumerate(text):
+        bits = _LETTERS.get(letter, 0)
+        for point in range(15):
+            rows[point // 3, 4 * index + point % 3] = bool(bits >> (14 - point) & 1)
+    return rows.repeat(size, axis=0).repeat(size, axis=1)
+
+
+def _stamp(scene: Scene) -> str:
+    rng = Rng("stamp", scene.species, scene.burst)
+    day, month, hour = 1 + rng.below(28), 1 + rng.below(12), (rng.below(7) + 22) % 24
+    return f"2031-{month:02d}-{day:02d} {hour:02d}:{rng.below(60):02d}:{scene.shot % 60:02d}"
+
+
+def _faded(picture: Image.Image) -> Image.Image:
+    """Old colours turn brown, the paper stays."""
+    brown = [level * 9 + tone * 7 >> 4 for tone in (168, 146, 104) for level in range(256)]
+    is_paper = picture.getchannel("B").point([0] * 176 + [255] * 80)
+    old = picture.point(brown)
+    old.paste(picture, (0, 0), is_paper)
+    return old
+
+
+def _mount(pixels: Pixels, scene: Scene) -> None:
+    """A frame, a label and a scale."""
+    pixels[:3], pixels[-3:], pixels[:, :3], pixels[:, -3:] = 120, 120, 120, 120
+    pixels[196:246, 150:246] = (246, 243, 230)
+    pixels[196:198, 150:246] = pixels[244:246, 150:246] = (90, 84, 74)
+    rng = Rng("label", scene.species, scene.burst)
+    for row in range(5):
+        width = 50 + rng.below(32)
+        pixels[204 + 8 * row : 206 + 8 * row, 158 : 158 + width] = (96, 88, 84)
+    pixels[12:20, 12:92] = (250, 250, 248)
+    for mark in range(10):
+        pixels[12 : 16 + 4 * (mark % 2), 12 + 8 * mark : 13 + 8 * mark] = (30, 30, 30)
+
+
+def _sketch(pixels: Pixels, scene: Scene) -> Pixels:
+    """Pencil: dark where brightness changes, on ruled paper with notes."""
+    image = Image.fromarray(pixels).convert("L")
+    soft = np.asarray(image.filter(ImageFilter.BoxBlur(3))).astype(np.int16)
+    edge = np.abs(np.asarray(image.filter(ImageFilter.BoxBlur(1))).astype(np.int16) - soft)
+    line = np.clip(edge * 7 - 24, 0, 190)
+    paper = np.empty((SIZE_PX, SIZE_PX, 3), dtype=np.int16)
+    paper[:] = (244, 240, 226)
+    paper[20::22] = (188, 204, 222)
+    paper[:, 24:26] = (226, 170, 170)
+    rng = Rng("notes", scene.species, scene.burst)
+    for row in range(3):
+        y, width = 206 + 14 * row, 40 + rng.below(60)
+        for x in range(34, 34 + width, 5):
+            paper[y - rng.below(5) : y + 1, x : x + 3] = (90, 90, 110)
+    drawn: Pixels = np.clip(paper - line[:, :, None], 0, 255).astype(np.uint8)
+    return drawn
+
+
+def _watermark(pixels: Pixels) -> None:
+    mask = letters("FIELDMARK", 5)
+    height, width = mask.shape
+    y, x = 150, (SIZE_PX - width) // 2
+    part = pixels[y : y + height, x : x + width]
+    part[mask] = (part[mask].astype(np.uint16) + 2 * 245) // 3
+    write(pixels, "BIRD ID 2031", (6, 6), 2, (250, 250, 250))
+
+
+def _camera_back(pixels: Pixels) -> Pixels:
+    """The photo on the small screen of a camera."""
+    result = np.empty((SIZE_PX, SIZE_PX, 3), dtype=np.uint8)
+    result[:] = (34, 34, 36)
+    result[:18] = (58, 58, 60)
+    small = np.asarray(Image.fromarray(pixels).reduce(2))
+    dim = (small.astype(np.uint16) * 220 >> 8) + 18
+    result[62:194, 22:154] = (12, 12, 12)
+    result[64:192, 24:152] = dim.astype(np.uint8)
+    write(result, "12-30", (28, 180), 2, (250, 220, 90))
+    axis = np.arange(SIZE_PX, dtype=np.int32)
+    for cx, cy, radius in (
+        (206, 88, 26),
+        (188, 150, 11),
+        (224, 150, 11),
+        (206, 190, 11),
+        (60, 34, 9),
+    ):
+        disc = (axis[:, None] - cy) ** 2 + (axis[None, :] - cx) ** 2
+        result[disc < radius * radius] = (84, 84, 88)
+        result[disc < (radius - 4) ** 2] = (52, 52, 55)
+    return result
+
+
+def _resized(pixels: Pixels, size_px: int) -> Image.Image:
+    """To another size by whole-number bilinear weights; shrinking first takes means of blocks."""
+    if size_px == SIZE_PX:
+        return Image.fromarray(pixels)
+    factor = max(1, SIZE_PX // size_px)
+    source = np.asarray(Image.fromarray(pixels).reduce(factor)).astype(np.int64)
+    last = source.shape[0] - 1
+    position = ((np.arange(size_px) * 2 + 1) * (last + 1) * 128 // size_px - 128).clip(
+        0, last * 256
+    )
+    low, part = position >> 8, position & 255
+    high = np.minimum(low + 1, last)
+    rows = source[low] * (256 - part)[:, None, None] + source[high] * part[:, None, None]
+    full = rows[:, low] * (256 - part)[None, :, None] + rows[:, high] * part[None, :, None]
+    return Image.fromarray(((full + 32768) >> 16).astype(np.uint8))

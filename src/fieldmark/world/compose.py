@@ -89,7 +89,7 @@ def _light(rng: Rng, difficulty: float, rating: int) -> tuple[int, int, int]:
     warm = rng.around(3 + 22 * difficulty)
     dim = 0.62 if rating <= 2 and rng.chance(0.6) else 1.0
     red, green, blue = (
-        int(max(52.0, min(150.0, each * dim))) for each in (gain + warm, gain, gain - warm)
+        int(max(52.0, min(150.0, level * dim))) for level in (gain + warm, gain, gain - warm)
     )
     return red, green, blue
 
@@ -318,14 +318,14 @@ def _beside(number: int, plan: str, scenery: Rng) -> Placement:
 def _keep_inside(layer: Layer, pen: Pen, place: Placement) -> NDArray[np.float64]:
     """Adds the drawing, shrunk and moved where it would leave the picture; its points there."""
     points = place.apply(np.array(pen.points, dtype=np.float64))
-    left, top = (max(-400.0, each) for each in points.min(axis=0).tolist())
+    left, top = (max(-400.0, edge) for edge in points.min(axis=0).tolist())
     right = min(650.0, float(points[:, 0].max()))
     wide = right - left if right - left < 2 * SIZE_PX else 0.0  # wires of a pole may leave
     shrink = max(wide, place.y - top) / (SIZE_PX * 0.97)
     if shrink > 1:
         foot = np.array([place.x, place.y])
         points = (points - foot) / shrink + foot
-        left, right = (place.x + (each - place.x) / shrink for each in (left, right))
+        left, right = (place.x + (edge - place.x) / shrink for edge in (left, right))
         top = place.y + (top - place.y) / shrink
     if wide:
         points[:, 0] += max(0.0, 3 - left) - max(0.0, right - SIZE_PX + 3)
@@ -336,6 +336,6 @@ def _keep_inside(layer: Layer, pen: Pen, place: Placement) -> NDArray[np.float64
 
 def _box(points: NDArray[np.float64]) -> Box:
     inside = np.clip(points, 0, SIZE_PX)
-    left, top = (int(each) for each in inside.min(axis=0))
-    right, bottom = (int(each) for each in inside.max(axis=0))
+    left, top = (int(edge) for edge in inside.min(axis=0))
+    right, bottom = (int(edge) for edge in inside.max(axis=0))
     return left, top, max(1, right - left), max(1, bottom - top)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 _FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG"}
 
 
-def write_photo(photo: Photo, path: Path, quality: int = 90) -> None:
+def write_photo(photo: Photo, path: Path) -> None:
     """Writes JPEG or PNG, as the suffix says; the file appears whole or not at all."""
     kind = _FORMATS.get(path.suffix.lower())
     if kind is None:
         raise UsageError(f"{path}  has no known suffix: expected one of {', '.join(_FORMATS)}.")
     buffer = io.BytesIO()
-    photo.image.save(buffer, kind, quality=quality)
+    photo.image.save(buffer, kind, quality=90)
     write_file(path, buffer.getvalue())
 
 

@@ -1,4 +1,4 @@
-"""Where do the world's choices and angles come from, so that every machine draws the same pixels?
+"""Pseudo-random numbers and sines that are the same on every machine.
 
 `Rng` is a stream of whole numbers expanded from `fieldmark.draws.digest`: it costs 2 µs to start,
 where a numpy generator costs 20, and it does not change with numpy's version. Sines come from a

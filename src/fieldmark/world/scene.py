@@ -1,4 +1,4 @@
-"""What can be asked of the photographer?"""
+"""Scene: what can be asked of the photographer."""
 
 from __future__ import annotations
 

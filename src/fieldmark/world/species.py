@@ -1,4 +1,4 @@
-"""What is a species, and what is an individual, in this world?
+"""Species and individuals: how they are made up from a seed.
 
 Species of one genus share build, colours and one field mark; they differ in pattern, in the other
 marks, in proportions and, the lower the difficulty, in shade and habitat. Individuals differ in
@@ -143,11 +143,7 @@ def _genera(seed: int) -> Iterator[tuple[_Genus, int]]:
 
 
 def _one_genus(
-    rng: Rng,
-    seed: int,
-    plan: BodyPlan,
-    place: tuple[int, str],
-    groups: dict[tuple[str, str], str],
+    rng: Rng, seed: int, plan: BodyPlan, place: tuple[int, str], groups: dict[tuple[str, str], str]
 ) -> _Genus:
     count, stem = place
     order = Rng(seed, "plan", plan.name)
@@ -160,14 +156,16 @@ def _one_genus(
     order_name = groups.setdefault(order_key, text.group_name(genus, plan.suffixes[0]))
     family = groups.setdefault((plan.name, kind.name), text.group_name(genus, plan.suffixes[1]))
     main = palette[count % len(palette)]
-    others = [each for each in plan.second if _contrast(each, main) >= 55] or list(plan.second)
+    others = [colour for colour in plan.second if _contrast(colour, main) >= 55] or list(
+        plan.second
+    )
     return _Genus(
         plan=plan,
         kind=kind,
         noun=rng.choice(kind.nouns),
         ranks=dict(zip(RANKS, (*plan.upper, order_name, family, genus), strict=False)),
         colours=(main, rng.choice(others)),
-        form={each: kind.form.get(each, 1.0) * (1 + rng.around(0.12)) for each in PROPORTIONS},
+        form={part: kind.form.get(part, 1.0) * (1 + rng.around(0.12)) for part in PROPORTIONS},
         shared_mark=rng.choice(plan.marks),
         habitats=tuple(rng.sample(plan.habitats, 2)),
         patterns=tuple(rng.sample(plan.patterns, len(plan.patterns))),
@@ -183,18 +181,18 @@ def _one_species(
 ) -> Species:
     index, difficulty = place
     pattern = genus.patterns[len(sisters) % len(genus.patterns)]
-    own = [each for each in genus.plan.marks if each != genus.shared_mark]
+    own = [mark for mark in genus.plan.marks if mark != genus.shared_mark]
     marks = {genus.shared_mark, *rng.sample(own, 1 + rng.below(2))}
     spread = 0.3 * (1.1 - difficulty)
     form = {name: value * (1 + rng.around(spread)) for name, value in genus.form.items()}
     traits = _traits(rng, genus, form, (pattern, marks), difficulty)
     words = [pattern, *sorted(marks), *genus.colours, str(traits["habitat"])]
-    taken = {each.ranks["species"] for each in sisters}
+    taken = {sister.ranks["species"] for sister in sisters}
     latin = text.epithets(genus.ranks["genus"], rng.sample(words, len(words)), rng)
-    ranks = {**genus.ranks, "species": next(each for each in latin if each not in taken)}
-    spoken = [each for each in words[: len(marks) + 2] if each != "plain"]
+    ranks = {**genus.ranks, "species": next(epithet for epithet in latin if epithet not in taken)}
+    spoken = [word for word in words[: len(marks) + 2] if word != "plain"]
     candidates = text.common_names(spoken, str(traits["habitat"]), genus.noun, rng)
-    common = next(each for each in candidates if each not in names)
+    common = next(candidate for candidate in candidates if candidate not in names)
     shift = 56 * (1 - difficulty)
     colours = (_shifted(rng, genus.colours[0], shift), _shifted(rng, genus.colours[1], shift))
     scientific = f"{ranks['genus']} {ranks['species']}"
@@ -206,17 +204,13 @@ def _shifted(rng: Rng, name: str, amount: float) -> Colour:
     """Lighter or darker, and very little else: the colour's name must stay true."""
     shade = rng.around(amount)
     red, green, blue = (
-        max(0, min(255, each + int(shade + rng.around(amount * 0.25)))) for each in COLOURS[name]
+        max(0, min(255, level + int(shade + rng.around(amount * 0.25)))) for level in COLOURS[name]
     )
     return red, green, blue
 
 
 def _traits(
-    rng: Rng,
-    genus: _Genus,
-    form: dict[str, float],
-    shown: tuple[str, set[str]],
-    difficulty: float,
+    rng: Rng, genus: _Genus, form: dict[str, float], shown: tuple[str, set[str]], difficulty: float
 ) -> dict[str, Trait]:
     habitat = genus.habitats[0 if rng.chance(0.4 + difficulty) else -1]
     pattern, marks = shown

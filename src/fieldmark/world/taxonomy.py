@@ -1,4 +1,4 @@
-"""Which ways of being built exist in this world, and what may vary within each?
+"""Taxonomy: the body plans of this world, and what may vary within each.
 
 A plan is a body plan (bird, fish, herb, …) with its upper ranks; a kind is a family's version of it
 (finch, heron). `CYCLE` says in which order genera appear, so that the first 24 species already show

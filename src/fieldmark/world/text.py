@@ -120,8 +120,8 @@ def common_names(words: list[str], habitat: str, noun: str, rng: Rng) -> list[st
     """Names to try, best first: a trait, perhaps a place, and what sort of creature it is."""
     place = _PLACES[habitat]
     adjectives = [_ADJECTIVES.get(word, word) for word in words]
-    plain = [f"{each} {noun}" for each in adjectives]
-    placed = [f"{each} {place} {noun}" for each in adjectives]
+    plain = [f"{adjective} {noun}" for adjective in adjectives]
+    placed = [f"{adjective} {place} {noun}" for adjective in adjectives]
     people = [f"{latin_stem(rng)}'s {adjectives[0]} {noun}" for _ in range(6)]
     return [*placed[:2], *plain, *placed[2:], *people]
 
@@ -229,8 +229,10 @@ def describe(
     colouring = _COLOURING[plan].format(main=traits["main_colour"], second=traits["second_colour"])
     look = f"{colouring}, {_PATTERNS[str(traits['pattern'])]}."
     marks = [text for mark, text in MARK_WORDS.items() if traits.get(mark)]
-    told = f"It has {join(marks)}."
-    return " ".join(each for each in (start, place, look, told, _build(plan, traits)) if each)
+    marked = f"It has {join(marks)}."
+    return " ".join(
+        sentence for sentence in (start, place, look, marked, _build(plan, traits)) if sentence
+    )
 
 
 def _build(plan: str, traits: Mapping[str, object]) -> str:
@@ -261,9 +263,9 @@ def caption(truth: Mapping[str, object], extras: Sequence[str], others: Sequence
     if "feather" in extras:
         return f"{shot} of a feather of the {truth['common_name']} ({truth['scientific_name']})."
     parts = [f"{shot} of {_subject(truth)} {_action(truth)}".rstrip()]
-    parts += [_EXTRAS[each] for each in extras if each in _EXTRAS]
+    parts += [_EXTRAS[extra] for extra in extras if extra in _EXTRAS]
     if others:
-        parts.append(f"together with {join([f'a {each}' for each in others])}")
+        parts.append(f"together with {join([f'a {name}' for name in others])}")
     if str(truth["condition"]) not in ("microscope", "herbarium"):
         parts.append(place)
     return f"{' '.join(parts)}."

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 from PIL import Image
 
-from fieldmark import draws
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.world import camera, overlay, text
+from fieldmark.world import camera, text
 from fieldmark.world.compose import SIZE_PX, Box, Burst, Cast, compose, make_burst
 from fieldmark.world.draw.appearance import PAIRED, Appearance, make_appearance
 from fieldmark.world.rng import Rng
@@ -56,23 +54,10 @@ class World:
 
     def of_plan(self, *plans: str) -> tuple[Species, ...]:
         """The species of the given body plans ("bird", "fish", …), in order."""
-        return tuple(each for each in self.species if each.plan.name in plans)
-
-    def sisters(self, species: int) -> tuple[Species, ...]:
-        """The other species of its genus."""
-        one = self.species[species]
-        return tuple(
-            each
-            for each in self.species
-            if each.ranks["genus"] == one.ranks["genus"] and each is not one
-        )
+        return tuple(species for species in self.species if species.plan.name in plans)
 
     def individual(self, species: int, number: int) -> Individual:
         return make_individual(self.seed, self.species[species], number)
-
-    def pick(self, *purpose: object) -> np.random.Generator:
-        """A generator of its own for decisions about this world."""
-        return draws.generator("world", self.seed, *purpose)
 
     def photo(self, scene: Scene, size_px: int = SIZE_PX) -> Photo:
         """The picture and everything true about it; about 3 ms.
@@ -96,9 +81,9 @@ class World:
         if sprite is not None:
             camera.blend(picture, sprite, rng)
         picture = camera.develop(picture, scene, burst, rng)
-        others = [self.species[each] for each in scene.others]
+        others = [self.species[index] for index in scene.others]
         truth = make_truth(scene, species, others, burst, staged.box, size_px)
-        return Photo(overlay.finish(picture, scene, size_px), truth)
+        return Photo(camera.finish(picture, scene, size_px), truth)
 
     def _check(self, scene: Scene, size_px: int) -> Species:
         scene.check(self.n_species)
@@ -120,7 +105,7 @@ class World:
             one = self.individual(scene.species, number)
             stage_of_one = "juvenile" if place == young else scene.stage
             group.append(make_appearance(self.seed, one, stage_of_one, scene.sick, worn))
-        return Cast(tuple(group), tuple(self._passer_by(each) for each in scene.others))
+        return Cast(tuple(group), tuple(self._passer_by(index) for index in scene.others))
 
     def _passer_by(self, species: int) -> Appearance:
         one = self.individual(species, 0)
@@ -135,8 +120,8 @@ def make_truth(
     scene: Scene, species: Species, others: Sequence[Species], burst: Burst, box: Box, size_px: int
 ) -> Truth:
     """One flat row: taxonomy, traits, the individual, what it does, and how it was taken."""
-    left, top, width, height = (each * size_px // SIZE_PX for each in box)
-    shown = {each.index for each in others} | ({species.index} if scene.n_animals else set())
+    left, top, width, height = (side * size_px // SIZE_PX for side in box)
+    shown = {other.index for other in others} | ({species.index} if scene.n_animals else set())
     truth: Truth = {
         **species.ranks,
         "scientific_name": species.scientific_name,
@@ -152,7 +137,7 @@ def make_truth(
         "box_width": max(1, width),
         "box_height": max(1, height),
     }
-    truth["caption"] = text.caption(truth, scene.extras, [each.common_name for each in others])
+    truth["caption"] = text.caption(truth, scene.extras, [other.common_name for other in others])
     truth["description"] = species.description
     return truth
 

@@ -75,8 +75,8 @@ class Site:
 
             def _serve(self, with_body: bool) -> None:
                 with site.lock:
-                    told = (self.command, self.path, dict(self.headers), time.monotonic())
-                    site.requests.append(told)
+                    request = (self.command, self.path, dict(self.headers), time.monotonic())
+                    site.requests.append(request)
                     file = site.files.get(self.path)
                     how = {}
                     if file is not None:

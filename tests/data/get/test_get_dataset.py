@@ -36,8 +36,8 @@ class _Ponds:
         raise AssertionError("not asked for")
 
     def check(self, root):
-        missing = [each for each in {needs!r} if not (Path(root) / each).is_file()]
-        return [Finding("error", f"{{each}} is missing.") for each in missing]
+        missing = [name for name in {needs!r} if not (Path(root) / name).is_file()]
+        return [Finding("error", f"{{name}} is missing.") for name in missing]
 
     def make(self, root, world, size):
         pass
@@ -78,13 +78,13 @@ def ponds(site: Any, noise: Any) -> tuple[Source, ...]:
 
 def get(sources: Any, root: Path, **choice: Any) -> dict[str, str]:
     states = get_sources(sources, root, Choice(pace=PACE, **choice))
-    return {each.file: each.state for each in states}
+    return {state.file: state.state for state in states}
 
 
 def module(folder: Path, sources: tuple[Source, ...], needs: tuple[str, ...] = ()) -> str:
     """A dataset of the user's own, as the command line takes it."""
     path = folder / "ponds.py"
-    text = "".join(f"{each!r}, " for each in sources)
+    text = "".join(f"{source!r}, " for source in sources)
     path.write_text(MODULE.format(sources=text, needs=needs))
     return f"{path}:PONDS"
 
@@ -157,7 +157,7 @@ def test_parts_make_one_archive(site: Any, noise: Any, tmp_path: Path) -> None:
 def test_one_lost_file_does_not_lose_the_others(site: Any, ponds: Any, tmp_path: Path) -> None:
     site.files["/images.tar.gz"].always = {"status": 404}
     states = get_sources(ponds, tmp_path, Choice(pace=PACE))
-    assert [each.state for each in states] == ["failed", "fetched"]
+    assert [state.state for state in states] == ["failed", "fetched"]
     assert states[0].reason.endswith("answered 404 Not Found")
     assert (tmp_path / "labels.csv").is_file()
 
@@ -176,7 +176,7 @@ def test_verify_finds_damage_and_get_mends_it(site: Any, ponds: Any, tmp_path: P
     os.utime(archive, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert set(get(ponds, tmp_path).values()) == {"here"}  # a rotten bit is not looked for …
     states = get_sources(ponds, tmp_path, Choice(verify=True))
-    assert [each.state for each in states] == ["damaged", "damaged"]  # … unless asked for
+    assert [state.state for state in states] == ["damaged", "damaged"]  # … unless asked for
     assert states[0].reason == "missing or changed since unpacking: 1 file ('images/7.jpg')"
     assert states[1].reason.endswith("kept as labels.csv.tar.gz.bad")
     n_requests = len(site.asked("/images.tar.gz"))
@@ -252,8 +252,8 @@ def test_command_tells_what_it_did(
     name = module(tmp_path, ponds)
     out = tmp_path / "data"
     assert main(["data", "get", name, "--out", str(out), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [each["state"] for each in told["files"]] == ["fetched", "fetched"]
+    output = json.loads(capsys.readouterr().out)
+    assert [files["state"] for files in output["files"]] == ["fetched", "fetched"]
     assert main(["data", "get", name, "--out", str(out)]) == 0
     printed = capsys.readouterr()
     assert printed.out.splitlines()[0].split() == ["file", "state", "size"]
@@ -280,15 +280,15 @@ def test_steps_are_printed_and_what_was_put_there_is_checked(
     name = module(tmp_path, (Source(steps=steps),), needs=("train.csv",))
     words = ["data", "get", name, "--out", str(tmp_path / "data")]
     assert main(words) == 3
-    told = capsys.readouterr().err
-    assert "  1. Log in at https://example.org.\n     Put train.csv into the folder.\n" in told
+    output = capsys.readouterr().err
+    assert "  1. Log in at https://example.org.\n     Put train.csv into the folder.\n" in output
     (tmp_path / "data").mkdir()
     assert main(words) == 3
     assert "error  train.csv is missing." in capsys.readouterr().err
     (tmp_path / "data/train.csv").write_text("x")
     assert main(words) == 0
-    told = capsys.readouterr().err
-    assert "Log in" not in told and "holds what was asked for" in told
+    output = capsys.readouterr().err
+    assert "Log in" not in output and "holds what was asked for" in output
 
 
 def test_archive_put_there_by_hand_is_checked_and_unpacked(tmp_path: Path) -> None:
@@ -362,9 +362,9 @@ def test_interrupted_download_ends_at_once_and_keeps_its_bytes(
         assert time.monotonic() < deadline and running.poll() is None
         time.sleep(0.005)
     running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=5)
+    _, output = running.communicate(timeout=5)
     assert running.returncode == 130
-    assert told.splitlines()[-1].startswith("fieldmark: interrupted; what was finished is kept")
+    assert output.splitlines()[-1].startswith("fieldmark: interrupted; what was finished is kept")
     assert part.stat().st_size > 100_000
 
 

@@ -29,11 +29,11 @@ def md5(data: bytes) -> str:
 def get(*files: Download, pace: Pace = PACE) -> list[DownloadResult]:
     outcomes: list[DownloadResult] = []
     fetch_all(files, pace, ByteCounter(Silent()), outcomes.append)
-    return sorted(outcomes, key=lambda each: each.file.target)
+    return sorted(outcomes, key=lambda one: one.file.target)
 
 
 def leftovers(folder: Path) -> list[str]:
-    return sorted(each.name for each in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir())
 
 
 # Every way of going wrong on the way to the file; after these the server behaves.
@@ -174,7 +174,7 @@ def test_wrong_everywhere_is_one_clear_line(
     wrong = noise(1000)
     urls = (site.add("/a.bin", wrong), other_site.add("/b.bin", wrong, always={"status": 404}))
     (outcome,) = get(Download(tmp_path / "a.bin", urls, md5="0" * 32))
-    host, other = (each.server.server_port for each in (site, other_site))
+    host, other = (one.server.server_port for one in (site, other_site))
     assert outcome.state == "failed"
     assert outcome.reason == (
         f"127.0.0.1:{host} sent a wrong file, kept as a.bin.bad: its md5 is {md5(wrong)}, "
@@ -299,7 +299,7 @@ def test_host_that_asks_for_a_rest_gets_it_from_all_files(
     site.files["/0"].script = [asks]
     pace = Pace(parallel=1, backoff_s=0.01)
     outcomes = get(*(Download(tmp_path / str(i), (url,)) for i, url in enumerate(urls)), pace=pace)
-    assert [each.state for each in outcomes] == ["fetched"] * 4
+    assert [result.state for result in outcomes] == ["fetched"] * 4
     times = [at for _, _, _, at in site.requests]
     assert times[1] - times[0] >= 0.9
 

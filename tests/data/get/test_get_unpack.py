@@ -178,12 +178,12 @@ def test_archive_that_reaches_out_is_refused_whole(
     with tarfile.open(path, "w") as tar:
         add(tar, "photos/1.jpg", b"fine")
         evil(tar)
-    before = {each.name for each in tmp_path.iterdir()}
+    before = {one.name for one in tmp_path.iterdir()}
     with pytest.raises(DataError, match=r"a\.tar  holds .*: nothing of it was unpacked\.$"):
         unpack(bundle(root, path), FolderState(root), nothing)
     assert read(root) == {}
-    assert {each.name for each in tmp_path.iterdir()} == before
-    assert not any(each.is_symlink() for each in root.rglob("*"))
+    assert {one.name for one in tmp_path.iterdir()} == before
+    assert not any(one.is_symlink() for one in root.rglob("*"))
 
 
 @pytest.mark.parametrize("name", ["../outside.txt", "/tmp/x", "a/../../b", "..\\x/../y"])
@@ -309,14 +309,14 @@ def test_killed_unpacking_goes_on(tmp_path: Path, root: Path) -> None:
         unpack(archive, state, kill)
     assert read(root) == {}
     tree = state.scratch("a.tar")
-    early = {each: each.stat().st_mtime_ns for each in tree.rglob("*") if each.is_file()}
+    early = {one: one.stat().st_mtime_ns for one in tree.rglob("*") if one.is_file()}
     journal = state.file("a.tar", "journal")
     assert len(early) >= 20
     with journal.open("a") as log:
         log.write('1234 99 "d/4')  # and the power went in the middle of a line
     unpack(archive, state, nothing)
     assert files.items() <= read(root).items()
-    kept = [root / each.relative_to(tree) for each in early]
+    kept = [root / one.relative_to(tree) for one in early]
     same = sum(new.stat().st_mtime_ns == old for new, old in zip(kept, early.values(), strict=True))
     assert same >= len(early) - 1
     assert unpacked_faults(archive, state, nothing) == []

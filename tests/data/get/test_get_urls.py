@@ -73,23 +73,23 @@ def test_failures_are_listed_with_reasons_and_the_rest_is_kept(
     assert main(["data", "get", "--urls", str(listed), "--out", str(out), *flags]) == 5
     rows = report(out)
     host = f"127.0.0.1:{site.server.server_port}"
-    assert [(each["row"], each["file"]) for each in rows] == [
+    assert [(row["row"], row["file"]) for row in rows] == [
         ("3", "p01.jpg"), ("6", "p04.jpg"), ("14", ""), ("15", ""),
     ]  # fmt: skip
     assert rows[0]["reason"] == f"{host} answered 404 Not Found"
     assert rows[1]["reason"].startswith(f"{host} sent a wrong file, kept as p04.jpg.bad: its md5")
-    assert [each["reason"] for each in rows[2:]] == ["no address", "no http or https address"]
+    assert [one["reason"] for one in rows[2:]] == ["no address", "no http or https address"]
     assert len(list(out.glob("*.jpg"))) == 10
-    told = capsys.readouterr().err
-    assert "10 files fetched, 0 were here already." in told
-    assert f"4 files failed; {out / 'report.csv'} says which and why." in told
+    output = capsys.readouterr().err
+    assert "10 files fetched, 0 were here already." in output
+    assert f"4 files failed; {out / 'report.csv'} says which and why." in output
     site.files["/photo/1.jpg"].always = {}
     site.files["/photo/4.jpg"].body = noise(2000, 4)
     listed.write_text(text.partition("p90")[0])
     words = ["data", "get", "--urls", str(listed), "--out", str(out), "--delay-s", "0", "--json"]
     assert main(words) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["here"], told["fetched"], told["failed"]) == (10, 2, 0)
+    output = json.loads(capsys.readouterr().out)
+    assert (output["here"], output["fetched"], output["failed"]) == (10, 2, 0)
     assert report(out) == []
 
 

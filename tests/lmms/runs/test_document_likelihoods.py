@@ -16,6 +16,7 @@ from fieldmark.experiments import Evaluation, evaluate
 from fieldmark.settings import Settings
 
 pytest.importorskip("torch")
+from tiny_asks import rolling
 from tiny_chat import load_tiny, save_tiny
 
 ROWS = [{"n": n, "name": name} for n, name in enumerate(["wren", "robin", "bird", "wren"])]
@@ -117,8 +118,7 @@ def test_likelihood_of_the_target_and_of_a_text(
     greedy = [row[0].is_greedy for row in model.likelihoods(asked)]
     assert value(found, "acc") == np.mean(greedy)
     found = weigh(tmp_path / "loglikelihood_rolling", tiny, "output_type: loglikelihood_rolling\n")
-    alone = model.likelihoods([((), [str(row["name"])]) for row in ROWS])
-    rolled = np.array([row[0].logprob for row in alone])
+    rolled = np.array(rolling(model, [row["name"] for row in ROWS]))
     n_bytes = sum(len(row["name"]) for row in ROWS)
     assert value(found, "bits_per_byte") == pytest.approx(
         -rolled.sum() / n_bytes / math.log(2), rel=1e-3

@@ -179,18 +179,18 @@ def generate(
         )
     inputs = engine.place(inputs)
     decoding = decoding_settings(settings, engine.network.generation_config)
-    picker = None if decoding.is_plain else TokenSampler(decoding, inputs["attention_mask"], seeds)
+    sampler = None if decoding.is_plain else TokenSampler(decoding, inputs["attention_mask"], seeds)
     width = inputs["input_ids"].shape[1]
     stops = [stop for stop in settings.stop if stop]
     stopper = StopStrings(engine.tokeniser, stops, width, len(prompts)) if stops else None
-    made = _generate(engine, inputs, settings.max_output_tokens, (picker, stopper))
+    made = _run_network(engine, inputs, settings.max_output_tokens, (sampler, stopper))
     return [
-        _decoded(engine, ids, tokens_in[row], row, (picker, stopper))
+        _decoded(engine, ids, tokens_in[row], row, (sampler, stopper))
         for row, ids in enumerate(made[:, width:].tolist())
     ]
 
 
-def _generate(engine: Engine, inputs: Any, n_new: int, parts: tuple[Any, Any]) -> Any:
+def _run_network(engine: Engine, inputs: Any, n_new: int, parts: tuple[Any, Any]) -> Any:
     config = copy.deepcopy(engine.network.generation_config)
     # Neutral values: `TokenSampler` does all choosing, `generate` takes the one token it left.
     neutral = {
@@ -200,13 +200,13 @@ def _generate(engine: Engine, inputs: Any, n_new: int, parts: tuple[Any, Any]) -
     }  # fmt: skip
     for name, value in neutral.items():
         setattr(config, name, value)
-    picker, stopper = parts
+    sampler, stopper = parts
     with arithmetic(engine.device):
         try:
             return engine.network.generate(
                 **inputs,
                 generation_config=config,
-                logits_processor=LogitsProcessorList([picker] if picker else []),
+                logits_processor=LogitsProcessorList([sampler] if sampler else []),
                 stopping_criteria=StoppingCriteriaList([stopper] if stopper else []),
             )
         except ValueError as error:
@@ -216,7 +216,7 @@ def _generate(engine: Engine, inputs: Any, n_new: int, parts: tuple[Any, Any]) -
 def _decoded(
     engine: Engine, ids: list[int], tokens_in: int, row: int, parts: tuple[Any, Any]
 ) -> GeneratedText:
-    picker, stopper = parts
+    sampler, stopper = parts
     ended = next((n for n, token in enumerate(ids) if token in engine.end_ids), len(ids))
     stopped = (stopper.ends[row] if stopper else None) or len(ids) + 1
     n_text = min(ended, stopped)
@@ -228,5 +228,5 @@ def _decoded(
         is_ended=n_text < len(ids) or stopped <= len(ids),
         tokens_in=tokens_in,
         tokens_out=n_text + (ended < min(stopped, len(ids))),
-        logprobs=picker.chances(row, n_text, engine.tokeniser) if picker else (),
+        logprobs=sampler.chances(row, n_text, engine.tokeniser) if sampler else (),
     )

@@ -19,7 +19,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark import draws
@@ -32,8 +31,15 @@ from fieldmark.chat.messages import (
     Message,
     Request,
 )
-from fieldmark.chat.send.endpoint import check_options, file_name, whole_number
-from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options, ignore
+from fieldmark.chat.send.options import (
+    DEFAULT,
+    AskTotals,
+    OnAnswer,
+    Options,
+    check_options,
+    ignore,
+    whole_number,
+)
 from fieldmark.errors import MissingExtra, UsageError
 from fieldmark.registry import split_options
 
@@ -122,18 +128,9 @@ class LocalModel:
         """As a model behind an address has them; memory is the only other limit here."""
         return {"max_image_px": self.max_image_px}.get(name)
 
-    def can(self, setting: str) -> bool:
-        """Does the model take this setting: schema, logprobs, seed, …?"""
-        return setting not in LACKS
-
     def settings(self, settings: AnswerSettings) -> AnswerSettings:
         """The settings with the room for the answer that the name asks for."""
         return settings.with_room(self.max_tokens)
-
-    def journal_folder(self, root: Path) -> Path:
-        """Where the answers of this model are kept under a folder of results or of the cache."""
-        # The end of a long name, the nine characters of its fingerprint included.
-        return root / "answers" / FAMILY / file_name(self.id, self.fingerprint)[-89:]
 
     def ask_all(
         self,
@@ -209,10 +206,6 @@ class LocalModel:
     def prompt(self, messages: Sequence[Message]) -> RenderedPrompt | None:
         """What is read before an answer; None = nothing but the token that begins a text."""
         return self.engine.render(messages) if messages else None
-
-    def count_tokens(self, messages: Sequence[Message]) -> int:
-        """Tokens of a prompt, pictures included, as the model will read them."""
-        return self.engine.count(messages)
 
 
 def local_model(

@@ -138,7 +138,6 @@ class Built:
     """their ids, in order"""
     schema: Mapping[str, Any] | None
     taxa: TaxonNames | None
-    n_pictures: int
 
     @property
     def info(self) -> dict[str, Any]:
@@ -177,7 +176,6 @@ def build(question: Question, item: Item, shots: Shots = NO_SHOTS, asking: Askin
         examples=tuple(example.id for example in shots.examples),
         schema=schema(question, options, asking) if asking.is_json else None,
         taxa=question.taxa,
-        n_pictures=sum(isinstance(part, Picture) for m in messages for part in m.parts),
     )
 
 

@@ -67,25 +67,24 @@ class Question:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", dict(sorted(self.names.items())))
+        if problem := self._problem():
+            raise UsageError(f"task {self.task!r}: {problem}.")
+
+    def _problem(self) -> str:
         needs = {"choice": 2, "traits": 1}.get(self.kind, 0)
         if len(self.names) < needs:
-            raise UsageError(
-                f"task {self.task!r}: a question of kind {self.kind!r} needs at least {needs} "
-                f"labels, found {len(self.names)}."
-            )
+            need = f"a question of kind {self.kind!r} needs at least {needs} labels"
+            return f"{need}, found {len(self.names)}"
         if self.n_choices == 1 or self.n_choices < 0:
-            raise UsageError(
-                f"task {self.task!r}: choices is {self.n_choices}: expected 0 (all) or at least 2."
-            )
+            return f"choices is {self.n_choices}: expected 0 (all) or at least 2"
         if self.distractors == "nearest" and self.n_choices and self.relatives is None:
-            raise UsageError(
-                f"task {self.task!r}: the nearest distractors need lineages: name the columns of "
-                "the ranks, or use `distractors: random`."
-            )
+            columns = "name the columns of the ranks, or use `distractors: random`"
+            return f"the nearest distractors need lineages: {columns}"
         if self.kind == "yes_no" and not self.prompt:
-            raise UsageError(f"task {self.task!r}: a question of yes or no needs a prompt.")
+            return "a question of yes or no needs a prompt"
         if self.kind == "open" and self.taxa is None:
-            raise UsageError(f"task {self.task!r}: an open answer needs names to be matched with.")
+            return "an open answer needs names to be matched with"
+        return ""
 
     @property
     def form(self) -> Form:

@@ -11,8 +11,7 @@ the environment when a request is sent, and are kept nowhere.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message, Request
 from fieldmark.chat.mock.answers import read_script
 from fieldmark.chat.prices import Card, ModelTables, Provider, load_tables
-from fieldmark.chat.send.options import is_loopback
+from fieldmark.chat.send.options import check_options, is_loopback, whole_number
 from fieldmark.chat.send.pictures import PictureLimits
 from fieldmark.errors import ModelError, UnknownName, UsageError
 from fieldmark.registry import split_options
@@ -83,10 +82,6 @@ class ChatModel:
         own: int | None = getattr(self.card, name)
         return own if own is not None else getattr(self.provider, name)
 
-    def can(self, setting: str) -> bool:
-        """Does the endpoint take this setting: schema, logprobs, seed, …?"""
-        return setting not in self.lacks
-
     def settings(self, settings: AnswerSettings) -> AnswerSettings:
         """The settings with the room for the answer that the name asks for."""
         return settings.with_room(self.max_tokens)
@@ -101,10 +96,6 @@ class ChatModel:
                 f"Set it, for example `export {self.key_env}=…`."
             )
         return key.strip()
-
-    def journal_folder(self, root: Path) -> Path:
-        """Where the answers of this model are kept under a folder of results or of the cache."""
-        return root / "answers" / self.provider.name / file_name(self.id, self.fingerprint)
 
     def answer(
         self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS
@@ -183,24 +174,3 @@ def _base_url(name: str, provider: Provider, options: Mapping[str, str]) -> str:
         given = f"base_url={url}" if url else "no base_url"
         raise UsageError(f"model {name!r}: {given}, expected ?base_url=https://host/v1.")
     return url
-
-
-def check_options(name: str, options: Mapping[str, str], known: Collection[str]) -> None:
-    """Refuses options of a model's name that mean nothing."""
-    for key in options:
-        if key not in known:
-            raise UnknownName(f"model {name!r} takes {', '.join(known)}: option", key, known)
-
-
-def whole_number(name: str, key: str, options: Mapping[str, str]) -> int | None:
-    """The value of an option of a model's name; None where it is not given."""
-    value = options.get(key)
-    if value is not None and not (value.isascii() and value.isdigit() and int(value) > 0):
-        raise UsageError(f"model {name!r}: {key}={value}, expected a whole number above 0.")
-    return None if value is None else int(value)
-
-
-def file_name(model: str, fingerprint: str) -> str:
-    """Readable, and different for models that differ in anything."""
-    readable = re.sub(r"[^A-Za-z0-9.-]+", "-", model).strip("-.") or "model"
-    return f"{readable}-{fingerprint[:8]}"

@@ -1,7 +1,7 @@
 """Options of sending (concurrency, rates, timeouts, retries), and the totals of what came of it.
 
 None of this changes an answer. The clock is an option too, so that tests of hours take
-milliseconds.
+milliseconds. What a model's name may say after its question mark is read here as well.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from fieldmark.chat.messages import Answer, Request
-from fieldmark.errors import UsageError
+from fieldmark.errors import UnknownName, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +133,18 @@ class AskTotals:
 def is_loopback(url: str) -> bool:
     """Is this an address of this machine?"""
     return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+
+
+def check_options(name: str, options: Mapping[str, str], known: Collection[str]) -> None:
+    """Refuses options of a model's name that mean nothing."""
+    for key in options:
+        if key not in known:
+            raise UnknownName(f"model {name!r} takes {', '.join(known)}: option", key, known)
+
+
+def whole_number(name: str, key: str, options: Mapping[str, str]) -> int | None:
+    """The value of an option of a model's name; None where it is not given."""
+    value = options.get(key)
+    if value is not None and not (value.isascii() and value.isdigit() and int(value) > 0):
+        raise UsageError(f"model {name!r}: {key}={value}, expected a whole number above 0.")
+    return None if value is None else int(value)

@@ -95,10 +95,6 @@ class SentPicture:
     note: str = ""
     """what was done to it; "" = sent as it is"""
 
-    @property
-    def n_bytes(self) -> int:
-        return len(self.base64) * 3 // 4
-
 
 def prepare(picture: Picture, limits: PictureLimits = NO_LIMITS) -> SentPicture:
     """Reads a picture and makes it fit. `DataError` names one that cannot be read."""

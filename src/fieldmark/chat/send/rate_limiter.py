@@ -34,7 +34,7 @@ class TokenBucket:
         self._per_minute, self._clock, self._what = per_minute, clock, what
         self._burst = max(1.0, (per_minute or 0) / 60 * _BURST_S)
         self._level, self._stamp = self._burst, clock.now()
-        self._line = asyncio.Lock()
+        self._queue = asyncio.Lock()
 
     async def take(self, n: float = 1.0) -> None:
         """Returns when `n` units may be spent, and has spent them."""
@@ -45,7 +45,7 @@ class TokenBucket:
                 f"one request needs about {n:,.0f} {self._what}, the limit is "
                 f"{self._per_minute:,.0f} a minute: raise the limit or ask for less."
             )
-        async with self._line:
+        async with self._queue:
             if n > self._burst:
                 self._burst = n
             while (wait_s := self._wait_s(n)) > 0:
@@ -80,7 +80,9 @@ class TokenBucket:
 
 START, LEAST, MOST = 8, 1, 64
 _CUT = 0.7
+"""of the limit that is left after a 429"""
 _GROWTH = 0.05
+"""of the limit that is added per clean round once there was a 429"""
 _BUSY = 0.8
 """growth needs proof that the limit was used"""
 
@@ -113,13 +115,13 @@ class AdaptiveConcurrency:
             if self._has_room(is_again):
                 break
             waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            line = self._again if is_again else self._new
-            line.append(waiting)
+            queue = self._again if is_again else self._new
+            queue.append(waiting)
             try:
                 await waiting
             except asyncio.CancelledError:
-                if waiting in line:
-                    line.remove(waiting)
+                if waiting in queue:
+                    queue.remove(waiting)
                 else:
                     self._wake()
                 raise
@@ -133,13 +135,13 @@ class AdaptiveConcurrency:
         self._wake()
 
     def succeeded(self) -> None:
-        """ServerCounts towards a round; a clean, busy round lets the limit grow."""
+        """Counts towards a round; a clean, busy round lets the limit grow."""
         self._clean += 1
         if self.is_fixed or self._clean < max(self.limit, 4):
             return
         if self._seen_peak >= _BUSY * self.limit and self.limit < self.most:
-            grown = self.limit * 2 if self._is_starting else self.limit + self._step()
-            self.limit = min(self.most, grown)
+            step = self.limit if self._is_starting else max(1, round(self.limit * _GROWTH))
+            self.limit = min(self.most, self.limit + step)
             log.debug("concurrency %d", self.limit)
             self._wake()
         self._clean, self._seen_peak = 0, self.in_flight
@@ -161,18 +163,15 @@ class AdaptiveConcurrency:
             self.limit = max(LEAST, math.floor(self.limit * _CUT))
             log.info("429: concurrency down to %d", self.limit)
 
-    def _step(self) -> int:
-        return max(1, round(self.limit * _GROWTH))
-
     def _has_room(self, is_again: bool) -> bool:
         return self.in_flight < self.limit and (is_again or not self._again)
 
     def _wake(self) -> None:
-        """As many of those in line as there are places; each looks again when it runs."""
+        """As many of those waiting as there are places; each looks again when it runs."""
         free = self.limit - self.in_flight
-        for line in (self._again, self._new):
-            while free > 0 and line:
-                waiting = line.popleft()
+        for queue in (self._again, self._new):
+            while free > 0 and queue:
+                waiting = queue.popleft()
                 if not waiting.done():
                     waiting.set_result(None)
                     free -= 1

@@ -61,7 +61,7 @@ def open_archive(
             else:
                 yield _tar_members(name, packed)
         except DAMAGE as error:
-            where = ", ".join(str(each) for each in paths)
+            where = ", ".join(str(path) for path in paths)
             raise DataError(
                 f"{where}  is damaged ({error or type(error).__name__}): remove it and run the "
                 "same command again."

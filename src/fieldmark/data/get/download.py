@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from fieldmark.data.get.http import RangePastEnd, Refused, Response, ask
+from fieldmark.data.get.http import HttpResponse, RangePastEnd, Refused, ask
 from fieldmark.data.get.verify import Download, Pace, fault
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
@@ -155,7 +155,7 @@ def _request(file: Download, url: str, pace: Pace, counter: ByteCounter) -> _Par
     return about
 
 
-def _refuse_odd(file: Download, answer: Response, start: int, about: _PartInfo) -> None:
+def _refuse_odd(file: Download, answer: HttpResponse, start: int, about: _PartInfo) -> None:
     """Refuses an answer that cannot be the file, before any of it is written."""
     if answer.start != start:
         _discard(file)
@@ -198,7 +198,7 @@ class _StallWatch:
 
 
 def _copy(
-    file: Download, answer: Response, part: IO[bytes], start: int, watch: _StallWatch
+    file: Download, answer: HttpResponse, part: IO[bytes], start: int, watch: _StallWatch
 ) -> None:
     done, total = start, answer.total
     while total is None or done < total:
@@ -226,7 +226,7 @@ def _write_all(part: IO[bytes], block: bytes) -> None:
         view = view[part.write(view) :]
 
 
-def _has_more(file: Download, answer: Response) -> bool:
+def _has_more(file: Download, answer: HttpResponse) -> bool:
     """Does the body go on after its stated length? Asked only where nothing else could tell."""
     is_told = file.has_checksum or file.exact_bytes is not None or answer.total is None
     if is_told or not answer.body.will_close or answer.body.fp is None:

@@ -38,7 +38,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class HttpResponse:
     """An open response: the whole file (`start` 0) or the rest of it."""
 
     body: Any
@@ -89,7 +89,7 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc.lower()
 
 
-def ask(url: str, start: int, validator: str, timeout_s: float) -> Response:
+def ask(url: str, start: int, validator: str, timeout_s: float) -> HttpResponse:
     """Asks for the file from byte `start` on; `validator` makes sure that it is still the same."""
     headers = {"User-Agent": AGENT, "Accept": "*/*", "Accept-Encoding": "identity"}
     if start:
@@ -97,23 +97,23 @@ def ask(url: str, start: int, validator: str, timeout_s: float) -> Response:
         if validator:
             headers["If-Range"] = validator
     body = _open(urllib.request.Request(clean_url(url), headers=headers), timeout_s)
-    said = body.headers
-    first, total = _range(said.get("Content-Range", "")) if body.status == 206 else (0, None)
+    headers = body.headers
+    first, total = _range(headers.get("Content-Range", "")) if body.status == 206 else (0, None)
     if total is None:
-        length = _whole(said.get("Content-Length"))
+        length = _whole(headers.get("Content-Length"))
         total = None if length is None else first + length
-    return Response(body, first, total, said.get("ETag", ""), said.get("Last-Modified", ""))
+    return HttpResponse(
+        body, first, total, headers.get("ETag", ""), headers.get("Last-Modified", "")
+    )
 
 
-def ask_size(url: str, timeout_s: float = 10.0) -> int | None:
+def ask_size(url: str) -> int | None:
     """The size a server states for a file; None where it states none, or does not answer."""
     request = urllib.request.Request(
-        clean_url(url),
-        method="HEAD",
-        headers={"User-Agent": AGENT, "Accept-Encoding": "identity"},
+        clean_url(url), method="HEAD", headers={"User-Agent": AGENT, "Accept-Encoding": "identity"}
     )
     try:
-        with _open(request, timeout_s) as answer:
+        with _open(request, timeout_s=10.0) as answer:
             return _whole(answer.headers.get("Content-Length"))
     except (Refused, *LOST):
         return None
@@ -133,22 +133,22 @@ def _open(request: urllib.request.Request, timeout_s: float) -> Any:
 
 
 def _refusal(error: urllib.error.HTTPError) -> Refused:
-    said = error.headers
+    headers = error.headers
     if error.code == UNSATISFIABLE:
-        return RangePastEnd(_range(said.get("Content-Range", ""))[1])
+        return RangePastEnd(_range(headers.get("Content-Range", ""))[1])
     if 300 <= error.code < 400:
         reason = str(error.reason).splitlines()[0] if error.reason else ""
         text = reason if reason.startswith("redirects") else "redirects without end"
         return Refused(text, helps=False)
     words = http.client.responses.get(error.code, "")
     text = f"answered {error.code} {words}".strip()
-    wait_s = _retry_after(said.get("Retry-After", ""))
+    wait_s = _retry_after(headers.get("Retry-After", ""))
     is_host = error.code in (429, 503)
     return Refused(text, helps=error.code in TRANSIENT, wait_s=wait_s, is_host=is_host)
 
 
 class RangePastEnd(Refused):
-    """We asked for bytes after the end; `total` is where the end is, if that was said."""
+    """We asked for bytes after the end; `total` is where the end is, if that was headers."""
 
     def __init__(self, total: int | None) -> None:
         super().__init__("has no more bytes", helps=True)
@@ -195,10 +195,10 @@ def _opener() -> urllib.request.OpenerDirector:
 
 def _range(text: str) -> tuple[int, int | None]:
     """First byte and total size of `bytes 5-9/10` or `bytes */10`; (-1, …) where it says none."""
-    found = re.fullmatch(r"bytes\s+(?:(\d+)-\d+|\*)/(\d+|\*)", text.strip(), re.IGNORECASE)
-    if not found:
+    match = re.fullmatch(r"bytes\s+(?:(\d+)-\d+|\*)/(\d+|\*)", text.strip(), re.IGNORECASE)
+    if not match:
         return -1, None
-    return int(found[1] or -1), None if found[2] == "*" else int(found[2])
+    return int(match[1] or -1), None if match[2] == "*" else int(match[2])
 
 
 def _whole(text: str | None) -> int | None:

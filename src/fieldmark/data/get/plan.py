@@ -52,7 +52,7 @@ def make_plan(sources: Iterable[Source], root: Path, only: str = "") -> list[Pla
         if only and name and kind_of(source) != only:
             continue
         _refuse_odd(source, name)
-        urls = tuple(each for each in (source.url, *source.mirrors) if each)
+        urls = tuple(url for url in (source.url, *source.mirrors) if url)
         facts = (source.n_bytes, source.md5, source.sha256)
         items.append(PlannedFile(source, Download(root / name, urls, *facts) if name else None))
     return items
@@ -129,7 +129,7 @@ def _size_here(path: Path) -> int:
 
 
 def _existing(folder: Path) -> Path:
-    return next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
 def _refuse_odd(source: Source, name: str) -> None:

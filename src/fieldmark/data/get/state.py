@@ -60,10 +60,10 @@ class FolderState:
 
 
 def _facts(file: Download) -> dict[str, object]:
-    found = file.target.stat()
+    status = file.target.stat()
     return {
-        "n_bytes": found.st_size,
-        "mtime_ns": found.st_mtime_ns,
+        "n_bytes": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
         "md5": file.md5.lower(),
         "sha256": file.sha256.lower(),
     }

@@ -298,12 +298,12 @@ def _files(done: Path) -> Iterator[tuple[int, int, str]]:
 def _is_same(path: Path, crc: int, n: int, on_bytes: Callable[[int], None]) -> bool:
     if not path.is_file() or path.stat().st_size != n:
         return False
-    found = 0
+    actual = 0
     with path.open("rb") as file:
         while block := file.read(BLOCK):
-            found = zlib.crc32(block, found)
+            actual = zlib.crc32(block, actual)
             on_bytes(len(block))
-    return found == crc
+    return actual == crc
 
 
 def _place(tree: Path, folder: Path, aside: Path) -> int:

@@ -1,6 +1,6 @@
 """List of URLs: a table of addresses becomes a folder of images.
 
-One row per file: one or several addresses (tried in queued), a checksum where there is one, and a
+One row per file: one or several addresses (tried in turn), a checksum where there is one, and a
 name to save it under. `report.csv` lists what could not be fetched and why.
 """
 
@@ -18,6 +18,7 @@ from fieldmark.data.get.http import url_fault
 from fieldmark.data.get.queue import fetch_all
 from fieldmark.data.get.state import FOLDER, locked_folder
 from fieldmark.data.get.verify import Download, DownloadResult, Pace, fault
+from fieldmark.data.read.table import find_table, read_columns, read_table
 from fieldmark.errors import DataError, UnknownName, at
 from fieldmark.progress import Progress, Silent
 
@@ -36,7 +37,7 @@ SUM = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{64}")
 
 @dataclass(frozen=True, slots=True)
 class UrlColumns:
-    """Which columns mean what; empty = found by their names."""
+    """Which columns mean what; empty = known by their names."""
 
     urls: tuple[str, ...] = ()
     """several are mirrors of each other"""
@@ -65,22 +66,22 @@ def get_urls(
     """Fetches all files of a table into `out`, those that are right already excepted."""
     files, unnamed = read_files(table, out, columns or UrlColumns())
     progress = progress or Silent()
-    outcomes: list[DownloadResult] = []
+    results: list[DownloadResult] = []
     with locked_folder(out):
         todo = [file for file in files if not _is_here(file)]
         progress.start("files", len(todo))
 
-        def done(outcome: DownloadResult) -> None:
-            outcomes.append(outcome)
+        def done(result: DownloadResult) -> None:
+            results.append(result)
             progress.advance()
 
         try:
             fetch_all(todo, pace, ByteCounter(progress), done)
         finally:
-            failed = [*unnamed, *(_row(each, out) for each in outcomes if each.state == "failed")]
+            failed = [*unnamed, *(_row(one, out) for one in results if one.state == "failed")]
             failed.sort(key=lambda row: int(row[0]))
             _write_report(out, failed)
-    n_fetched = sum(each.state == "fetched" for each in outcomes)
+    n_fetched = sum(one.state == "fetched" for one in results)
     return UrlListResult(len(files) - len(todo), n_fetched, tuple(failed))
 
 
@@ -88,29 +89,23 @@ def read_files(
     table: Path, out: Path, columns: UrlColumns
 ) -> tuple[list[Download], list[FailedRow]]:
     """The files of a table, each once; and the rows that have no address that can be fetched."""
-    from fieldmark.data.read.table import find_table, read_columns, read_table
-
     if table.is_dir():
         raise DataError(f"{table}  is a folder: expected a .csv, .tsv or .parquet file.")
     path = find_table(table)
     names = read_columns(path)
-    found = _find(path, names, columns)
-    wanted = [*found.urls, *([found.checksum] if found.checksum else []), *_fields(found.save_as)]
+    known = _find(path, names, columns)
+    wanted = [*known.urls, *([known.checksum] if known.checksum else []), *_fields(known.save_as)]
     rows = read_table(path, as_text=names).select(*dict.fromkeys(wanted))
     files: dict[Path, Download] = {}
     failed: list[FailedRow] = []
     for line, row in enumerate(rows.iter_rows(named=True), 2):
         texts = {key: "" if value is None else str(value).strip() for key, value in row.items()}
-        file = _planned_file(at(path, line, ""), line, texts, out, found)
+        file = _planned_file(at(path, line, ""), line, texts, out, known)
         if isinstance(file, tuple):
             failed.append(file)
         elif _is_other(files.setdefault(file.target, file), file):
             raise DataError(
-                at(
-                    path,
-                    line,
-                    f"{file.target.name!r} is the name of two files, here and on line ",
-                )
+                at(path, line, f"{file.target.name!r} is the name of two files, here and on line ")
                 + f"{files[file.target].origin}: choose a column or pattern with --save-as."
             )
     return list(files.values()), failed
@@ -120,7 +115,7 @@ def _planned_file(
     where: str, line: int, row: Mapping[str, str], out: Path, columns: UrlColumns
 ) -> Download | FailedRow:
     urls = [row[name] for name in columns.urls if row[name]]
-    fetchable = tuple(each for each in urls if not url_fault(each))
+    fetchable = tuple(url for url in urls if not url_fault(url))
     if not fetchable:
         first = next(iter(urls), "")
         return (str(line), "", first, url_fault(first))
@@ -138,7 +133,7 @@ def _planned_file(
 def _name(where: str, row: Mapping[str, str], url: str, columns: UrlColumns) -> str:
     """Where the file goes below the folder; never out of it, never onto our own files."""
     if columns.save_as:
-        name = re.sub(r"\{([^{}]*)\}", lambda found: row[found[1]], columns.save_as)
+        name = re.sub(r"\{([^{}]*)\}", lambda match: row[match[1]], columns.save_as)
     else:
         name = PurePosixPath(unquote(urlsplit(url).path)).name
     parts = PurePosixPath(name.replace("\\", "/")).parts
@@ -153,15 +148,15 @@ def _find(path: Path, names: Sequence[str], asked: UrlColumns) -> UrlColumns:
     for name in (*asked.urls, asked.checksum, *_fields(asked.save_as)):
         if name and name not in names:
             raise UnknownName("column", name, names, where=str(path))
-    urls = asked.urls or tuple(each for each in URL_COLUMNS if each in names)
+    urls = asked.urls or tuple(name for name in URL_COLUMNS if name in names)
     if not urls:
         raise DataError(
             f"{path}  has no column of addresses that is known by its name "
             f"({', '.join(URL_COLUMNS[:3])}, …): say which it is with --url-column."
         )
-    checksum = asked.checksum or next((each for each in SUM_COLUMNS if each in names), "")
-    named = next((f"{{{each}}}" for each in NAME_COLUMNS if each in names), "")
-    numbered = next((f"{{{each}}}.jpg" for each in ID_COLUMNS if each in names), "")
+    checksum = asked.checksum or next((name for name in SUM_COLUMNS if name in names), "")
+    named = next((f"{{{name}}}" for name in NAME_COLUMNS if name in names), "")
+    numbered = next((f"{{{name}}}.jpg" for name in ID_COLUMNS if name in names), "")
     save_as = asked.save_as or named or numbered
     return UrlColumns(
         urls, checksum, save_as if "{" in save_as or not save_as else f"{{{save_as}}}"
@@ -190,14 +185,9 @@ def _is_here(file: Download) -> bool:
     return file.has_checksum or file.target.stat().st_size > 0
 
 
-def _row(outcome: DownloadResult, out: Path) -> FailedRow:
-    file = outcome.file
-    return (
-        file.origin,
-        file.target.relative_to(out).as_posix(),
-        file.urls[0],
-        outcome.reason,
-    )
+def _row(result: DownloadResult, out: Path) -> FailedRow:
+    file = result.file
+    return (file.origin, file.target.relative_to(out).as_posix(), file.urls[0], result.reason)
 
 
 def _write_report(out: Path, failed: Sequence[FailedRow]) -> None:

@@ -92,8 +92,8 @@ def fault(file: Download, path: Path) -> str:
             return f"it has {size:,} bytes, expected {file.exact_bytes:,}"
         return ""
     for name, expected in (("sha256", file.sha256), ("md5", file.md5)):
-        if expected and (found := checksum(path, name)) != expected.lower():
-            return f"its {name} is {found}, expected {expected.lower()}"
+        if expected and (actual := checksum(path, name)) != expected.lower():
+            return f"its {name} is {actual}, expected {expected.lower()}"
     return ""
 
 

@@ -111,7 +111,7 @@ class ClassFolders:
         return spread.with_columns(image, image.alias("id"))
 
 
-def list_class_folders(root: Path, splits: Mapping[str, str], below: str = "") -> ClassFolders:
+def class_folders(root: Path, splits: Mapping[str, str], below: str = "") -> ClassFolders:
     """The images of the split folders that exist; `splits` maps a folder's name to its split.
 
     `below` is a folder of root that holds the split folders.
@@ -167,7 +167,7 @@ def folder_findings(listed: ClassFolders) -> Iterator[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedSize:
     """What is known of a published dataset, to compare a user's copy with."""
 
     n_images: Mapping[str, int]
@@ -180,11 +180,11 @@ class Published:
     """how classes without a training image are told: the published data may have such itself"""
 
 
-def classification_findings(
+def species_findings(
     root: Path,
     listed: ClassFolders | None,
     rows: pl.DataFrame,
-    published: Published,
+    published: PublishedSize,
     own: Iterable[Finding] = (),
 ) -> Iterator[Finding]:
     """The check of a species dataset: stray files, `own` findings, counts, splits, images."""

@@ -81,11 +81,11 @@ def _read_part(root: Path, part: ParquetFile, needed: Collection[str]) -> pl.Dat
     return frame.with_columns(image=reference, id=reference, split=pl.lit(part.split))
 
 
-def label_names(path: Path, column: str = "label") -> list[str]:
-    """Names of a column of whole numbers, as the file's own metadata gives them; [] without."""
+def label_names(path: Path) -> list[str]:
+    """What the numbers in the column `label` stand for, by the file's own metadata; [] without."""
     try:
         metadata = pl.read_parquet_metadata(path).get(HUB_KEY, "")
-        names = json.loads(metadata)["info"]["features"][column]["names"]
+        names = json.loads(metadata)["info"]["features"]["label"]["names"]
     except (pl.exceptions.PolarsError, OSError, ValueError, KeyError, TypeError):
         return []
     return [str(name) for name in names]

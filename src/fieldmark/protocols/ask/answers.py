@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from fieldmark.chat import Answer, Built, Item, Parsed, parse_answer
-from fieldmark.protocols.ask.items import Asked, read_trait
+from fieldmark.protocols.ask.items import PartQuestion, read_trait
 from fieldmark.store import OK
 
 FRAME = {
@@ -75,7 +75,7 @@ def read_answer(item: Item, built: Built, repeat: int, answer: Answer) -> Said:
     return Said(item, built, repeat, answer, parsed)
 
 
-def rows_of_part(asked: Asked, said: Iterable[Said], trait: str = "") -> pl.DataFrame:
+def rows_of_part(asked: PartQuestion, said: Iterable[Said], trait: str = "") -> pl.DataFrame:
     """One row per item and repeat; turns of the options become one answer."""
     rows = []
     in_order = sorted(said, key=Said.place)

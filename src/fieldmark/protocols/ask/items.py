@@ -19,7 +19,7 @@ SAME = "same"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PartQuestion:
     """One question with its items: a part, or all traits at once."""
 
     question: Question
@@ -29,7 +29,9 @@ class Asked:
     """item id → target and unit, as they are stored"""
 
 
-def ask_part(task: Task, block: AskBlock, part: PartItems, images: Images, draw: Draw) -> Asked:
+def ask_part(
+    task: Task, block: AskBlock, part: PartItems, images: Images, draw: Draw
+) -> PartQuestion:
     """The question of one part, with its test items and the pool of its examples."""
     test = draw_test(task, part, draw, 0)
     name = f"{task.task}/{part.name}" if part.name else task.task
@@ -38,18 +40,18 @@ def ask_part(task: Task, block: AskBlock, part: PartItems, images: Images, draw:
     every = pl.concat([part.train, part.test]).unique(_columns(block, part.test.columns))
     question = make_question(name, rules_of(block), every.to_dicts())
     pool = part.train.filter(~pl.col("id").is_in(test["id"].to_list()))
-    return Asked(question, _items(test, images), _items(pool, images), targets_of(test))
+    return PartQuestion(question, _items(test, images), _items(pool, images), targets_of(test))
 
 
 def ask_traits(
     task: Task, block: AskBlock, parts: Sequence[PartItems], images: Images, draw: Draw
-) -> Asked:
+) -> PartQuestion:
     """One question about all traits of an image; each part reads its own trait from the answer."""
     names = [part.name for part in parts]
     question = make_question(task.task, rules_of(block), [], traits=names)
     test = _with_traits([draw_test(task, part, draw, 0) for part in parts], names)
     train = _with_traits([part.train for part in parts], names)
-    return Asked(question, _items(test, images, names), _items(train, images, names), {})
+    return PartQuestion(question, _items(test, images, names), _items(train, images, names), {})
 
 
 def rules_of(block: AskBlock) -> AskRules:
@@ -76,7 +78,9 @@ def targets_of(rows: pl.DataFrame) -> dict[str, tuple[str | None, str | None]]:
     return {row[0]: (row[1], row[2]) for row in rows.select("id", "target", "unit").iter_rows()}
 
 
-def _pairs(name: str, block: AskBlock, rows: pl.DataFrame, images: Images, draw: Draw) -> Asked:
+def _pairs(
+    name: str, block: AskBlock, rows: pl.DataFrame, images: Images, draw: Draw
+) -> PartQuestion:
     """Every picture that has a mate is compared once, with its mate or with a stranger."""
     question = make_question(name, rules_of(block), [])
     every = {item.id: item for item in _items(rows, images)}
@@ -92,7 +96,7 @@ def _pairs(name: str, block: AskBlock, rows: pl.DataFrame, images: Images, draw:
             f"task {name!r}: none of {len(rows):,} test images shows an individual that another "
             "one shows too: pairs need two pictures of one, add images or raise n_test."
         )
-    return Asked(question, tuple(items), (), targets)
+    return PartQuestion(question, tuple(items), (), targets)
 
 
 def _with_traits(frames: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:

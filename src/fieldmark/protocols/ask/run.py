@@ -33,7 +33,7 @@ from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import read_answer
-from fieldmark.protocols.ask.items import SAME, Asked, ask_part, ask_traits
+from fieldmark.protocols.ask.items import SAME, PartQuestion, ask_part, ask_traits
 from fieldmark.protocols.ask.pictures import Images
 from fieldmark.protocols.ask.sending import AskOptions, open_sending
 from fieldmark.protocols.ask.settings import AskSettings
@@ -135,7 +135,7 @@ def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Esti
     return estimate(asked, Estimator(model.card)).scaled(n_all)
 
 
-def _some_requests(inquiry: Inquiry, asked: Asked) -> list[Request]:
+def _some_requests(inquiry: Inquiry, asked: PartQuestion) -> list[Request]:
     """Of a few items that can be read: running, not planning, tells which cannot."""
     few = asked.items[:: max(1, len(asked.items) // N_LOOKED)][:N_LOOKED]
     some = replace(asked, items=tuple(item for item in few if _can_show(inquiry, item)))
@@ -170,7 +170,7 @@ def _what_a_mock_sees(sheets: Sequence[Sheet]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _truths(asked: Asked, item: Item) -> tuple[str, ...]:
+def _truths(asked: PartQuestion, item: Item) -> tuple[str, ...]:
     names, truth = asked.question.names, str(item.label)
     if asked.question.kind == "traits":
         return tuple(names[each] for each in item.labels)

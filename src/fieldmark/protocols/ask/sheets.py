@@ -33,7 +33,7 @@ from fieldmark.protocols._items import Draw, PartItems
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import Said, rows_of_part, summed_up
 from fieldmark.protocols.ask.block import AskBlock
-from fieldmark.protocols.ask.items import SAME, Asked, ask_part, ask_traits, targets_of
+from fieldmark.protocols.ask.items import SAME, PartQuestion, ask_part, ask_traits, targets_of
 from fieldmark.protocols.ask.pictures import Images, judge_broken, reason_of
 from fieldmark.protocols.ask.reread import reading_of
 from fieldmark.protocols.ask.sending import AskOptions
@@ -54,7 +54,7 @@ class Inquiry:
     shelf: PictureCache
     """pictures that prompts were measured with"""
 
-    def prompts(self, asked: Asked) -> Prompts:
+    def prompts(self, asked: PartQuestion) -> Prompts:
         settings, draw = self.settings, self.draw
         few = FewShot(asked.examples, draw.n_train, draw.sampling, bool(settings.shared_prefix))
         sending, estimator = settings.sending(draw.seed, None), Estimator(self.model.card)
@@ -74,7 +74,7 @@ class Sheet:
     """One question, its items, and the answers so far."""
 
     inquiry: Inquiry
-    asked: Asked
+    asked: PartQuestion
     parts: Sequence[PartItems]
     """whose predictions come from it, as far as they are wanted"""
     payer: str
@@ -163,7 +163,7 @@ def make_sheets(
 
 def _drafts(
     inquiry: Inquiry, parts: Sequence[PartItems], wanted: Collection[str]
-) -> Iterator[tuple[Asked, Sequence[PartItems]]]:
+) -> Iterator[tuple[PartQuestion, Sequence[PartItems]]]:
     """What is asked, and for which parts. All traits are one question, whichever are wanted."""
     own = [part for part in parts if part.name in wanted]
     if inquiry.block.kind == "traits":
@@ -207,7 +207,11 @@ def drawn_examples(
 
 
 def _sheet(
-    inquiry: Inquiry, asked: Asked, own: Sequence[PartItems], first: str, broken: Mapping[str, str]
+    inquiry: Inquiry,
+    asked: PartQuestion,
+    own: Sequence[PartItems],
+    first: str,
+    broken: Mapping[str, str],
 ) -> Sheet:
     mine = {
         picture.name: broken[picture.name]

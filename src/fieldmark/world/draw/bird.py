@@ -1,4 +1,4 @@
-"""How is a bird drawn? From the side, looking right, feet at the origin."""
+"""Birds: drawn from the side, looking right, feet at the origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are fish and whales drawn? From the side, looking right, the middle at the origin."""
+"""Fish and whales: drawn from the side, looking right, the middle at the origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are beetles, butterflies and spiders drawn? From above, looking right."""
+"""Beetles, butterflies and spiders: drawn from above, looking right."""
 
 from __future__ import annotations
 
@@ -234,10 +234,8 @@ def draw_spider(pen: Pen, look: Appearance, pose: Pose) -> Anchors:
         pen.stroke([(-20, -10 * wide, 1.8), (-20, 10 * wide, 1.8)], pale)
     if has("horns"):
         for side in _SIDES:
-            pen.facet(
-                [(-12, side * 12 * wide), (-20, side * 22 * wide), (-26, side * 14 * wide)],
-                dark(look.main, 0.3),
-            )
+            outline = [(-12, side * 12 * wide), (-20, side * 22 * wide), (-26, side * 14 * wide)]
+            pen.facet(outline, dark(look.main, 0.3))
     paint_markings(pen, look, belly, 2.6)
     head = 10.5 * form["head"]
     pen.oval((13.0, 0.0), (head * 1.25, head), dark(look.main, 0.18))

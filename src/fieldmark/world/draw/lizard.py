@@ -1,4 +1,4 @@
-"""How are lizards and newts drawn? From the side, low on the ground, looking right."""
+"""Lizards and newts: drawn from the side, low on the ground, looking right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is a four-legged mammal drawn? From the side, looking right, feet at the origin."""
+"""Four-legged mammals: drawn from the side, looking right, feet at the origin."""
 
 from __future__ import annotations
 
@@ -82,12 +82,7 @@ def _tail(pen: Pen, look: Appearance, pose: Pose, body: Tube) -> None:
 
 
 def _leg(
-    pen: Pen,
-    look: Appearance,
-    gait: tuple[Pose, float],
-    hip: Point,
-    is_hind: bool,
-    paint: Colour,
+    pen: Pen, look: Appearance, gait: tuple[Pose, float], hip: Point, is_hind: bool, paint: Colour
 ) -> None:
     pose, offset = gait
     thick = {"bear": 1.35, "horse": 1.1, "deer": 0.85}.get(look.species.kind, 1.0)

@@ -1,5 +1,4 @@
-"""What is painted on a flank: the species' pattern, laid out anew in each individual, and its
-marks.
+"""Coat patterns and markings: the species' pattern, laid out anew in each individual.
 
 A histogram sees the same paint on all individuals of a species; only where it lies differs.
 """

@@ -1,4 +1,4 @@
-"""How are mushrooms and plankton drawn? Mushrooms grow up from the origin, cells float about it."""
+"""Plankton: single cells, drawn about the origin."""
 
 from __future__ import annotations
 
@@ -57,10 +57,8 @@ def _disc(pen: Pen, look: Appearance, rng: Rng) -> Tube:
     pen.oval((0, 0), (size * 0.9, size * 0.9), light(look.main, 0.25), 0.0, _CLEAR)
     for step in range(18):
         turn = step / 18 + rng.around(0.004)
-        pen.stroke(
-            [(*reach((0, 0), size * 0.42, turn), 0.5), (*reach((0, 0), size * 0.88, turn), 0.9)],
-            mix(look.main, look.second, 0.6),
-        )
+        line = [(*reach((0, 0), size * 0.42, turn), 0.5), (*reach((0, 0), size * 0.88, turn), 0.9)]
+        pen.stroke(line, mix(look.main, look.second, 0.6))
     pen.oval((0, 0), (size * 0.38, size * 0.38), mix(look.main, look.second, 0.4))
     return tube([(-size * 0.8, 0, size * 0.5), (0, 0, size * 0.8), (size * 0.8, 0, size * 0.5)])
 
@@ -97,11 +95,8 @@ def _horned(pen: Pen, look: Appearance, rng: Rng) -> Tube:
     size = 20 * (0.8 + 0.2 * look.form["stout"])
     horn = (28 if look.is_young else 46) * (0.8 + 0.2 * look.form["tail"])
     paint = dark(look.main, 0.25)
-    pen.stroke(
-        [(size * 0.4, 0, 7.0), (size + horn * 0.5, 1, 3.0), (size + horn, rng.around(4), 1.0)],
-        paint,
-        _CLEAR,
-    )
+    line = [(size * 0.4, 0, 7.0), (size + horn * 0.5, 1, 3.0), (size + horn, rng.around(4), 1.0)]
+    pen.stroke(line, paint, _CLEAR)
     for side in (-1, 1):
         pen.stroke(
             [

@@ -351,20 +351,16 @@ def _gills(pen: Pen, look: Appearance, top: Point, wide: float, flesh: Colour) -
     pen.oval((x, y + 1), (wide * 0.96, wide * 0.24), gills)
     for step in range(-4, 5):
         low = y + wide * 0.2 * (1 - step * step / 22)
-        pen.stroke(
-            [(x + step * wide * 0.06, y - 1, 0.4), (x + step * wide * 0.2, low, 0.5)],
-            dark(gills, 0.3),
-        )
+        line = [(x + step * wide * 0.06, y - 1, 0.4), (x + step * wide * 0.2, low, 0.5)]
+        pen.stroke(line, dark(gills, 0.3))
 
 
 def _cap_paint(pen: Pen, look: Appearance, cap: Tube, wide: float) -> None:
     if look.species.traits["pattern"] == "striped":
         for step in range(9):
             u = 0.1 + step * 0.1
-            pen.stroke(
-                [(*cap.at(0.5 + (u - 0.5) * 0.4, 0.12), 0.5), (*cap.at(u, 0.86), 1.3)],
-                dark(look.main, 0.35),
-            )
+            line = [(*cap.at(0.5 + (u - 0.5) * 0.4, 0.12), 0.5), (*cap.at(u, 0.86), 1.3)]
+            pen.stroke(line, dark(look.main, 0.35))
     else:
         paint_pattern(pen, look, cap, light(look.second, 0.2), wide * 0.085, (0.1, 0.9, 0.1, 0.85))
     if look.species.has("dark_centre"):

@@ -1,4 +1,4 @@
-"""What else may stand in the picture: perches, nests, hands, food, cover?
+"""Props: what else may stand in the picture, perches, nests, hands, food, cover.
 
 Everything is drawn in the units of the animal it belongs to, with its feet at the origin.
 """
@@ -21,10 +21,8 @@ def draw_behind(pen: Pen, extras: frozenset[str], rng: Rng, floor: float) -> Non
     if "pole" in extras:
         pen.facet([(-8, floor + 3), (8, floor + 3), (10, 400), (-10, 400)], _WOOD)
         pen.facet([(-6, floor + 3), (-1, floor + 3), (-2, 400), (-8, 400)], light(_WOOD, 0.25))
-        pen.facet(
-            [(-62, floor + 22), (62, floor + 22), (62, floor + 31), (-62, floor + 31)],
-            dark(_WOOD, 0.2),
-        )
+        outline = [(-62, floor + 22), (62, floor + 22), (62, floor + 31), (-62, floor + 31)]
+        pen.facet(outline, dark(_WOOD, 0.2))
         for x in (-52.0, 52.0):
             pen.oval((x, floor + 17), (4, 6), (190, 200, 206))
             pen.stroke(
@@ -135,10 +133,8 @@ def draw_food(pen: Pen, mouth: Point, plan: str) -> None:
     """What an animal eats or carries: a worm, a leaf or a crumb, at its mouth."""
     x, y = mouth
     if plan in ("mammal", "whale", "lizard"):
-        pen.blob(
-            [(x - 4, y), (x + 4, y - 7), (x + 14, y - 3), (x + 10, y + 8), (x, y + 6)],
-            (176, 84, 66),
-        )
+        outline = [(x - 4, y), (x + 4, y - 7), (x + 14, y - 3), (x + 10, y + 8), (x, y + 6)]
+        pen.blob(outline, (176, 84, 66))
         pen.oval((x + 7, y), (3, 3), (226, 204, 180))
     else:
         pen.stroke(
@@ -171,10 +167,8 @@ def draw_feather(pen: Pen, look: Appearance) -> None:
         (0.2, 0.95, 0.08, 0.92),
     )
     for u in (0.3, 0.62):
-        pen.facet(
-            [vane.at(u, -0.02), vane.at(u - 0.05, 0.3), vane.at(u - 0.02, -0.02)],
-            dark(look.main, 0.4),
-        )
+        outline = [vane.at(u, -0.02), vane.at(u - 0.05, 0.3), vane.at(u - 0.02, -0.02)]
+        pen.facet(outline, dark(look.main, 0.4))
     pen.stroke([(-74, 4, 1.8), (-46, 0, 1.6), (0, -3, 1.2), (50, 2, 0.5)], (236, 228, 206))
 
 

@@ -1,4 +1,4 @@
-"""Which pixels do a list of polygons cover, painter's order, the same on every machine?
+"""Polygon rasterizer (scan line, even-odd rule), with the same pixels on every machine.
 
 All arithmetic after the corners are rounded to 1/16 of a sample is on whole numbers, so neither the
 compiler (fused multiply-add moves Pillow's polygon edges) nor SIMD can change a pixel. All polygons
@@ -36,7 +36,7 @@ _LINE = np.array(
 @lru_cache(maxsize=4096)
 def pack(colour: Colour, alpha: int = 255) -> int:
     """A colour as the canvas holds it: premultiplied, red in the lowest byte."""
-    red, green, blue = (max(0, min(255, each)) * alpha // 255 for each in colour)
+    red, green, blue = (max(0, min(255, level)) * alpha // 255 for level in colour)
     return red | green << 8 | blue << 16 | alpha << 24
 
 

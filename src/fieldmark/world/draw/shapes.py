@@ -1,4 +1,4 @@
-"""How is a creature put together from curves?
+"""Shapes: the curves a creature is put together from, and where they go in a picture.
 
 Creatures are drawn with a `Pen` in units of their own (x to the right, y down). A `Tube` is a spine
 with a width: it gives an outline, and (u, v) places on it, u along the spine and v from the upper

@@ -1,0 +1,144 @@
+"""The frame of the house: what may know whom, one meaning per name, a dozen files to a folder."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import grimp
+import pytest
+
+import fieldmark
+from fieldmark.protocols import PROTOCOLS
+
+SOURCE = Path(fieldmark.__file__).parent
+TESTS = Path(__file__).parent
+FILES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+FOREIGN = SOURCE / "lmms" / "compat"
+"""offers the names that another project gave: they are its words"""
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+def words_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Names, attributes and strings that stand for themselves, with their lines; no prose."""
+    docs = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+    }  # docstrings, and those under fields
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.lineno, node.value
+        elif isinstance(node, ast.Attribute):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, str(node.module).rpartition(".")[2]
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("package", ["experiments", "cli", "report", "store"])
+def test_no_protocol_is_known_by_name(package: str) -> None:
+    """A new protocol changes nothing there. `ask` and `documents` are also plain words, so only
+    whole strings and names count.
+    """
+    protocols = set(PROTOCOLS.names())
+    hits = [
+        f"{name_of(path)}:{line} {word}"
+        for path, tree in FILES.items()
+        if path.is_relative_to(SOURCE / package)
+        for line, word in words_of(tree)
+        if word in protocols
+    ]
+    assert not hits
+
+
+def test_nothing_outside_lmms_speaks_of_it() -> None:
+    hits = [
+        f"{name_of(path)}:{number}"
+        for path in FILES
+        if not path.is_relative_to(SOURCE / "lmms") and path != SOURCE / "registry.py"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(r"fieldmark\.lmms|lmms_|DocumentTask", line)
+    ]
+    assert hits == [], "registry.py names it, and the public API one function"
+
+
+def test_a_class_name_means_one_thing() -> None:
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path, tree in FILES.items():
+        if path.is_relative_to(FOREIGN):
+            continue
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name.lstrip("_")].append(name_of(path))
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
+
+
+def test_variables_are_named_after_what_they_hold() -> None:
+    riddles = {"each", "found", "told", "said"}
+    hits = Counter(
+        name_of(path)
+        for path, tree in FILES.items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in riddles)
+        or (isinstance(node, ast.arg) and node.arg in riddles)
+    )
+    assert hits == {}
+
+
+def test_a_folder_holds_no_more_than_a_person_takes_in() -> None:
+    """Datasets and commands are found by their names, one file each, and may be more."""
+    sizes = {
+        name_of(folder): len(list(folder.glob("*.py")))
+        for folder in {path.parent for path in FILES}
+        if folder not in (SOURCE / "data", SOURCE / "cli")
+    }
+    assert {name: size for name, size in sizes.items() if size > 16} == {}
+
+
+def test_modules_start_with_a_docstring() -> None:
+    assert [name_of(path) for path, tree in FILES.items() if not ast.get_docstring(tree)] == []
+
+
+def test_no_cycle_even_when_imports_inside_functions_count() -> None:
+    """grimp counts them. Packages are taken as one: what they offer, they may gather."""
+    graph = grimp.build_graph("fieldmark", cache_dir=None, exclude_type_checking_imports=True)
+    packages = {module for module in graph.modules if module.count(".") == 1}
+    edges: dict[str, set[str]] = defaultdict(set)
+    for importer in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(importer):
+            here, there = (".".join(name.split(".")[:2]) for name in (importer, imported))
+            if here != there and {here, there} <= packages:
+                edges[here].add(there)
+    assert not list(_cycles(edges))
+
+
+def _cycles(edges: dict[str, set[str]]) -> Iterator[str]:
+    """Packages that lead back to themselves."""
+    for start in list(edges):
+        seen, ahead = set[str](), list(edges[start])
+        while ahead:
+            here = ahead.pop()
+            if here == start:
+                yield start
+                break
+            if here not in seen:
+                seen.add(here)
+                ahead.extend(edges.get(here, ()))
+
+
+def test_tests_use_private_modules_of_their_own_package_only() -> None:
+    hits = []
+    for path in TESTS.rglob("*.py"):
+        own = path.relative_to(TESTS).parts[0]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fieldmark."):
+                package, *inner = str(node.module).split(".")[1:]
+                is_private = any(part.startswith("_") for part in (package, *inner))
+                if is_private and package != own:
+                    hits.append(f"{path.relative_to(TESTS)}:{node.lineno} {node.module}")
+    assert hits == []
