@@ -1,6 +1,6 @@
 """How much sooner do the probes answer on a GPU than in main memory, with the same answers?
 
-    OMP_NUM_THREADS=16 python benchmarks/probes_gpu.py [--only ridge,inat21,neighbours,...]
+    OMP_NUM_THREADS=16 python benchmarks/probes_gpu.py [--only ridge,inat21,exemplar]
 
 Seconds by the clock: on the GPU the second run of two, features already there and the answers back
 in main memory; at home as many threads as OMP_NUM_THREADS says. Both sides are fieldmark. At
@@ -22,13 +22,10 @@ import torch
 
 from _rows import Row, note, show, watched
 from fieldmark.probes.exemplar import Exemplar
-from fieldmark.probes.neighbours import nearest
 from fieldmark.probes.ridge import Ridge
-from fieldmark.probes.simpleshot import predict_repeats
 from probes_exemplar import CASES as GALLERIES
 from probes_exemplar import Case as Gallery
 from probes_exemplar import make_gallery
-from probes_neighbours import CLASSES, PER_CLASS, STEPS, TESTS, make_draws
 
 HOME = "fieldmark at home"
 
@@ -85,7 +82,7 @@ def inat21() -> Row:
     x_there = there(x)
     ours_s, memory, ours = on_gpu(lambda: Ridge().fit(x_there, y))
     some = slice(0, 4_000)
-    home = ours.classes_[ours.model_.predict(x[some])]
+    home = ours.classes_[ours.model_.decide(x[some])[0]]
     equal = float((ours.predict(x_there[some]) == home).mean())
     return Row(
         "ridge n=500000 C=10000, 26 strengths × 5 folds",
@@ -117,46 +114,7 @@ def exemplar(case: Gallery) -> Row:
     )
 
 
-def repeats(shots: int) -> Row:
-    x, y = features(CLASSES * PER_CLASS, CLASSES, apart=0.4)
-    test, _ = features(TESTS, CLASSES, apart=0.4, seed=1)
-    draws, x_there, test_there = make_draws(y, 100, shots), there(x), there(test)
-    ours_s, memory, ours = on_gpu(lambda: predict_repeats(x_there, y, draws, test_there, STEPS))
-    home_s, home = clock(lambda: predict_repeats(x, y, draws, test, STEPS))
-    equal = float((ours == home).mean())
-    return Row(
-        f"SimpleShot {CLASSES} classes × 100 repeats, {shots}-shot",
-        HOME,
-        home_s,
-        ours_s,
-        most_s=0.02,
-        agreement=f"{equal:.3%} equal",
-        is_equal=equal == 1,
-        memory_mb=memory,
-    )
-
-
-def neighbours(k: int) -> Row:
-    x, y = features(50_000, 1_000, apart=0.4)
-    x_there = there(x)
-    ours_s, memory, (index, _) = on_gpu(lambda: nearest(x_there, x_there, k, y, is_self=True))
-    home_s, (index_home, _) = clock(lambda: nearest(x, x, k, y, is_self=True))
-    equal = float((index == index_home).mean())
-    return Row(
-        f"{k}-NN leave-one-out n=50000",
-        HOME,
-        home_s,
-        ours_s,
-        most_s=0.05,
-        agreement=f"{equal:.3%} equal",
-        is_equal=equal == 1,
-        memory_mb=memory,
-    )
-
-
 PARTS: dict[str, tuple[Callable[[], Row], ...]] = {
-    "neighbours": (lambda: neighbours(1), lambda: neighbours(10)),
-    "simpleshot": (lambda: repeats(1), lambda: repeats(5)),
     "ridge": (lambda: ridge(None, "accuracy"), lambda: ridge("balanced", "macro_f1")),
     "exemplar": (lambda: exemplar(GALLERIES[0]), lambda: exemplar(GALLERIES[1])),
     "inat21": (inat21,),
@@ -174,7 +132,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default=",".join(PARTS), help=f"some of {','.join(PARTS)}")
     asked = parser.parse_args().only.split(",")
-    if unknown := [each for each in asked if each not in PARTS]:
+    if unknown := [part for part in asked if part not in PARTS]:
         parser.error(f"--only {','.join(unknown)} is not known: expected {','.join(PARTS)}.")
     if not torch.cuda.is_available():
         print("no GPU here", file=sys.stderr)

@@ -106,17 +106,17 @@ def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
     """Reads a file and, by their names, the modules of the user's that it imports and the files
     with these endings that it names.
     """
-    search = _Search(path, [path.parent])
-    found: dict[str, tuple[Path, bytes]] = {}
+    search = _ModuleFinder(path, [path.parent])
+    sources: dict[str, tuple[Path, bytes]] = {}
     libraries: set[str] = set()
     data: dict[str, Path] = {}
     queue = [("", path)]
     while queue:
         name, place = queue.pop()
-        if name in found:
+        if name in sources:
             continue
         source = place.read_bytes() if place.is_file() else b""
-        found[name] = (place, source)
+        sources[name] = (place, source)
         if place.suffix != ".py":
             continue
         facts = _facts_of(source)
@@ -126,10 +126,10 @@ def closure_of(path: Path, endings: tuple[str, ...] = DATA) -> Closure:
         package = name if place.name == "__init__.py" else name.rpartition(".")[0]
         for asked in _absolute(facts.imports, package):
             modules = list(search.modules(asked))
-            queue += [each for each in modules if each[1] != path]
+            queue += [module for module in modules if module[1] != path]
             if not modules:
                 libraries.add(asked.partition(".")[0])
-    return Closure(path, found, frozenset(libraries), data, tuple(search.folders))
+    return Closure(path, sources, frozenset(libraries), data, tuple(search.folders))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +154,9 @@ def _facts_of(source: bytes) -> _Facts:
     data: dict[str, None] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            imports |= {(0, each.name, ()): None for each in node.names}
+            imports |= {(0, alias.name, ()): None for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            names = tuple(each.name for each in node.names)
+            names = tuple(alias.name for alias in node.names)
             imports[(node.level, node.module or "", names)] = None
         elif isinstance(node, ast.Call) and called_name(node).startswith("sys.path."):
             paths = [*(paths or []), *texts_in(node)]
@@ -180,9 +180,9 @@ def called_name(node: ast.Call) -> str:
 
 def texts_in(node: ast.AST) -> list[str]:
     """The texts in an expression, in the order they stand."""
-    parts = [each for each in ast.walk(node) if isinstance(each, ast.Constant)]
-    parts.sort(key=lambda each: (each.lineno, each.col_offset))
-    return [each.value for each in parts if isinstance(each.value, str)]
+    parts = [part for part in ast.walk(node) if isinstance(part, ast.Constant)]
+    parts.sort(key=lambda part: (part.lineno, part.col_offset))
+    return [part.value for part in parts if isinstance(part.value, str)]
 
 
 def _data_texts(node: ast.AST) -> list[str]:
@@ -197,10 +197,10 @@ def joined_texts(node: ast.AST) -> list[str]:
 
 
 def _named_data(folder: Path, texts: Sequence[str]) -> dict[str, Path]:
-    found = {text: folder / Path(text).expanduser() for text in texts}
+    places = {text: folder / Path(text).expanduser() for text in texts}
     return {
         Path(text).name if Path(text).is_absolute() else text: path
-        for text, path in found.items()
+        for text, path in places.items()
         if path.is_file()
     }
 
@@ -219,7 +219,7 @@ def _absolute(imports: tuple[tuple[int, str, tuple[str, ...]], ...], package: st
 
 
 @dataclass(slots=True)
-class _Search:
+class _ModuleFinder:
     """Where the imports of one closure are looked for, first to last."""
 
     root: Path
@@ -251,7 +251,7 @@ class _Search:
                 return
             if parts[end] == "*":
                 files = sorted(folder.glob("*.py"))
-                yield from ((f"{name}.{each.stem}", each) for each in files if each != place)
+                yield from ((f"{name}.{file.stem}", file) for file in files if file != place)
                 return
             place = module_in(folder, parts[end]) or _folder_in(folder, parts[end])
 
@@ -274,7 +274,7 @@ class _Search:
 
 def module_in(folder: Path, name: str) -> Path | None:
     """The package or module of a name in a folder, in Python's order."""
-    tails = [f"{name}/__init__.py", *(name + each for each in machinery.EXTENSION_SUFFIXES)]
+    tails = [f"{name}/__init__.py", *(name + suffix for suffix in machinery.EXTENSION_SUFFIXES)]
     texts = (f"{folder}/{tail}" for tail in (*tails, f"{name}.py"))
     return next((Path(text) for text in texts if os.path.isfile(text)), None)  # noqa: PTH113 - quick
 
@@ -291,7 +291,7 @@ def _elsewhere(name: str) -> Path | None:
     if name in sys.stdlib_module_names or name == "__main__":
         return _library_places()[0]
     for finder in sys.meta_path:
-        if isinstance(finder, _Finder) or not hasattr(finder, "find_spec"):
+        if isinstance(finder, _BundleFinder) or not hasattr(finder, "find_spec"):
             continue
         try:
             spec = finder.find_spec(name, None)
@@ -323,12 +323,12 @@ class Bundle:
 
     closure: Closure
     package: str
-    _search: _Search = field(init=False)
+    _search: _ModuleFinder = field(init=False)
     scope: dict[str, Any] = field(init=False)
     """the builtins its modules see: `import` looks beside the file first"""
 
     def __post_init__(self) -> None:
-        self._search = _Search(self.closure.root, list(self.closure.folders))
+        self._search = _ModuleFinder(self.closure.root, list(self.closure.folders))
         self.scope = {**vars(builtins), "__import__": self._import}
 
     @property
@@ -338,7 +338,7 @@ class Bundle:
     def modules(self) -> list[ModuleType]:
         """Those that have been loaded."""
         start = f"{self.package}."
-        return [each for name, each in sorted(sys.modules.items()) if name.startswith(start)]
+        return [module for name, module in sorted(sys.modules.items()) if name.startswith(start)]
 
     def _import(
         self,
@@ -361,7 +361,7 @@ class Bundle:
         if "." not in name:
             return self._search.top(name)
         tail = name.rpartition(".")[2]
-        places = (module_in(Path(each), tail) for each in folders)
+        places = (module_in(Path(folder), tail) for folder in folders)
         return next(filter(None, places), None)
 
     def source(self, path: Path) -> bytes:
@@ -370,7 +370,7 @@ class Bundle:
         return next(known, None) or path.read_bytes()
 
 
-class _Loader(machinery.SourceFileLoader):
+class _BundleLoader(machinery.SourceFileLoader):
     """Compiles the source, always: bytecode files are known by second and size, and two edits can
     share both.
     """
@@ -388,7 +388,7 @@ class _Loader(machinery.SourceFileLoader):
         super().exec_module(module)
 
 
-class _Finder:
+class _BundleFinder:
     """Finds the modules of bundles, which are known by the package they stand in."""
 
     @staticmethod
@@ -417,13 +417,13 @@ class _Finder:
         return importlib.util.spec_from_file_location(
             fullname,
             place,
-            loader=_Loader(fullname, place, bundle),
+            loader=_BundleLoader(fullname, place, bundle),
             submodule_search_locations=folders,
         )
 
 
 _LOCK = threading.Lock()
-_FINDER = _Finder()
+_FINDER = _BundleFinder()
 _FRESH = itertools.count()
 
 

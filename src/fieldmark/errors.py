@@ -19,7 +19,8 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -124,3 +125,26 @@ def join_problems(problems: Sequence[str], ending: str = "nothing was started") 
     if len(problems) == 1:
         return problems[0]
     return "\n".join([*problems, f"{len(problems)} problems, {ending}."])
+
+
+def first_line(error: BaseException) -> str:
+    """An error in one line, without its final full stop.
+
+    >>> first_line(ValueError("too wide.\nsee above"))
+    'ValueError: too wide'
+    """
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
+
+
+@contextmanager
+def naming_model(model: str, doing: str) -> Iterator[None]:
+    """Whatever a model's own code raises inside, as a `ModelError` with its name in one line."""
+    try:
+        yield
+    except FieldmarkError:
+        raise
+    except Exception as error:
+        raise ModelError(
+            f"model {model!r} failed in {doing}: {first_line(error)} (--debug shows where)."
+        ) from error

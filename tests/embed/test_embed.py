@@ -317,14 +317,14 @@ def test_a_cache_cleaned_during_a_run_is_told(photos: Path, tmp_path: Path) -> N
 def test_a_file_is_read_once_for_all_its_crops(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fieldmark.embed import _engine
+    from fieldmark.embed import engine
 
     crops = [ImageRef("00.png", (float(x), 0.0, 4.0, 4.0)) for x in range(4)]
     known = Contents(None)
     known.learn(photos, ["00.png"])
     reads = []
     monkeypatch.setattr(
-        _engine, "read_bytes", lambda root, name: reads.append(name) or (root / name).read_bytes()
+        engine, "read_bytes", lambda root, name: reads.append(name) or (root / name).read_bytes()
     )
     made = embed(Mean(), photos, crops, options(tmp_path, contents=known))
     assert made.n_computed == 4 and reads == ["00.png"]

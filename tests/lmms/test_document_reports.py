@@ -69,23 +69,23 @@ def test_a_metric_with_fieldmarks_own_name_is_not_mistaken_for_it(store):
     """No text equals its target in the kit: label metrics would say 0 everywhere."""
     found = compare_models(store, GOOD, POOR, ["birds-filters"])[0]
     a, b = worth(GOOD, "birds-filters"), worth(POOR, "birds-filters")
-    assert found.found.difference == pytest.approx(a.mean() - b.mean())
+    assert found.comparison.difference == pytest.approx(a.mean() - b.mean())
     only_a, only_b = int((a > b).sum()), int((b > a).sum())
     assert found.where is not None and (found.where.only_a, found.where.only_b) == (only_a, only_b)
-    assert found.found.p == pytest.approx(binomtest(only_a, only_a + only_b).pvalue)
+    assert found.comparison.p == pytest.approx(binomtest(only_a, only_a + only_b).pvalue)
     assert found.n_unanswered == 6 and not found.where.a_gains
 
 
 def test_another_filters_metric_is_paired_too(store):
     (found,) = compare_models(store, GOOD, POOR, metric="exact_match,strict")
     a, b = (worth(model, "birds-filters", "strict") for model in (GOOD, POOR))
-    assert found.found.difference == pytest.approx(a.mean() - b.mean())
+    assert found.comparison.difference == pytest.approx(a.mean() - b.mean())
     assert (found.where.only_a, found.where.only_b) == ((a > b).sum(), (b > a).sum())
 
 
 def test_graded_values_are_paired_without_right_and_wrong(store):
     (found,) = compare_models(store, GOOD, POOR, ["birds-count"])
-    assert found.where is None and found.verdict == "a" and found.found.difference < 0
+    assert found.where is None and found.verdict == "a" and found.comparison.difference < 0
     assert "better than chat/lab/poor-1b here" in comparison_text([found])
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from fieldmark.errors import ModelError
 from fieldmark.models import load_model
-from fieldmark.models._hub import url_file
-from fieldmark.models._name import Request, parse_name
+from fieldmark.models._name import ModelRequest, parse_name
+from fieldmark.models._weights import url_file
 
 INSTEAD = "give local weights with ?weights=PATH, or random ones with ?pretrained=false."
 
@@ -207,7 +207,7 @@ def test_missing_weights_are_fetched_once(
 
 
 def test_a_file_from_an_address_is_fetched_once(no_network: Path, tmp_path: Path) -> None:
-    request = Request(parse_name("torchvision/resnet18"))
+    request = ModelRequest(parse_name("torchvision/resnet18"))
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "net-315f5bdb.pth").write_bytes(b"abc")  # not what the name's hash says

@@ -36,7 +36,7 @@ def test_names_are_taken_apart() -> None:
     name = parse_name("open-clip/ViT-B-16/openai?size=224&pretrained=false")
     assert (name.family, name.checkpoint) == ("open-clip", "ViT-B-16/openai")
     assert name.options == {"size": "224", "pretrained": "false"}
-    assert name.canonical == "open-clip/ViT-B-16/openai?pretrained=false&size=224"
+    assert name.portable == "open-clip/ViT-B-16/openai?pretrained=false&size=224"
     assert parse_name("a/my_model.py:Mine?x=1").is_file
     assert not parse_name("timm/resnet18").is_file
 

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from fieldmark.models import load_model
-from fieldmark.models._transform import Recipe
+from fieldmark.models import Recipe, load_model
 
 SIZES = [(48, 40), (40, 48), (333, 97), (64, 64), (500, 375), (21, 60)]
 

@@ -16,8 +16,7 @@ from PIL import Image
 
 from fieldmark import devices
 from fieldmark.errors import ModelError, OutOfMemory, UsageError
-from fieldmark.models import Features, TorchBackbone, load_model
-from fieldmark.models._transform import Recipe
+from fieldmark.models import Features, Recipe, TorchBackbone, load_model
 from fieldmark.models._weights import hash_weights
 
 NAME = "timm/test_resnet?pretrained=false&size=32"
@@ -305,12 +304,12 @@ def test_openai_weights_get_their_activation() -> None:
     """open_clip only warns when ViT-B-16 meets OpenAI's weights and their other activation."""
     import open_clip
 
-    from fieldmark.models._name import Request, parse_name
+    from fieldmark.models._name import ModelRequest, parse_name
     from fieldmark.models.open_clip import _tagged
 
-    request = Request(parse_name("open-clip/ViT-B-16/openai?pretrained=false"))
+    request = ModelRequest(parse_name("open-clip/ViT-B-16/openai?pretrained=false"))
     assert _tagged(open_clip, request, ("ViT-B-16", "openai"), False)["force_quick_gelu"] is True
-    request = Request(parse_name("open-clip/ViT-B-16/laion2b_s34b_b88k?pretrained=false"))
+    request = ModelRequest(parse_name("open-clip/ViT-B-16/laion2b_s34b_b88k?pretrained=false"))
     arguments = _tagged(open_clip, request, ("ViT-B-16", "laion2b_s34b_b88k"), False)
     assert arguments["force_quick_gelu"] is False
 

@@ -27,7 +27,7 @@ def test_a_planted_better_model_is_called_better(empty, filled):
     filled(empty, RunSpec("a/poor", "foxes", "probe/x"), {"": right(400, 260)})
     (found,) = compare_models(empty, "good", "poor")
     assert found.verdict == "a"
-    assert found.found.difference == pytest.approx(0.15)
+    assert found.comparison.difference == pytest.approx(0.15)
     assert (found.where.only_a, found.where.only_b, found.where.both) == (60, 0, 260)
     text = comparison_text([found])
     assert "Use a/good: it is better than a/poor here" in text
@@ -51,7 +51,7 @@ def test_p_values_are_corrected_over_all_questions(empty, filled):
         filled(empty, RunSpec("a/two", f"t{task}", "probe/x"), {"": right(100, n_right)})
     found = compare_models(empty, "one", "two")
     assert len(found) == 20
-    assert found[0].found.p < 0.05 < found[0].p_corrected
+    assert found[0].comparison.p < 0.05 < found[0].p_corrected
     assert {each.verdict for each in found} == {"tie"}
     (alone,) = compare_models(empty, "one", "two", tasks=["t0"])
     assert alone.verdict == "a"
@@ -74,7 +74,7 @@ def test_less_is_better_where_the_metric_says_so(empty):
         score = Score("error_rate_for_compare", value, is_primary=True, higher_is_better=False)
         empty.finish_run(run, [score])
     (found,) = compare_models(empty, "good", "poor")
-    assert found.found.difference < 0 < found.found.lead
+    assert found.comparison.difference < 0 < found.comparison.lead
     assert found.verdict == "a"
 
 
@@ -82,7 +82,7 @@ def test_only_items_that_both_answered_count(empty, filled):
     filled(empty, RunSpec("a/one", "t", "probe/x"), {"": right(100, 60)}, n_lost=10)
     filled(empty, RunSpec("a/two", "t", "probe/x"), {"": right(100, 60)})
     (found,) = compare_models(empty, "one", "two")
-    assert (found.found.n, found.n_unanswered) == (90, 10)
+    assert (found.comparison.n, found.n_unanswered) == (90, 10)
     assert "10 items that one of the two did not answer are left out" in comparison_text([found])
 
 

@@ -49,8 +49,8 @@ def test_wide_table(store):
         "tasks,\ntimm/vit_base_patch16_224 on 1.\n"
         "\n"
         "↑ higher is better · ± half of the 95 % interval · n items tested · – not run (models "
-        "with gaps come\nlast) · rank: places it may well have over all tasks, had items and tasks "
-        "been others · letters:\ntiers; within one, no model can be told from its best\n"
+        "with gaps come\nlast) · rank: 95 % interval of the rank when tasks and items are "
+        "resampled · letters: tiers; within\none, no model can be told from its best\n"
         f"{BELUGA}\n"
         f"{SPECIES}"
     )

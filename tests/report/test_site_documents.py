@@ -95,7 +95,7 @@ def test_two_models_are_compared_as_on_the_command_line(page: Any, settings: Set
         where = found[task].where
         assert where is not None
         assert f"first {where.only_a} · second {where.only_b}" in shown
-        assert f"+{100 * found[task].found.difference:.1f}" in shown
+        assert f"+{100 * found[task].comparison.difference:.1f}" in shown
     assert shown.count("not compared here") == 2
 
 

@@ -1,14 +1,16 @@
 """Images to features: once, cached by content, resumable."""
 
-from fieldmark.embed._engine import Embedded, EmbedOptions, checking, embed
-from fieldmark.embed._patches import PatchFeatures, patch_fingerprint, patch_name
-from fieldmark.embed._rows import read_keys, trusted_fingerprint, write_behaviour
-from fieldmark.embed._usage import (
+from fieldmark.embed.cache import (
     ModelCache,
     cached_models,
     clean_cache,
+    read_keys,
     speed_of,
+    trusted_fingerprint,
+    write_behaviour,
 )
+from fieldmark.embed.engine import Embedded, EmbedOptions, checking, embed
+from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
 
 __all__ = [
     "EmbedOptions",

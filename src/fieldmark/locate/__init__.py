@@ -1,4 +1,4 @@
-"""On which line of a TOML or YAML file does a value stand?
+"""Line numbers: on which line of a TOML or YAML file does a value stand?
 
 Files people write are read here, with the line of every key, so that each mistake in them can be
 told as `file:line`. Nothing here knows what the files mean.

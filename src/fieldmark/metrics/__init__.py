@@ -1,4 +1,4 @@
-"""Which number says how good the predictions are?
+"""Metrics: which number says how good the predictions are?
 
 A metric is a plain function `f(target, prediction, weight=None) -> float` over whole numbers, one
 per item. `weight` says how often each item counts (resampling counts): weight 2 is the item twice,

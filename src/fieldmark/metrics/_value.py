@@ -1,4 +1,4 @@
-"""How good is a run whose items were valued one by one before?
+"""Mean of values: how good is a run whose items were valued one by one before?
 
 Tasks in lmms-eval's form give every document a value of their own. What is left to do is the mean
 of these values; it is no metric that a task could name.

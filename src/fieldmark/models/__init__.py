@@ -1,4 +1,4 @@
-"""What can see, and how is it loaded? The one door to every model.
+"""Models (backbones, dual encoders, chat models): what can see, and how is it loaded?
 
     load_model("timm/resnet50.a1_in1k")            family/checkpoint
     load_model("timm/resnet18?pretrained=false")   options after a question mark
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.models._backbone import Backbone, Checkpoint, DualEncoder, Features
+from fieldmark.models._backbone import Backbone, Checkpoint, DualEncoder, Features, Recipe
 from fieldmark.models._identity import (
     Identity,
     ModelMemory,
@@ -25,13 +25,13 @@ from fieldmark.models._identity import (
 )
 from fieldmark.models._load import (
     abilities,
+    abilities_of,
     families,
     known_models,
     load_chat_model,
     load_model,
     register_model,
 )
-from fieldmark.models._transform import Recipe
 
 if TYPE_CHECKING:
     from fieldmark.models._torch import TorchBackbone
@@ -46,6 +46,7 @@ __all__ = [
     "Recipe",
     "TorchBackbone",
     "abilities",
+    "abilities_of",
     "check_model_name",
     "families",
     "identify",

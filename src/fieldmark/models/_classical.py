@@ -1,4 +1,4 @@
-"""What can be measured on one picture without training?
+"""Classical image features (colour histograms, HOG, local binary patterns, moments), untrained.
 
 Each function takes height × width × 3 bytes and returns one vector. Counts are turned into square
 roots of shares (the Hellinger map), so that a linear probe compares histograms as distributions.
@@ -132,7 +132,7 @@ def _patterns(grey: np.ndarray, n_parts: int) -> Vector:
         width
     ) * n_parts // width
     counts = np.bincount((part * n_kinds + kinds).ravel(), minlength=n_parts**2 * n_kinds)
-    parts = [_share(each) for each in counts.reshape(n_parts**2, n_kinds)]
+    parts = [_share(cell) for cell in counts.reshape(n_parts**2, n_kinds)]
     return np.concatenate(parts)
 
 

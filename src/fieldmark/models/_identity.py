@@ -21,11 +21,16 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.code import Closure, Digest, closure_of, file_digest
 from fieldmark.models._backbone import Backbone
-from fieldmark.models._extra import resolve_precision
-from fieldmark.models._files import library_version, path_digest
 from fieldmark.models._load import REGISTRY, family_of
-from fieldmark.models._name import ModelName, Request, parse_name
-from fieldmark.models._user import Basis, UserBackbone, code_of, known_key
+from fieldmark.models._name import ModelName, ModelRequest, parse_name, resolve_precision
+from fieldmark.models._user import (
+    Basis,
+    UserBackbone,
+    code_of,
+    known_key,
+    library_version,
+    path_digest,
+)
 from fieldmark.registry import resolve_reference
 
 LOG = logging.getLogger(__name__)
@@ -64,7 +69,7 @@ class _Record:
     """place (from the model's folder where it lies below) and content"""
 
     @property
-    def told_by(self) -> tuple[object, ...]:
+    def key(self) -> tuple[object, ...]:
         return self.precision, self.files
 
 
@@ -108,12 +113,12 @@ class ModelMemory:
 
     def remember(self, name: str, model: Backbone, device: str, precision: str) -> Identity:
         """Keeps what a loaded model turned out to be."""
-        found = self.identify(name, device=device, precision=precision, loaded=model)
+        identity = self.identify(name, device=device, precision=precision, loaded=model)
         if not isinstance(model, UserBackbone):
-            self._keep(found.version, _Record(found.fingerprint, found.dim))
+            self._keep(identity.version, _Record(identity.fingerprint, identity.dim))
         elif model.basis and model.basis.is_known:
             self._keep(model.basis.key, self._settled(name, model))
-        return found
+        return identity
 
     def _settled(self, name: str, model: UserBackbone) -> _Record:
         """What to remember: of a model that was something else before, though its code and files
@@ -121,10 +126,10 @@ class ModelMemory:
         """
         assert model.basis is not None
         mine, others = _record_of(model), self._recall(model.basis.key)
-        former = [each for each in others if each.told_by == mine.told_by]
-        if all(each.fingerprint == mine.fingerprint for each in former):
+        former = [record for record in others if record.key == mine.key]
+        if all(record.fingerprint == mine.fingerprint for record in former):
             return mine
-        if any(each.fingerprint for each in former):
+        if any(record.fingerprint for record in former):
             LOG.warning(
                 "model %r is not what it was when it was loaded before, though its code and files "
                 "are (random weights?): its results stand apart.", name,
@@ -166,10 +171,10 @@ class ModelMemory:
         return self._records.get(key, [])
 
     def _keep(self, key: str, record: _Record) -> None:
-        others = [each for each in self._recall(key) if each.told_by != record.told_by]
+        others = [other for other in self._recall(key) if other.key != record.key]
         self._records[key] = [record, *others][:MOST]
         if self._folder:
-            rows = [asdict(each) for each in self._records[key]]
+            rows = [asdict(kept) for kept in self._records[key]]
             _write(self._file(key), json.dumps({"model": key, "records": rows}))
 
     def _file(self, key: str) -> Path:
@@ -221,7 +226,7 @@ class _Family:
     def version(self, digest: Digest) -> str:
         contents = [path_digest(path, digest) for path in self.files]
         if self.is_chat:
-            return "#".join([self.name, *(each[:16] for each in contents)])
+            return "#".join([self.name, *(content[:16] for content in contents)])
         mark = draws.digest("family 1", self.name, *self.parts, self.precision, contents)
         return _version(self.name, self.precision, mark.hex())
 
@@ -234,7 +239,7 @@ def _family(name: str, device: str, precision: str) -> _Family:
     is_chat = getattr(entry, "PROTOCOL", "probe") == "ask"
     library = getattr(entry, "LIBRARY", "")
     is_torch = bool(library) or not entry.__name__.startswith("fieldmark.models.")
-    weights = None if is_chat else Request(parsed).path("weights")
+    weights = None if is_chat else ModelRequest(parsed).path("weights")
     own_files = getattr(entry, "local_files", None)
     local = own_files(parsed.checkpoint) if own_files else []
     return _Family(

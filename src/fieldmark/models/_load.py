@@ -1,4 +1,4 @@
-"""Which code answers to a model's name?
+"""Model registry: which code answers to a model's name, and how can that model be asked?
 
 Looked up in this order: a file of the user's, a registered factory, a family file of this package,
 an entry point. Listing reads the families' tables only: no numpy, no torch, no network.
@@ -6,16 +6,19 @@ an entry point. Listing reads the families' tables only: no numpy, no torch, no 
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import importlib.util
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.code import file_digest
 from fieldmark.errors import UnknownName, UsageError, closest
-from fieldmark.models._backbone import Backbone, Checkpoint
-from fieldmark.models._name import ModelName, Request, check_options, parse_name, wished
-from fieldmark.registry import Registry
+from fieldmark.models._backbone import ABILITY_OF_METHOD, EMBEDS_IMAGES, Backbone, Checkpoint
+from fieldmark.models._name import ModelName, ModelRequest, check_options, parse_name, wished
+from fieldmark.models._user import adopt, load_file
+from fieldmark.registry import Registry, resolve_reference
 
 if TYPE_CHECKING:
     from fieldmark.models._identity import ModelMemory
@@ -83,7 +86,7 @@ def load_model(
     """
     device, precision = wished(device, precision)
     digest = memory.digest if memory else file_digest
-    backbone = _build(Request(parse_name(name), device, precision, offline, digest))
+    backbone = _build(ModelRequest(parse_name(name), device, precision, offline, digest))
     backbone.name = name
     _ = backbone.dim  # one blank image goes through: a network that cannot see fails here
     if memory:
@@ -100,25 +103,81 @@ def abilities(name: str) -> frozenset[str]:
     return frozenset({"answers"} if is_chat else {"embeds_images"})
 
 
+def abilities(name: str) -> frozenset[str]:
+    """How a model can be asked: any of embeds_images, embeds_texts, answers, scores_continuations.
+
+    Loads no weights and runs no code of the user's: a family says it for all its checkpoints, a
+    class of your own by the methods it defines (embed_images, embed_texts, answer, score). A
+    function that makes a model says nothing, and is taken for one that embeds images.
+
+    >>> sorted(abilities("open-clip/ViT-B-16/openai"))
+    ['embeds_images', 'embeds_texts']
+    """
+    parsed = parse_name(name)
+    if parsed.is_file:
+        return _abilities_of_methods(_methods_in_source(*resolve_reference(parsed.base)))
+    if parsed.base in REGISTRY.added:
+        return abilities_of(REGISTRY.added[parsed.base])
+    if parsed.family not in families():
+        raise _unknown(parsed)
+    entry = REGISTRY.get(parsed.family)
+    if not hasattr(entry, "load"):
+        return abilities_of(entry)
+    return frozenset(getattr(entry, "ABILITIES", (EMBEDS_IMAGES,)))
+
+
+def abilities_of(model: object) -> frozenset[str]:
+    """The same of a model that is loaded, or of its class."""
+    return _abilities_of_methods(
+        method for method in ABILITY_OF_METHOD if callable(getattr(model, method, None))
+    )
+
+
+def _abilities_of_methods(methods: Iterable[str]) -> frozenset[str]:
+    named = {ABILITY_OF_METHOD[method] for method in methods if method in ABILITY_OF_METHOD}
+    return frozenset(named or {EMBEDS_IMAGES})
+
+
+def _methods_in_source(path: Path, attribute: str) -> set[str]:
+    """Names of the methods of a class, and of its parents in the same file."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except SyntaxError:  # told with its line when the model is loaded
+        return set()
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    methods: set[str] = set()
+    names, met = [attribute], set[str]()
+    while names:
+        node = classes.get(names.pop())
+        if node is None or node.name in met:
+            continue
+        met.add(node.name)
+        functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+        methods |= {part.name for part in node.body if isinstance(part, functions)}
+        parents = {base.id for base in node.bases if isinstance(base, ast.Name)}
+        # One of ours keeps its contract: it embeds images, whatever a subclass adds.
+        methods |= {"embed_images"} if "TorchBackbone" in parents else set()
+        names += parents
+    return methods
+
+
 def load_chat_model(
     name: str, *, device: str = "auto", precision: str = "auto", offline: bool = False
 ) -> Any:
     """A model that answers messages: `chat/PROVIDER/MODEL` or `hf-chat/REPO`."""
     parsed = parse_name(name)
-    return family_of(parsed).load(Request(parsed, device, precision, offline))
+    return family_of(parsed).load(ModelRequest(parsed, device, precision, offline))
 
 
-def _build(request: Request) -> Backbone:
-    from fieldmark.models import _user
-
+def _build(request: ModelRequest) -> Backbone:
     name = request.name
     if name.is_file:
-        return _user.load_file(request)
+        return load_file(request)
     if name.base in REGISTRY.added:
-        return _user.adopt(REGISTRY.added[name.base], request)
+        return adopt(REGISTRY.added[name.base], request)
     entry = family_of(name)
     if not hasattr(entry, "load"):
-        return _user.adopt(entry, request)
+        return adopt(entry, request)
     backbone: Backbone = entry.load(request)
     return backbone
 
@@ -155,7 +214,7 @@ def _unknown(name: ModelName) -> UnknownName:
     names = [row.name for row in known_models()]
     corrected = [f"{family}/{name.checkpoint}" for family in closest(name.family, families())]
     known = corrected if name.checkpoint and corrected else [*families(), *names]
-    tails = {each.rpartition("/")[2]: each for each in names}
-    found = closest(name.base.rpartition("/")[2], tails, most=1)
-    listing = f"{REGISTRY.listing} {found[0]}" if found and not corrected else REGISTRY.listing
+    tails = {known_name.rpartition("/")[2] for known_name in names}
+    near = closest(name.base.rpartition("/")[2], tails, most=1)
+    listing = f"{REGISTRY.listing} {near[0]}" if near and not corrected else REGISTRY.listing
     return UnknownName("model", name.base, known, listing)

@@ -1,4 +1,4 @@
-"""What does a model's name ask for?
+"""Model names and requests: what does a name ask for, and can it be had here?
 
 `family/checkpoint?option=value&option=value`, or `path/to/file.py:Class?option=value`. Names are
 text on the command line, in TOML files and in the store, so everything that makes one model differ
@@ -8,13 +8,18 @@ from another is in them.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import importlib
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from fieldmark.code import Digest, file_digest
-from fieldmark.errors import UnknownName, UsageError
+from fieldmark.errors import MissingExtra, ModelError, UnknownName, UsageError
 from fieldmark.registry import is_file_reference, split_options
 
 YES = ("true", "yes", "1", "on")
@@ -44,14 +49,10 @@ class ModelName:
         return self.base.partition("/")[2]
 
     @property
-    def canonical(self) -> str:
-        """The same for names that differ in the order of their options only."""
-        options = "&".join(f"{key}={self.options[key]}" for key in sorted(self.options))
-        return f"{self.base}?{options}" if options else self.base
-
-    @property
     def portable(self) -> str:
-        """The canonical name without the folders of files: where these lie does not count."""
+        """The same for names that differ in the order of their options only; without the folders of
+        files: where these lie does not count.
+        """
         base = Path(self.base).name if self.is_file else self.base
         values = {key: _file_name(value) for key, value in sorted(self.options.items())}
         options = "&".join(f"{key}={value}" for key, value in values.items())
@@ -79,7 +80,7 @@ def check_options(name: ModelName, known: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModelRequest:
     """What a family is asked to load."""
 
     name: ModelName
@@ -125,8 +126,8 @@ class Request:
         return path.resolve()
 
     def wrong(self, key: str, expected: str) -> UsageError:
-        found = self.name.options[key]
-        return UsageError(f"model {self.name.text!r}: {key}={found}, expected {expected}.")
+        value = self.name.options[key]
+        return UsageError(f"model {self.name.text!r}: {key}={value}, expected {expected}.")
 
 
 @dataclass(slots=True)
@@ -143,7 +144,7 @@ _WISH: ContextVar[Wish | None] = ContextVar("fieldmark_wish", default=None)
 
 
 @contextlib.contextmanager
-def wishing(request: Request) -> Iterator[Wish]:
+def wishing(request: ModelRequest) -> Iterator[Wish]:
     """While a model of the user's is built, `auto` means what the request asks for."""
     wish = Wish(request.device, request.precision)
     token = _WISH.set(wish)
@@ -171,3 +172,50 @@ def wished(device: str, precision: str) -> tuple[str, str]:
     if precision == "auto":
         precision, wish.is_precision_asked = wish.precision, True
     return device, precision
+
+
+# --- is the optional package here, and in which arithmetic would a model run
+
+
+def need_package(request: ModelRequest, package: str) -> Any:
+    """The imported package, with torch seen to first; the line that installs them where it is
+    missing.
+    """
+    for name in ("torch", package):
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            raise MissingExtra(request.name.text, "vision", name) from error
+    return module
+
+
+@lru_cache(maxsize=64)
+def resolve_precision(device: str, precision: str) -> str:
+    """The arithmetic that a torch model would run in; torch is imported only where a GPU may be.
+
+    A cuda device that is not here is taken for one that has bf16: such a plan is made for another
+    machine.
+    """
+    if precision != "auto":
+        return precision
+    if device in ("cpu", "mps") or (device == "auto" and not _may_have_gpu()):
+        return "float32"
+    try:
+        from fieldmark import devices
+    except ImportError:
+        return "float32"
+    try:
+        return devices.choose_precision("auto", devices.choose_device(device))
+    except ModelError:
+        return "bf16"
+
+
+def _may_have_gpu() -> bool:
+    """False only where torch could find no CUDA or ROCm device; costs no import."""
+    if sys.platform != "linux" or "torch" in sys.modules:
+        return sys.platform != "darwin"
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Path("/dev/kfd").exists()
+    return True

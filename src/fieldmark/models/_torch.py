@@ -1,4 +1,4 @@
-"""How does a torch network keep the contract?
+"""Torch backbone: how does a torch network keep the contract?
 
 `TorchBackbone` is what every torch family returns and what users subclass. It sees to eval mode,
 device, precision, the fingerprint, memory, and arrays on both sides; the network only has to map
@@ -23,12 +23,11 @@ import numpy as np
 import torch
 
 from fieldmark import devices, draws
-from fieldmark.errors import FieldmarkError, ModelError, OutOfMemory
+from fieldmark.errors import FieldmarkError, ModelError, OutOfMemory, first_line
 from fieldmark.models import _weights
-from fieldmark.models._backbone import Features
+from fieldmark.models._backbone import Features, Recipe
 from fieldmark.models._name import wished
-from fieldmark.models._transform import Recipe
-from fieldmark.models._user import first_line, source_hash, test_pictures
+from fieldmark.models._user import source_hash, test_pictures
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -68,7 +67,7 @@ class TorchBackbone:
         self.preprocess = preprocess
         self.options = dict(options or {})
         self._encode = encode
-        self._code = [source_hash(each) for each in (type(self), encode, preprocess)]
+        self._code = [source_hash(entry) for entry in (type(self), encode, preprocess)]
         self.module = module.eval().requires_grad_(False).to(self.device)
 
     def encode(self, images: Any, patches: bool) -> tuple[Any, Any]:
@@ -96,8 +95,8 @@ class TorchBackbone:
         if not isinstance(self.preprocess, Recipe):
             return images
         mean, std = (
-            torch.tensor(each, device=self.device).reshape(1, -1, 1, 1)
-            for each in (self.preprocess.mean, self.preprocess.std)
+            torch.tensor(channels, device=self.device).reshape(1, -1, 1, 1)
+            for channels in (self.preprocess.mean, self.preprocess.std)
         )
         return images.permute(0, 3, 1, 2).float().div_(255).sub_(mean).div_(std).contiguous()
 
@@ -154,10 +153,10 @@ class TorchBackbone:
         read, its effect can.
         """
         seen = [self.transform(picture) for picture in test_pictures()]
-        contents = (hashlib.blake2b(each.tobytes(), digest_size=16).hexdigest() for each in seen)
+        contents = (hashlib.blake2b(array.tobytes(), digest_size=16).hexdigest() for array in seen)
         return " ".join(
-            f"{each.dtype} {each.shape} {content}"
-            for each, content in zip(seen, contents, strict=True)
+            f"{array.dtype} {array.shape} {content}"
+            for array, content in zip(seen, contents, strict=True)
         )
 
     @cached_property

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import UsageError
-from fieldmark.models._backbone import Checkpoint
+from fieldmark.models._backbone import ANSWERS, Checkpoint
 
 if TYPE_CHECKING:
     from fieldmark.chat import ChatModel
-    from fieldmark.models._name import Request
+    from fieldmark.models._name import ModelRequest
 
 PROTOCOL = "ask"
+ABILITIES = (ANSWERS,)
 SUMMARY = "multimodal language models over HTTP"
 
 
@@ -49,7 +50,7 @@ def check_name(name: str) -> None:
     chat_model(name, user_tables(Path.cwd()))
 
 
-def load(request: Request) -> ChatModel:
+def load(request: ModelRequest) -> ChatModel:
     from fieldmark.chat import chat_model, user_tables
 
     model = chat_model(request.name.text, user_tables(Path.cwd()))

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 from fieldmark import draws
 from fieldmark.errors import UnknownName
-from fieldmark.models._backbone import Backbone, Features, checkpoint_table
-from fieldmark.models._name import Request
-from fieldmark.models._transform import Recipe
+from fieldmark.models._backbone import Backbone, Features, Recipe, checkpoint_table
+from fieldmark.models._name import ModelRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +47,7 @@ def check_checkpoint(checkpoint: str) -> None:
         raise UnknownName("model", f"classical/{checkpoint}", names, "fieldmark models classical")
 
 
-def load(request: Request) -> Backbone:
+def load(request: ModelRequest) -> Backbone:
     from fieldmark.models import _classical
 
     known = {name: getattr(_classical, name) for name in SIZES if name != "all"}

@@ -20,11 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import ModelError, UsageError
-from fieldmark.models._backbone import Backbone, checkpoint_table
-from fieldmark.models._extra import need_package
-from fieldmark.models._files import library_version
-from fieldmark.models._name import Request
+from fieldmark.errors import ModelError, UsageError, first_line
+from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
+from fieldmark.models._name import ModelRequest, need_package
+from fieldmark.models._user import library_version
 
 VERSION = 1
 LIBRARY = "transformers"
@@ -127,7 +126,7 @@ def local_files(checkpoint: str) -> list[Path]:
     return [path] if path.is_dir() else []
 
 
-def load(request: Request) -> Backbone:
+def load(request: ModelRequest) -> Backbone:
     library = need_package(request, "transformers")
     from fieldmark.models._torch import TorchBackbone
 
@@ -190,8 +189,8 @@ def _tokens(model: Any, images: Any, hidden: Any) -> Any:
     return hidden[:, hidden.shape[1] - n_patches :] if 0 < n_patches <= hidden.shape[1] else hidden
 
 
-def _folder(request: Request, is_loaded: bool) -> Path:
-    from fieldmark.models._hub import hub_folder
+def _folder(request: ModelRequest, is_loaded: bool) -> Path:
+    from fieldmark.models._weights import hub_folder
 
     own = local_files(request.checkpoint)
     if own:
@@ -214,10 +213,8 @@ def _folder(request: Request, is_loaded: bool) -> Path:
     return folder
 
 
-def _read(request: Request, kind: Any, folder: Path, **rest: Any) -> Any:
+def _read(request: ModelRequest, kind: Any, folder: Path, **rest: Any) -> Any:
     """`from_pretrained` on a local folder, its many kinds of failure as one line."""
-    from fieldmark.models._user import first_line
-
     try:
         return kind.from_pretrained(str(folder), local_files_only=True, **rest)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
@@ -226,7 +223,7 @@ def _read(request: Request, kind: Any, folder: Path, **rest: Any) -> Any:
         ) from error
 
 
-def _build(library: Any, request: Request, source: tuple[Path, Any], pooled_by: str) -> Any:
+def _build(library: Any, request: ModelRequest, source: tuple[Path, Any], pooled_by: str) -> Any:
     from fieldmark.models._weights import fit_weights, read_weights, seeded
 
     folder, config = source
@@ -252,9 +249,7 @@ def _build(library: Any, request: Request, source: tuple[Path, Any], pooled_by: 
     return model.float()
 
 
-def _recipe(library: Any, request: Request, folder: Path, config: Any) -> Any:
-    from fieldmark.models._transform import Recipe
-
+def _recipe(library: Any, request: ModelRequest, folder: Path, config: Any) -> Any:
     vision = getattr(config, "vision_config", config)
     if not any((folder / name).is_file() for name in PROCESSORS):
         native = getattr(vision, "image_size", getattr(vision, "crop_size", 224))
@@ -270,7 +265,9 @@ def _recipe(library: Any, request: Request, folder: Path, config: Any) -> Any:
     return Recipe(size, resize, fit, _interpolation(about), mean, std)
 
 
-def _sizes(request: Request, about: dict[str, Any]) -> tuple[tuple[int, int], tuple[int, int], str]:
+def _sizes(
+    request: ModelRequest, about: dict[str, Any]
+) -> tuple[tuple[int, int], tuple[int, int], str]:
     """Input size, size before the crop, and how it is fitted, from a processor's settings."""
     size = about.get("size") or {}
     if size.get("height") and size.get("width"):
@@ -299,7 +296,7 @@ def _scaling(about: dict[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...
     if not about.get("do_normalize", True):
         return (0.0,) * 3, (1 / top,) * 3
     mean, std = about["image_mean"], about["image_std"]
-    return tuple(each / top for each in mean), tuple(each / top for each in std)
+    return tuple(value / top for value in mean), tuple(value / top for value in std)
 
 
 def _interpolation(about: dict[str, Any]) -> str:

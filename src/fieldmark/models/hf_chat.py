@@ -9,13 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fieldmark.models._backbone import Checkpoint
+from fieldmark.models._backbone import ANSWERS, SCORES_CONTINUATIONS, Checkpoint
 
 if TYPE_CHECKING:
     from fieldmark.chat import LocalModel
-    from fieldmark.models._name import Request
+    from fieldmark.models._name import ModelRequest
 
 PROTOCOL = "ask"
+ABILITIES = (ANSWERS, SCORES_CONTINUATIONS)
 SUMMARY = "multimodal language models of transformers, on this machine"
 OPTIONS = ("context", "max_tokens", "max_image_px")
 _HUB = "https://huggingface.co"
@@ -36,7 +37,7 @@ def local_files(checkpoint: str) -> list[Path]:
     return [path] if path.is_dir() else []
 
 
-def load(request: Request) -> LocalModel:
+def load(request: ModelRequest) -> LocalModel:
     from fieldmark.chat import local_model
 
     return local_model(request.name.text, request.device, request.precision, request.offline)

@@ -21,14 +21,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import ModelError, UnknownName, UsageError
-from fieldmark.models._backbone import Backbone, checkpoint_table
-from fieldmark.models._extra import need_package
-from fieldmark.models._files import library_version
-from fieldmark.models._name import Request
+from fieldmark.errors import ModelError, UnknownName, UsageError, first_line
+from fieldmark.models._backbone import (
+    EMBEDS_IMAGES,
+    EMBEDS_TEXTS,
+    Backbone,
+    Recipe,
+    checkpoint_table,
+)
+from fieldmark.models._name import ModelRequest, need_package
+from fieldmark.models._user import library_version
 
 VERSION = 1
 LIBRARY = "open_clip"
+ABILITIES = (EMBEDS_IMAGES, EMBEDS_TEXTS)
 
 OPTIONS = {
     "pretrained": "false: random weights, always the same for a name",
@@ -138,7 +144,7 @@ def local_files(checkpoint: str) -> list[Path]:
     return [path] if path.is_file() or (kind == "local-dir" and path.is_dir()) else []
 
 
-def load(request: Request) -> Backbone:
+def load(request: ModelRequest) -> Backbone:
     library = need_package(request, "open_clip")
     from fieldmark.models._torch import TorchDual
     from fieldmark.models._weights import fit_weights, read_weights, seeded
@@ -182,9 +188,9 @@ def encode(model: Any, images: Any, patches: bool) -> tuple[Any, Any]:
     return pooled, tokens
 
 
-def _source(library: Any, request: Request, is_loaded: bool) -> dict[str, Any]:
+def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, Any]:
     """What `create_model` is given, with every file already local."""
-    from fieldmark.models._hub import hub_folder
+    from fieldmark.models._weights import hub_folder
 
     kind, _, place = request.checkpoint.partition(":")
     if kind == "hf-hub":
@@ -197,7 +203,7 @@ def _source(library: Any, request: Request, is_loaded: bool) -> dict[str, Any]:
         return {"model_name": f"local-dir:{path.resolve()}"}
     architecture, _, tag = request.checkpoint.partition("/")
     if architecture not in library.list_models():
-        names = [f"open-clip/{each}" for each in library.list_models()]
+        names = [f"open-clip/{name}" for name in library.list_models()]
         raise UnknownName("model", request.name.base, names, "fieldmark models open-clip")
     path = Path(tag).expanduser()
     if tag and path.is_file():
@@ -206,15 +212,15 @@ def _source(library: Any, request: Request, is_loaded: bool) -> dict[str, Any]:
 
 
 def _tagged(
-    library: Any, request: Request, name: tuple[str, str], is_loaded: bool
+    library: Any, request: ModelRequest, name: tuple[str, str], is_loaded: bool
 ) -> dict[str, Any]:
     """Arguments for one of open_clip's own sets of weights: file, activation and colour scaling."""
-    from fieldmark.models._hub import hub_folder
+    from fieldmark.models._weights import hub_folder
 
     architecture, tag = name
     about = library.get_pretrained_cfg(architecture, tag) if tag else {}
     if not about:
-        tags = [f"open-clip/{architecture}/{each}" for each in _tags(library, architecture)]
+        tags = [f"open-clip/{architecture}/{other}" for other in _tags(library, architecture)]
         if tag:
             raise UnknownName("model", request.name.base, tags, "fieldmark models open-clip")
         if is_loaded:
@@ -234,7 +240,7 @@ def _tagged(
         names = (filename.rpartition(".")[0] + ".safetensors", filename) if filename else WEIGHTS
         folder = hub_folder(request, repo, [names])
         arguments["pretrained"] = str(
-            next(folder / each for each in names if (folder / each).is_file())
+            next(folder / name for name in names if (folder / name).is_file())
         )
     return arguments
 
@@ -243,9 +249,7 @@ def _tags(library: Any, architecture: str) -> list[str]:
     return [tag for name, tag in library.list_pretrained() if name == architecture]
 
 
-def _create(library: Any, request: Request, arguments: dict[str, Any]) -> Any:
-    from fieldmark.models._user import first_line
-
+def _create(library: Any, request: ModelRequest, arguments: dict[str, Any]) -> Any:
     try:
         with _own_log():
             return library.create_model(
@@ -273,8 +277,6 @@ def _own_log() -> Iterator[None]:
 
 
 def _recipe(about: dict[str, Any]) -> Any:
-    from fieldmark.models._transform import Recipe
-
     size = about["size"] if not isinstance(about["size"], int) else (about["size"],) * 2
     return Recipe(
         size=tuple(size),
@@ -286,11 +288,11 @@ def _recipe(about: dict[str, Any]) -> Any:
     )
 
 
-def _tokeniser(library: Any, request: Request, model_name: str) -> Any:
+def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     """The tokeniser a configuration asks for; its files are fetched only now, when texts are
     embedded.
     """
-    from fieldmark.models._hub import hub_folder
+    from fieldmark.models._weights import hub_folder
 
     kind, _, place = model_name.partition(":")
     if kind == "local-dir":

@@ -12,16 +12,12 @@ https://github.com/huggingface/pytorch-image-models
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fieldmark.errors import ModelError, UnknownName, UsageError
-from fieldmark.models._backbone import Backbone, checkpoint_table
-from fieldmark.models._extra import need_package
-from fieldmark.models._files import library_version
-from fieldmark.models._name import Request
-
-if TYPE_CHECKING:
-    from fieldmark.models._transform import Recipe
+from fieldmark.errors import ModelError, UnknownName, UsageError, first_line
+from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
+from fieldmark.models._name import ModelRequest, need_package
+from fieldmark.models._user import library_version
 
 VERSION = 1
 LIBRARY = "timm"
@@ -172,7 +168,7 @@ def local_files(checkpoint: str) -> list[Path]:
     return [path] if kind == "local-dir" and path.is_dir() else []
 
 
-def load(request: Request) -> Backbone:
+def load(request: ModelRequest) -> Backbone:
     timm = need_package(request, "timm")
     from fieldmark.models._torch import TorchBackbone
 
@@ -211,7 +207,7 @@ def _patches(model: Any, features: Any) -> Any:
     return features.flatten(1, 2) if is_channels_last else features.flatten(2).transpose(1, 2)
 
 
-def _build(timm: Any, request: Request, size: int | None, pool: str | None) -> Any:
+def _build(timm: Any, request: ModelRequest, size: int | None, pool: str | None) -> Any:
     from fieldmark.models._weights import fit_weights, read_weights, seeded
 
     weights = request.path("weights")
@@ -229,14 +225,12 @@ def _build(timm: Any, request: Request, size: int | None, pool: str | None) -> A
     if weights is not None:
         head = model.pretrained_cfg.get("classifier") or ()
         heads = (head,) if isinstance(head, str) else tuple(head)
-        fit_weights(model, read_weights(weights), weights, tuple(f"{each}." for each in heads))
+        fit_weights(model, read_weights(weights), weights, tuple(f"{name}." for name in heads))
     return model
 
 
-def _create(timm: Any, request: Request, arguments: dict[str, Any], size: int | None) -> Any:
+def _create(timm: Any, request: ModelRequest, arguments: dict[str, Any], size: int | None) -> Any:
     """Convolutional networks take any size and refuse `img_size`; the others must be told."""
-    from fieldmark.models._user import first_line
-
     attempts = [{**arguments, "img_size": size}, arguments] if size else [arguments]
     for attempt in attempts:
         try:
@@ -254,9 +248,11 @@ def _create(timm: Any, request: Request, arguments: dict[str, Any], size: int | 
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _source(timm: Any, request: Request, is_fetched: bool) -> tuple[str, dict[str, Any] | None]:
+def _source(
+    timm: Any, request: ModelRequest, is_fetched: bool
+) -> tuple[str, dict[str, Any] | None]:
     """The name timm is given and, for weights from the hub, the local file that holds them."""
-    from fieldmark.models._hub import WEIGHTS, hub_folder
+    from fieldmark.models._weights import WEIGHTS, hub_folder
 
     kind, _, place = request.checkpoint.partition(":")
     if kind == "hf-hub":
@@ -268,19 +264,19 @@ def _source(timm: Any, request: Request, is_fetched: bool) -> tuple[str, dict[st
             raise UsageError(f"model {request.name.text!r}: {path / 'config.json'} does not exist.")
         return f"local-dir:{path.resolve()}", None
     if not timm.is_model(request.checkpoint.partition(".")[0]) or not _has_tag(timm, request):
-        known = [f"timm/{each}" for each in (*timm.list_models(), *timm.list_pretrained())]
+        known = [f"timm/{name}" for name in (*timm.list_models(), *timm.list_pretrained())]
         raise UnknownName("model", request.name.base, known, "fieldmark models timm")
     overlay = {"file": str(_weights_file(timm, request))} if is_fetched else None
     return request.checkpoint, overlay
 
 
-def _has_tag(timm: Any, request: Request) -> bool:
+def _has_tag(timm: Any, request: ModelRequest) -> bool:
     architecture, _, tag = request.checkpoint.partition(".")
     return not tag or request.checkpoint in timm.list_pretrained(f"{architecture}.*")
 
 
-def _weights_file(timm: Any, request: Request) -> Path:
-    from fieldmark.models._hub import WEIGHTS, hub_folder, url_file
+def _weights_file(timm: Any, request: ModelRequest) -> Path:
+    from fieldmark.models._weights import WEIGHTS, hub_folder, url_file
 
     about = timm.get_pretrained_cfg(request.checkpoint)
     if about is not None and about.hf_hub_id:
@@ -296,8 +292,6 @@ def _weights_file(timm: Any, request: Request) -> Path:
 
 
 def _recipe(timm: Any, model: Any, size: int | None) -> Recipe:
-    from fieldmark.models._transform import Recipe
-
     is_fixed = bool(model.pretrained_cfg.get("fixed_input_size"))
     about = timm.data.resolve_model_data_config(model, use_test_size=not is_fixed and size is None)
     height, width = (size, size) if size else about["input_size"][-2:]
@@ -310,5 +304,5 @@ def _recipe(timm: Any, model: Any, size: int | None) -> Recipe:
         interpolation=about["interpolation"] if about["interpolation"] != "random" else "bilinear",
         mean=tuple(about["mean"]),
         std=tuple(about["std"]),
-        fill=tuple(round(255 * each) for each in about["mean"]),
+        fill=tuple(round(255 * channel) for channel in about["mean"]),
     )

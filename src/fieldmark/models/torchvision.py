@@ -10,16 +10,12 @@ nothing certain. https://pytorch.org/vision/stable/models.html
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fieldmark.errors import ModelError, UnknownName
-from fieldmark.models._backbone import Backbone, checkpoint_table
-from fieldmark.models._extra import need_package
-from fieldmark.models._files import library_version
-from fieldmark.models._name import Request
-
-if TYPE_CHECKING:
-    from fieldmark.models._transform import Recipe
+from fieldmark.errors import ModelError, UnknownName, first_line
+from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table, shortest_edge
+from fieldmark.models._name import ModelRequest, need_package
+from fieldmark.models._user import library_version
 
 VERSION = 1
 LIBRARY = "torchvision"
@@ -55,14 +51,14 @@ CHECKPOINTS = checkpoint_table(
 )
 
 
-def load(request: Request) -> Backbone:
+def load(request: ModelRequest) -> Backbone:
     models = need_package(request, "torchvision").models
     from fieldmark.models._torch import TorchBackbone
 
     architecture, _, tag = request.checkpoint.partition("/")
     known = models.list_models(module=models)
     if architecture not in known:
-        names = [f"torchvision/{each}" for each in known]
+        names = [f"torchvision/{name}" for name in known]
         raise UnknownName("model", request.name.base, names, "fieldmark models torchvision")
     weights = _weights(models, request, architecture, tag)
     model = _build(models, request, architecture, weights)
@@ -75,7 +71,7 @@ def load(request: Request) -> Backbone:
     )
 
 
-def _weights(models: Any, request: Request, architecture: str, tag: str) -> Any:
+def _weights(models: Any, request: ModelRequest, architecture: str, tag: str) -> Any:
     """The member of torchvision's weights enumeration that a name means; it also knows the
     transform.
     """
@@ -83,15 +79,13 @@ def _weights(models: Any, request: Request, architecture: str, tag: str) -> Any:
     if not tag:
         return kinds.DEFAULT
     if tag not in kinds.__members__:
-        names = [f"torchvision/{architecture}/{each}" for each in kinds.__members__]
+        names = [f"torchvision/{architecture}/{name}" for name in kinds.__members__]
         raise UnknownName("model", request.name.base, names, "fieldmark models torchvision")
     return kinds[tag]
 
 
-def _build(models: Any, request: Request, architecture: str, weights: Any) -> Any:
-    from fieldmark.models._hub import url_file
-    from fieldmark.models._user import first_line
-    from fieldmark.models._weights import fit_weights, read_weights, seeded
+def _build(models: Any, request: ModelRequest, architecture: str, weights: Any) -> Any:
+    from fieldmark.models._weights import fit_weights, read_weights, seeded, url_file
 
     path, size = request.path("weights"), request.pixels()
     is_fetched = request.flag("pretrained", True) and path is None
@@ -130,8 +124,6 @@ def _remove_head(model: Any, n_classes: int) -> None:
 
 
 def _recipe(preset: Any, size: int | None) -> Recipe:
-    from fieldmark.models._transform import Recipe, shortest_edge
-
     crop, resize = preset.crop_size[0], preset.resize_size[0]
     if size:
         crop, resize = size, round(size * resize / crop)

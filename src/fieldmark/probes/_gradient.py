@@ -50,6 +50,7 @@ SCALINGS = ("none", "layer", "standardise")
 _LAYER_EPSILON = 1e-5
 _BLOCK_VALUES = 1 << 21
 _MOMENT_VALUES = 1 << 22
+_ADAM = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}
 
 Setting = dict[str, float]
 """the values a search varies, by name"""
@@ -260,31 +261,35 @@ def train(
     Weights that grow beyond all bounds end in infinities or NaN: whoever asked looks for them.
     """
     torch = need_torch(training.probe)
+    # The function behind torch.optim.AdamW: making the class imports the compiler, for seconds.
+    from torch.optim.adamw import adamw
+
     like = x_nd[:1] if on_accelerator(x_nd) else torch.from_numpy(np.array(x_nd[:1]))
     sizes = training.sizes(x_nd.shape[1], len(targets.classes))
     layers = [
         tuple(like.new_tensor(array).requires_grad_() for array in layer)
         for layer in first_layers(sizes, seed, training.probe)
     ]
-    decay = setting.get("weight_decay", 0.0)
-    groups = [
-        {"params": [weight for weight, _ in layers], "weight_decay": decay},
-        {"params": [offset for _, offset in layers], "weight_decay": 0.0},
+    parameters = [parameter for layer in layers for parameter in layer]
+    moments: list[Any] = [
+        ([torch.zeros_like(parameter)], [torch.zeros_like(parameter)], [], [torch.tensor(0.0)])
+        for parameter in parameters
     ]
-    adam = torch.optim.AdamW(groups, lr=setting["learning_rate"])
     loss = make_loss(targets, rows, training.is_balanced, like)
     most = torch.finfo(like.dtype).max / 100  # torch refuses a rate that its type cannot hold
-    with torch.enable_grad():
-        for step, (row_b, keep_bh) in enumerate(batches(rows, seed, training, like.device)):
-            x_bd = x_nd[row_b] if on_accelerator(x_nd) else torch.from_numpy(x_nd[row_b.numpy()])
-            for group in adam.param_groups:
-                group["lr"] = min(setting["learning_rate"] * training.rate(step), most)
-            adam.zero_grad()
-            if keep_bh is not None:
-                keep_bh = keep_bh / (1 - training.dropout)
+    for step, (row_b, keep_bh) in enumerate(batches(rows, seed, training, like.device)):
+        x_bd = x_nd[row_b] if on_accelerator(x_nd) else torch.from_numpy(x_nd[row_b.numpy()])
+        if keep_bh is not None:
+            keep_bh = keep_bh / (1 - training.dropout)
+        with torch.enable_grad():
             x_bd = training.scaling.apply(x_bd)
-            loss(_forward(layers, x_bd, training.activation, keep_bh), row_b).backward()
-            adam.step()
+            value = loss(_forward(layers, x_bd, training.activation, keep_bh), row_b)
+            gradients = torch.autograd.grad(value, parameters)
+        rate = min(setting["learning_rate"] * training.rate(step), most)
+        with torch.no_grad():
+            for parameter, gradient, state in zip(parameters, gradients, moments, strict=True):
+                decay = setting.get("weight_decay", 0.0) if parameter.ndim == 2 else 0.0
+                adamw([parameter], [gradient], *state, lr=rate, weight_decay=decay, **_ADAM)
     return [(as_numpy(weight), as_numpy(offset)) for weight, offset in layers]
 
 

@@ -83,12 +83,8 @@ class Protocol:
     block of a variant a new one"""
     learns: ClassVar[bool] = False
     """does it fit something on training images, and so needs at least one?"""
-    uses_training: ClassVar[bool] = False
-    """do its results lie on a curve of training images, or of examples shown?"""
     hub_task: ClassVar[str] = "image-classification"
     """the task type that model cards name"""
-    order: ClassVar[int] = 1
-    """in legends: what others are held against comes first"""
     beside: ClassVar[tuple[str, ...]] = ()
     """names of the scores it adds itself: rates and costs, not metrics of labels"""
     takes_metrics: ClassVar[bool] = True

@@ -14,31 +14,21 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
-    from fieldmark.report.compare import (
+    from fieldmark.report.compare.models import (
         ComparedTask,
         compare_models,
         comparison_notes,
-        comparison_text,
-        match_published,
         not_compared,
-        plain_comparison,
-        plain_published,
-        published_text,
     )
+    from fieldmark.report.compare.published import match_published, plain_published, published_text
+    from fieldmark.report.compare.text import comparison_text, plain_comparison
     from fieldmark.report.providers import ReportProvider, is_valued, register_report_provider
     from fieldmark.report.rows import Row, Table, plain_rows, read_table, with_groups
-    from fieldmark.report.table import (
-        STORED,
-        align,
-        fit_lines,
-        long_table,
-        part_table,
-        plain_fits,
-        plain_ranks,
-        sliced,
-        training_notes,
-        wide_table,
-    )
+    from fieldmark.report.table.layout import align
+    from fieldmark.report.table.notes import fit_lines, plain_fits, training_notes
+    from fieldmark.report.table.ranking import plain_ranks
+    from fieldmark.report.table.slices import STORED, sliced
+    from fieldmark.report.table.text import long_table, part_table, wide_table
 
 __all__ = [
     "STORED",
@@ -73,16 +63,15 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "compare": (
-            "ComparedTask", "compare_models", "comparison_notes", "comparison_text",
-            "match_published", "not_compared", "plain_comparison", "plain_published",
-            "published_text",
-        ),
+        "compare.models": ("ComparedTask", "compare_models", "comparison_notes", "not_compared"),
+        "compare.published": ("match_published", "plain_published", "published_text"),
+        "compare.text": ("comparison_text", "plain_comparison"),
         "providers": ("ReportProvider", "is_valued", "register_report_provider"),
         "rows": ("Row", "Table", "plain_rows", "read_table", "with_groups"),
-        "table": (
-            "STORED", "align", "fit_lines", "long_table", "part_table", "plain_fits", "plain_ranks",
-            "sliced", "training_notes", "wide_table",
-        ),
+        "table.layout": ("align",),
+        "table.notes": ("fit_lines", "plain_fits", "training_notes"),
+        "table.ranking": ("plain_ranks",),
+        "table.slices": ("STORED", "sliced"),
+        "table.text": ("long_table", "part_table", "wide_table"),
     },
-)  # fmt: skip
+)

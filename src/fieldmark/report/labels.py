@@ -78,10 +78,10 @@ def newest_first(runs: Iterable[Run]) -> list[Run]:
 def version_notes(runs: Sequence[Run]) -> list[str]:
     """Which version of a model is the newest, a line for each model that has several."""
     labels = model_labels(runs)
-    found: dict[str, list[str]] = {}
+    versions: dict[str, list[str]] = {}
     for run in newest_first(runs):
-        found.setdefault(model_name(run.spec), []).append(labels[run.id])
-    several = {name: list(dict.fromkeys(mine)) for name, mine in found.items()}
+        versions.setdefault(model_name(run.spec), []).append(labels[run.id])
+    several = {name: list(dict.fromkeys(mine)) for name, mine in versions.items()}
     return [
         f"{name} has {len(mine)} versions here; {mine[0]} was run last."
         for name, mine in sorted(several.items())
@@ -114,10 +114,10 @@ def columns_of_runs(runs: Sequence[Run]) -> dict[int, Column]:
     by_task: dict[str, list[Run]] = {}
     for run in runs:
         by_task.setdefault(run.spec.task_name, []).append(run)
-    found: dict[int, Column] = {}
+    columns: dict[int, Column] = {}
     for name, mine in by_task.items():
-        found |= _columns_of_task(name, mine)
-    return found
+        columns |= _columns_of_task(name, mine)
+    return columns
 
 
 def data_notes(columns: Iterable[tuple[str, str, bool]]) -> list[str]:
@@ -125,11 +125,11 @@ def data_notes(columns: Iterable[tuple[str, str, bool]]) -> list[str]:
 
     `columns`: task, data version and whether it counts.
     """
-    found: dict[str, dict[str, bool]] = {}
+    versions: dict[str, dict[str, bool]] = {}
     for task, data, is_counted in columns:
         if data:
-            found.setdefault(task, {})[data] = is_counted
-    return [_data_note(task, mine) for task, mine in found.items()]
+            versions.setdefault(task, {})[data] = is_counted
+    return [_data_note(task, mine) for task, mine in versions.items()]
 
 
 def _data_note(task: str, versions: Mapping[str, bool]) -> str:
@@ -143,7 +143,7 @@ def column_facts(spec: RunSpec) -> dict[str, Any]:
     """All that must be equal within a column, flat; the data last: another draw of the same
     images has other data too, and is to be told by the draw.
     """
-    named = {each.name: getattr(spec, each.name) for each in fields(RunSpec)}
+    named = {field.name: getattr(spec, field.name) for field in fields(RunSpec)}
     apart = (*_ROW_FACTS, "settings", _DATA)
     facts = {name: value for name, value in named.items() if name not in apart}
     return {**facts, **dict(_flat(spec.settings)), _DATA: spec.data}
@@ -161,14 +161,14 @@ def _columns_of_task(name: str, runs: Sequence[Run]) -> dict[int, Column]:
     facts = {run.id: _facts(run.spec) for run in runs}
     telling = _telling(list(facts.values()))
     versions = _DataVersions(runs, facts) if _DATA in telling else None
-    found = {}
+    columns = {}
     for run in runs:
         own = facts[run.id] | ({} if versions is None else {_DATA: versions.words[run.spec.data]})
         lines = [f"{key.rpartition('.')[2]}={own.get(key, '-')}" for key in telling]
         data = own[_DATA] if versions else ""
         is_counted = versions is None or versions.is_counted(run)
-        found[run.id] = Column("\n".join([name, *lines]), data, is_counted)
-    return found
+        columns[run.id] = Column("\n".join([name, *lines]), data, is_counted)
+    return columns
 
 
 def _facts(spec: RunSpec) -> dict[str, str]:
@@ -178,11 +178,11 @@ def _facts(spec: RunSpec) -> dict[str, str]:
 
 def _telling(facts: Sequence[Mapping[str, str]]) -> list[str]:
     """The first few facts that tell all columns apart; a probe's settings differ with the probe."""
-    known = dict.fromkeys(key for each in facts for key in each if key != _DATA)
+    known = dict.fromkeys(key for run_facts in facts for key in run_facts if key != _DATA)
     chosen: list[str] = []
     n_told = 1
     for key in (*known, _DATA):
-        n = len({tuple(each.get(k, "-") for k in (*chosen, key)) for each in facts})
+        n = len({tuple(run_facts.get(k, "-") for k in (*chosen, key)) for run_facts in facts})
         if n > n_told:
             chosen, n_told = [*chosen, key], n
     return chosen
@@ -254,14 +254,14 @@ def _tails(roots: Iterable[str]) -> dict[str, str]:
     'a/photos'
     """
     parts = {root: PurePath(root).parts for root in roots}
-    found: dict[str, str] = {}
+    tails: dict[str, str] = {}
     for root, mine in parts.items():
-        others = [each for other, each in parts.items() if other != root]
+        others = [folders for other, folders in parts.items() if other != root]
         n = 1
-        while n < len(mine) and any(each[-n:] == mine[-n:] for each in others):
+        while n < len(mine) and any(folders[-n:] == mine[-n:] for folders in others):
             n += 1
-        found[root] = "/".join(mine[-n:])
-    return found
+        tails[root] = "/".join(mine[-n:])
+    return tails
 
 
 # --- signature: the line under a table ---
@@ -272,7 +272,7 @@ def signatures(rows: Sequence[Row]) -> list[str]:
     apps: dict[str, set[str]] = {}
     for row in rows:
         apps.setdefault(signature(row.run.spec), set()).add(row.run.app)
-    return [f"{line} app={','.join(sorted(found))}" for line, found in apps.items()]
+    return [f"{line} app={','.join(sorted(versions))}" for line, versions in apps.items()]
 
 
 def signature(spec: RunSpec) -> str:

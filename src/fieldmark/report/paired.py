@@ -1,4 +1,4 @@
-"""What did several models answer about the same items, ready for statistics?
+"""Paired answers: what did several models answer about the same items, ready for statistics?
 
 Only items that every model answered are compared: no answer is not a wrong answer. Label numbers
 are compared as they are stored, without their names: a hundred models take milliseconds. Items
@@ -76,10 +76,10 @@ def _looked_up(store: Store, runs: Sequence[Run], asked: Answers, name: str) -> 
     )
     providers = [provider_of(run) for run in runs]
     values = [
-        each.item_values(store, run, name) if each else {}
-        for each, run in zip(providers, runs, strict=True)
+        provider.item_values(store, run, name) if provider else {}
+        for provider, run in zip(providers, runs, strict=True)
     ]
-    return np.array([[mine.get(each, np.nan) for each in places] for mine in values], np.float64)
+    return np.array([[mine.get(place, np.nan) for place in places] for mine in values], np.float64)
 
 
 def score_rule(run: Run) -> str:
@@ -90,7 +90,7 @@ def score_rule(run: Run) -> str:
 
 def code_answers(asked: Answers) -> tuple[np.ndarray, np.ndarray]:
     """Targets and answers as whole numbers from 0 up; a label of one part is none of another's."""
-    top = max(int(each.max(initial=0)) for each in (asked.target, asked.prediction_mn))
+    top = max(int(numbers.max(initial=0)) for numbers in (asked.target, asked.prediction_mn))
     is_used = np.zeros(top + 1, bool)
     is_used[asked.target] = True
     is_used[asked.prediction_mn] = True
@@ -136,7 +136,7 @@ def _named(store: Store, asked: Answers, answers: Sequence[str]) -> pl.DataFrame
         "unit": asked.unit,
         **dict(zip(answers, asked.prediction_mn, strict=True)),
     }
-    frame = pl.DataFrame({name: _texts(store, each) for name, each in columns.items()})
+    frame = pl.DataFrame({name: _texts(store, column) for name, column in columns.items()})
     scores: Mapping[str, np.ndarray] = {}
     if asked.score_mn is not None:
         names = ["score"] if len(answers) == 1 else [f"score {name}" for name in answers]

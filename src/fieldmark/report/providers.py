@@ -105,6 +105,3 @@ def why_not_paired(run: Run, name: str) -> str:
     """Why nothing can, in words; "" for labels, which can always be compared."""
     provider = provider_of(run)
     return "" if provider is None else provider.why_not_paired(name)
-
-
-# --- facts of a protocol ---

@@ -1,4 +1,4 @@
-"""Which scores stand in a table?
+"""Table rows: which scores stand in a table, and which of a group of tasks?
 
 Those of finished runs. A run whose data were changed in place since, and run again, is superseded:
 it is left out, and counted.
@@ -52,6 +52,11 @@ class Row:
     those not distinguishable from it, ...; None: not compared"""
     outcomes: Mapping[str, int] = field(default_factory=dict)
     """how many items had which outcome, where not all were answered"""
+
+    @property
+    def heading(self) -> str:
+        """The column's heading in one line."""
+        return self.column.replace("\n", " ")
 
     @property
     def is_stored(self) -> bool:
@@ -134,13 +139,13 @@ def plain_rows(table: Table) -> list[dict[str, Any]]:
 
 def _plain(row: Row) -> dict[str, Any]:
     spec, score = row.run.spec, row.score
-    asked = {each.name: getattr(spec, each.name) for each in fields(RunSpec)}
-    found = {each.name: getattr(score, each.name) for each in fields(Score)}
+    asked = {attribute.name: getattr(spec, attribute.name) for attribute in fields(RunSpec)}
+    result = {attribute.name: getattr(score, attribute.name) for attribute in fields(Score)}
     for name in ("value", "low", "high"):
-        found[name] = None if found[name] is None or math.isnan(found[name]) else found[name]
+        result[name] = None if result[name] is None or math.isnan(result[name]) else result[name]
     return {
         **asked,
-        **found,
+        **result,
         "model_label": row.model,
         "column": row.column,
         "is_counted": row.is_counted,
@@ -218,8 +223,8 @@ def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
         if is_valued(row.run) and row.tier is None:
             columns.setdefault((row.column, row.score.metric), []).append(row)
     return [
-        f"no tiers for {column.replace(chr(10), ' ')}: {why_not_paired(mine[0].run, metric)}"
-        for (column, metric), mine in columns.items()
+        f"no tiers for {mine[0].heading}: {why_not_paired(mine[0].run, metric)}"
+        for (_, metric), mine in columns.items()
         if len(mine) > 1 and pairing_metric(store, mine[0].run, metric) is None
     ]
 
@@ -229,7 +234,7 @@ def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
 
 def with_groups(store: Store, table: Table, metric: str = "") -> Table:
     """The table with a row per model, complete group and averaged metric (or only `metric`)."""
-    providers = {id(each): each for row in table.rows if (each := provider_of(row.run))}
+    providers = {id(owner): owner for row in table.rows if (owner := provider_of(row.run))}
     if not providers:
         return table
     models = {_model(row.run): row.model for row in table.rows}

@@ -37,8 +37,8 @@ def tier_runs(store: Store, runs: Sequence[Run], metric: str) -> dict[int, str] 
     paired = read_paired(store, runs, function)
     if not len(paired.items.target):
         return None
-    found = tiers(paired.items, paired.answer_mn, paired.metric)
-    return {run.id: letter for run, letter in zip(runs, found.letters, strict=True)}
+    shared = tiers(paired.items, paired.answer_mn, paired.metric)
+    return {run.id: letter for run, letter in zip(runs, shared.letters, strict=True)}
 
 
 NAME = "tiers.json"
@@ -55,8 +55,10 @@ class TierCache:
         self.is_new = False
 
     def tiers(self, runs: Sequence[Run], metric: str) -> dict[int, str] | None:
-        found = self.known.get(_key(runs, metric))
-        return None if found is None else dict(zip([run.id for run in runs], found, strict=True))
+        letters = self.known.get(_key(runs, metric))
+        return (
+            None if letters is None else dict(zip([run.id for run in runs], letters, strict=True))
+        )
 
     def add(self, runs: Sequence[Run], metric: str, letters: dict[int, str]) -> None:
         self.known[_key(runs, metric)] = [letters[run.id] for run in runs]
@@ -86,8 +88,10 @@ def _read(path: Path | None) -> dict[str, list[str]]:
     if path is None:
         return {}
     try:
-        found = json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    is_sound = isinstance(found, dict) and all(isinstance(each, list) for each in found.values())
-    return found if is_sound else {}
+    is_sound = isinstance(content, dict) and all(
+        isinstance(letters, list) for letters in content.values()
+    )
+    return content if is_sound else {}

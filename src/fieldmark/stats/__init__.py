@@ -1,4 +1,4 @@
-"""How sure is a number, and do two of them differ?
+"""Statistics: how sure is a number, and do two of them differ?
 
 Items that share a unit (burst, camera, individual, observation) are one draw from the world, so
 units are resampled, never single frames. Every score has an interval that contains it; two models
@@ -9,11 +9,16 @@ choice. A metric is any function `f(target, prediction, weight) -> float`; its a
 
 from __future__ import annotations
 
-from fieldmark.stats.bootstrap import Resampling, replicate_scores
+from fieldmark.stats.bootstrap import (
+    Resampling,
+    jackknife_limits,
+    replicate_scores,
+    unit_blocks,
+    unit_weights,
+)
 from fieldmark.stats.holm import holm
 from fieldmark.stats.interval import bootstrap, interval, percentile_limits
 from fieldmark.stats.items import Items, code_labels, estimate
-from fieldmark.stats.jackknife import jackknife_limits, unit_blocks, unit_weights
 from fieldmark.stats.macro_interval import WeakCoverage, weak_coverage
 from fieldmark.stats.paired import Comparison, compare
 from fieldmark.stats.power import items_to_detect

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,22 +89,15 @@ def compare(
         result = _by_leads(items, a, b, metric, lead_u, resampling)
     return Comparison(
         difference=value,
-        low=min(result.low, value),
-        high=max(result.high, value),
-        p=result.p,
-        test=result.test,
-        method=result.method,
+        **result._asdict() | {"low": min(result.low, value), "high": max(result.high, value)},
         n=n,
         n_units=n_units,
-        n_discordant=result.n_discordant,
-        detectable=result.detectable,
         direction=getattr(metric, "direction", "up"),
         level=resampling.level,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _TestResult:
+class _TestResult(NamedTuple):
     low: float
     high: float
     p: float

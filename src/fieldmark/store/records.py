@@ -160,6 +160,11 @@ class Score:
     warning: str = ""
     """why the interval may be too narrow; "" = it is as good as it claims"""
 
+    @property
+    def scale(self) -> float:
+        """What its values are multiplied by to be shown: fractions become percent."""
+        return 100.0 if self.is_fraction else 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

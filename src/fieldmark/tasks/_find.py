@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.locate import is_file, is_folder, with_home
 from fieldmark.tasks._loader import is_pattern, load_own_task, parse_name, register_file, task_files
 from fieldmark.tasks._readers import Library, NamedTask, task_readers
 
-AnyTask = Any
+AnyTask: TypeAlias = Any
 """a `Task`, or one of the form that a task reader knows"""
 
 

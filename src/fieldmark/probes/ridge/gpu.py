@@ -42,7 +42,7 @@ _FEW_NEAR = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _FoldSums:
     """Sums over the rows of one fold, about the offset."""
 
     count_c: np.ndarray
@@ -95,7 +95,7 @@ class GpuRidgePath:
         without = [total_c - held_c for held_c in self.count_fc] if self.has_folds else []
         return [*without, total_c]
 
-    def _sums(self, rows: np.ndarray, count_c: np.ndarray) -> _Part:
+    def _sums(self, rows: np.ndarray, count_c: np.ndarray) -> _FoldSums:
         device, width = self.x_nd.device, self.x_nd.shape[1]
         weights = (
             [balanced_weights(count) for count in self._training_counts()]
@@ -120,7 +120,7 @@ class GpuRidgePath:
             for second_dd, weight_c in zip(zeros, weight_tc, strict=False):
                 second_dd.addmm_(part_bd.T, part_bd * weight_c[code_n[block], None])
         low, high = torch.stack(low_d).amin(dim=0), torch.stack(high_d).amax(dim=0)
-        return _Part(count_c, sum_cd, square_d, low, high, zeros)
+        return _FoldSums(count_c, sum_cd, square_d, low, high, zeros)
 
     def _equations(self, fold: int) -> NormalEquations:
         """Of the training set without a fold; -1: of all rows."""

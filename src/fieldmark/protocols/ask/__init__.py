@@ -29,7 +29,6 @@ class LanguageProtocol(Protocol):
 
     needs = frozenset({ANSWERS})
     settings = AskSettings
-    uses_training = True
     hub_task = "image-text-to-text"
     beside = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
 

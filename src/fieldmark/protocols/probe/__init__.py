@@ -31,8 +31,6 @@ class Probe(Protocol):
     summary = "a frozen backbone's features, a light classifier on top"
     head = "classifier"
     learns = True
-    uses_training = True
-    order = 0
 
     def block(self) -> type[BaseModel]:
         from fieldmark.protocols.probe.block import ProbeBlock

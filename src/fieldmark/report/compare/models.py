@@ -1,4 +1,4 @@
-"""Which of two models is better at what, how sure is that, and where do they disagree?
+"""Comparison of two models: which is better at what, how sure is that, where do they disagree?
 
 Only runs that asked the same question in the same way are paired, item by item. Among several
 questions some differ by chance: p values are corrected (Holm) over all questions shown.
@@ -47,7 +47,7 @@ class ComparedTask:
 
     a: Row
     b: Row
-    found: Comparison
+    comparison: Comparison
     p_corrected: float
     where: Disagreement | None
     """None for metrics that are not about single labels, and answers worth more or less"""
@@ -58,9 +58,9 @@ class ComparedTask:
     @property
     def verdict(self) -> str:
         """ "a", "b" or "tie"."""
-        if self.p_corrected > 1 - self.found.level:
+        if self.p_corrected > 1 - self.comparison.level:
             return "tie"
-        return "a" if self.found.lead > 0 else "b"
+        return "a" if self.comparison.lead > 0 else "b"
 
 
 def compare_models(
@@ -71,7 +71,7 @@ def compare_models(
     Those that cannot be compared item by item are left out; `not_compared` tells of them.
     """
     both = _pick_both(store, a, b, tasks)
-    first, second = (each.label for each in both)
+    first, second = (model.label for model in both)
     pairs = _pairs(store, both, tasks, metric)
     if not pairs:
         raise DataError(
@@ -79,21 +79,24 @@ def compare_models(
             "`fieldmark table --long` shows what there is."
         )
     asked = [_ask(store, *pair) for pair in pairs]
-    found = [each for each in asked if each is not None]
-    if not found:
+    questions = [question for question in asked if question is not None]
+    if not questions:
         why = why_not_paired(pairs[0][0].run, pairs[0][0].score.metric)
         raise DataError(
             f"{first!r} and {second!r} cannot be compared item by item on "
             f"{pairs[0][0].run.spec.task_name!r}: {why}. `fieldmark table` shows their scores "
             "with intervals."
         )
-    if not any(each.found.n for each in found):
+    if not any(question.comparison.n for question in questions):
         raise DataError(
             f"{first!r} and {second!r} answered no item in common, so nothing can be paired: run "
             "both on the same data with the same --n-test and --seed."
         )
-    corrected = holm([each.found.p for each in found])
-    return [replace(each, p_corrected=float(p)) for each, p in zip(found, corrected, strict=True)]
+    corrected = holm([question.comparison.p for question in questions])
+    return [
+        replace(question, p_corrected=float(p))
+        for question, p in zip(questions, corrected, strict=True)
+    ]
 
 
 def not_compared(
@@ -112,13 +115,13 @@ def comparison_notes(store: Store, a: str, b: str, tasks: Sequence[str] = ()) ->
     """Which versions of the models were taken, and what is not shown, a line each."""
     notes = []
     both = _pick_both(store, a, b, tasks)
-    for each in both:
-        if each.others:
-            n = len(each.others) + 1
+    for model in both:
+        if model.others:
+            n = len(model.others) + 1
             notes.append(
-                f"{each.label} is the newest of {n} versions (others: {', '.join(each.others)})."
+                f"{model.label} is the newest of {n} versions (others: {', '.join(model.others)})."
             )
-    where = RunFilter(models=tuple(model_name(each.spec) for each in both), tasks=tuple(tasks))
+    where = RunFilter(models=tuple(model_name(model.spec) for model in both), tasks=tuple(tasks))
     return [*notes, *superseded_note(current_runs(store, where)[1])]
 
 
@@ -171,7 +174,7 @@ def _pick(store: Store, name: str, runs: Sequence[Run], labels: Mapping[int, str
         raise UsageError(f"{name!r} fits {len(models)} models ({shown}): expected one.")
     if not models:
         known = {*labels.values(), *(model_name(run.spec) for run in runs)}
-        short = {each.partition("?")[0].rpartition("/")[2]: each for each in known}
+        short = {model.partition("?")[0].rpartition("/")[2]: model for model in known}
         raise UnknownName("model in these results", name, {*known, *short}, "fieldmark table")
     versions = list(dict.fromkeys(labels[run.id] for run in fitting))
     return _Picked(versions[0], fitting[0].spec, tuple(versions[1:]))
@@ -180,7 +183,7 @@ def _pick(store: Store, name: str, runs: Sequence[Run], labels: Mapping[int, str
 def _pairs(
     store: Store, both: tuple[_Picked, _Picked], tasks: Sequence[str], metric: str
 ) -> list[tuple[Row, Row]]:
-    where = RunFilter(models=tuple(model_name(each.spec) for each in both), tasks=tuple(tasks))
+    where = RunFilter(models=tuple(model_name(model.spec) for model in both), tasks=tuple(tasks))
     columns: dict[tuple[str, str], dict[int, Row]] = {}
     for row in read_table(store, where, metric, compare=False).rows:
         for side, picked in enumerate(both):
@@ -195,12 +198,14 @@ def _ask(store: Store, a: Row, b: Row) -> ComparedTask | None:
     if metric is None:
         return None
     paired = read_paired(store, [a.run, b.run], metric)
-    found = compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
+    comparison = compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
     where = _disagreement(store, paired)
     is_told = a.score.metric == METRIC and a.run.spec.repeats > 1 and not is_valued(a.run)
     both = (a, b) if is_told else ()
     spreads = [spread(paired.asked, number) for number in range(len(both))] or [None, None]
-    return ComparedTask(a, b, found, found.p, where, paired.n_unanswered, (spreads[0], spreads[1]))
+    return ComparedTask(
+        a, b, comparison, comparison.p, where, paired.n_unanswered, (spreads[0], spreads[1])
+    )
 
 
 def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
@@ -236,7 +241,7 @@ def _leading(
     classes: Sequence[tuple[str, int, int]], sign: int
 ) -> tuple[tuple[str, int, int], ...]:
     ahead = sorted(
-        (each for each in classes if each[1] * sign > 0), key=lambda c: (-c[1] * sign, c)
+        (gain for gain in classes if gain[1] * sign > 0), key=lambda c: (-c[1] * sign, c)
     )
     return tuple((name, abs(gain), size) for name, gain, size in ahead[:N_CLASSES])
 
@@ -244,10 +249,10 @@ def _leading(
 def _examples(store: Store, paired: Paired, which: np.ndarray) -> tuple[str, ...]:
     numbers = paired.asked.item[which][:N_CLASSES]
     names = store.texts(numbers)
-    return tuple(names[int(each)] for each in numbers)
+    return tuple(names[int(number)] for number in numbers)
 
 
 def counts(questions: Sequence[ComparedTask]) -> Mapping[str, int]:
     """How many questions each side wins."""
-    verdicts = [each.verdict for each in questions]
+    verdicts = [question.verdict for question in questions]
     return {side: verdicts.count(side) for side in ("a", "b", "tie")}

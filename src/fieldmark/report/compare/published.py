@@ -57,7 +57,7 @@ class Published:
 @cache
 def published() -> tuple[Published, ...]:
     """Every number of every source, in the order of files, models and columns."""
-    return tuple(each for path in sorted(FOLDER.glob("*.toml")) for each in _read(path))
+    return tuple(number for path in sorted(FOLDER.glob("*.toml")) for number in _read(path))
 
 
 def _read(path: Path) -> Iterator[Published]:
@@ -85,7 +85,7 @@ def _number(data: Mapping[str, Any], model: str, name: str, value: float) -> Pub
         metric=column["metric"],
         tolerance=float(column.get("tolerance", 0.0)),
         n_items=column.get("n_items"),
-        faulty="; ".join(each for each in faults if each),
+        faulty="; ".join(fault for fault in faults if fault),
         note=column.get("note", ""),
     )
 
@@ -134,7 +134,7 @@ def match_published(rows: Iterable[Row], numbers: Sequence[Published] | None = N
 
 def _match(row: Row, number: Published) -> Match:
     score = row.score
-    scale = 100.0 if score.is_fraction else 1.0
+    scale = score.scale
     ours = scale * score.value
     difference = ours - number.value
     covers = None
@@ -173,7 +173,7 @@ def _why_not(row: Row, number: Published) -> str:
 def plain_published(match: Match) -> dict[str, Any]:
     """What programs read: one flat mapping of JSON values."""
     score = match.row.score
-    scale = 100.0 if score.is_fraction else 1.0
+    scale = score.scale
 
     def known(value: float | None) -> float | None:
         return None if value is None or math.isnan(value) else value
@@ -203,8 +203,8 @@ def published_text(matches: Sequence[Match], width: int = 80) -> str:
             "same task in the same way."
         )
     sections = []
-    for source in dict.fromkeys(each.published.source for each in matches):
-        mine = [each for each in matches if each.published.source == source]
+    for source in dict.fromkeys(match.published.source for match in matches):
+        mine = [match for match in matches if match.published.source == source]
         first = mine[0].published
         sections += [f"{source}, {first.date}, {first.address}", *_lines(mine), ""]
     return "\n".join([*sections, *textwrap.wrap(_sum(matches), width)])
@@ -214,15 +214,15 @@ def _lines(matches: Sequence[Match]) -> list[str]:
     names = ["model", "task", "metric", "ours", "theirs", "difference", "verdict"]
     body = [
         [
-            each.row.model,
-            each.row.run.spec.task_name,
-            each.row.score.metric,
-            _ours(each),
-            f"{each.published.value:.1f}",
-            MISSING if each.verdict == NOT_COMPARABLE else _signed(each.difference),
-            f"{each.verdict}: {each.why}" if each.why else each.verdict,
+            match.row.model,
+            match.row.run.spec.task_name,
+            match.row.score.metric,
+            _ours(match),
+            f"{match.published.value:.1f}",
+            MISSING if match.verdict == NOT_COMPARABLE else _signed(match.difference),
+            f"{match.verdict}: {match.why}" if match.why else match.verdict,
         ]
-        for each in matches
+        for match in matches
     ]
     return align(names, body, right=("ours", "theirs", "difference"))
 
@@ -233,7 +233,7 @@ def _ours(match: Match) -> str:
         return MISSING
     if score.low is None or score.high is None:
         return f"{match.ours:.1f}"
-    scale = 100.0 if score.is_fraction else 1.0
+    scale = score.scale
     return f"{match.ours:.1f} [{scale * score.low:.1f}, {scale * score.high:.1f}]"
 
 
@@ -242,8 +242,10 @@ def _signed(value: float) -> str:
 
 
 def _sum(matches: Sequence[Match]) -> str:
-    verdicts = [each.verdict for each in matches]
-    counts = [f"{verdicts.count(each)} {each}" for each in (AGREES, DIFFERS, NOT_COMPARABLE)]
+    verdicts = [match.verdict for match in matches]
+    counts = [
+        f"{verdicts.count(verdict)} {verdict}" for verdict in (AGREES, DIFFERS, NOT_COMPARABLE)
+    ]
     return (
         f"{', '.join(counts)}. A score agrees when it lies within the source's tolerance, or its "
         "interval holds the published number."

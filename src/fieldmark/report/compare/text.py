@@ -1,4 +1,4 @@
-"""How is a comparison of two models told to a person?
+"""Comparison as text: how are two models compared, for a person and for programs?
 
 The decision first, then the numbers behind it: difference with its interval, p second, and the
 smallest difference these items could have shown.
@@ -32,7 +32,7 @@ def comparison_text(questions: Sequence[ComparedTask], width: int = 80) -> str:
     )
     lines += ["", *textwrap.wrap(verdict(questions), width), ""]
     shown = questions if len(questions) <= FEW else []
-    lines += [line for each in shown for line in _where(each, width, len(questions) == 1)]
+    lines += [line for question in shown for line in _where(question, width, len(questions) == 1)]
     return "\n".join([*lines, *_legend(questions, width)])
 
 
@@ -40,40 +40,41 @@ def verdict(questions: Sequence[ComparedTask]) -> str:
     """The decision in a sentence or two."""
     a, b = questions[0].a.model, questions[0].b.model
     n = counts(questions)
-    ties = [each for each in questions if each.verdict == "tie"]
+    ties = [question for question in questions if question.verdict == "tie"]
     if len(ties) == len(questions):
         return f"These items cannot tell {a} from {b}. {_smallest(ties)}".strip()
     if len(questions) == 1:
         best, other = (a, b) if n["a"] else (b, a)
         return f"Use {best}: it is better than {other} here ({_difference(questions[0])})."
-    said = [
+    sentences = [
         f"{side} is better on {_tasks(questions, key)}"
         for side, key in ((a, "a"), (b, "b"))
         if n[key]
     ]
-    said += [f"no difference can be seen on {_tasks(questions, 'tie')}"] if ties else []
-    return "; ".join(said) + "."
+    sentences += [f"no difference can be seen on {_tasks(questions, 'tie')}"] if ties else []
+    return "; ".join(sentences) + "."
 
 
 def _smallest(ties: Sequence[ComparedTask]) -> str:
     """What would have been seen, and how to see more."""
-    if len(ties) > 1 or not math.isfinite(ties[0].found.detectable):
+    if len(ties) > 1 or not math.isfinite(ties[0].comparison.detectable):
         return ""
     (only,) = ties
-    least = _points(only.found.detectable, only.a.score)
-    more = only.found.n_to_halve - only.found.n
+    least = _points(only.comparison.detectable, only.a.score)
+    more = only.comparison.n_to_halve - only.comparison.n
     halve = f"; {more:,} more items like these would halve that" if more > 0 else ""
     return f"The smallest difference visible with them is {least}{halve}."
 
 
 def _difference(question: ComparedTask) -> str:
-    found, score = question.found, question.a.score
-    span = f"{_signed(found.low, score)} to {_signed(found.high, score)}"
-    return f"difference {_signed(found.difference, score)}, {100 * found.level:g} % interval {span}"
+    comparison, score = question.comparison, question.a.score
+    span = f"{_signed(comparison.low, score)} to {_signed(comparison.high, score)}"
+    level = f"{100 * comparison.level:g} % interval"
+    return f"difference {_signed(comparison.difference, score)}, {level} {span}"
 
 
 def _tasks(questions: Sequence[ComparedTask], side: str) -> str:
-    names = [each.a.run.spec.task_name for each in questions if each.verdict == side]
+    names = [question.a.run.spec.task_name for question in questions if question.verdict == side]
     shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
     return f"{len(names)} task{'s' * (len(names) > 1)} ({shown})"
 
@@ -96,29 +97,29 @@ def _headings(questions: Sequence[ComparedTask]) -> list[str]:
 
 
 def _named(heading: str, questions: Sequence[ComparedTask]) -> str:
-    level = questions[0].found.level
+    level = questions[0].comparison.level
     return f"{100 * level:g} % interval" if heading == "95 % interval" else heading
 
 
 def _body(questions: Sequence[ComparedTask]) -> list[list[str]]:
-    return [_line(each, is_alone=len(questions) == 1) for each in questions]
+    return [_line(question, is_alone=len(questions) == 1) for question in questions]
 
 
 def _line(question: ComparedTask, is_alone: bool) -> list[str]:
-    found, score = question.found, question.a.score
+    comparison, score = question.comparison, question.a.score
     sign = {"a": "A", "b": "B", "tie": "="}[question.verdict]
     corrected = [] if is_alone else [_p(question.p_corrected)]
     return [
-        f"{question.a.column.replace(chr(10), ' ')} {score.metric} {arrow(score)}",
+        f"{question.a.heading} {score.metric} {arrow(score)}",
         _value(question.a.score),
         _value(question.b.score),
-        _signed(found.difference, score),
-        f"[{_signed(found.low, score)}, {_signed(found.high, score)}]",
-        _p(found.p),
+        _signed(comparison.difference, score),
+        f"[{_signed(comparison.low, score)}, {_signed(comparison.high, score)}]",
+        _p(comparison.p),
         *corrected,
-        number(found.detectable, score) if math.isfinite(found.detectable) else MISSING,
-        f"{found.n:,}",
-        f"{found.n_units:,}",
+        number(comparison.detectable, score) if math.isfinite(comparison.detectable) else MISSING,
+        f"{comparison.n:,}",
+        f"{comparison.n_units:,}",
         sign,
     ]
 
@@ -131,7 +132,7 @@ def _signed(value: float, score: Score) -> str:
     if math.isnan(value):
         return MISSING
     text = number(abs(value), score)
-    is_zero = not any(each in "123456789" for each in text)
+    is_zero = not any(digit in "123456789" for digit in text)
     return text if is_zero else f"{'+' if value > 0 else '−'}{text}"
 
 
@@ -148,8 +149,8 @@ def _where(question: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
     where = question.where
     for side, spread in zip("AB", question.spreads, strict=True):
         if spread is not None:
-            said = f"{question.a.run.spec.task_name}: {side}: {spread.words}"
-            yield from textwrap.wrap(said, width, subsequent_indent="  ")
+            line = f"{question.a.run.spec.task_name}: {side}: {spread.words}"
+            yield from textwrap.wrap(line, width, subsequent_indent="  ")
     if where is None or where.only_a + where.only_b == 0:
         return
     head = f"{question.a.run.spec.task_name}: only A right {where.only_a:,}, only B right "
@@ -162,36 +163,36 @@ def _where(question: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
 
 
 def _classes(where: Disagreement) -> str:
-    said = [
+    leads = [
         f"{side} leads on " + ", ".join(f"{name} (+{gain} of {size})" for name, gain, size in gains)
         for side, gains in (("A", where.a_gains), ("B", where.b_gains))
         if gains
     ]
-    return "".join(f"; {each}" for each in said)
+    return "".join(f"; {lead}" for lead in leads)
 
 
 def _legend(questions: Sequence[ComparedTask], width: int) -> list[str]:
-    methods = list(dict.fromkeys(each.found.method for each in questions))
-    said = [
+    methods = list(dict.fromkeys(question.comparison.method for question in questions))
+    parts = [
         "paired on the same items",
         "visible from: the smallest difference these items would show 4 times in 5",
         *methods,
     ]
     if len(questions) > 1:
-        said.insert(
+        parts.insert(
             1, "A, B: better after Holm's correction over all rows, =: cannot be told apart"
         )
-    n_unanswered = sum(each.n_unanswered for each in questions)
+    n_unanswered = sum(question.n_unanswered for question in questions)
     if n_unanswered:
-        said.append(f"{n_unanswered:,} items that one of the two did not answer are left out")
+        parts.append(f"{n_unanswered:,} items that one of the two did not answer are left out")
     if len(questions) > FEW:
-        said.append("fieldmark compare A B --task NAME shows where they disagree")
-    return [*([""] * (len(questions) <= FEW)), *textwrap.wrap(" · ".join(said), width)]
+        parts.append("fieldmark compare A B --task NAME shows where they disagree")
+    return [*([""] * (len(questions) <= FEW)), *textwrap.wrap(" · ".join(parts), width)]
 
 
 def plain_comparison(question: ComparedTask) -> Mapping[str, Any]:
     """What programs read: flat JSON values."""
-    found = asdict(question.found) | {
+    facts = asdict(question.comparison) | {
         "score_a": question.a.score.value,
         "score_b": question.b.score.value,
     }
@@ -202,7 +203,7 @@ def plain_comparison(question: ComparedTask) -> Mapping[str, Any]:
         "model_a": question.a.model,
         "model_b": question.b.model,
         **{
-            k: v if not isinstance(v, float) or math.isfinite(v) else None for k, v in found.items()
+            k: v if not isinstance(v, float) or math.isfinite(v) else None for k, v in facts.items()
         },
         "p_corrected": question.p_corrected,
         "verdict": question.verdict,

@@ -1,4 +1,4 @@
-"""Which results are exported, and in which plain form?"""
+"""Runs chosen for an export: which scores and predictions, and in which plain form?"""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Chosen:
         >>> Chosen.file_name("open-clip/hf-hub:imageomics/bioclip-2")
         'open-clip_hf-hub_imageomics_bioclip-2'
         """
-        kept = "".join(each if each.isalnum() or each in "-._@+=" else "_" for each in text)
+        kept = "".join(letter if letter.isalnum() or letter in "-._@+=" else "_" for letter in text)
         kept = kept.strip(". ") or "_"
         if len(kept.encode()) <= LONGEST:
             return kept
@@ -72,10 +72,10 @@ class Chosen:
 
     def models(self) -> dict[str, list[Row]]:
         """The rows of each model, by name; two versions are two models."""
-        found: dict[str, list[Row]] = {}
+        models: dict[str, list[Row]] = {}
         for row in sorted(self.rows, key=lambda row: row.model):
-            found.setdefault(row.model, []).append(row)
-        return found
+            models.setdefault(row.model, []).append(row)
+        return models
 
 
 def choose(

@@ -1,4 +1,4 @@
-"""How is YAML written?
+"""YAML writer: how is YAML written?
 
 Blocks of keys and lists with scalars as JSON writes them, which every YAML reader takes: a YAML
 library needs a hundred times as long for a hundred model cards.
@@ -30,16 +30,16 @@ def yaml_text(value: Any) -> str:
 
 def _lines(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
-        for key, each in value.items():
-            yield from _hung(f"{_scalar(key)}:", each, "" if isinstance(each, list) else "  ")
+        for key, inner in value.items():
+            yield from _hung(f"{_scalar(key)}:", inner, "" if isinstance(inner, list) else "  ")
     else:
-        for each in value:
-            if isinstance(each, (dict, list)) and each:
-                first, *rest = _lines(each)
+        for inner in value:
+            if isinstance(inner, (dict, list)) and inner:
+                first, *rest = _lines(inner)
                 yield f"- {first}"
                 yield from (f"  {line}" for line in rest)
             else:
-                yield f"- {_scalar(each)}"
+                yield f"- {_scalar(inner)}"
 
 
 def _hung(head: str, value: Any, indent: str) -> Iterator[str]:

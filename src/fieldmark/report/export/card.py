@@ -69,10 +69,10 @@ def _table(rows: Sequence[Row], main: Sequence[Row]) -> str:
     for row in main:
         score, run = row.score, row.run
         others = [
-            f"{each.score.metric} {number(each.score.value, each.score)}"
-            for each in rows
-            if each.run.id == run.id and not each.score.part and not each.score.is_primary
-            and not math.isnan(each.score.value)
+            f"{other.score.metric} {number(other.score.value, other.score)}"
+            for other in rows
+            if other.run.id == run.id and not other.score.part and not other.score.is_primary
+            and not math.isnan(other.score.value)
         ]  # fmt: skip
         share = f"{100 * (run.n_ok or 0) / run.n_items:.1f} %" if run.n_items else MISSING
         value = MISSING if math.isnan(score.value) else number(score.value, score)
@@ -80,7 +80,7 @@ def _table(rows: Sequence[Row], main: Sequence[Row]) -> str:
         task = f"{row.column} data={row.data}" if row.data else row.column
         cells = (task, f"{run.spec.protocol}{n_train}", f"{score.metric} {arrow(score)}",
                  value, interval_cell(score), f"{score.n:,}", share, ", ".join(others))  # fmt: skip
-        lines.append(f"| {' | '.join(_cell(each) for each in cells)} |")
+        lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
     return "\n".join(lines)
 
 
@@ -91,9 +91,9 @@ def _cell(text: str) -> str:
 def _worst(chosen: Chosen, main: Sequence[Row]) -> str:
     lines = []
     for row in main:
-        found = worst_classes(chosen.store, row.run)
-        if found:
-            shown = "; ".join(_class(each) for each in found)
+        worst = worst_classes(chosen.store, row.run)
+        if worst:
+            shown = "; ".join(_class(entry) for entry in worst)
             lines.append(f"- **{_cell(row.column)}**: {shown}")
     if not lines:
         return ""
@@ -101,20 +101,20 @@ def _worst(chosen: Chosen, main: Sequence[Row]) -> str:
     return "\n".join([f"## Worst classes\n\n{head}\n", *lines])
 
 
-def _class(found: WorstClass) -> str:
-    mixed = f", mostly taken for {found.taken_for}" if found.taken_for else ""
-    return f"{found.label} {found.n_right} of {found.n} right{mixed}"
+def _class(worst: WorstClass) -> str:
+    mixed = f", mostly taken for {worst.taken_for}" if worst.taken_for else ""
+    return f"{worst.label} {worst.n_right} of {worst.n} right{mixed}"
 
 
 def _licences(model: str, facts: dict[str, TaskFacts]) -> str:
     known = checkpoint(model)
     page = f", {known.source}" if known.source.startswith("http") else ""
     lines = [f"- weights: {known.licence or UNKNOWN}{page}"]
-    by_data = {each.data_name: each for each in facts.values()}
+    by_data = {task.data_name: task for task in facts.values()}
     lines += [
-        f"- data of {each.data_title}: {each.licence}"
-        + (f", {each.homepage}" if each.homepage else "")
-        for each in by_data.values()
+        f"- data of {task.data_title}: {task.licence}"
+        + (f", {task.homepage}" if task.homepage else "")
+        for task in by_data.values()
     ]
     return "\n".join(lines)
 
@@ -159,13 +159,13 @@ def worst_classes(store: Store, run: Run) -> list[WorstClass]:
         for at, (part, target) in enumerate(kinds.T)
         if n_c[at] >= FEWEST and right_c[at] < n_c[at]
     ]
-    found = []
+    worst = []
     for _, name, at in sorted(missed)[:N_WORST]:
         wrong = given[(code == at) & (given != asked.target)]
         answers, counts = np.unique(wrong, return_counts=True)
         most = int(answers[counts.argmax()])
-        found.append(WorstClass(name, int(n_c[at]), int(right_c[at]), store.texts([most])[most]))
-    return found
+        worst.append(WorstClass(name, int(n_c[at]), int(right_c[at]), store.texts([most])[most]))
+    return worst
 
 
 def _name(part: str, label: str) -> str:
@@ -180,8 +180,8 @@ _SPECIAL = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$"}
 
 def bibtex(model: str, facts: Sequence[TaskFacts], rows: Sequence[Row]) -> str:
     """One entry per dataset, then the model, then fieldmark."""
-    data = {each.data_name: each for each in facts}
-    entries = [_data(each) for each in data.values()]
+    data = {task.data_name: task for task in facts}
+    entries = [_data(task) for task in data.values()]
     apps = sorted({row.run.app for row in rows})
     tool = {"title": "fieldmark", "note": f"version {', '.join(apps)}"}
     return "\n\n".join([*entries, _model(model), _entry("software", "fieldmark", tool)])
@@ -225,4 +225,4 @@ def _entry(kind: str, key: str, fields: Mapping[str, str]) -> str:
 def _escaped(text: str) -> str:
     """Braces must pair up and a few signs mean something in TeX."""
     flat = " ".join(text.split()).replace("{", "(").replace("}", ")").replace("\\", "/")
-    return "".join(_SPECIAL.get(each, each) for each in flat)
+    return "".join(_SPECIAL.get(letter, letter) for letter in flat)

@@ -20,7 +20,7 @@ from fieldmark.report.table.layout import number
 
 def export(chosen: Chosen) -> Iterator[ExportFile]:
     facts = chosen.tasks()
-    elsewhere = sorted(name for name, each in facts.items() if not each.hub_id)
+    elsewhere = sorted(name for name, task in facts.items() if not task.hub_id)
     if elsewhere:
         chosen.left_out.append(f"data that are not on the Hub: {', '.join(elsewhere)}")
     for model, rows in chosen.models().items():
@@ -39,7 +39,7 @@ def _entry(row: Row, facts: TaskFacts, source: str) -> dict[str, Any]:
     score, finished = row.score, row.run.finished
     return {
         "dataset": {"id": facts.hub_id, "task_id": row.column},
-        "value": round((100 if score.is_fraction else 1) * score.value, 4),
+        "value": round(score.scale * score.value, 4),
         **({"date": finished} if finished else {}),
         **({"source": {"url": source, "name": "fieldmark"}} if source else {}),
         "notes": _notes(row),

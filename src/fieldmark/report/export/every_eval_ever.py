@@ -43,8 +43,8 @@ def export(chosen: Chosen) -> Iterator[ExportFile]:
         record = _record(rows, facts[task], chosen)
         why = next(filter(None, map(_why_no_lines, rows)), "")
         if chosen.has_predictions and why:
-            told = f"the single answers on {task}: {why}"
-            chosen.left_out.extend([] if told in chosen.left_out else [told])
+            note = f"the single answers on {task}: {why}"
+            chosen.left_out.extend([] if note in chosen.left_out else [note])
         elif chosen.has_predictions:
             lines = b"".join(_lines(record, rows, chosen))
             record["detailed_evaluation_results"] = _reference(f"{base}_samples.jsonl", lines)
@@ -148,15 +148,15 @@ def _result_id(row: Row) -> str:
 
 def _uncertainty(row: Row) -> dict[str, Any]:
     score = row.score
-    found: dict[str, Any] = {"num_samples": score.n}
+    uncertainty: dict[str, Any] = {"num_samples": score.n}
     if score.low is not None and score.high is not None:
-        found["confidence_interval"] = {
+        uncertainty["confidence_interval"] = {
             "lower": score.low,
             "upper": score.high,
             "confidence_level": score.level,
             "method": score.method or UNKNOWN,
         }
-    return found
+    return uncertainty
 
 
 def _data(facts: TaskFacts, row: Row) -> dict[str, Any]:

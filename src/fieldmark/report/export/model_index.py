@@ -30,16 +30,15 @@ def _results(
     rows: Sequence[Row], facts: dict[str, TaskFacts], chosen: Chosen
 ) -> list[dict[str, Any]]:
     """One entry per run, with all metrics of the whole run."""
-    found: dict[int, dict[str, Any]] = {}
+    entries: dict[int, dict[str, Any]] = {}
     for row in rows:
         if row.score.part or math.isnan(row.score.value):
             continue
         spec, about = row.run.spec, facts[row.column]
-        kind = protocol_of(spec.protocol).hub_task
-        entry = found.setdefault(
+        entry = entries.setdefault(
             row.run.id,
             {
-                "task": {"type": kind, "name": about.title},
+                "task": {"type": protocol_of(spec.protocol).hub_task, "name": about.title},
                 "dataset": {
                     "name": about.data_title,
                     "type": about.hub_id or about.data_name,
@@ -54,12 +53,12 @@ def _results(
             },
         )
         entry["metrics"].append(_metric(row))
-    return list(found.values())
+    return list(entries.values())
 
 
 def _metric(row: Row) -> dict[str, Any]:
     score = row.score
-    scale = 100 if score.is_fraction else 1
+    scale = score.scale
     limits: dict[str, Any] = {}
     if score.low is not None and score.high is not None:
         limits = {"low": round(scale * score.low, 4), "high": round(scale * score.high, 4),

@@ -1,4 +1,4 @@
-"""Which pieces do several plots share?
+"""Building blocks of plots: which pieces do several of them share?
 
 Names short enough for an axis, scores in the unit they are shown in, panels side by side, and the
 lines of words that say what is shown and what is not.
@@ -26,13 +26,13 @@ def short_names(names: Iterable[str], longest: int = LONGEST) -> dict[str, str]:
     >>> list(short_names(["timm/vit_base_patch16_224.augreg"], longest=16).values())
     ['timm/vit…4.augreg']
     """
-    found: dict[str, str] = {}
+    short_of: dict[str, str] = {}
     for name in dict.fromkeys(names):
         room = longest
-        while (short := _shortened(name, room)) in found.values() and room < len(name):
+        while (short := _shortened(name, room)) in short_of.values() and room < len(name):
             room += 1
-        found[name] = short
-    return found
+        short_of[name] = short
+    return short_of
 
 
 def _shortened(name: str, longest: int) -> str:
@@ -51,14 +51,9 @@ def without_family(model: str) -> str:
     return model.partition("/")[2].removeprefix("hf-hub:") or model
 
 
-def factor(score: Score) -> float:
-    """What a value is multiplied by to be shown: fractions become percent."""
-    return 100.0 if score.is_fraction else 1.0
-
-
 def datum(row: Row, names: Mapping[str, str]) -> Spec:
     """What is drawn of a row; tooltips in the page show all of it."""
-    scale, score = factor(row.score), row.score
+    scale, score = row.score.scale, row.score
     return {
         "model": row.model,
         "label": names[row.model],
@@ -133,7 +128,7 @@ def level_of(rows: Sequence[Row]) -> str:
     levels = sorted({row.score.level for row in rows if row.score.low is not None})
     if not levels:
         return "no intervals are stored for these scores"
-    return f"{' or '.join(f'{100 * each:g} %' for each in levels)} intervals"
+    return f"{' or '.join(f'{100 * level:g} %' for level in levels)} intervals"
 
 
 def without_interval(rows: Sequence[Row]) -> str:
@@ -164,7 +159,7 @@ def line_panel(values: Sequence[Spec], x_title: str, title: str = "", zero: bool
     y = {
         "field": "label",
         "type": "nominal",
-        "sort": [each["label"] for each in values],
+        "sort": [value["label"] for value in values],
         "title": None,
     }
     x = {
@@ -187,7 +182,7 @@ def line_panel(values: Sequence[Spec], x_title: str, title: str = "", zero: bool
                       "color": colour}},
         {"mark": {"type": "point", "size": 34, "opacity": 1, "strokeWidth": 1.2},
          "encoding": {"y": y, "x": x, "color": colour, "fill": fill, "tooltip": _TOOLTIP}},
-        {"mark": {"type": "text", "align": "right", "dx": max(len(str(each["text"])) for each in
+        {"mark": {"type": "text", "align": "right", "dx": max(len(str(value["text"])) for value in
                                                               values) * 5 + 8},
          "encoding": {"y": y, "x": {"value": "width"}, "text": {"field": "text"},
                       "color": colour}},
@@ -204,5 +199,5 @@ _NOUGHT: dict[str, Any] = {
 }
 _TOOLTIP = [
     {"field": "model", "type": "nominal"},
-    *({"field": each, "type": "quantitative"} for each in ("score", "low", "high", "n")),
+    *({"field": name, "type": "quantitative"} for name in ("score", "low", "high", "n")),
 ]

@@ -1,4 +1,4 @@
-"""What does a plot look at?
+"""Results for a plot: which scores does it look at, and which predictions may it read?
 
 Scores, always; predictions only where a plot cannot do without, and never more of them than can be
 read while a person waits.
@@ -34,10 +34,10 @@ class Results:
 
     def columns(self) -> dict[str, list[Row]]:
         """The rows by column, best first; the columns with most models first."""
-        found: dict[str, list[Row]] = {}
+        columns: dict[str, list[Row]] = {}
         for row in self.rows:
-            found.setdefault(f"{row.column}\n{row.score.metric}", []).append(row)
-        ordered = sorted(found.items(), key=lambda each: -len(each[1]))
+            columns.setdefault(f"{row.column}\n{row.score.metric}", []).append(row)
+        ordered = sorted(columns.items(), key=lambda column: -len(column[1]))
         return {name: sorted(mine, key=_from_best) for name, mine in ordered}
 
 
@@ -57,10 +57,10 @@ def defined_columns(results: Results) -> dict[str, list[Row]]:
         name: [row for row in rows if not math.isnan(row.score.value)]
         for name, rows in results.columns().items()
     }
-    found = {name: rows for name, rows in columns.items() if rows}
-    if not found:
+    defined = {name: rows for name, rows in columns.items() if rows}
+    if not defined:
         raise DataError("none of these runs has a defined score: there is nothing to draw.")
-    return found
+    return defined
 
 
 def n_predictions(rows: Sequence[Row]) -> int:
@@ -82,11 +82,11 @@ def tiers_of(results: Results, rows: Sequence[Row], is_tested: bool = True) -> d
     Tested on the same items, which reads predictions; else, or where runs share no items, tier A
     holds those whose intervals meet the best one's, and tier B the others.
     """
-    found = None
+    letters = None
     if is_tested:
-        found = tier_runs(results.store, [row.run for row in rows], rows[0].score.metric)
-    if found:
-        return found
+        letters = tier_runs(results.store, [row.run for row in rows], rows[0].score.metric)
+    if letters:
+        return letters
     best = limits(rows[0])
     return {row.run.id: BEST if _meet(limits(row), best) else "B" for row in rows}
 

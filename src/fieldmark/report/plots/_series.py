@@ -1,4 +1,4 @@
-"""How are scores drawn over something that grows: lines, intervals, and names at the lines' ends?
+"""Line chart: scores over something that grows, with intervals, and names at the lines' ends.
 
 Lines that meet are set a little apart so that their intervals can be seen; names are moved up or
 down until none lies on another.
@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fieldmark.protocols import protocol_of
 from fieldmark.report.plots._panel import (
     Spec,
-    factor,
+    level_of,
     rounded,
     score_title,
     short_names,
     without_family,
 )
 from fieldmark.report.plots._render import FAINT, SERIES
+from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
@@ -53,16 +53,16 @@ class Series:
 def mean_score(scores: Sequence[Score]) -> Score:
     """Of runs that differ in their draws only; limits are averaged too, which keeps their width."""
     first = scores[0]
-    lows = [each.low for each in scores if each.low is not None]
-    highs = [each.high for each in scores if each.high is not None]
+    lows = [score.low for score in scores if score.low is not None]
+    highs = [score.high for score in scores if score.high is not None]
     return Score(
         first.metric,
-        sum(each.value for each in scores) / len(scores),
+        sum(score.value for score in scores) / len(scores),
         first.part,
         sum(lows) / len(lows) if len(lows) == len(scores) else None,
         sum(highs) / len(highs) if len(highs) == len(scores) else None,
         first.level,
-        min(each.n for each in scores),
+        min(score.n for score in scores),
         higher_is_better=first.higher_is_better,
         is_fraction=first.is_fraction,
     )
@@ -71,23 +71,21 @@ def mean_score(scores: Sequence[Score]) -> Score:
 def best_last(series: Sequence[Series]) -> list[Series]:
     """Best final score first: those get the colours."""
     sign = -1 if series[0].points[0][1].higher_is_better else 1
-    return sorted(series, key=lambda each: (sign * each.points[-1][1].value, each.name))
+    return sorted(series, key=lambda line: (sign * line.points[-1][1].value, line.name))
 
 
 def series_panel(series: Sequence[Series], axis: Axis, title: str = "") -> Spec:
     """The panel; lines beyond the colours are drawn faintly and without names."""
     ordered = best_last(series)
-    kinds = list({each.kind for each in ordered})
-    if len(kinds) > 1:
-        kinds.sort(key=lambda kind: (protocol_of(kind).order, kind))
-    span = _span([x for each in ordered for x, _ in each.points], axis)
+    kinds = _kinds(ordered)
+    span = _span([x for line in ordered for x, _ in line.points], axis)
     values = [
         value
-        for place, each in reversed(list(enumerate(ordered)))  # the best are drawn last, on top
-        for value in _values(each, place, len(ordered), axis, span)
+        for place, line in reversed(list(enumerate(ordered)))  # the best are drawn last, on top
+        for value in _values(line, place, len(ordered), axis, span)
     ]
     known = [
-        each[key] for each in values for key in ("score", "low", "high") if each[key] is not None
+        value[key] for value in values for key in ("score", "low", "high") if value[key] is not None
     ]
     air = max(0.06 * (max(known) - min(known)), 1e-6 + 0.01 * abs(max(known)))
     domain = (min(known) - air, max(known) + air)
@@ -104,6 +102,14 @@ def series_panel(series: Sequence[Series], axis: Axis, title: str = "") -> Spec:
     return panel
 
 
+def _kinds(series: Sequence[Series]) -> list[str]:
+    """In the order of dashes: that whose lines reach farthest is drawn solid."""
+    reach: dict[str, Any] = {}
+    for line in series:
+        reach[line.kind] = max(reach.get(line.kind, line.points[-1][0]), line.points[-1][0])
+    return sorted(reach, key=lambda kind: (-reach[kind], kind)) if len(reach) > 1 else [*reach]
+
+
 def _values(series: Series, place: int, n_series: int, axis: Axis, span: float) -> list[Spec]:
     is_faint = place >= len(SERIES)
     shift = 0.0 if is_faint else place - (min(n_series, len(SERIES)) - 1) / 2
@@ -115,9 +121,9 @@ def _values(series: Series, place: int, n_series: int, axis: Axis, span: float) 
             "faint": is_faint,
             "x": x,
             "at": _apart(x, shift, axis, span),
-            "score": rounded(factor(score) * score.value),
-            "low": None if score.low is None else rounded(factor(score) * score.low),
-            "high": None if score.high is None else rounded(factor(score) * score.high),
+            "score": rounded(score.scale * score.value),
+            "low": None if score.low is None else rounded(score.scale * score.low),
+            "high": None if score.high is None else rounded(score.scale * score.high),
         }
         for x, score in series.points
     ]
@@ -145,7 +151,7 @@ def _span(seen: Sequence[Any], axis: Axis) -> float:
 
 
 def _x(axis: Axis, series: Sequence[Series]) -> Spec:
-    seen = sorted({x for each in series for x, _ in each.points})
+    seen = sorted({x for line in series for x, _ in line.points})
     base = {"field": "at", "title": axis.title}
     if axis.kind == "ordinal":
         return {**base, "type": "ordinal", "sort": seen, "axis": {"labelAngle": 0, "grid": False}}
@@ -173,7 +179,7 @@ def _y(title: str, domain: tuple[float, float]) -> Spec:
         "field": "score",
         "type": "quantitative",
         "title": title,
-        "scale": {"domain": [rounded(each) for each in domain], "nice": False, "zero": False},
+        "scale": {"domain": [rounded(limit) for limit in domain], "nice": False, "zero": False},
         "axis": {"tickCount": 6},
     }
 
@@ -207,22 +213,22 @@ def _lines(
          "encoding": {"x": x, "y": y, "color": colour, **apart,
                       "tooltip": [{"field": "series", "type": "nominal"},
                                   {"field": "kind", "type": "nominal"},
-                                  *({"field": each, "type": "nominal" if is_words and each == "x"
+                                  *({"field": name, "type": "nominal" if is_words and name == "x"
                                      else "quantitative"}
-                                    for each in ("x", "score", "low", "high"))]}},
+                                    for name in ("x", "score", "low", "high"))]}},
     ]  # fmt: skip
     data = {"values": list(values)}
-    return [{"data": data, **each} for each in ([] if is_words else [line]) + marks]
+    return [{"data": data, **layer} for layer in ([] if is_words else [line]) + marks]
 
 
 def _names(series: Sequence[Series], domain: tuple[float, float]) -> list[Spec]:
     """Each name at its line's end, pushed apart where ends are close."""
     bottom, top = domain
     per_pixel = (top - bottom) / SIZE[1]
-    short = short_names((without_family(each.name) for each in series), 40)
+    short = short_names((without_family(line.name) for line in series), 40)
     ends = sorted(
-        (factor(score) * score.value, -place, series[place].name)
-        for place, score in enumerate(each.points[-1][1] for each in series)
+        (score.scale * score.value, -place, series[place].name)
+        for place, score in enumerate(line.points[-1][1] for line in series)
     )
     heights: list[float] = []
     for value, _, _ in ends:
@@ -256,7 +262,14 @@ def quiet_note(n_series: int) -> str:
 
 
 def level_note(rows: Sequence[Row]) -> str:
-    levels = sorted({row.score.level for row in rows if row.score.low is not None})
-    if not levels:
-        return "No intervals are stored for these scores."
-    return f"Bars: {' or '.join(f'{100 * each:g} %' for each in levels)} intervals."
+    text = level_of(rows)
+    return f"Bars: {text}." if text[0].isdigit() else f"{text.capitalize()}."
+
+
+def by_task(results: Results) -> dict[str, list[Row]]:
+    """The defined rows of each task and metric, however it was asked."""
+    groups: dict[str, list[Row]] = {}
+    for rows in defined_columns(results).values():
+        for row in rows:
+            groups.setdefault(f"{row.run.spec.task_name}\n{row.score.metric}", []).append(row)
+    return groups

@@ -91,7 +91,7 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
     """
     front: list[int] = []
     least = math.inf
-    for index in sorted(range(len(points)), key=lambda each: points[each]):
+    for index in sorted(range(len(points)), key=lambda index: points[index]):
         if points[index][1] < least:
             front.append(index)
             least = points[index][1]
@@ -120,9 +120,9 @@ def _panel(rows: Sequence[Row], cost: TradeoffAxis, title: str) -> tuple[Spec, l
 
 def _domains(values: Sequence[Spec]) -> Domains:
     """Of cost (log) and score, with some air."""
-    costs = [math.log10(each["cost"]) for each in values]
-    scores = [each[key] for each in values for key in ("score", "low", "high")
-              if each[key] is not None]  # fmt: skip
+    costs = [math.log10(value["cost"]) for value in values]
+    scores = [value[key] for value in values for key in ("score", "low", "high")
+              if value[key] is not None]  # fmt: skip
     air_cost = max(0.15 * (max(costs) - min(costs)), 0.2)
     air_score = max(0.05 * (max(scores) - min(scores)), 1e-6 + abs(max(scores)) * 0.01)
     return (
@@ -137,18 +137,18 @@ def _name(values: Sequence[Spec], n_named: int, domains: Domains, first: int) ->
     span = math.log10(right) - math.log10(left)
     points = [
         (
-            SIZE[0] * (math.log10(each["cost"]) - math.log10(left)) / span,
-            SIZE[1] * (1 - (each["score"] - bottom) / (top - bottom)),
+            SIZE[0] * (math.log10(value["cost"]) - math.log10(left)) / span,
+            SIZE[1] * (1 - (value["score"] - bottom) / (top - bottom)),
         )
-        for each in values
+        for value in values
     ]
-    short = short_names((without_family(each["model"]) for each in values), 30)
-    texts = [short[without_family(each["model"])] for each in values]
+    short = short_names((without_family(value["model"]) for value in values), 30)
+    texts = [short[without_family(value["model"])] for value in values]
     places = place_labels(texts[:n_named], points, SIZE, first)
     for value, text, place in zip(values, texts, places, strict=False):
         if place is not None:
             value |= {"name": text, "align": place.align, "dx": place.dx, "dy": place.dy}
-    return [each["model"] for each in values[:n_named] if "name" not in each and each["front"]]
+    return [value["model"] for value in values[:n_named] if "name" not in value and value["front"]]
 
 
 def _drawn(
@@ -177,8 +177,8 @@ def _drawn(
         {"mark": {"type": "point", "size": 34, "opacity": 1, "strokeWidth": 1.2},
          "encoding": {"x": x, "y": y, "color": colour, "fill": fill,
                       "tooltip": [{"field": "model", "type": "nominal"},
-                                  *({"field": each, "type": "quantitative"}
-                                    for each in ("score", "low", "high", "cost"))]}},
+                                  *({"field": name, "type": "quantitative"}
+                                    for name in ("score", "low", "high", "cost"))]}},
         *_names(values, x, y),
     ]  # fmt: skip
     width, height = SIZE
@@ -188,7 +188,9 @@ def _drawn(
 
 def _names(values: Sequence[Spec], x: Spec, y: Spec) -> list[Spec]:
     """A layer per way of standing: align and offset belong to the mark, not to the data."""
-    ways = sorted({(each["align"], each["dx"], each["dy"]) for each in values if "name" in each})
+    ways = sorted(
+        {(value["align"], value["dx"], value["dy"]) for value in values if "name" in value}
+    )
     return [
         {
             "transform": [
@@ -252,13 +254,13 @@ def place_labels(
     `points` holds all points, those of the texts first; pixels from the left and the top.
     """
     taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in points]
-    found: list[LabelPosition | None] = []
+    positions: list[LabelPosition | None] = []
     for text, point in zip(texts, points, strict=False):
         place = next(_free(text, point, taken, size, first), None)
         if place is not None:
             taken.append(_box(text, point, place))
-        found.append(place)
-    return found
+        positions.append(place)
+    return positions
 
 
 def _free(

@@ -38,10 +38,10 @@ def plot(results: Results) -> Spec:
     shown, more = first_panels(list(columns))
     best = [columns[name][0] for name in shown]
     pairs = [confusion_pairs(results, row) for row in best]
-    drawn = [(row, found) for row, found in zip(best, pairs, strict=True) if found]
+    drawn = [(row, mixed) for row, mixed in zip(best, pairs, strict=True) if mixed]
     if not drawn:
         raise DataError("no wrong answers in these runs: there is nothing to draw.")
-    right = [heading(row) for row, found in zip(best, pairs, strict=True) if not found]
+    right = [heading(row) for row, mixed in zip(best, pairs, strict=True) if not mixed]
     texts = [heading(rows[0]) for name, rows in every.items() if name not in columns]
     others = max(len(columns[name]) for name in shown) - 1
     is_alone = len(drawn) == 1
@@ -57,7 +57,7 @@ def plot(results: Results) -> Spec:
         where = columns_in_words([row for row, _ in drawn])
         title = f"What the best model mixes up on {where}"
     parts = [
-        _panel(found, "" if is_alone else f"{heading(row)}: {row.model}") for row, found in drawn
+        _panel(mixed, "" if is_alone else f"{heading(row)}: {row.model}") for row, mixed in drawn
     ]
     return figure(title, notes, panels(parts), len(parts))
 
@@ -74,7 +74,7 @@ def confusion_pairs(results: Results, row: Row, most: int = N_PAIRS) -> list[Spe
     pairs, _, n_wrong = _counted(np.stack([code[wrong], asked.prediction_mn[0][wrong]]))
     names = results.store.texts({*labels.ravel().tolist(), *pairs[1].tolist()})
     has_parts = len(np.unique(labels[0])) > 1
-    found = [
+    mixed = [
         _pair(
             _pair_name(names, labels[:, at], int(answer), has_parts),
             int(n),
@@ -83,17 +83,17 @@ def confusion_pairs(results: Results, row: Row, most: int = N_PAIRS) -> list[Spe
         )
         for (at, answer), n in zip(pairs.T, n_wrong, strict=True)
     ]
-    return sorted(found, key=lambda each: (-each["wrong"], each["pair"]))[:most]
+    return sorted(mixed, key=lambda pair: (-pair["wrong"], pair["pair"]))[:most]
 
 
 def _counted(columns_kn: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The different columns, which of them each one is, and how often each occurs."""
-    found, code, counts = np.unique(columns_kn, axis=1, return_inverse=True, return_counts=True)
-    return found, code.reshape(-1), counts
+    distinct, code, counts = np.unique(columns_kn, axis=1, return_inverse=True, return_counts=True)
+    return distinct, code.reshape(-1), counts
 
 
 def _pair_name(names: Mapping[int, str], label: np.ndarray, answer: int, has_parts: bool) -> str:
-    part, target = (names[int(each)] for each in label)
+    part, target = (names[int(number)] for number in label)
     return f"{part}: {target} → {names[answer]}" if has_parts else f"{target} → {names[answer]}"
 
 
@@ -101,21 +101,21 @@ def _pair(name: str, wrong: int, n: int, n_units: int) -> Spec:
     """Images of one unit are one draw, so the interval counts units, not images."""
     from fieldmark.stats import wilson
 
-    found = wilson(round(wrong / n * n_units), n_units)
+    limits = wilson(round(wrong / n * n_units), n_units)
     return {
         "pair": name,
         "wrong": wrong,
-        "low": rounded(min(found.low * n, wrong)),
-        "high": rounded(max(found.high * n, wrong)),
+        "low": rounded(min(limits.low * n, wrong)),
+        "high": rounded(max(limits.high * n, wrong)),
         "text": f"{wrong:,} of {n:,}",
         "n": n,
     }
 
 
 def _panel(pairs: Sequence[Spec], title: str) -> Spec:
-    names = short_names((each["pair"] for each in pairs), 54)
-    values = [{**each, "label": names[each["pair"]]} for each in pairs]
-    y = {"field": "label", "type": "nominal", "sort": [each["label"] for each in values],
+    names = short_names((pair["pair"] for pair in pairs), 54)
+    values = [{**pair, "label": names[pair["pair"]]} for pair in pairs]
+    y = {"field": "label", "type": "nominal", "sort": [value["label"] for value in values],
          "title": None}  # fmt: skip
     x = {"type": "quantitative", "title": "wrong answers", "axis": {"tickCount": 5,
                                                                     "format": "~s"}}  # fmt: skip
@@ -127,7 +127,7 @@ def _panel(pairs: Sequence[Spec], title: str) -> Spec:
                                   {"field": "n", "type": "quantitative"}]}},
         {"mark": {"type": "rule", "strokeWidth": 1.2, "color": INK},
          "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}}},
-        {"mark": {"type": "text", "align": "right", "dx": 8 + 5 * max(len(each["text"]) for each
+        {"mark": {"type": "text", "align": "right", "dx": 8 + 5 * max(len(value["text"]) for value
                                                                      in values)},
          "encoding": {"y": y, "x": {"value": "width"}, "text": {"field": "text"}}},
     ]  # fmt: skip

@@ -1,7 +1,7 @@
 """How scores grow with training images: probes and chat models on one axis.
 
-A zero-shot model stands at nought, a chat model at the number of its examples, a probe at the
-images it was trained on.
+A model that was shown no example stands at nought, a chat model at the number of its examples, a
+probe at the images it was trained on.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from statistics import median
 
 from fieldmark.errors import DataError
-from fieldmark.protocols import protocol_of
 from fieldmark.report.labels import column_facts
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
-from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
     Axis,
     Series,
+    by_task,
     level_note,
     mean_score,
     quiet_note,
@@ -31,13 +31,10 @@ _AXIS = Axis("training images", "symlog")
 
 
 def plot(results: Results) -> Spec:
-    groups: dict[str, list[Row]] = {}
-    for rows in defined_columns(results).values():
-        for row in rows:
-            groups.setdefault(f"{row.run.spec.task_name}\n{row.score.metric}", []).append(row)
+    groups = by_task(results)
     places = {row.run.id: n_train_of(results, row) for rows in groups.values() for row in rows}
     lines = {name: _lines(rows, places) for name, rows in groups.items()}
-    grown = [name for name, each in lines.items() if _n_places(each) > 1]
+    grown = [name for name, drawn in lines.items() if _n_places(drawn) > 1]
     if not grown:
         raise DataError(
             "no task was run with several numbers of training images: "
@@ -70,14 +67,9 @@ def n_train_of(results: Results, row: Row) -> float | None:
 
     Who asks for more images than there are gets all of them, so the two may differ.
     """
-    spec = row.run.spec
     used = [part.n_train for part in results.store.finished_parts(row.run.id)]
-    known = [each for each in used if each is not None]
-    if known:
-        return median(known)
-    if spec.n_train is not None or protocol_of(spec.protocol).uses_training:
-        return spec.n_train
-    return 0
+    known = [n for n in used if n is not None]
+    return median(known) if known else row.run.spec.n_train
 
 
 def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]:
@@ -96,27 +88,27 @@ def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]
         Series(
             names[key],
             key[1].partition("/")[0],
-            tuple((place, mean_score(found[place])) for place in sorted(found)),
+            tuple((place, mean_score(scores[place])) for place in sorted(scores)),
         )
-        for key, found in ways.items()
+        for key, scores in ways.items()
     ]
 
 
 def _line_names(keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
     """The model; with the protocol, and at last a number, where one model has several lines."""
-    found: dict[tuple[str, str, str], str] = {}
+    names: dict[tuple[str, str, str], str] = {}
     for key in keys:
         model, protocol, _ = key
-        same = [each for each in keys if each[0] == model]
-        alike = [each for each in same if each[1] == protocol]
+        same = [other for other in keys if other[0] == model]
+        alike = [other for other in same if other[1] == protocol]
         name = model if len(same) == 1 else f"{model}, {protocol}"
-        found[key] = name if len(alike) == 1 else f"{name} ({alike.index(key) + 1})"
-    return found
+        names[key] = name if len(alike) == 1 else f"{name} ({alike.index(key) + 1})"
+    return names
 
 
 def _n_places(lines: Sequence[Series]) -> int:
-    return len({place for each in lines for place, _ in each.points})
+    return len({place for line in lines for place, _ in line.points})
 
 
 def _n_kinds(lines: dict[str, list[Series]], shown: Sequence[str]) -> int:
-    return len({each.kind for name in shown for each in lines[name]})
+    return len({line.kind for name in shown for line in lines[name]})

@@ -13,7 +13,6 @@ from fieldmark.errors import DataError
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
-    factor,
     figure,
     first_panels,
     heading,
@@ -87,7 +86,7 @@ def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
         return None
     letters = tiers(paired.items, paired.answer_mn, paired.metric).letters
     names = short_names(row.model for row in rows)
-    scale = factor(best.score)
+    scale = best.score.scale
     values = []
     for place, row in enumerate(others, 1):
         lead = compare(paired.items, paired.answer_mn[place], paired.answer_mn[0], paired.metric)

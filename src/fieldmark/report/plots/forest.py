@@ -75,13 +75,13 @@ def _cut(n: int, hides_best: bool) -> str:
 
 
 def _colours(n_tested: int, n_shown: int) -> str:
-    told = (
+    legend = (
         "Bands: tiers of models that these items cannot tell apart, by name and in no order; blue: "
         "the best tier."
     )
     if n_tested == n_shown:
-        return told
-    return f"{told} Where there was too much to read, the best tier is where intervals meet."
+        return legend
+    return f"{legend} Where there was too much to read, the best tier is where intervals meet."
 
 
 def _panel(rows: Sequence[Row], tiers: Mapping[int, str], title: str) -> Spec:

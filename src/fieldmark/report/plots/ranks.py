@@ -52,9 +52,7 @@ def plot(results: Results) -> Spec:
         for name, mine in ranks.items()
         for model, (best, worst) in mine.items()
     ]
-    alone = sorted(
-        {rows[0].column.replace("\n", " ") for rows in columns.values() if len(rows) == 1}
-    )
+    alone = sorted({rows[0].heading for rows in columns.values() if len(rows) == 1})
     has_gaps = len(values) < len(models) * len(ranks)
     notes = [
         f"{'Number: first and last rank' if len(ranks) <= _ROOMY else 'Colour: the first rank'} "
@@ -67,14 +65,14 @@ def plot(results: Results) -> Spec:
     ]
     where = columns_in_words([columns[name][0] for name in ranks])
     title = f"Ranks of {len(models)} models on {where}"
-    body = _drawn(values, [names[each] for each in models], list(heads.values()))
+    body = _drawn(values, [names[model] for model in models], list(heads.values()))
     return figure(title, notes, body, 1 if len(ranks) <= _ROOMY else 2)
 
 
 def _ranks(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
     """First and last possible rank of each model, 1 = best."""
     sign = 1 if rows[0].score.higher_is_better else -1
-    spans = {row.model: sorted(sign * each for each in limits(row)) for row in rows}
+    spans = {row.model: sorted(sign * limit for limit in limits(row)) for row in rows}
     lows = sorted(low for low, _ in spans.values())
     highs = sorted(high for _, high in spans.values())
     return {
@@ -93,16 +91,16 @@ def _below(ordered: Sequence[float], value: float) -> int:
 
 def _order(counted: _Ranks, every: _Ranks) -> list[str]:
     """By the mean over the columns that count; models that stand in none of them come last."""
-    found: dict[str, list[float]] = {model: [] for mine in every.values() for model in mine}
+    ranks: dict[str, list[float]] = {model: [] for mine in every.values() for model in mine}
     for mine in counted.values():
         for model, (best, worst) in mine.items():
-            found[model].append((best + worst) / 2 / len(mine))
-    return sorted(found, key=lambda model: (fmean(found[model] or [math.inf]), model))
+            ranks[model].append((best + worst) / 2 / len(mine))
+    return sorted(ranks, key=lambda model: (fmean(ranks[model] or [math.inf]), model))
 
 
 def _headings(firsts: Mapping[str, Row]) -> dict[str, str]:
     """One line per column; what is long is shortened, and no two are the same."""
-    lines = {name: row.column.replace("\n", " ") for name, row in firsts.items()}
+    lines = {name: row.heading for name, row in firsts.items()}
     twice = {text for text in lines.values() if list(lines.values()).count(text) > 1}
     lines = {
         name: f"{text} {firsts[name].score.metric}" if text in twice else text
@@ -140,7 +138,7 @@ def _drawn(values: Sequence[Spec], models: Sequence[str], tasks: Sequence[str]) 
     layers: list[Spec] = [
         {"mark": {"type": "rect", "stroke": "#F4F4F4", "strokeWidth": 1},
          "encoding": {**axes, "color": fill,
-                      "tooltip": [{"field": each, "type": "nominal"} for each in
+                      "tooltip": [{"field": name, "type": "nominal"} for name in
                                   ("model", "task", "text", "of")]}},
     ]  # fmt: skip
     if is_roomy:

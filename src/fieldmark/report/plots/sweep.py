@@ -11,10 +11,11 @@ from typing import Any
 from fieldmark.errors import DataError, UnknownName
 from fieldmark.report.labels import column_facts
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
-from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
     Axis,
     Series,
+    by_task,
     level_note,
     mean_score,
     quiet_note,
@@ -27,17 +28,14 @@ _NOT_SETTINGS = ("seed", "data", "task_version", "task", "task_variant", "parts"
 
 
 def plot(results: Results) -> Spec:
-    groups: dict[str, list[Row]] = {}
-    for rows in defined_columns(results).values():
-        for row in rows:
-            groups.setdefault(f"{row.run.spec.task_name}\n{row.score.metric}", []).append(row)
+    groups = by_task(results)
     differing = {name: _differing(rows) for name, rows in groups.items()}
     setting = _chosen(differing, results.by)
     lines = {name: _lines(groups[name], setting) for name in groups if setting in differing[name]}
-    shown, more = first_panels([name for name, found in lines.items() if found])
+    shown, more = first_panels([name for name, drawn in lines.items() if drawn])
     if not shown:
         raise DataError(f"no model was run with several values of {setting!r} and all else equal.")
-    axis = _axis(setting, [x for name in shown for each in lines[name] for x, _ in each.points])
+    axis = _axis(setting, [x for name in shown for line in lines[name] for x, _ in line.points])
     parts = [
         series_panel(
             _as_words(lines[name], axis), axis, name.partition("\n")[0] if len(shown) > 1 else ""
@@ -45,7 +43,7 @@ def plot(results: Results) -> Spec:
         for name in shown
     ]
     rows = [row for name in shown for row in groups[name]]
-    others = sorted({key for found in differing.values() for key in found} - {setting})
+    others = sorted({key for settings in differing.values() for key in settings} - {setting})
     notes = [
         level_note(rows),
         quiet_note(max(len(lines[name]) for name in shown)),
@@ -82,8 +80,8 @@ def _differing(rows: Sequence[Row]) -> dict[str, int]:
 
 def _chosen(differing: Mapping[str, Mapping[str, int]], asked: str) -> str:
     totals: dict[str, int] = {}
-    for found in differing.values():
-        for key, n in found.items():
+    for settings in differing.values():
+        for key, n in settings.items():
             totals[key] = max(totals.get(key, 0), n)
     if not totals:
         raise DataError(
@@ -105,14 +103,14 @@ def _lines(rows: Sequence[Row], setting: str) -> list[Series]:
         value = facts.pop(setting, None)
         rest = repr((row.data, sorted(facts.items(), key=str)))
         ways.setdefault((row.model, rest), {}).setdefault(_plain(value), []).append(row.score)
-    several = {key: found for key, found in ways.items() if len(found) > 1}
+    several = {key: scores for key, scores in ways.items() if len(scores) > 1}
     models = [model for model, _ in several]
     counts: dict[str, int] = {}
     lines = []
-    for (model, _), found in several.items():
+    for (model, _), scores in several.items():
         counts[model] = counts.get(model, 0) + 1
         name = model if models.count(model) == 1 else f"{model} ({counts[model]})"
-        points = tuple((x, mean_score(found[x])) for x in sorted(found, key=_standing))
+        points = tuple((x, mean_score(scores[x])) for x in sorted(scores, key=_standing))
         lines.append(Series(name, "", points))
     return lines
 
@@ -131,7 +129,7 @@ def _standing(value: Any) -> tuple[bool, float, str]:
 
 
 def _axis(setting: str, values: Sequence[Any]) -> Axis:
-    if any(isinstance(each, str) for each in values):
+    if any(isinstance(value, str) for value in values):
         return Axis(setting, "ordinal")
     is_wide = min(values) > 0 and max(values) / min(values) >= 50
     return Axis(setting, "log" if is_wide else "linear")
@@ -142,6 +140,6 @@ def _as_words(lines: Sequence[Series], axis: Axis) -> list[Series]:
     if axis.kind != "ordinal":
         return list(lines)
     return [
-        Series(each.name, each.kind, tuple((str(x), score) for x, score in each.points))
-        for each in lines
+        Series(line.name, line.kind, tuple((str(x), score) for x, score in line.points))
+        for line in lines
     ]

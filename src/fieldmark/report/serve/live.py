@@ -1,4 +1,4 @@
-"""What does the live page show now?
+"""Live results: what does the page that is served show now?
 
 The store is opened read-only for each look, and looked at anew only when its file has changed.
 Photos are found by the hash in their thumbnail's name: no path ever comes from an address.
@@ -40,13 +40,13 @@ class LiveResults:
 
     def version(self) -> str:
         """Another text whenever the store's file has changed."""
-        found = []
+        stamps = []
         for suffix in ("", "-wal"):
             path = self.settings.store.with_name(self.settings.store.name + suffix)
             if path.exists():
                 stat = path.stat()
-                found.append(f"{stat.st_mtime_ns:x}.{stat.st_size:x}")
-        return "-".join(found)
+                stamps.append(f"{stat.st_mtime_ns:x}.{stat.st_size:x}")
+        return "-".join(stamps)
 
     def summary(self) -> dict[str, Any]:
         with self._lock:
@@ -93,7 +93,7 @@ class LiveResults:
             "done": states.count("done"),
             "failed": states.count("failed"),
             "running": going,
-            "usd": sum(each["usd"] for each in going),
+            "usd": sum(run["usd"] for run in going),
         }
 
     def _open(self) -> Store:
@@ -118,8 +118,8 @@ class LiveResults:
         """Item id → thumbnail's name, for the photos that are here, and how many are others now."""
         if not self.with_images:
             return {}, 0
-        found = self._photos.of_run(store, run, task_facts(store, run))
-        asked = {item: found[item] for item in data.ids if item in found}
+        photos = self._photos.of_run(store, run, task_facts(store, run))
+        asked = {item: photos[item] for item in data.ids if item in photos}
         same = self._photos.without_changed(asked)
         self._known |= {photo.name: photo for photo in same.values()}
         return {item: photo.name for item, photo in same.items()}, len(asked) - len(same)

@@ -151,16 +151,16 @@ async def _events(results: LiveResults, request: Request) -> Response:
 
 
 async def _news(request: Request, results: LiveResults) -> AsyncIterator[str]:
-    version, told, silent = results.version(), "", 0
+    version, sent, silent = results.version(), "", 0
     while not await request.is_disconnected():
         standing = json.dumps(await run_in_threadpool(results.progress))
         now = results.version()
         lines = []
-        if standing != told:
+        if standing != sent:
             lines.append(f"event: progress\ndata: {standing}\n\n")
         if now != version:
             lines.append(f"event: results\ndata: {json.dumps(now)}\n\n")
-        version, told = now, standing
+        version, sent = now, standing
         silent = 0 if lines else silent + 1
         if silent >= ALIVE_EVERY:
             lines, silent = [": still here\n\n"], 0
@@ -257,6 +257,6 @@ class Guard:
         cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         return any(
-            secrets.compare_digest(each.encode(), self.token.encode())
-            for each in (cookie.value if cookie else "", bearer)
+            secrets.compare_digest(given.encode(), self.token.encode())
+            for given in (cookie.value if cookie else "", bearer)
         )

@@ -1,4 +1,4 @@
-"""How does a store become a folder that can be mailed?
+"""Static site: how does a store become a folder that can be mailed?
 
 Everything is written beside the folder first and takes its place in the end: a kill leaves what
 was there. The same store gives the same bytes.
@@ -145,8 +145,8 @@ def _write_task(
         job.progress.advance()
     runs = {name: rows[0].run for name, rows in columns.items()}
     thumbs, lost = _write_photos(job, facts, runs, data)
-    for name, each in data.items():
-        _put(job.folder / "data" / f"{name}.js", data_script(name, pack(each, thumbs[name])))
+    for name, column in data.items():
+        _put(job.folder / "data" / f"{name}.js", data_script(name, pack(column, thumbs[name])))
     if lost:
         job.progress.say(f"{facts.name}: {lost}")
     first = next(iter(data))
@@ -162,14 +162,14 @@ def _write_photos(
     job: _SiteBuild, facts: TaskFacts, runs: Mapping[str, Run], data: Mapping[str, ColumnData]
 ) -> tuple[dict[str, dict[str, str]], str]:
     """Item id → thumbnail's name for each column, and what to say of photos that are not shown."""
-    if not job.options.max_images or all(each.judged for each in data.values()):
+    if not job.options.max_images or all(column.judged for column in data.values()):
         return {name: {} for name in data}, ""
-    found = {name: job.photos.of_run(job.store, run, facts) for name, run in runs.items()}
+    photos_of = {name: job.photos.of_run(job.store, run, facts) for name, run in runs.items()}
     photos: dict[str, ItemPhoto] = {}
     wrong: dict[str, int] = {}
-    for name, each in data.items():
-        for item, n in each.times_wrong().items():
-            if (photo := found[name].get(item)) is not None:
+    for name, column in data.items():
+        for item, n in column.times_wrong().items():
+            if (photo := photos_of[name].get(item)) is not None:
                 photos[photo.name] = photo
                 wrong[photo.name] = wrong.get(photo.name, 0) + n
     chosen = choose_images(wrong, photos, job.options.max_images, facts.name)
@@ -178,10 +178,10 @@ def _write_photos(
         {name: photos[name] for name in chosen}, job.folder, job.settings.threads, job.progress
     )
     if not photos:
-        lost = {UNKNOWN: len({item for each in data.values() for item in each.ids})}
+        lost = {UNKNOWN: len({item for column in data.values() for item in column.ids})}
     thumbs = {
         name: {item: photo.name for item, photo in mine.items() if photo.name in done}
-        for name, mine in found.items()
+        for name, mine in photos_of.items()
     }
     return thumbs, photos_note(lost)
 

@@ -1,4 +1,4 @@
-"""Which photos does the page show, and how small?
+"""Thumbnails: which photos does the page show, and how small?
 
 Those that the runs saw, and no others: a photo is looked for in the folder that the run found it
 in, and shown only if its bytes are those the run noted. Thumbnails are named by a hash of content
@@ -121,13 +121,13 @@ class Photos:
         """
         images: dict[Path, set[str]] = {}
         for photo in photos.values():
-            images.setdefault(photo.root, set()).update(each.image for each in photo.frames)
+            images.setdefault(photo.root, set()).update(frame.image for frame in photo.frames)
         contents = Contents(self.settings.cache / MEMORY)
         seen = {root: contents.known(root, mine) for root, mine in images.items()}
 
         def may_be_same(photo: ItemPhoto) -> bool:
-            found = [seen[photo.root].get(frame.image) for frame in photo.frames]
-            keys = [each.key for each in found if each is not None]
+            known = [seen[photo.root].get(frame.image) for frame in photo.frames]
+            keys = [content.key for content in known if content is not None]
             return bool(photo.frames) and (
                 len(keys) < len(photo.frames) or _whole(keys) == photo.content
             )
@@ -166,7 +166,7 @@ def _table(facts: TaskFacts, root: Path) -> pl.DataFrame | None:
 
 def _refs(image: str | list[str], crop: list[float] | None) -> tuple[ImageRef, ...]:
     box = None if crop is None else (crop[0], crop[1], crop[2], crop[3])
-    return tuple(ImageRef(each, box) for each in ([image] if isinstance(image, str) else image))
+    return tuple(ImageRef(path, box) for path in ([image] if isinstance(image, str) else image))
 
 
 def choose_images(wrong: Mapping[str, int], known: Iterable[str], n: int, task: str) -> list[str]:
@@ -175,9 +175,9 @@ def choose_images(wrong: Mapping[str, int], known: Iterable[str], n: int, task: 
     if len(ids) <= n:
         return ids
     drawn = draws.shuffled(ids, "site", task)
-    place = {each: number for number, each in enumerate(drawn)}
-    hardest = sorted(ids, key=lambda each: (-wrong[each], place[each]))[: n // 2]
-    rest = [each for each in drawn if each not in set(hardest)]
+    place = {name: number for number, name in enumerate(drawn)}
+    hardest = sorted(ids, key=lambda name: (-wrong[name], place[name]))[: n // 2]
+    rest = [name for name in drawn if name not in set(hardest)]
     return sorted([*hardest, *rest[: n - len(hardest)]])
 
 

@@ -52,24 +52,26 @@ def _read(name: str) -> str:
 def _table(summary: Mapping[str, Any]) -> str:
     cells = {(cell[0], cell[1]): cell for cell in summary["cells"]}
     columns = summary["columns"]
-    heads = [" ".join((each["heading"], *each["lines"], each["metric"])) for each in columns]
+    heads = [
+        " ".join((column["heading"], *column["lines"], column["metric"])) for column in columns
+    ]
     lines = [_row("th scope=col", ["model", *heads])]
     for number, model in enumerate(summary["models"]):
-        scores = [_score(cells.get((number, at)), each) for at, each in enumerate(columns)]
+        scores = [_score(cells.get((number, at)), column) for at, column in enumerate(columns)]
         lines.append(_row("td", [model["name"], *scores]))
     return "\n".join(lines)
 
 
 def _row(tag: str, texts: list[str]) -> str:
     closing = tag.partition(" ")[0]
-    return "<tr>" + "".join(f"<{tag}>{escape(each)}</{closing}>" for each in texts) + "</tr>"
+    return "<tr>" + "".join(f"<{tag}>{escape(text)}</{closing}>" for text in texts) + "</tr>"
 
 
 def _score(cell: list[Any] | None, column: Mapping[str, Any]) -> str:
     if cell is None or cell[2] is None:
         return "–"
     factor, places = (100, 1) if column["is_fraction"] else (1, 3)
-    value, low, high = (None if each is None else each * factor for each in cell[2:5])
+    value, low, high = (None if number is None else number * factor for number in cell[2:5])
     shown = f"{value:.{places}f}"
     return shown if low is None else f"{shown} [{low:.{places}f}, {high:.{places}f}]"
 
@@ -99,11 +101,11 @@ def script_json(value: Any) -> str:
     '"\\\\u003c/script\\\\u003e"'
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return "".join(_UNSAFE.get(each, each) for each in text) if _has_unsafe(text) else text
+    return "".join(_UNSAFE.get(letter, letter) for letter in text) if _has_unsafe(text) else text
 
 
 def _has_unsafe(text: str) -> bool:
-    return any(each in text for each in _UNSAFE)
+    return any(sign in text for sign in _UNSAFE)
 
 
 def without_folders(text: str) -> str:
@@ -121,11 +123,11 @@ def public_names(names: Iterable[str]) -> dict[str, str]:
     >>> public_names(["/a/net.py:Mine", "/b/net.py:Mine"])
     {'/a/net.py:Mine': 'net.py:Mine', '/b/net.py:Mine': 'net.py:Mine (2)'}
     """
-    found: dict[str, str] = {}
+    public: dict[str, str] = {}
     for name in dict.fromkeys(names):
         shown, n = without_folders(name), 1
-        while shown in found.values():
+        while shown in public.values():
             n += 1
             shown = f"{without_folders(name)} ({n})"
-        found[name] = shown
-    return found
+        public[name] = shown
+    return public

@@ -1,4 +1,4 @@
-"""How do the predictions of all models on a task travel to the page?
+"""Packed predictions: how do the answers of all models on a task travel to the page?
 
 As columns of small whole numbers beside a dictionary of names, packed: a length, a JSON header,
 then the columns one after the other, little-endian, each starting at a multiple of four; all of it
@@ -59,7 +59,7 @@ class ColumnData:
             answer = self.arrays[f"answer {number}"]
             wrong += (answer != target) & (answer > 0)
         total = np.bincount(self.arrays["id"], wrong, len(self.ids))
-        return {each: int(n) for each, n in zip(self.ids, total, strict=True)}
+        return {item: int(n) for item, n in zip(self.ids, total, strict=True)}
 
 
 def task_predictions(store: Store, column: str, table: Table | None = None) -> bytes:
@@ -103,7 +103,7 @@ def read_column(
         sure, span = _quantised(score[order])
         arrays |= {f"answer {number}": answer[order] + 1, f"sure {number}": sure}
         ranges.append(span)
-    shown = [_cut(each) for each in labels] if judged else labels
+    shown = [_cut(label) for label in labels] if judged else labels
     return ColumnData(
         ids, shown, parts, arrays, [names[row.model] for row in rows], score_rule(rows[0].run),
         ranges, _part_scores(rows, scores), judged,
@@ -130,7 +130,7 @@ def pack(data: ColumnData, thumbs: Mapping[str, str] | None = None) -> bytes:
     arrays = {name: _smallest(array) for name, array in data.arrays.items()}
     if thumbs:
         empty = "00" * THUMB_BYTES
-        names = "".join(thumbs.get(each, empty) for each in data.ids)
+        names = "".join(thumbs.get(item, empty) for item in data.ids)
         arrays["thumb"] = np.frombuffer(bytes.fromhex(names), np.uint8)
     blobs, layout, at = [], {}, 0
     for name, array in arrays.items():
@@ -179,10 +179,10 @@ def _smallest(array: np.ndarray) -> np.ndarray:
 
 def _part_scores(rows: Sequence[Row], scores: Mapping[int, list[Score]]) -> list[list[Any]]:
     return [
-        [number, each.part, *(_round(v) for v in (each.value, each.low, each.high)), each.n]
+        [number, score.part, *(_round(v) for v in (score.value, score.low, score.high)), score.n]
         for number, row in enumerate(rows)
-        for each in scores.get(row.run.id, ())
-        if each.part and each.metric == row.score.metric
+        for score in scores.get(row.run.id, ())
+        if score.part and score.metric == row.score.metric
     ]
 
 

@@ -54,7 +54,7 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
         "left_out": dict(table.left_out),
         "notes": [without_folders(note) for note in table.notes],
         "models": describe_models(store, table),
-        "tasks": [describe_task(each) for each in facts],
+        "tasks": [describe_task(task) for task in facts],
         "columns": [
             _column(name, rows, tasks.index(rows[0].run.spec.task))
             for name, rows in columns.items()
@@ -71,10 +71,10 @@ def shown_models(table: Table) -> dict[str, str]:
 
 def columns_of(table: Table) -> dict[str, list[Row]]:
     """The rows of each column by the column's name, which is good for a file or an address."""
-    found: dict[str, list[Row]] = {}
+    columns: dict[str, list[Row]] = {}
     for row in table.rows:
-        found.setdefault(column_name(row), []).append(row)
-    return found
+        columns.setdefault(column_name(row), []).append(row)
+    return columns
 
 
 LONGEST = 80
@@ -127,7 +127,7 @@ def _cells(
 def _cell(row: Row, model: int, column: int) -> list[Any]:
     score = row.score
     unanswered = sum(n for outcome, n in row.outcomes.items() if outcome != "ok")
-    numbers = [_known(each) for each in (score.value, score.low, score.high)]
+    numbers = [_known(number) for number in (score.value, score.low, score.high)]
     seconds = _known(row.run.seconds)
     return [
         model, column, *numbers, score.n, score.n_units, row.tier, unanswered,
@@ -201,14 +201,14 @@ def chart_specs(store: Store, table: Table) -> dict[str, dict[str, Any]]:
     names = shown_models(table)
     rows = tuple(replace(row, model=names[row.model]) for row in table.rows)
     results = Results(store, rows)
-    found = {}
+    charts = {}
     for name in sorted(PLOTS.names()):
         try:
             spec = draw(name, results)
         except DataError:  # nothing of what this plot shows
             continue
-        found[name] = {"about": what_it_shows(name), "spec": _without_folders(spec)}
-    return found
+        charts[name] = {"about": what_it_shows(name), "spec": _without_folders(spec)}
+    return charts
 
 
 def vega_script() -> bytes:
@@ -223,5 +223,5 @@ def _without_folders(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.startswith(("http://", "https://")) else without_folders(value)
     if isinstance(value, dict):
-        return {key: _without_folders(each) for key, each in value.items()}
-    return [_without_folders(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_folders(inner) for key, inner in value.items()}
+    return [_without_folders(inner) for inner in value] if isinstance(value, list) else value

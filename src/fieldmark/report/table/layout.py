@@ -63,7 +63,7 @@ def _stack(names: Sequence[str]) -> list[list[str]]:
     """The heading's lines from top to bottom, each with one text per column."""
     parts = [name.split("\n") for name in names]
     height = max(map(len, parts), default=0)
-    filled = [[""] * (height - len(each)) + each for each in parts]
+    filled = [[""] * (height - len(lines)) + lines for lines in parts]
     return [list(line) for line in zip(*filled, strict=True)]
 
 
@@ -103,14 +103,14 @@ def marks(row: Row) -> str:
 def column_of_cells(rows: Sequence[Row | None]) -> list[str]:
     """The cells of a column from top to bottom, with their pieces and marks aligned."""
     pieces = [_pieces(row.score) if row else None for row in rows]
-    known = [each for each in pieces if each]
+    known = [piece for piece in pieces if piece]
     widths = [max(map(text_width, column)) for column in zip(*known, strict=True)]
     n_marks = max((len(marks(row)) for row in rows if row), default=0)
     absent = pad(pad(MISSING, widths[0] if widths else 0, is_right=True), sum(widths))
     return [
-        ("".join(map(pad, each, widths, (True, True, True, False))) if each else absent)
+        ("".join(map(pad, piece, widths, (True, True, True, False))) if piece else absent)
         + (marks(row) if row else "").ljust(n_marks)
-        for row, each in zip(rows, pieces, strict=True)
+        for row, piece in zip(rows, pieces, strict=True)
     ]
 
 

@@ -26,14 +26,11 @@ def fit_lines(store: Store, rows: Sequence[Row], width: int = 80) -> list[str]:
     """For a table: what each run chose, a line each, and which images were left out."""
     fits, lost = [], dict[str, None]()
     for run, row in {row.run.id: row for row in rows}.items():
-        column, (lines, images) = (
-            row.column.replace("\n", " "),
-            run_lines(store.finished_parts(run)),
-        )
+        lines, images = run_lines(store.finished_parts(run))
         if lines:
-            fits.append(f"{row.model}, {column}: {'; '.join(lines)}")
+            fits.append(f"{row.model}, {row.heading}: {'; '.join(lines)}")
         if images:  # the same for every model, as a rule
-            lost[f"{column}: {images}"] = None
+            lost[f"{row.heading}: {images}"] = None
     return [
         *_block("chosen on the training images:", fits, width),
         *_block("left out, because they cannot be read (--json names them all):", lost, width),
@@ -57,15 +54,15 @@ def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _plain(parts: Sequence[PartRecord], part: str) -> dict[str, Any]:
-    mine = [each for each in parts if part in ("", each.part)]
+    mine = [record for record in parts if part in ("", record.part)]
     return {"fit": fit_summary(mine).plain(), "bad_images": bad_images(mine)}
 
 
 def _block(heading: str, lines: Iterable[str], width: int) -> list[str]:
     wrapped = [
-        each
+        text
         for line in lines
-        for each in textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
+        for text in textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="    ")
     ]
     return [heading, *wrapped] if wrapped else []
 
@@ -85,8 +82,8 @@ def training_notes(store: Store, rows: Sequence[Row]) -> list[str]:
     mine = [row for row in rows if _is_told(row)]
     if sum(row.run.n_items or 0 for row in mine) > MOST_ITEMS:
         return []
-    found = [(row, run_spread(store, row)) for row in mine]
-    lines = [f"  {row.model}, {_where(row)}: {each.words}" for row, each in found if each]
+    spreads = [(row, run_spread(store, row)) for row in mine]
+    lines = [f"  {row.model}, {row.heading}: {parts.words}" for row, parts in spreads if parts]
     return ["spread of accuracy, as a share, by what it comes from:", *lines] if lines else []
 
 
@@ -120,7 +117,3 @@ def spread(asked: Answers, model: int) -> VarianceParts | None:
 def _is_told(row: Row) -> bool:
     is_accuracy = row.score.metric == METRIC and not is_valued(row.run)
     return row.run.spec.repeats > 1 and is_accuracy and not row.score.part
-
-
-def _where(row: Row) -> str:
-    return row.column.replace("\n", " ")

@@ -36,9 +36,11 @@ class Ranking:
 def rank_models(grid: Mapping[tuple[str, str], Row], models: Iterable[str] = ()) -> Ranking:
     """The models of a grid (model, column) → row, best first; then those it does not hold."""
     absent = sorted(set(models) - {model for model, _ in grid})
-    found = _rank(grid) if grid else Ranking([], "", [])
+    ranking = _rank(grid) if grid else Ranking([], "", [])
     return Ranking(
-        [*found.models, *absent], found.heading, [*found.summaries, *([MISSING] * len(absent))]
+        [*ranking.models, *absent],
+        ranking.heading,
+        [*ranking.summaries, *([MISSING] * len(absent))],
     )
 
 
@@ -145,9 +147,9 @@ def places(grid: Grid) -> dict[str, RankInterval]:
     value_tm = [[row.score.value for row in rows] for rows in rows_tm]
     is_up = [rows[0].score.higher_is_better for rows in rows_tm]
     drawn = [_drawn(column, rows) for column, rows in zip(columns, rows_tm, strict=True)]
-    found = rank_intervals(value_tm, drawn, is_up=is_up, resampling=Resampling(draws=N_DRAWS))
+    intervals = rank_intervals(value_tm, drawn, is_up=is_up, resampling=Resampling(draws=N_DRAWS))
     kinds = {(rows[0].score.higher_is_better, rows[0].score.is_fraction) for rows in rows_tm}
-    place = found.mean if len(kinds) == 1 else found.borda
+    place = intervals.mean if len(kinds) == 1 else intervals.borda
     ranks = zip(place.rank, place.rank_low, place.rank_high, strict=True)
     return {
         model: RankInterval(float(rank), int(low), int(high))
@@ -157,10 +159,10 @@ def places(grid: Grid) -> dict[str, RankInterval]:
 
 def plain_ranks(table: Table) -> dict[str, dict[str, float | None]]:
     """What programs read beside each score of a model; null where it has no place."""
-    found = places(grid_of(table))
+    ranks = places(grid_of(table))
     return {
         row.model: {
-            "rank": place.rank if (place := found.get(row.model)) else None,
+            "rank": place.rank if (place := ranks.get(row.model)) else None,
             "rank_low": place.low if place else None,
             "rank_high": place.high if place else None,
         }

@@ -1,4 +1,4 @@
-"""How good is each model on each kind of item: each class, camera, family, ...?
+"""Slices (subgroups): how good is each model on each class, camera, family, ...?
 
 The share of right answers among the items that share a value of a column; where the task
 values answers by rules of its own, the mean of these values. Intervals as everywhere.
@@ -63,14 +63,14 @@ def _with_slice(
     if values is None:
         kind = pl.col(STORED[column]).cast(pl.String)
         return frame.with_columns(kind.fill_null("(none)").alias("slice"))
-    kinds = pl.Series("slice", [values.get(each) for each in frame["id"]], pl.String)
-    found = frame.with_columns(kinds).filter(pl.col("slice").is_not_null())
-    if found.is_empty():
+    kinds = pl.Series("slice", [values.get(item) for item in frame["id"]], pl.String)
+    kept = frame.with_columns(kinds).filter(pl.col("slice").is_not_null())
+    if kept.is_empty():
         raise DataError(
             f"task {row.run.spec.task!r}: no stored item has a {column!r} in the data here: "
             "expected the data the runs were made with."
         )
-    return found
+    return kept
 
 
 def _scores(row: Row, store: Store, frame: pl.DataFrame) -> Sequence[Score]:
@@ -101,16 +101,16 @@ def _score(value: str, rows: pl.DataFrame, metric: Metric, valued: str) -> Score
     items = Items(np.zeros(len(rows), np.int64), unit)
     wrong = rows["prediction"].ne_missing(rows["target"]).cast(pl.Int64)
     answer = (rows["score"] if valued else wrong).to_numpy()
-    found = interval(items, answer, metric)
+    limits = interval(items, answer, metric)
     return Score(
         valued or "accuracy",
         estimate(items, answer, metric),
         value,
-        found.low,
-        found.high,
+        limits.low,
+        limits.high,
         n=rows["id"].n_unique(),
-        n_units=found.n_units,
-        method=found.method,
+        n_units=limits.n_units,
+        method=limits.method,
         higher_is_better=metric.direction == "up",
         is_fraction=metric.bounds == (0.0, 1.0),
     )

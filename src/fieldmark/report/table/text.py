@@ -79,11 +79,11 @@ def long_table(table: Table, width: int = 80) -> str:
     if not table.rows:
         return ""
     facts = [_facts(row) for row in table.rows]
-    same = {name for name in _CONDENSED if len({each[name] for each in facts}) == 1}
+    same = {name for name in _CONDENSED if len({row_facts[name] for row_facts in facts}) == 1}
     shown = [name for name in facts[0] if name not in same]
-    said = [f"{name}={facts[0][name]}" for name in facts[0] if name in same and facts[0][name]]
-    above = textwrap.wrap(f"all: {GAP.join(said)}", width) if said else []
-    body = [[each[name] for name in shown] for each in facts]
+    shared = [f"{name}={facts[0][name]}" for name in facts[0] if name in same and facts[0][name]]
+    above = textwrap.wrap(f"all: {GAP.join(shared)}", width) if shared else []
+    body = [[row_facts[name] for name in shown] for row_facts in facts]
     lines = align(shown, body, right=_NUMBERS)
     return "\n".join([*above, *lines, "", *_footer(table, width)])
 
@@ -186,7 +186,7 @@ def _legend(rows: Sequence[Row], signs: Sequence[str]) -> Iterator[str]:
     if MISSING in signs:
         yield f"{MISSING} not run (models with gaps come last)"
     if RANK in signs:
-        yield "rank: places it may well have over all tasks, had items and tasks been others"
+        yield "rank: 95 % interval of the rank when tasks and items are resampled"
     if any(row.tier for row in rows):
         yield "letters: tiers; within one, no model can be told from its best"
 
@@ -198,14 +198,14 @@ def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
     for row in {row.run.id: row for row in rows if row.outcomes}.values():
         total = sum(row.outcomes.values())
         counts = [f"{n:,} {what}" for what, n in row.outcomes.items() if what != "ok"]
-        where = f"{row.model}, {row.column.replace(chr(10), ' ')}"
+        where = f"{row.model}, {row.heading}"
         yield f"  {where}: {', '.join(counts)} of {total:,}"
 
 
 def _weak(rows: Sequence[Row]) -> Iterator[str]:
     """Where an interval is known to hold the truth less often than it claims."""
     seen = {
-        f"{WEAK} {row.column.replace(chr(10), ' ')}: {_warning(row)}": None
+        f"{WEAK} {row.heading}: {_warning(row)}": None
         for row in rows
         if row.score.warning and not row.score.part
     }
@@ -215,8 +215,10 @@ def _weak(rows: Sequence[Row]) -> Iterator[str]:
 def _warning(row: Row) -> str:
     if is_valued(row.run):
         return row.score.warning
-    told = f"{row.score.warning}, so intervals of {row.score.metric} may be too narrow"
-    return told if row.score.metric == STEADIER else f"{told}; --metric {STEADIER} is steadier"
+    warning = f"{row.score.warning}, so intervals of {row.score.metric} may be too narrow"
+    return (
+        warning if row.score.metric == STEADIER else f"{warning}; --metric {STEADIER} is steadier"
+    )
 
 
 def _left_out(table: Table) -> Iterator[str]:
@@ -257,9 +259,9 @@ def _for_one(rows: Sequence[Row]) -> str:
 def _for_many(rows: Sequence[Row], n_columns: int) -> str:
     n_best = Counter(row.model for row in rows if row.is_tied)
     first, *others = [f"{model} on {n}" for model, n in n_best.most_common()]
-    said = [f"{first} of {n_columns} tasks", *others[:N_NAMED]]
+    counts = [f"{first} of {n_columns} tasks", *others[:N_NAMED]]
     more = f" and {len(others) - N_NAMED} others on fewer" if len(others) > N_NAMED else ""
-    return f"Best, or not to be told from the best: {', '.join(said)}{more}."
+    return f"Best, or not to be told from the best: {', '.join(counts)}{more}."
 
 
 def _named(models: Sequence[str]) -> str:

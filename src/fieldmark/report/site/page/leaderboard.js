@@ -30,7 +30,7 @@ function leaderboard(place) {
 function boardFacts() {
   const until = summary.until ? ` · results up to ${summary.until.slice(0, 10)}` : "";
   const left = Object.entries(summary.left_out || {}).map(
-    ([state, n]) => ` · ${n} runs ${state === "running" ? "not finished" : state}`
+    ([state, n]) => ` · ${counted(n, "run")} ${state === "running" ? "not finished" : state}`
   );
   return `${counted(models.length, "model")} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
 }

@@ -42,7 +42,7 @@ function explain(cell, column) {
   const score = cell.value === null ? "not defined" : scoreText(cell.value, column) + unit;
   const limits = cell.low === null ? "" :
     ` (${100 * column.level} % interval ${scoreText(cell.low, column)} to ${scoreText(cell.high, column)})`;
-  const lost = cell.unanswered ? ` ${counted(cell.unanswered, "item")} had no answer and are left out.` : "";
+  const lost = cell.unanswered ? ` ${counted(cell.unanswered, "item")} had no answer and ${cell.unanswered === 1 ? "is" : "are"} left out.` : "";
   const tie = cell.tier === null ? "" : cell.isTied ? " Tier A: not distinguishable from the best." : ` Tier ${cell.tier}.`;
   return `${model} on ${columnTitle(column)}: ${column.metric} ${score} in ${countText(cell.n)} items${units}${limits}.${tie}${lost}`;
 }

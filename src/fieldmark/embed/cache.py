@@ -1,4 +1,4 @@
-"""How are features kept so that a kill at any moment loses nothing that was written?
+"""Feature cache on disk, crash-safe: append-only files that a kill at any moment cannot damage.
 
 One folder per model fingerprint: `model.json`, and pairs of append-only files
 
@@ -17,6 +17,7 @@ import os
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -24,6 +25,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.data import MEMORY
 from fieldmark.errors import DataError
 
 N = TypeVar("N", int, float)
@@ -34,7 +36,7 @@ differ by up to 0.8 % (`fieldmark.devices`)"""
 KEY_DTYPE = np.dtype([("key", "V16"), ("crc", "<u4"), ("zero", "<u4")])
 
 
-class Rows:
+class FeatureRows:
     """The features of one model: key → vector, on disk."""
 
     def __init__(self, folder: Path, dim: int) -> None:
@@ -228,12 +230,12 @@ def number(value: object, kind: Callable[[Any], N]) -> N | None:
     return kind(value) if is_number else None
 
 
-def is_features(folder: Path) -> bool:
+def _is_features(folder: Path) -> bool:
     """Was this folder made here?"""
     return (folder / "model.json").is_file() or any(folder.glob("rows-*.keys"))
 
 
-def delete_features(folder: Path) -> None:
+def _delete_features(folder: Path) -> None:
     """Deletes what was written here, and the folder if nothing else is in it."""
     for pattern in ("rows-*.keys", "rows-*.values", "model.json*", f"{BEHAVIOUR}*"):
         for path in folder.glob(pattern):
@@ -242,7 +244,7 @@ def delete_features(folder: Path) -> None:
         folder.rmdir()
 
 
-def count_rows(folder: Path) -> int:
+def _count_rows(folder: Path) -> int:
     """How many features the folder holds, without reading them."""
     sizes: Iterable[int] = (path.stat().st_size for path in folder.glob("rows-*.keys"))
     return sum(size // KEY_DTYPE.itemsize for size in sizes)
@@ -250,12 +252,12 @@ def count_rows(folder: Path) -> int:
 
 def read_keys(folder: Path) -> set[bytes]:
     """The keys of all features in the folder."""
-    found: set[bytes] = set()
+    keys: set[bytes] = set()
     for path in folder.glob("rows-*.keys"):
         heads = np.fromfile(path, KEY_DTYPE, count=path.stat().st_size // KEY_DTYPE.itemsize)
         names = heads["key"].tobytes()
-        found.update(names[at : at + 16] for at in range(0, len(names), 16))
-    return found
+        keys.update(names[at : at + 16] for at in range(0, len(names), 16))
+    return keys
 
 
 def _crc(key: bytes, vector: np.ndarray) -> int:
@@ -304,3 +306,61 @@ def _own_file(folder: Path) -> IO[bytes]:
 @cache
 def _process_name() -> str:
     return uuid.uuid4().hex
+
+
+# --- what is in the cache, how large it is, and how it is emptied
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCache:
+    """The features of one model fingerprint."""
+
+    model: str
+    fingerprint: str
+    n_features: int
+    n_bytes: int
+    dim: int
+    images_per_s: float | None
+    """how fast all of them together were computed"""
+    folder: Path
+
+
+def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
+    """Every model with features in the cache (those whose name contains `model`), largest first."""
+    models = []
+    for folder in sorted((cache / "features").glob("*")):
+        about = read_about(folder) or {}
+        name = str(about.get("model", "unknown"))
+        if _is_features(folder) and model in name:
+            n_bytes = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+            models.append(
+                ModelCache(
+                    name,
+                    folder.name,
+                    _count_rows(folder),
+                    n_bytes,
+                    number(about.get("dim"), int) or 0,
+                    number(about.get("images_per_s"), float),
+                    folder,
+                )
+            )
+    return sorted(models, key=lambda entry: (-entry.n_bytes, entry.model))
+
+
+def speed_of(cache: Path, fingerprint: str) -> float | None:
+    """Images per second over all features of this model; None: none was computed here."""
+    about = read_about(cache / "features" / fingerprint) or {}
+    return number(about.get("images_per_s"), float)
+
+
+def clean_cache(cache: Path, model: str = "") -> list[ModelCache]:
+    """Deletes the features of the models whose name contains `model` ("" = all); returns them."""
+    gone = cached_models(cache, model)
+    try:
+        for entry in gone:
+            _delete_features(entry.folder)
+        if not model and cache.is_dir():
+            (cache / MEMORY).unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(f"{cache}  cannot be cleaned: {error.strerror or error}.") from error
+    return gone

@@ -1,4 +1,4 @@
-"""How are a model's patches kept without keeping all of them?
+"""Patch pooling: how are a model's patches kept without keeping all of them?
 
 Mean and maximum over the patches, side by side, take the place of the image's feature: the mean
 says what the picture is made of, the maximum what occurs in it anywhere, such as a fin that covers
@@ -59,18 +59,18 @@ class PatchFeatures:
         return np.asarray(self.inner.transform(image))
 
     def embed_images(self, batch: np.ndarray) -> Features:
-        found = self._embed(batch)
-        patches = found.patches
+        features = self._embed(batch)
+        patches = features.patches
         if patches is None or patches.ndim != 3 or not patches.shape[1]:
             raise ModelError(
                 f"model {self.inner.name!r} gives no patch features: take one that does (a "
                 "network of timm, open-clip or hf), or `features: image` in the probe block."
             )
         pooled = np.concatenate([patches.mean(axis=1), patches.max(axis=1)], axis=1)
-        return type(found)(np.ascontiguousarray(pooled, np.float32))
+        return type(features)(np.ascontiguousarray(pooled, np.float32))
 
     def _embed(self, batch: np.ndarray) -> Features:
         """Patches must be asked for where a model can leave them out."""
         takes = "patches" in inspect.signature(self.inner.embed_images).parameters
-        found: Features = self.inner.embed_images(batch, **({"patches": True} if takes else {}))
-        return found
+        features: Features = self.inner.embed_images(batch, **({"patches": True} if takes else {}))
+        return features

@@ -1,4 +1,4 @@
-"""How does a class that somebody else wrote become a backbone?
+"""User models: how does a class that somebody else wrote become a backbone?
 
 Anything with `transform`, `embed_images` and `dim` will do. What it lacks is supplied (a name, a
 fingerprint made of its code, files, options and state), what it gets wrong is said in one line
@@ -7,11 +7,10 @@ when it is loaded, not hours later.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import logging
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,21 +18,28 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
 from fieldmark.code import DATA, Bundle, Closure, Digest, closure_of, is_users
-from fieldmark.errors import FieldmarkError, ModelError, UsageError
+from fieldmark.errors import FieldmarkError, ModelError, UsageError, first_line, naming_model
 from fieldmark.models._backbone import Backbone, Features
-from fieldmark.models._extra import resolve_precision
-from fieldmark.models._files import DISTRIBUTIONS, library_version, options_content
 from fieldmark.models._name import (
     NO,
     YES,
     ModelName,
-    Request,
+    ModelRequest,
     Wish,
     check_options,
     note_asked,
+    resolve_precision,
     wishing,
 )
-from fieldmark.models._opened import UNHEARD, Opened, watch
+from fieldmark.models._user.fingerprint import (
+    DISTRIBUTIONS,
+    UNHEARD,
+    Opened,
+    StateDigest,
+    library_version,
+    options_content,
+    watch,
+)
 from fieldmark.registry import resolve_reference, run_file
 
 if TYPE_CHECKING:
@@ -69,7 +75,7 @@ class Basis:
     """the arithmetic, where the model asked for one"""
 
 
-def load_file(request: Request) -> Backbone:
+def load_file(request: ModelRequest) -> Backbone:
     """`path/to/file.py:Class?option=value`."""
     path, attribute = resolve_reference(request.name.base)
     with watch() as opened, wishing(request) as wish:
@@ -78,11 +84,11 @@ def load_file(request: Request) -> Backbone:
         model = _build(entry, request)
         model.look()
     _tell_unheeded(request, wish)
-    model.settle(request, bundle.closure, _Seen(opened, wish, bundle))
+    model.settle(request, bundle.closure, _BuildNotes(opened, wish, bundle))
     return model
 
 
-def adopt(entry: Any, request: Request) -> Backbone:
+def adopt(entry: Any, request: ModelRequest) -> Backbone:
     """A backbone from a class, a factory or a ready object that was registered, checked."""
     closure = code_of(entry)
     with watch() as opened, wishing(request) as wish:
@@ -91,12 +97,12 @@ def adopt(entry: Any, request: Request) -> Backbone:
             return model  # one of ours, which knows itself
         model.look()
     _tell_unheeded(request, wish)
-    model.settle(request, closure, _Seen(opened, wish))
+    model.settle(request, closure, _BuildNotes(opened, wish))
     return model
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _BuildNotes:
     """What was noted while a model was built."""
 
     opened: Opened
@@ -104,7 +110,7 @@ class _Seen:
     bundle: Bundle | None = None
 
 
-def _tell_unheeded(request: Request, wish: Wish) -> None:
+def _tell_unheeded(request: ModelRequest, wish: Wish) -> None:
     """A model that takes no device runs where it likes: whoever asked for one must know."""
     flags = (
         ("device", request.device, ("auto", "cpu"), wish.is_device_asked),
@@ -141,24 +147,24 @@ def known_key(name: ModelName, closure: Closure | None, digest: Digest) -> str:
     count.
     """
     base = name.base.rpartition(":")[2] if name.is_file else name.base
-    versions = [(each, library_version(each)) for each in sorted(DISTRIBUTIONS)]
-    used = [each for each in versions if closure and each[0] in closure.libraries]
+    versions = [(package, library_version(package)) for package in sorted(DISTRIBUTIONS)]
+    used = [version for version in versions if closure and version[0] in closure.libraries]
     code = closure.digest(digest) if closure else ""
     return draws.digest("user 2", base, options_content(name, digest), used, code).hex()
 
 
-def _build(entry: Any, request: Request) -> UserBackbone:
+def _build(entry: Any, request: ModelRequest) -> UserBackbone:
     built = _call(entry, request) if callable(entry) else _ready(entry, request)
     _check(built, request.name.text)
     return UserBackbone(built, request.name.text)
 
 
-def _ready(entry: Any, request: Request) -> Any:
+def _ready(entry: Any, request: ModelRequest) -> Any:
     check_options(request.name, ())
     return entry
 
 
-def _call(factory: Callable[..., Any], request: Request) -> Any:
+def _call(factory: Callable[..., Any], request: ModelRequest) -> Any:
     arguments: dict[str, Any] = {
         key: option_value(text) for key, text in request.name.options.items()
     }
@@ -184,16 +190,16 @@ def _parameters(factory: Callable[..., Any]) -> list[str] | None:
         parameters = inspect.signature(factory).parameters.values()
     except (TypeError, ValueError):
         return None
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [each.name for each in parameters if each.kind in by_name]
+    return [parameter.name for parameter in parameters if parameter.kind in by_name]
 
 
 def option_value(text: str) -> bool | int | float | str:
     """`true`, `12` and `0.5` as what they look like, everything else as text.
 
-    >>> [option_value(each) for each in ("true", "12", "0.5", "a.pt")]
+    >>> [option_value(text) for text in ("true", "12", "0.5", "a.pt")]
     [True, 12, 0.5, 'a.pt']
     """
     if text.lower() in (*YES[:2], *NO[:2]):
@@ -208,11 +214,11 @@ def option_value(text: str) -> bool | int | float | str:
 
 def _check(built: Any, name: str) -> None:
     for attribute, meaning in NEEDED.items():
-        found = getattr(built, attribute, None)
-        is_good = _is_dim(found) if attribute == "dim" else callable(found)
+        value = getattr(built, attribute, None)
+        is_good = _is_dim(value) if attribute == "dim" else callable(value)
         if is_good:
             continue
-        what = "has no" if found is None else f"has an unusable {found!r} as"
+        what = "has no" if value is None else f"has an unusable {value!r} as"
         raise ModelError(
             f"model {name!r}: {type(built).__name__} {what} `{attribute}`, expected {meaning}."
         )
@@ -278,23 +284,21 @@ class UserBackbone:
         arrays = []
         for picture in test_pictures():
             size = f"{picture.width} × {picture.height} px"
-            with _told(self.name, f"transform of a test picture of {size}"):
+            with naming_model(self.name, f"transform of a test picture of {size}"):
                 arrays.append(self.transform(picture))
-        shapes = sorted({each.shape for each in arrays})
+        shapes = sorted({array.shape for array in arrays})
         if len(shapes) > 1:
             raise ModelError(
                 f"model {self.name!r}: transform gave arrays of the shapes {shapes[0]} and "
                 f"{shapes[1]}, expected one shape for all images."
             )
-        with _told(self.name, "embed_images"):
+        with naming_model(self.name, "embed_images"):
             self._behaviour = self.embed_images(np.stack(arrays)).pooled
 
-    def settle(self, request: Request, closure: Closure | None, seen: _Seen) -> None:
+    def settle(self, request: ModelRequest, closure: Closure | None, seen: _BuildNotes) -> None:
         """Says what the model rests on, now that it has been built and has looked."""
-        from fieldmark.models._state import State
-
         folder = closure.root.parent if closure else Path.cwd()
-        state = State(folder)
+        state = StateDigest(folder)
         state.add(self.inner)
         for module in seen.bundle.modules() if seen.bundle else ():
             state.globals(vars(module))
@@ -305,7 +309,7 @@ class UserBackbone:
                 f"model {request.name.text!r}: the source of {type(self.inner).__name__} cannot "
                 "be read, so it must bring its own `fingerprint`."
             )
-        rest = {each for path in code for each in closure_of(path).files if each.is_file()}
+        rest = {file for path in code for file in closure_of(path).files if file.is_file()}
         named = {path for path in state.files if path.suffix in DATA}
         rest |= {*seen.opened.files(folder), *seen.opened.unwritten(named)}
         files = sorted(rest - set(closure.files if closure else ()))
@@ -344,19 +348,6 @@ class UserBackbone:
         return Features(pooled, None if tokens is None else np.asarray(tokens, np.float32))
 
 
-@contextlib.contextmanager
-def _told(name: str, doing: str) -> Iterator[None]:
-    """Whatever the model's own code raises, with the model's name, in one line."""
-    try:
-        yield
-    except FieldmarkError:
-        raise
-    except Exception as error:
-        raise ModelError(
-            f"model {name!r} failed in {doing}: {first_line(error)} (--debug shows where)."
-        ) from error
-
-
 def _own_fingerprint(inner: Any) -> str:
     """What its author wrote as a fingerprint; one inherited from us does not know the code."""
     kinds = [kind for kind in type(inner).__mro__ if "fingerprint" in vars(kind)]
@@ -368,8 +359,8 @@ def _is_known(closure: Closure | None, files: Sequence[Path]) -> bool:
     """Can no file have been read that nobody heard of?"""
     if closure is None:
         return False
-    found = any(path.suffix in UNHEARD for path in (*files, *closure.data.values()))
-    return found or not closure.libraries.intersection(READERS)
+    is_found = any(path.suffix in UNHEARD for path in (*files, *closure.data.values()))
+    return is_found or not closure.libraries.intersection(READERS)
 
 
 @lru_cache(maxsize=1)
@@ -384,10 +375,4 @@ def test_pictures() -> tuple[Image.Image, ...]:
     slope = np.stack([rows // 2, columns * 2 // 5, 255 - rows // 2], axis=-1).astype(np.uint8)
     noise = draws.generator("test picture").integers(0, 256, (256, 256, 3), dtype=np.uint8)
     arrays = (noise, slope[:257, :331], pattern[:, :240], pattern[:224])
-    return tuple(PIL.Image.fromarray(np.ascontiguousarray(each)) for each in arrays)
-
-
-def first_line(error: BaseException) -> str:
-    """An error in one line, without its final full stop."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
+    return tuple(PIL.Image.fromarray(np.ascontiguousarray(array)) for array in arrays)

@@ -1,4 +1,4 @@
-"""How do images become features, once, and never again?
+"""Embedding pipeline: how do images become features, once, and never again?
 
 A first pass finds the content of every image that is not known (and names the broken ones, before
 hours are spent), a second computes what the cache lacks: threads read and transform, the model's
@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,8 +30,8 @@ from fieldmark.data import (
     open_image,
     read_bytes,
 )
-from fieldmark.embed._rows import Rows, number, read_about, write_about, write_behaviour
-from fieldmark.errors import DataError, FieldmarkError, ModelError, OutOfMemory
+from fieldmark.embed.cache import FeatureRows, number, read_about, write_about, write_behaviour
+from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model
 from fieldmark.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def _embed(
     progress: Progress,
 ) -> Embedded:
     folder = options.cache / "features" / model.fingerprint
-    rows = Rows(folder, model.dim)
+    rows = FeatureRows(folder, model.dim)
     contents = options.contents or Contents(options.cache / MEMORY, options.threads)
     try:
         keys, bad = _find_keys(contents, root, items, progress)
@@ -143,9 +142,9 @@ def _find_keys(
     contents: Contents, root: Path, items: Sequence[ImageRef], progress: Progress
 ) -> tuple[dict[ImageRef, bytes], dict[str, str]]:
     """The cache key of every readable item, and the reason for every unreadable image."""
-    found = contents.learn(root, (ref.image for ref in items), checking(progress))
-    bad = {image: content.problem for image, content in found.items() if content.problem}
-    keys = {ref: item_key(found[ref.image].key, ref.crop) for ref in items if ref.image not in bad}
+    known = contents.learn(root, (ref.image for ref in items), checking(progress))
+    bad = {image: content.problem for image, content in known.items() if content.problem}
+    keys = {ref: item_key(known[ref.image].key, ref.crop) for ref in items if ref.image not in bad}
     return keys, bad
 
 
@@ -180,7 +179,7 @@ def _first_few(bad: dict[str, str]) -> str:
 
 
 def _first_of_each(
-    keys: dict[ImageRef, bytes], items: Sequence[ImageRef], rows: Rows
+    keys: dict[ImageRef, bytes], items: Sequence[ImageRef], rows: FeatureRows
 ) -> list[tuple[ImageRef, bytes]]:
     seen: set[bytes] = set()
     todo = []
@@ -197,7 +196,7 @@ class Changed(DataError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class _PreparedImage:
     """An image that waits for its batch."""
 
     key: bytes
@@ -209,14 +208,14 @@ def _compute(
     model: Backbone,
     root: Path,
     todo: list[tuple[ImageRef, bytes]],
-    rows: Rows,
+    rows: FeatureRows,
     options: EmbedOptions,
     progress: Progress,
 ) -> dict[bytes, str]:
     """Keeps the features of all that can be decoded; says why of the others, by key."""
     progress.start(f"embedding with {model.name}", len(todo))
     batch_size = options.batch_size or getattr(model, "batch_size", DEFAULT_BATCH)
-    waiting: list[_Ready] = []
+    waiting: list[_PreparedImage] = []
     failed: dict[bytes, str] = {}
 
     def flush(n: int) -> None:
@@ -230,7 +229,7 @@ def _compute(
                 batch_size = max(1, min(batch_size, len(waiting)) // 2)
                 progress.say(f"{model.name}: out of memory, going on with batches of {batch_size}.")
                 continue
-            rows.append([each.key for each in waiting[:batch_size]], features)
+            rows.append([image.key for image in waiting[:batch_size]], features)
             progress.advance(len(features))
             del waiting[:batch_size]
 
@@ -239,18 +238,18 @@ def _compute(
             failed[key] = outcome
             progress.advance()
             continue
-        waiting.append(_Ready(key, ref.image, outcome))
+        waiting.append(_PreparedImage(key, ref.image, outcome))
         if len(waiting) >= batch_size:
             flush(batch_size)
     flush(1)
     return failed
 
 
-def _embed_batch(model: Backbone, batch: list[_Ready], batch_size: int) -> np.ndarray:
+def _embed_batch(model: Backbone, batch: list[_PreparedImage], batch_size: int) -> np.ndarray:
     """Features of the images; a short batch is filled up for models that want one shape only."""
-    arrays = [each.array for each in batch]
+    arrays = [image.array for image in batch]
     n_missing = batch_size - len(arrays) if getattr(model, "wants_full_batches", False) else 0
-    shapes = {np.shape(each) for each in arrays}
+    shapes = {np.shape(array) for array in arrays}
     if len(shapes) > 1:
         listed = " and ".join(map(str, sorted(shapes)[:2]))
         raise ModelError(
@@ -258,7 +257,7 @@ def _embed_batch(model: Backbone, batch: list[_Ready], batch_size: int) -> np.nd
             "expected one shape for all images."
         )
     stacked = np.stack([*arrays, *arrays[-1:] * n_missing])
-    with _told_by_name(model, "embed_images"):
+    with naming_model(model.name, "embed_images"):
         features = model.embed_images(stacked).pooled[: len(arrays)]
     is_bad = ~np.isfinite(features).all(axis=1)
     if is_bad.any():
@@ -268,21 +267,6 @@ def _embed_batch(model: Backbone, batch: list[_Ready], batch_size: int) -> np.nd
             "--precision float32."
         )
     return features
-
-
-@contextmanager
-def _told_by_name(model: Backbone, doing: str) -> Iterator[None]:
-    """Whatever the model's own code raises, with the model's name, in one line."""
-    try:
-        yield
-    except FieldmarkError:
-        raise
-    except Exception as error:
-        first = (str(error).strip() or "no message").splitlines()[0].rstrip(".")
-        raise ModelError(
-            f"model {model.name!r} failed in {doing}: {type(error).__name__}: {first} "
-            "(--debug shows where)."
-        ) from error
 
 
 Prepared = tuple[ImageRef, bytes, "np.ndarray | str"]
@@ -337,13 +321,13 @@ def _prepare(model: Backbone, root: Path, wanted: list[tuple[ImageRef, bytes]]) 
         except DataError as error:
             made.append((ref, key, _reason(error)))
             continue
-        with _told_by_name(model, f"transform of {image}"):
+        with naming_model(model.name, f"transform of {image}"):
             made.append((ref, key, model.transform(seen)))
     return made
 
 
 def _collect(
-    rows: Rows,
+    rows: FeatureRows,
     keys: dict[ImageRef, bytes],
     items: Sequence[ImageRef],
     bad: dict[str, str],

@@ -1,0 +1,26 @@
+"""Models of the user's own: built from a file or a factory, known by what they rest on."""
+
+from fieldmark.models._user.fingerprint import library_version, path_digest
+from fieldmark.models._user.load import (
+    Basis,
+    UserBackbone,
+    adopt,
+    code_of,
+    known_key,
+    load_file,
+    source_hash,
+    test_pictures,
+)
+
+__all__ = [
+    "Basis",
+    "UserBackbone",
+    "adopt",
+    "code_of",
+    "known_key",
+    "library_version",
+    "load_file",
+    "path_digest",
+    "source_hash",
+    "test_pictures",
+]
