@@ -234,19 +234,19 @@ def _choose_members(group: Mapping[str, Any], runs: Sequence[Run]) -> list[dict[
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    told: Mapping[str, Any]
+    facts: Mapping[str, Any]
     """what a member's run says of the group"""
     runs: Mapping[str, Run]
 
     def result(self, scores: Mapping[int, Sequence[Score]]) -> GroupResult:
-        group, alias = self.told["group"], self.told.get("alias") or self.told["group"]
-        missing = [name for name in self.told["tasks"] if name not in self.runs]
+        group, alias = self.facts["group"], self.facts.get("alias") or self.facts["group"]
+        missing = [name for name in self.facts["tasks"] if name not in self.runs]
         runs = tuple(run for _, run in sorted(self.runs.items()))
         if missing:
             return GroupResult(group, alias, runs, (), (_missing(group, runs[0], missing),))
         made: list[Score] = []
         notes: list[str] = []
-        for item in self.told.get("metrics") or ():
+        for item in self.facts.get("metrics") or ():
             for pipeline in _pipelines(item):
                 score = self._average(item, pipeline, scores)
                 if isinstance(score, Score):
