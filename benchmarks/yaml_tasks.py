@@ -23,7 +23,7 @@ from pathlib import Path
 from fieldmark.errors import FieldmarkError
 from fieldmark.lmms.code.sandbox import try_imports
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.read.index import Entry, index_folders
+from fieldmark.lmms.read.index import IndexEntry, index_folders
 from fieldmark.lmms.read.load import load_document_task, load_group
 
 BAR = 1057
@@ -50,7 +50,7 @@ def read_all(folder: Path, trust: Trust) -> tuple[dict[Path, list[Function]], di
     return tasks, problems, len(index.entries) + len(index.problems)
 
 
-def _count_as_broken(entry: Entry, tasks: dict[Path, list[Function]]) -> None:
+def _count_as_broken(entry: IndexEntry, tasks: dict[Path, list[Function]]) -> None:
     """A task that cannot be read counts as a task whose code does not import."""
     if entry.kind == "task":
         tasks[entry.path] = [Function("", entry.path)]

@@ -177,6 +177,12 @@ class Estimate:
     usd: float | None
     """None = the price is unknown"""
 
+    def scaled(self, n: int) -> Estimate:
+        """What `n` requests like these will take."""
+        scale = n / max(self.n, 1)
+        usd = None if self.usd is None else self.usd * scale
+        return Estimate(n, round(self.tokens_in * scale), round(self.tokens_out * scale), usd)
+
 
 def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator) -> Estimate:
     """Sums over requests and the sizes of their pictures; reads no image."""

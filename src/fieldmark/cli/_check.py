@@ -69,8 +69,8 @@ def check_paths(args: CheckArgs) -> Findings:
             codes += [3] if _has_errors(of_data) else []
     others: list[Problem] = []
     for path in (path for path in args.path if path not in tasks):
-        found, code = _check_other(args, path)
-        others += found
+        own, code = _check_other(args, path)
+        others += own
         codes += [code] if code else []
     every = (*merge_problems(problems), *others)
     seconds = time.monotonic() - start

@@ -2,6 +2,7 @@
 
 reader.py     task reader: which tasks do a file, a folder and a name mean
 documents.py  protocol: how a language model is asked such a task
+run.py        asking, scoring and the cost of all documents of a task
 report.py     report provider: comparing runs, groups of tasks
 export.py     lmms-eval's own results files
 read/         YAML files: includes, schema, index of folders, groups and tags
@@ -13,6 +14,6 @@ metrics/      metrics of one document, aggregations over all
 check/        what is wrong with task files, for `fieldmark check`
 compat/       what task code finds under the name `lmms_eval`
 
-The rest of the package finds the first four in its registry. Nothing is imported, fetched or run
-before somebody asks for it.
+The rest of the package finds reader, protocol, provider and export in its registry. Nothing is
+imported, fetched or run before somebody asks for it.
 """

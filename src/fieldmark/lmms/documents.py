@@ -45,8 +45,8 @@ class DocumentProtocol(LanguageProtocol):
 
     def problems(self, task: DocumentTask) -> list[str]:
         """What its file alone tells; the data are not looked at and no code is run."""
-        from fieldmark.lmms.ask.run import why_not_run
         from fieldmark.lmms.check.task import task_problems
+        from fieldmark.lmms.run import why_not_run
 
         problems = [problem for problem in task_problems(task) if problem.level == "error"]
         return [*(f"{problem.place}  {problem.text}" for problem in problems), *why_not_run(task)]
@@ -133,7 +133,7 @@ class DocumentProtocol(LanguageProtocol):
         return
 
     def estimate(self, assignment: Assignment, model_name: str) -> Estimate:
-        from fieldmark.lmms.ask.run import estimate_documents
+        from fieldmark.lmms.run import estimate_documents
         from fieldmark.models import load_chat_model
 
         model = load_chat_model(model_name)
@@ -152,7 +152,7 @@ class DocumentProtocol(LanguageProtocol):
         at: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
-        from fieldmark.lmms.ask.run import ask_documents
+        from fieldmark.lmms.run import ask_documents
         from fieldmark.protocols import ask_options
 
         part = replace(assignment.parts[0], memberships=assignment.groups)

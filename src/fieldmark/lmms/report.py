@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.lmms.read.schema import result_name
 from fieldmark.store import OK, Run, RunFilter, RunSpec, Score, Store, canonical_json
 
 if TYPE_CHECKING:
@@ -43,14 +44,6 @@ def facts_of(store: Store, run: Run) -> dict[str, Any]:
         return {}
     infos = [part.info or {} for part in store.finished_parts(run.id)]
     return next((dict(info["documents"]) for info in infos if "documents" in info), {})
-
-
-def named(metric: str, pipeline: str) -> str:
-    """
-    >>> named("acc", "none"), named("acc", "strict")
-    ('acc', 'acc,strict')
-    """
-    return metric if pipeline == NO_FILTER else f"{metric},{pipeline}"
 
 
 def split_name(name: str, pipelines: Sequence[str]) -> tuple[str, str]:
@@ -109,7 +102,7 @@ def value_metric(run: Run) -> str:
     """The metric whose value of each document is stored; "" where its score is no mean."""
     about = run.spec.settings.get("documents", {})
     metric = about.get("mean_of") or ""
-    return named(metric, about.get("pipeline", NO_FILTER)) if metric else ""
+    return result_name(metric, about.get("pipeline", NO_FILTER)) if metric else ""
 
 
 def means_of(store: Store, run: Run) -> set[str]:
@@ -241,19 +234,19 @@ def _choose_members(group: Mapping[str, Any], runs: Sequence[Run]) -> list[dict[
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    told: Mapping[str, Any]
+    facts: Mapping[str, Any]
     """what a member's run says of the group"""
     runs: Mapping[str, Run]
 
     def result(self, scores: Mapping[int, Sequence[Score]]) -> GroupResult:
-        group, alias = self.told["group"], self.told.get("alias") or self.told["group"]
-        missing = [name for name in self.told["tasks"] if name not in self.runs]
+        group, alias = self.facts["group"], self.facts.get("alias") or self.facts["group"]
+        missing = [name for name in self.facts["tasks"] if name not in self.runs]
         runs = tuple(run for _, run in sorted(self.runs.items()))
         if missing:
             return GroupResult(group, alias, runs, (), (_missing(group, runs[0], missing),))
         made: list[Score] = []
         notes: list[str] = []
-        for item in self.told.get("metrics") or ():
+        for item in self.facts.get("metrics") or ():
             for pipeline in _pipelines(item):
                 score = self._average(item, pipeline, scores)
                 if isinstance(score, Score):
@@ -266,7 +259,7 @@ class _Members:
         self, item: Mapping[str, Any], pipeline: str, scores: Mapping[int, Sequence[Score]]
     ) -> Score | str:
         """The score, or why there is none."""
-        name = named(item["metric"], pipeline)
+        name = result_name(item["metric"], pipeline)
         if item.get("aggregation", "mean") != "mean":
             return f"{name} is averaged by a function, which is not done here"
         mine = {

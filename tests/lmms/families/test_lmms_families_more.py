@@ -13,11 +13,11 @@ import pytest
 
 from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.prompts import build_prompt
-from fieldmark.lmms.ask.run import make_setup
 from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
 from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.data.documents import draw_part, open_documents
 from fieldmark.lmms.read.load import load_document_task
+from fieldmark.lmms.run import make_setup
 from fieldmark.lmms.score.encoding import encode
 from fieldmark.lmms.score.scores import score_document_run
 from fieldmark.models import load_chat_model

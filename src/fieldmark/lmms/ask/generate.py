@@ -18,6 +18,9 @@ from fieldmark.lmms.ask.shots import answer_of
 from fieldmark.protocols import Sending
 from fieldmark.store import OK
 
+MOST_ROUNDS = 32
+"""a task that never ends is broken"""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reply:
@@ -91,12 +94,8 @@ def seen_by_mock(setup: Setup, model: ChatModel | LocalModel) -> dict[str, str]:
     return targets
 
 
-MOST_ROUNDS = 32
-"""a task that never ends is broken"""
-
-
 @dataclass(slots=True, eq=False)
-class _Talk:
+class _Conversation:
     """One document's conversation. What is said next is made when it is sent: it holds pictures."""
 
     row: int
@@ -108,7 +107,7 @@ class _Talk:
 
 
 def converse(setup: Setup, sending: Sending) -> list[Reply]:
-    talks = {row: _Talk(row) for row in setup.part.rows}
+    talks = {row: _Conversation(row) for row in setup.part.rows}
     for number in range(MOST_ROUNDS + 1):
         going = [talk for talk in talks.values() if not talk.is_over]
         if not going:
@@ -125,7 +124,7 @@ def converse(setup: Setup, sending: Sending) -> list[Reply]:
     ]
 
 
-def _hear(talk: _Talk, answer: Answer) -> None:
+def _hear(talk: _Conversation, answer: Answer) -> None:
     talk.answers.append(answer)
     talk.is_over = answer.outcome in ("failed", "refused")
     if not talk.is_over:
@@ -133,7 +132,7 @@ def _hear(talk: _Talk, answer: Answer) -> None:
 
 
 def _round_requests(
-    setup: Setup, sending: Sending, going: Iterable[_Talk], number: int
+    setup: Setup, sending: Sending, going: Iterable[_Conversation], number: int
 ) -> Iterator[Request]:
     for talk in going:
         turn = _go_on(setup, talk, number) if number else _begin(setup, talk)
@@ -146,13 +145,13 @@ def _round_requests(
         yield Request(f"{talk.row}#{number}", turn, settings_of(setup, sending), info=talk.row)
 
 
-def _begin(setup: Setup, talk: _Talk) -> tuple[Message, ...]:
+def _begin(setup: Setup, talk: _Conversation) -> tuple[Message, ...]:
     prompt = build_prompt(setup, talk.row)
     talk.input = prompt.text
     return prompt.messages
 
 
-def _go_on(setup: Setup, talk: _Talk, number: int) -> tuple[Message, ...] | None:
+def _go_on(setup: Setup, talk: _Conversation, number: int) -> tuple[Message, ...] | None:
     """What the task says next to what was answered; None: it is over."""
     doc = setup.part.document(talk.row, media=True)
     given = setup.fields.next_round(doc, number, talk.outputs, talk.info, talk.row)

@@ -228,7 +228,7 @@ def weighted_limits(
     seconds: float,
 ) -> ScoreLimits:
     """For a score that takes resampling weights."""
-    n_units = _n_units(items)
+    n_units = count_units(items)
     if n_units < 2:
         return ScoreLimits(n_units=n_units, warning="one unit only: no interval")
     began = time.perf_counter()
@@ -245,7 +245,7 @@ def function_limits(
     caller: Caller, items: list[Any], grouping: Items, resampling: Resampling, seconds: float
 ) -> LimitsByKey:
     """For a function of a list: the limits of every number it gives."""
-    n_units = _n_units(grouping)
+    n_units = count_units(grouping)
     if n_units < 2:
         return LimitsByKey(ScoreLimits(n_units=n_units, warning="one unit only: no interval"))
     with caller.again() as function:
@@ -303,7 +303,7 @@ class _OwnAggregation:
 
     def _shared(self) -> list[Items]:
         """Documents that share an id, where the task does not say what is independent."""
-        if _n_units(self.grouping) < len(self.items):
+        if count_units(self.grouping) < len(self.items):
             return []
         shared = _shared_id(self.items)
         return [] if shared is None else [Items(self.grouping.target, unit=shared)]
@@ -353,12 +353,12 @@ class _OwnAggregation:
         most = min(MOST_BLOCKS, int(self.seconds / self.cost))
         if most < LEAST_BLOCKS:
             text = f"no interval: one call takes {self.cost:.1f} s, too long for resamples"
-            none = ScoreLimits(n_units=_n_units(self.grouping), warning=text)
+            none = ScoreLimits(n_units=count_units(self.grouping), warning=text)
             return dict.fromkeys(self.values, none)
         first: FieldmarkError | None = None
         for grouping in groupings:
             try:
-                return self._jackknifed(grouping, min(most, _n_units(grouping)))
+                return self._jackknifed(grouping, min(most, count_units(grouping)))
             except FieldmarkError as error:
                 first = first or error
         assert first is not None
@@ -399,7 +399,7 @@ def _percentiles(
     resampling: Resampling,
     bounds: tuple[float, float],
 ) -> ScoreLimits:
-    n_units, n_asked = _n_units(items), len(replicate_r)
+    n_units, n_asked = count_units(items), len(replicate_r)
     replicate_r = replicate_r[np.isfinite(replicate_r)]
     if not math.isfinite(value) or len(replicate_r) < 0.9 * n_asked:
         text = "no interval: the number is not defined for many resamples"
@@ -415,7 +415,7 @@ def _percentiles(
 
 
 def _jackknife(value: float, value_b: np.ndarray, items: Items, level: float) -> ScoreLimits:
-    n_units = _n_units(items)
+    n_units = count_units(items)
     if not (math.isfinite(value) and np.isfinite(value_b).all()):
         text = "no interval: the number is not defined without some documents"
         return ScoreLimits(n_units=n_units, warning=text)
@@ -434,5 +434,5 @@ def _with_draws(resampling: Resampling, n: int) -> Resampling:
     return Resampling(n, resampling.level, resampling.seed, resampling.task)
 
 
-def _n_units(items: Items) -> int:
+def count_units(items: Items) -> int:
     return int(items.unit_codes().max(initial=-1)) + 1

@@ -44,10 +44,12 @@ WRITTEN = ("generate_until", "generate_until_multi_round")
 """output types whose responses are words"""
 OF_SEVERAL = ("majority_vote", "take_first_k")
 """steps that make sense of several responses only"""
+MOST_KEPT = 16_000
+"""characters of a document that is kept whole with its answer"""
 
 
 @dataclass(slots=True, eq=False)
-class Judged:
+class ScoredDocument:
     """A document with its values; none where it was not answered."""
 
     reply: Reply
@@ -56,18 +58,16 @@ class Judged:
     """pipeline → what it made of each request's responses"""
     values: dict[str, dict[str, Any]] = field(default_factory=dict)
     """pipeline → metric → value"""
-    each: list[tuple[Any, Any]] = field(default_factory=list)
+    repeats: list[tuple[Any, Any]] = field(default_factory=list)
     """of several repeats: the answer and the first metric's value of each"""
     odd: str = ""
     """what makes the document look like a mistake in its task"""
 
 
-def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[Judged]:
+def judge(setup: Setup, replies: Sequence[Reply], seed: int) -> list[ScoredDocument]:
     """Values of all documents that were answered, under every pipeline."""
-    judged = [Judged(reply, _target(setup, reply.row)) for reply in replies]
-    answered = [
-        document_judged for document_judged in judged if document_judged.reply.outcome == OK
-    ]
+    judged = [ScoredDocument(reply, _target(setup, reply.row)) for reply in replies]
+    answered = [document for document in judged if document.reply.outcome == OK]
     scorer = _Scorer(setup, seed)
     for pipeline in setup.task.pipelines:
         filters = _filters(setup.task, pipeline)
@@ -98,7 +98,7 @@ def _filters(task: DocumentTask, pipeline: Pipeline) -> list[Any]:
     return steps
 
 
-def _judge_repeats(setup: Setup, answered: Sequence[Judged], scorer: _Scorer) -> None:
+def _judge_repeats(setup: Setup, answered: Sequence[ScoredDocument], scorer: _Scorer) -> None:
     """Each repeat by itself, through the first pipeline without the steps that need several."""
     first = setup.task.pipelines[0]
     steps = tuple(step for step in first.filter if step.function not in OF_SEVERAL)
@@ -112,10 +112,10 @@ def _judge_repeats(setup: Setup, answered: Sequence[Judged], scorer: _Scorer) ->
         ]
         filtered = _filtered(setup, filters, answered, alone)
         for document, made in zip(answered, filtered, strict=True):
-            document.each.append((made[0], scorer.values(document, made).get(name)))
+            document.repeats.append((made[0], scorer.values(document, made).get(name)))
 
 
-def _odd(setup: Setup, judged: Judged) -> str:
+def _odd(setup: Setup, judged: ScoredDocument) -> str:
     """Counted in the warning of the scores: such a document is wrong whatever was answered."""
     task, fields, row = setup.task, setup.fields, judged.reply.row
     if task.process_results is not None:
@@ -134,14 +134,14 @@ def _target(setup: Setup, row: int) -> Any:
 def _filtered(
     setup: Setup,
     filters: Sequence[Any],
-    judged: Sequence[Judged],
+    judged: Sequence[ScoredDocument],
     resps: Sequence[Sequence[list[Any]]],
 ) -> list[list[Any]]:
     """Per document, one entry per request; filters see all requests of the task at once."""
-    sizes = [len(response) for response in resps]
-    rows = [item.reply.row for item, size in zip(judged, sizes, strict=True) for _ in range(size)]
+    sizes = [len(requests) for requests in resps]
+    rows = [one.reply.row for one, size in zip(judged, sizes, strict=True) for _ in range(size)]
     docs = [setup.part.document(row) for row in rows]
-    flat = [item for document in resps for item in document]
+    flat = [responses for requests in resps for responses in requests]
     where = setup.task.place_of("filter_list")
     made = iter(run_pipeline(filters, flat, docs, where))
     tags = reasoning_tags(setup.task.reasoning_tags)
@@ -155,7 +155,7 @@ class _Scorer:
     setup: Setup
     seed: int
 
-    def values(self, judged: Judged, responses: Sequence[Any]) -> dict[str, Any]:
+    def values(self, judged: ScoredDocument, responses: Sequence[Any]) -> dict[str, Any]:
         task, row = self.setup.task, judged.reply.row
         with seeded(self.seed, task.task, row):
             if task.process_results is not None:
@@ -177,7 +177,7 @@ class _Scorer:
             )
         return {str(name): value for name, value in values.items()}
 
-    def _text(self, judged: Judged, responses: Sequence[Any]) -> dict[str, Any]:
+    def _text(self, judged: ScoredDocument, responses: Sequence[Any]) -> dict[str, Any]:
         """Where there are choices, the target is the text of one."""
         setup, row, target = self.setup, judged.reply.row, judged.target
         if setup.fields.has_choices:
@@ -203,7 +203,7 @@ class _Scorer:
             for item in task.metrics
         ]
 
-    def _likelihood(self, judged: Judged, responses: Sequence[Any]) -> dict[str, Any]:
+    def _likelihood(self, judged: ScoredDocument, responses: Sequence[Any]) -> dict[str, Any]:
         setup, row = self.setup, judged.reply.row
         wanted = [item.name for item in setup.task.metrics]
         if setup.task.output_type == "loglikelihood":
@@ -230,19 +230,15 @@ def _stripped(responses: Sequence[Any]) -> list[Any]:
     return [text.strip() if isinstance(text, str) else text for text in texts]
 
 
-MOST_KEPT = 16_000
-"""characters of a document that is kept whole with its answer"""
-
-
-def rows_of(setup: Setup, judged: Sequence[Judged]) -> pl.DataFrame:
+def rows_of(setup: Setup, judged: Sequence[ScoredDocument]) -> pl.DataFrame:
     rows = [_row(setup, document) for document in judged]
     return pl.DataFrame(rows, schema=FRAME, orient="row")
 
 
-def _row(setup: Setup, judged: Judged) -> tuple[Any, ...]:
+def _row(setup: Setup, judged: ScoredDocument) -> tuple[Any, ...]:
     doc = setup.part.document(judged.reply.row)
     target = target_text(setup, judged, doc)
-    info = json.dumps(_told(setup, judged, doc, target), ensure_ascii=False, sort_keys=True)
+    info = json.dumps(_facts(setup, judged, doc, target), ensure_ascii=False, sort_keys=True)
     cluster = _cluster(setup, judged, doc)
     is_scored = judged.reply.outcome == OK
     prediction = _prediction(setup, judged) if is_scored else None
@@ -252,14 +248,14 @@ def _row(setup: Setup, judged: Judged) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def target_text(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str:
+def target_text(setup: Setup, judged: ScoredDocument, doc: dict[str, Any]) -> str:
     """In words where one is right; a list as JSON."""
     if isinstance(judged.target, (list, tuple)) and not setup.fields.has_choices:
         return plain_json(judged.target)
     return answer_of(setup.fields, doc, judged.reply.row)
 
 
-def _prediction(setup: Setup, judged: Judged) -> str:
+def _prediction(setup: Setup, judged: ScoredDocument) -> str:
     """The first pipeline's response; of choices the text of the one that was found likeliest."""
     responses = judged.filtered[setup.task.pipelines[0].name]
     if setup.task.output_type == "multiple_choice":
@@ -270,7 +266,7 @@ def _prediction(setup: Setup, judged: Judged) -> str:
     return first if isinstance(first, str) else plain_json(first)
 
 
-def _value(setup: Setup, judged: Judged) -> float | None:
+def _value(setup: Setup, judged: ScoredDocument) -> float | None:
     """The first metric's value, where it is a number."""
     values = judged.values.get(setup.task.pipelines[0].name, {})
     value = values.get(setup.task.metrics[0].name)
@@ -279,7 +275,7 @@ def _value(setup: Setup, judged: Judged) -> float | None:
     return as_number(value)
 
 
-def _cluster(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str | None:
+def _cluster(setup: Setup, judged: ScoredDocument, doc: dict[str, Any]) -> str | None:
     """What is independent: `cluster_key` inside the first metric's value, else a column."""
     key = setup.task.cluster_key
     if key is None:
@@ -290,7 +286,9 @@ def _cluster(setup: Setup, judged: Judged, doc: dict[str, Any]) -> str | None:
     return None if cluster is None else str(cluster)
 
 
-def _told(setup: Setup, judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
+def _facts(
+    setup: Setup, judged: ScoredDocument, doc: dict[str, Any], target: str
+) -> dict[str, Any]:
     try:
         return _info(judged, doc, target)
     except UsageError as error:  # a value of a kind that only the task's code knows
@@ -298,7 +296,7 @@ def _told(setup: Setup, judged: Judged, doc: dict[str, Any], target: str) -> dic
         raise UsageError(f"{where}  document {judged.reply.row}: {error}") from error
 
 
-def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
+def _info(judged: ScoredDocument, doc: dict[str, Any], target: str) -> dict[str, Any]:
     reply = judged.reply
     answers = reply.answers
     cost, words = spent(answers), plain_json(doc)
@@ -312,7 +310,7 @@ def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
             pipeline: {name: encode(value) for name, value in values.items()}
             for pipeline, values in judged.values.items()
         },
-        "each": [[plain_json(answer), encode(value)] for answer, value in judged.each],
+        "each": [[plain_json(answer), encode(value)] for answer, value in judged.repeats],
         "how": reply.how,
         "odd": judged.odd,
         "doc_hash": _hash(words),
@@ -326,26 +324,23 @@ def _info(judged: Judged, doc: dict[str, Any], target: str) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if value not in (None, "", 0, [], {})}
 
 
-def _idle(task: DocumentTask) -> list[str]:
-    return ["repeats"] if task.repeats > task.n_repeats else []
-
-
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def summed_up(setup: Setup, judged: Sequence[Judged]) -> dict[str, Any]:
+def summed_up(setup: Setup, judged: Sequence[ScoredDocument]) -> dict[str, Any]:
     """What holds for the whole run: the file as it was read, what it cost, how it was asked."""
-    answers = [answer for item in judged for answer in item.reply.answers]
+    answers = [answer for document in judged for answer in document.reply.answers]
     part, task = setup.part, setup.task
-    hows = sorted({item.reply.how for item in judged if item.reply.how})
+    idle = ["repeats"] if task.repeats > task.n_repeats else []
+    hows = sorted({one.reply.how for one in judged if one.reply.how})
     about: dict[str, Any] = {
         "config": task.plain(),
         "n_original": len(part.documents.test),
         "n_shot": part.k,
         "fallback": "; ".join(hows),
         "prompt_key": setup.prompt_key,
-        "ignored": [*setup.generation.ignored, *_idle(task)],
+        "ignored": [*setup.generation.ignored, *idle],
         "higher_is_better": {metric.name: higher_is_better(metric) for metric in task.metrics},
         "version": task.version,
         "groups": list(part.memberships),

@@ -14,7 +14,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ from fieldmark.lmms.score.encoding import as_number, decode
 from fieldmark.lmms.score.resample import (
     Caller,
     ScoreLimits,
+    count_units,
     function_limits,
     numbers_in,
     weighted_limits,
@@ -209,31 +210,29 @@ def _mean(
     if n_lacking:
         lacking = f"{n_lacking} of {len(value_n)} values are NaN or None"
         return replace(empty, warning=f"{lacking}: the aggregation nanmean omits them")
-    is_share = bool(((value_n >= 0) & (value_n <= 1)).all())
-    bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
-    value = float(value_n.mean())
-    filled = replace(empty, value=value, is_fraction=is_share and metric.is_up)
+    is_share = _are_shares(value_n)
+    filled = replace(empty, value=float(value_n.mean()), is_fraction=is_share and metric.is_up)
     if not is_share and np.ptp(value_n) == 0:
-        return replace(
-            filled, n_units=_n_units(items), warning="all values are equal: the spread is not known"
-        )
-    limits = interval(items, value_n, document_value(metric.name, bounds=bounds), resampling)
-    return _with_limits(filled, ScoreLimits(limits.low, limits.high, limits.method, limits.n_units))
+        text = "all values are equal: the spread is not known"
+        return replace(filled, n_units=count_units(items), warning=text)
+    return _with_limits(filled, _mean_limits(metric.name, value_n, items, resampling))
 
 
-def _n_units(items: Items) -> int:
-    return int(items.unit_codes().max(initial=-1)) + 1
+def _are_shares(value_n: np.ndarray) -> bool:
+    return bool(((value_n >= 0) & (value_n <= 1)).all())
+
+
+def _mean_limits(
+    name: str, value_n: np.ndarray, items: Items, resampling: Resampling
+) -> ScoreLimits:
+    """The interval of a mean, as `stats` has it."""
+    bounds = (0.0, 1.0) if _are_shares(value_n) else (-math.inf, math.inf)
+    limits = interval(items, value_n, document_value(name, bounds=bounds), resampling)
+    return ScoreLimits(limits.low, limits.high, limits.method, limits.n_units)
 
 
 def _with_limits(score: Score, limits: ScoreLimits) -> Score:
-    return replace(
-        score,
-        low=limits.low,
-        high=limits.high,
-        method=limits.method,
-        n_units=limits.n_units,
-        warning=limits.warning,
-    )
+    return replace(score, **asdict(limits))
 
 
 def _of_function(
@@ -311,21 +310,15 @@ def agreement_scores(
 
 
 def _score(name: str, value_n: np.ndarray, items: Items, resampling: Resampling | None) -> Score:
-    is_share = bool(((value_n >= 0) & (value_n <= 1)).all())
-    bounds = (0.0, 1.0) if is_share else (-math.inf, math.inf)
-    mean = document_value(name, bounds=bounds)
-    limits = interval(items, value_n, mean, resampling or Resampling())
-    return Score(
+    is_up = name != VARIANCE
+    score = Score(
         name,
         float(value_n.mean()),
-        low=limits.low,
-        high=limits.high,
         n=len(value_n),
-        n_units=limits.n_units,
-        method=limits.method,
-        higher_is_better=name != VARIANCE,
-        is_fraction=is_share and name != VARIANCE,
+        higher_is_better=is_up,
+        is_fraction=is_up and _are_shares(value_n),
     )
+    return _with_limits(score, _mean_limits(name, value_n, items, resampling or Resampling()))
 
 
 def _is_known(value: Any) -> bool:

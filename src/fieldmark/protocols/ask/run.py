@@ -130,12 +130,9 @@ def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Esti
         for each in looked
         for request in _some_requests(inquiry, each)
     ]
-    found = estimate(asked, Estimator(model.card))
     n_items = sum(len(each.items) for each in looked) * (1 if is_traits else len(parts))
     n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, assignment.settings)
-    scale = n_all / max(found.n, 1)
-    usd = None if found.usd is None else found.usd * scale
-    return Estimate(n_all, round(found.tokens_in * scale), round(found.tokens_out * scale), usd)
+    return estimate(asked, Estimator(model.card)).scaled(n_all)
 
 
 def _some_requests(inquiry: Inquiry, asked: PartQuestion) -> list[Request]:

@@ -39,6 +39,8 @@ from fieldmark.protocols import (
 
 HTTP_KEYS = ("openai", "openai_compatible", "async_openai")
 """what lmms-eval calls a model behind an address"""
+N_LOOKED = 8
+"""documents whose prompts are built to estimate the cost"""
 
 
 def ask_documents(
@@ -127,29 +129,16 @@ def backend_keys(model: ChatModel | LocalModel, settings: AskSettings) -> Sequen
 def estimate_documents(
     part: DocumentPart, model: ChatModel | LocalModel, draw: Draw, settings: AskSettings
 ) -> Estimate:
-    """What the requests will take, from a few prompts; sends nothing."""
-    return estimate_prompts(make_setup(part, model, draw, settings), model)
+    """What the requests will take, from a few prompts, spread over the documents.
 
-
-N_LOOKED = 8
-"""documents whose prompts are built"""
-
-
-def estimate_prompts(setup: Setup, model: ChatModel | LocalModel) -> Estimate:
-    """From a few prompts, spread over the documents; reads their pictures, sends nothing."""
-    rows = setup.part.rows
-    looked = rows[:: -(-len(rows) // N_LOOKED)]
-    shelf, settings = PictureCache(model.picture_limits), model.settings(setup.generation.settings)
+    Reads their pictures, sends nothing.
+    """
+    setup = make_setup(part, model, draw, settings)
+    cache, how = PictureCache(model.picture_limits), model.settings(setup.generation.settings)
     asked = []
-    for row in looked:
-        request = Request(str(row), build_prompt(setup, row).messages, settings)
+    for row in part.rows[:: -(-len(part.rows) // N_LOOKED)]:
+        request = Request(str(row), build_prompt(setup, row).messages, how)
         with suppress(DataError):  # running, not planning, tells which pictures cannot be read
-            sizes = [
-                (picture.width, picture.height) for picture in map(shelf.prepare, request.pictures)
-            ]
-            asked.append((request, sizes))
-    sample = estimate(asked, Estimator(model.card))
-    n = len(rows) * setup.task.n_repeats
-    scale = n / max(sample.n, 1)
-    usd = None if sample.usd is None else sample.usd * scale
-    return Estimate(n, round(sample.tokens_in * scale), round(sample.tokens_out * scale), usd)
+            pictures = [cache.prepare(picture) for picture in request.pictures]
+            asked.append((request, [(picture.width, picture.height) for picture in pictures]))
+    return estimate(asked, Estimator(model.card)).scaled(len(part.rows) * part.task.n_repeats)
