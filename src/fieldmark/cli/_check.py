@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.progress import for_people
+from fieldmark.source_lines import read_text
 from fieldmark.tasks import (
     LEVELS,
     CheckedFiles,
