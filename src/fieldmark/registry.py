@@ -103,7 +103,7 @@ class Registry:
         return BUILT_IN.get(self.package, {})
 
     def _entry_points(self) -> dict[str, Any]:
-        return _entry_points_of(self.package)
+        return entry_points_of(self.package)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,21 @@ def _files_of(package: str) -> list[str]:
 
 
 @cache
-def _entry_points_of(group: str) -> dict[str, Any]:
+def _entry_point_files() -> str:
+    """Every installed file of entry points that speaks of us. Reading all of them by
+    `importlib.metadata` takes 50 ms, which is a fifth of what `--help` may take.
+    """
+    places = [Path(place) for place in dict.fromkeys(sys.path)]
+    files = (file for place in places for file in place.glob("*-info/entry_points.txt"))
+    texts = (file.read_text(encoding="utf-8", errors="replace") for file in files)
+    return "\n".join(text for text in texts if "[fieldmark." in text)
+
+
+@cache
+def entry_points_of(group: str) -> dict[str, Any]:
+    """The entry points of a group, by name."""
+    if f"[{group}]" not in _entry_point_files():
+        return {}
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=group)}
