@@ -17,7 +17,7 @@ from fieldmark.errors import UsageError, at, closest, join_problems, meant
 from fieldmark.registry import PROTOCOLS, is_file_reference, short_name
 
 if TYPE_CHECKING:
-    from fieldmark.locate import Located
+    from fieldmark.source_lines import Located
 
 BAD_IMAGES = ("fail", "skip")
 PRECISIONS = ("auto", "float32", "bf16", "fp16")
@@ -127,7 +127,7 @@ def _layers(start: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    from fieldmark.locate import read_toml
+    from fieldmark.source_lines import read_toml
 
     located = read_toml(path)
     result: dict[str, Any] = {}

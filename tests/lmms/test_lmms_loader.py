@@ -11,7 +11,7 @@ from fieldmark.errors import UsageError
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.read.load import load_document_task, load_group
 from fieldmark.lmms.read.schema import NO_EFFECT, DocumentTask
-from fieldmark.locate import Located
+from fieldmark.source_lines import Located
 
 GOOD = "task: x\ndataset_path: d\ntest_split: test\ndoc_to_text: q\ndoc_to_target: a\n"
 """five lines: what a test adds stands on line six"""

@@ -8,7 +8,7 @@ import pytest
 from fieldmark import draws
 from fieldmark.report import plain_ranks, read_table, wide_table
 from fieldmark.report.rows import Row
-from fieldmark.report.table.ranking import agreement, grid_of, places
+from fieldmark.report.table.ranking import agreement, grid_of, model_ranks
 from fieldmark.store import Run, RunSpec, Score, Store
 
 
@@ -32,7 +32,7 @@ def fill(store, filled, n_right: dict[str, int], n_tasks: int = 6, n: int = 200)
 
 def test_a_model_far_ahead_has_the_first_place_alone_and_equals_share_the_rest(empty, filled):
     fill(empty, filled, {"m/best": 190, "m/one": 90, "m/two": 90})
-    found = places(grid_of(read_table(empty, compare=False)))
+    found = model_ranks(grid_of(read_table(empty, compare=False)))
     assert found["m/best"].text == "1"
     assert found["m/one"].text == found["m/two"].text == "2–3"
 
@@ -50,21 +50,21 @@ def test_a_model_with_gaps_has_no_place(empty, filled):
     fill(empty, filled, {"m/best": 190, "m/one": 90})
     filled(empty, asked("m/part", "t0"), {"": np.ones(200, bool)})
     table = read_table(empty, compare=False)
-    assert set(places(grid_of(table))) == {"m/best", "m/one"}
+    assert set(model_ranks(grid_of(table))) == {"m/best", "m/one"}
     assert plain_ranks(table)["m/part"]["rank"] is None
 
 
 def test_one_task_or_one_model_has_no_place(empty, filled):
     fill(empty, filled, {"m/best": 190, "m/one": 90}, n_tasks=1)
     table = read_table(empty, compare=False)
-    assert places(grid_of(table)) == {} and agreement(grid_of(table)) == ""
+    assert model_ranks(grid_of(table)) == {} and agreement(grid_of(table)) == ""
     assert "rank" not in wide_table(table)
 
 
 def test_places_do_not_change_from_call_to_call(empty, filled):
     fill(empty, filled, {"m/a": 100, "m/b": 103, "m/c": 106})
     grid = grid_of(read_table(empty, compare=False))
-    assert places(grid) == places(grid)
+    assert model_ranks(grid) == model_ranks(grid)
 
 
 def test_tasks_that_turn_the_order_round_are_named(empty, filled):
@@ -100,6 +100,6 @@ def test_the_true_place_lies_within_the_places_told(gap, n_tasks):
     skill_m = -gap * np.arange(6.0)
     hits = []
     for _ in range(40):
-        found = places(simulated(random, skill_m, n_tasks))
+        found = model_ranks(simulated(random, skill_m, n_tasks))
         hits += [found[f"m{m}"].low <= m + 1 <= found[f"m{m}"].high for m in range(6)]
     assert np.mean(hits) >= 0.92

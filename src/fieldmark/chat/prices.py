@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fieldmark.chat.messages import Usage
 from fieldmark.errors import UnknownName, UsageError, closest
-from fieldmark.locate import Located, read_toml, validate
+from fieldmark.source_lines import Located, read_toml, validate
 
 
 def openai_tiles(width: int, height: int, base: int = 85, tile: int = 170) -> int:

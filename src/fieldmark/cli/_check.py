@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import FieldmarkError
-from fieldmark.locate import read_text
 from fieldmark.progress import for_people
+from fieldmark.source_lines import read_text
 from fieldmark.tasks import (
     LEVELS,
     CheckedFiles,

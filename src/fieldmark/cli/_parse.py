@@ -26,7 +26,7 @@ def parse(name: str, path: Path, words: list[str]) -> int:
     wants_help = "-h" in words or "--help" in words
     try:
         with contextlib.nullcontext() if wants_help else contextlib.redirect_stderr(told):
-            args = tyro.cli(
+            args: object = tyro.cli(
                 arguments,
                 prog=f"fieldmark {name}",
                 description=inspect.getdoc(module),

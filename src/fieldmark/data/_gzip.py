@@ -33,7 +33,11 @@ class _CacheSlot:
 
 
 class LruCache(Generic[Value]):
-    """At most `most` values; the one unused for longest makes room."""
+    """At most `most` values; the one unused for longest makes room.
+
+    Each value is made once even when several threads want it at the same moment, and the making of
+    one never waits for another's.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -63,7 +67,7 @@ _SPANS: LruCache[bytes] = LruCache(most=6)
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A entry in the packed file from which unpacking can go on."""
+    """A place in the packed file from which unpacking can go on."""
 
     at: int
     inflate: Inflate

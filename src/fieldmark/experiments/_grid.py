@@ -21,7 +21,6 @@ from fieldmark.experiments._schema import (
     NewtFilters,
     experiment_schema,
 )
-from fieldmark.locate import Located, read_toml, validate
 from fieldmark.models import abilities, check_model_name
 from fieldmark.protocols import (
     Draw,
@@ -36,6 +35,7 @@ from fieldmark.protocols import (
     task_problems,
 )
 from fieldmark.settings import dataset_key
+from fieldmark.source_lines import Located, read_toml, validate
 from fieldmark.tasks import AnyTask, Finder, NamedTask, Task, parse_name
 
 AXES = ("n_train", "n_test", "sampling", "seed", "repeats")

@@ -15,6 +15,7 @@ from fieldmark.data import MEMORY, Contents
 from fieldmark.embed import trusted_fingerprint, write_behaviour
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import (
+    ANSWERS,
     Identity,
     ModelMemory,
     abilities,
@@ -22,7 +23,6 @@ from fieldmark.models import (
     load_chat_model,
     load_model,
 )
-from fieldmark.protocols import ANSWERS
 from fieldmark.settings import Settings
 
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.protocols import ANSWERS, Assignment, DrawChoice, LanguageProtocol
+from fieldmark.models import ANSWERS
+from fieldmark.protocols import Assignment, DrawChoice, LanguageProtocol
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,7 +20,7 @@ from typing import Any
 
 from fieldmark import draws
 from fieldmark.code import Closure, Digest, closure_of, file_digest
-from fieldmark.models._backbone import Backbone
+from fieldmark.models._backbone import ANSWERS, Backbone
 from fieldmark.models._load import REGISTRY, family_of
 from fieldmark.models._name import ModelName, ModelRequest, parse_name, resolve_precision
 from fieldmark.models._user import (
@@ -236,7 +236,7 @@ def _family(name: str, device: str, precision: str) -> _Family:
     entry = family_of(parsed)
     if not hasattr(entry, "load"):
         return _Family(parsed.portable, code=code_of(entry))
-    is_chat = getattr(entry, "PROTOCOL", "probe") == "ask"
+    is_chat = ANSWERS in getattr(entry, "ABILITIES", ())
     library = getattr(entry, "LIBRARY", "")
     is_torch = bool(library) or not entry.__name__.startswith("fieldmark.models.")
     weights = None if is_chat else ModelRequest(parsed).path("weights")

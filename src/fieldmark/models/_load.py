@@ -95,15 +95,6 @@ def load_model(
 
 
 def abilities(name: str) -> frozenset[str]:
-    """What a model can do, by its name. Loads nothing."""
-    parsed = parse_name(name)
-    if parsed.is_file or parsed.base in REGISTRY.added or parsed.family not in families():
-        return frozenset({"embeds_images"})
-    is_chat = getattr(REGISTRY.get(parsed.family), "PROTOCOL", "") == "ask"
-    return frozenset({"answers"} if is_chat else {"embeds_images"})
-
-
-def abilities(name: str) -> frozenset[str]:
     """How a model can be asked: any of embeds_images, embeds_texts, answers, scores_continuations.
 
     Loads no weights and runs no code of the user's: a family says it for all its checkpoints, a

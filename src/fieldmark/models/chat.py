@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fieldmark.chat import ChatModel
     from fieldmark.models._name import ModelRequest
 
-PROTOCOL = "ask"
 ABILITIES = (ANSWERS,)
 SUMMARY = "multimodal language models over HTTP"
 

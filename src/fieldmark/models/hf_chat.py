@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from fieldmark.chat import LocalModel
     from fieldmark.models._name import ModelRequest
 
-PROTOCOL = "ask"
 ABILITIES = (ANSWERS, SCORES_CONTINUATIONS)
 SUMMARY = "multimodal language models of transformers, on this machine"
 OPTIONS = ("context", "max_tokens", "max_image_px")

@@ -9,10 +9,6 @@ from typing import TYPE_CHECKING
 
 from fieldmark.lazy import exports
 from fieldmark.protocols._contract import (
-    ANSWERS,
-    EMBEDS_IMAGES,
-    EMBEDS_TEXTS,
-    SCORES_CONTINUATIONS,
     Assignment,
     DrawChoice,
     Protocol,
@@ -56,11 +52,7 @@ if TYPE_CHECKING:
     from fieldmark.protocols.ask.settings import AskSettings
 
 __all__ = [
-    "ANSWERS",
-    "EMBEDS_IMAGES",
-    "EMBEDS_TEXTS",
     "PROTOCOLS",
-    "SCORES_CONTINUATIONS",
     "AskOptions",
     "AskSettings",
     "Assignment",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fieldmark.errors import UsageError
+from fieldmark.models import EMBEDS_IMAGES
 from fieldmark.protocols._settings import NoSettings
 from fieldmark.registry import PROTOCOLS
 
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
     from fieldmark.protocols._score import Scoring
     from fieldmark.protocols._workspace import Workspace
     from fieldmark.store import PartRecord, RunSpec, Score
-
-EMBEDS_IMAGES = "embeds_images"
-EMBEDS_TEXTS = "embeds_texts"
-ANSWERS = "answers"
-SCORES_CONTINUATIONS = "scores_continuations"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -159,12 +159,12 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 
 def _columns_of_task(name: str, runs: Sequence[Run]) -> dict[int, Column]:
     facts = {run.id: _facts(run.spec) for run in runs}
-    telling = _telling(list(facts.values()))
-    versions = _DataVersions(runs, facts) if _DATA in telling else None
+    distinguishing = _distinguishing(list(facts.values()))
+    versions = _DataVersions(runs, facts) if _DATA in distinguishing else None
     columns = {}
     for run in runs:
         own = facts[run.id] | ({} if versions is None else {_DATA: versions.words[run.spec.data]})
-        lines = [f"{key.rpartition('.')[2]}={own.get(key, '-')}" for key in telling]
+        lines = [f"{key.rpartition('.')[2]}={own.get(key, '-')}" for key in distinguishing]
         data = own[_DATA] if versions else ""
         is_counted = versions is None or versions.is_counted(run)
         columns[run.id] = Column("\n".join([name, *lines]), data, is_counted)
@@ -176,7 +176,7 @@ def _facts(spec: RunSpec) -> dict[str, str]:
     return {key: value if key == _DATA else _short(value) for key, value in facts.items()}
 
 
-def _telling(facts: Sequence[Mapping[str, str]]) -> list[str]:
+def _distinguishing(facts: Sequence[Mapping[str, str]]) -> list[str]:
     """The first few facts that tell all columns apart; a probe's settings differ with the probe."""
     known = dict.fromkeys(key for run_facts in facts for key in run_facts if key != _DATA)
     chosen: list[str] = []
@@ -205,7 +205,7 @@ class _DataVersions:
         """data → the folder, by its newest run; "": not known"""
         for run in newest_first(runs):
             self.roots.setdefault(run.spec.data, run.root)
-        rivals = _rivals(runs, facts)
+        rivals = _data_rivals(runs, facts)
         tails = _tails(set(self.roots.values()) - {""})
         self.older = {
             data
@@ -238,7 +238,7 @@ class _DataVersions:
         return f"{folder} (older)" if data in self.older else folder
 
 
-def _rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, str]]) -> list[list[str]]:
+def _data_rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, str]]) -> list[list[str]]:
     """Data that differ although all else is the same, the question and the draw."""
     asked: dict[tuple[tuple[str, str], ...], dict[str, None]] = {}
     for run in runs:

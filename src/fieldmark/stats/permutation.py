@@ -40,7 +40,7 @@ def sign_flip(lead_u: np.ndarray) -> float:
         return 1.0
     if len(size_k) <= _ALL_SIGNS:
         return _all_signs(size_k, lead)
-    p = _of_steps(size_k, lead)
+    p = _fourier(size_k, lead)
     return p if p is not None else _saddlepoint(size_k, lead)
 
 
@@ -60,7 +60,7 @@ def _all_signs(size_k: np.ndarray, lead: float) -> float:
     return float((np.abs(sums) >= lead - 1e-9 * size_k.sum()).mean())
 
 
-def _of_steps(size_k: np.ndarray, lead: float) -> float | None:
+def _fourier(size_k: np.ndarray, lead: float) -> float | None:
     """The exact p where all leads are multiples of one step; None where they are not."""
     step = _common_step(size_k)
     if step is None:
@@ -143,8 +143,10 @@ def swap_test(
 
     observed = float(difference(whole)[0])
     if cells.kinds.count.sum() <= ALL_SWAPS:
-        return float(_is_as_far(cells.values(_every_swap(cells), difference), observed).mean())
-    return _share_as_far(cells.values(cells.kinds.halved(resampling, "test"), difference), observed)
+        return float(_is_as_extreme(cells.values(_every_swap(cells), difference), observed).mean())
+    return _share_as_extreme(
+        cells.values(cells.kinds.halved(resampling, "test"), difference), observed
+    )
 
 
 def _every_swap(cells: CellKinds) -> Iterator[np.ndarray]:
@@ -154,19 +156,19 @@ def _every_swap(cells: CellKinds) -> Iterator[np.ndarray]:
     yield is_kept @ (kind_u[:, None] == np.arange(len(cells.kinds.count)))
 
 
-def _is_as_far(chance_r: np.ndarray, observed: float) -> np.ndarray:
+def _is_as_extreme(chance_r: np.ndarray, observed: float) -> np.ndarray:
     return np.asarray(np.abs(chance_r) >= abs(observed) - 1e-12)
 
 
-def _share_as_far(chance_r: np.ndarray, observed: float) -> float:
+def _share_as_extreme(chance_r: np.ndarray, observed: float) -> float:
     """Share of chance results at least as far from 0, the found one counted among them.
 
     Where none of them is, the draws only say "less than one in so many", which no correction for
     many models survives; Hoeffding's bound for sums of random signs then says how much less.
     """
-    n_far = int(_is_as_far(chance_r, observed).sum())
-    share = (1 + n_far) / (1 + len(chance_r))
-    if n_far:
+    n_extreme = int(_is_as_extreme(chance_r, observed).sum())
+    share = (1 + n_extreme) / (1 + len(chance_r))
+    if n_extreme:
         return share
     steps = abs(observed) / float(np.sqrt(np.mean(chance_r**2)))
     return min(share, 2 * math.exp(-(steps**2) / 2))

@@ -26,7 +26,7 @@ from fieldmark.stats.permutation import ALL_SWAPS, binomial_split, sign_flip, sw
 
 FEW_UNITS = 50
 """up to so many units every pair is tested in full"""
-Judge = Callable[[int, np.ndarray], np.ndarray]
+PairTest = Callable[[int, np.ndarray], np.ndarray]
 """(leader, others) -> p of each other against the leader"""
 
 
@@ -63,10 +63,10 @@ def tiers(
         nothing = np.full(n_models, math.nan)
         ones, everyone = np.ones(n_models), tuple(range(n_models))
         return Tiers(("A",) * n_models, nothing, everyone, (0,), ones, ones)
-    score_m, judge = _judge(items, answers_mn, metric, resampling)
+    score_m, p_values = _pair_test(items, answers_mn, metric, resampling)
     sign = 1.0 if getattr(metric, "direction", "up") == "up" else -1.0
     order = np.argsort(-sign * score_m, kind="stable")
-    return _share_out(score_m, order, judge, 1 - resampling.level)
+    return _assign_tiers(score_m, order, p_values, 1 - resampling.level)
 
 
 def tier_letter(number: int) -> str:
@@ -79,7 +79,9 @@ def tier_letter(number: int) -> str:
     return (tier_letter(before - 1) if before else "") + chr(ord("A") + place)
 
 
-def _share_out(score_m: np.ndarray, order: np.ndarray, judge: Judge, alarm: float) -> Tiers:
+def _assign_tiers(
+    score_m: np.ndarray, order: np.ndarray, p_values: PairTest, alarm: float
+) -> Tiers:
     n_models = len(score_m)
     n_tests = max(1, n_models * (n_models - 1) // 2)
     letter_m = [""] * n_models
@@ -88,7 +90,7 @@ def _share_out(score_m: np.ndarray, order: np.ndarray, judge: Judge, alarm: floa
     rest = order
     while len(rest):
         leader, others = int(rest[0]), rest[1:]
-        p = holm(judge(leader, others), n_tests) if len(others) else np.ones(0)
+        p = holm(p_values(leader, others), n_tests) if len(others) else np.ones(0)
         if not leaders:
             p_best[others] = p
         is_tied = p > alarm
@@ -100,17 +102,17 @@ def _share_out(score_m: np.ndarray, order: np.ndarray, judge: Judge, alarm: floa
     return Tiers(tuple(letter_m), score_m, tuple(order.tolist()), tuple(leaders), p_leader, p_best)
 
 
-def _judge(
+def _pair_test(
     items: Items, answers_mn: np.ndarray, metric: Metric, resampling: Resampling
-) -> tuple[np.ndarray, Judge]:
+) -> tuple[np.ndarray, PairTest]:
     """The scores, and the test for this metric and so many units."""
     scores = score_values(items, answers_mn, metric)
     if scores is None:
-        return _judge_any(items, answers_mn, metric, resampling)
+        return _resampling_test(items, answers_mn, metric, resampling)
     score_m, value_mu = scores
     n = len(items.target)
     if form_of(metric) == "right" and items.score == "pooled" and value_mu.shape[1] == n:
-        return score_m, _judge_splits(np.rint(value_mu * n))
+        return score_m, _mcnemar_test(np.rint(value_mu * n))
 
     def full(leader: int, other: int) -> float:
         if form_of(metric) != "f1":
@@ -121,28 +123,28 @@ def _judge(
         return sign_flip(np.bincount(items.unit_codes(), lead_values(items, *pair, metric)))
 
     is_exact = form_of(metric) != "f1"
-    return score_m, _judge_leads(score_m, value_mu, full, 1 - resampling.level, is_exact)
+    return score_m, _lead_test(score_m, value_mu, full, 1 - resampling.level, is_exact)
 
 
-def _judge_splits(right_mn: np.ndarray) -> Judge:
+def _mcnemar_test(right_mn: np.ndarray) -> PairTest:
     """Exact McNemar tests from how many items two models both have right."""
     both_mm = (right_mn @ right_mn.T).astype(np.float64)
     hits_m = np.diag(both_mm)
 
-    def judge(leader: int, others: np.ndarray) -> np.ndarray:
+    def p_values(leader: int, others: np.ndarray) -> np.ndarray:
         both = both_mm[leader, others]
         return binomial_split(hits_m[leader] - both, hits_m[others] - both)
 
-    return judge
+    return p_values
 
 
-def _judge_leads(
+def _lead_test(
     score_m: np.ndarray,
     value_mu: np.ndarray,
     full: Callable[[int, int], float],
     alarm: float,
     is_exact: bool,
-) -> Judge:
+) -> PairTest:
     """Clear cases by the spread of the units' values, close ones in full.
 
     Random signs have lighter tails than the normal law: to the fourth order by far^4 / 12 times the
@@ -154,7 +156,7 @@ def _judge_leads(
     square_m, peak = np.diag(gram_mm), float(value_mu.max() - value_mu.min())
     factor, extra, most = (1.3, 0.1, 30.0) if is_exact else (3.0, 0.3, 1.0)
 
-    def judge(leader: int, others: np.ndarray) -> np.ndarray:
+    def p_values(leader: int, others: np.ndarray) -> np.ndarray:
         spread = square_m[leader] + square_m[others] - 2 * gram_mm[leader, others]
         spread = np.maximum(spread, 1e-30)
         gap = score_m[leader] - score_m[others]
@@ -167,7 +169,7 @@ def _judge_leads(
             p[place] = full(leader, int(others[place]))
         return p
 
-    return judge
+    return p_values
 
 
 def _is_close(p: np.ndarray, loose: np.ndarray, n_models: int, alarm: float) -> np.ndarray:
@@ -179,9 +181,9 @@ def _is_close(p: np.ndarray, loose: np.ndarray, n_models: int, alarm: float) -> 
     )
 
 
-def _judge_any(
+def _resampling_test(
     items: Items, answers_mn: np.ndarray, metric: Metric, resampling: Resampling
-) -> tuple[np.ndarray, Judge]:
+) -> tuple[np.ndarray, PairTest]:
     score_m = np.array([estimate(items, answer_n, metric) for answer_n in answers_mn])
     n_units = count_units(items)
     if n_units <= FEW_UNITS:
@@ -195,11 +197,11 @@ def _judge_any(
 
     spread_mm = np.cov(replicate_scores(items, answers_mn, metric, resampling), rowvar=False)
 
-    def judge(leader: int, others: np.ndarray) -> np.ndarray:
+    def p_values(leader: int, others: np.ndarray) -> np.ndarray:
         own = np.diag(spread_mm)
         variance = own[leader] + own[others] - 2 * spread_mm[leader, others]
         gap = np.abs(score_m[leader] - score_m[others])
         far = gap / np.sqrt(np.maximum(variance, 1e-30))
         return np.asarray(np.where(gap == 0, 1.0, 2 * stdtr(n_units - 1, -far)))
 
-    return score_m, judge
+    return score_m, p_values

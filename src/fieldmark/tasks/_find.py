@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.locate import is_file, is_folder, with_home
+from fieldmark.source_lines import is_file, is_folder, with_home
 from fieldmark.tasks._loader import is_pattern, load_own_task, parse_name, register_file, task_files
 from fieldmark.tasks._readers import Library, NamedTask, task_readers
 

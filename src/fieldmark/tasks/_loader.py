@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.locate import with_home
 from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.source_lines import with_home
 
 if TYPE_CHECKING:
-    from fieldmark.locate import Located
+    from fieldmark.source_lines import Located
     from fieldmark.tasks._schema import Task
 
 FOLDER = Path(__file__).parent
@@ -88,7 +88,7 @@ def load_own_task(name: str, where: str = "") -> Task:
 
     The selection does not matter here.
     """
-    from fieldmark.locate import validate
+    from fieldmark.source_lines import validate
     from fieldmark.tasks._schema import task_schema
 
     schema, parsed = task_schema(), parse_name(name)
@@ -112,7 +112,7 @@ def load_own_task(name: str, where: str = "") -> Task:
 
 def _read(path: Path, where: str) -> Located:
     """The file; that it is not there is the fault of the place that names it."""
-    from fieldmark.locate import read_text, read_yaml
+    from fieldmark.source_lines import read_text, read_yaml
 
     try:
         read_text(path)

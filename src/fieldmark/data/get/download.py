@@ -30,7 +30,10 @@ class Stopped(Exception):
 
 
 class ByteCounter:
-    """Shared by all threads. Never shows more than the total, which may be too small a guess."""
+    """Bytes of all threads, shown as megabytes; it also carries the wish to stop.
+
+    Never shows more than the total, which may be too small a guess.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress

@@ -148,7 +148,7 @@ def _refusal(error: urllib.error.HTTPError) -> Refused:
 
 
 class RangePastEnd(Refused):
-    """We asked for bytes after the end; `total` is where the end is, if that was headers."""
+    """We asked for bytes after the end; `total` is where the end is, if that was stated."""
 
     def __init__(self, total: int | None) -> None:
         super().__init__("has no more bytes", helps=True)

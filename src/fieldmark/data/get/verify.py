@@ -74,7 +74,7 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class DownloadResult:
-    """How a file ended."""
+    """How a download ended."""
 
     file: Download
     state: str

@@ -20,10 +20,10 @@ from fieldmark.lmms.read.files import kind_of, read_document_file
 from fieldmark.lmms.read.groups import expand_file
 from fieldmark.lmms.read.index import Index, IndexEntry, index_folders
 from fieldmark.lmms.read.load import make_group, make_task
-from fieldmark.locate import Located
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols import task_problems
 from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.source_lines import Located
 from fieldmark.tasks import (
     CheckedFile,
     CheckedFiles,

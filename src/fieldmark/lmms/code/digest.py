@@ -16,7 +16,7 @@ from fieldmark import draws
 from fieldmark.code import called_name, joined_texts, texts_in
 from fieldmark.lmms.code.imports import TASKS, ModulePaths, find_file, module_path
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.locate import is_file
+from fieldmark.source_lines import is_file
 
 LONGEST_NAME = 200
 """characters of a text that may be the name of a file"""

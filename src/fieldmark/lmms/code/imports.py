@@ -29,7 +29,7 @@ from fieldmark import draws
 from fieldmark.errors import UsageError, meant
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.compat import MODULES
-from fieldmark.locate import is_file, is_folder
+from fieldmark.source_lines import is_file, is_folder
 
 MARK = "fieldmark_task_"
 """how the names of such modules begin in `sys.modules`, where dataclasses and pickle look"""

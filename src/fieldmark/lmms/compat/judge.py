@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.lmms.code.call import NoJudgement
-from fieldmark.locate import is_file
+from fieldmark.source_lines import is_file
 
 URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL_NAME"
 MOST_TRIES = 5

@@ -24,8 +24,8 @@ from fieldmark.lmms.data.open import fresh_transforms, load, quiet_datasets
 from fieldmark.lmms.data.pictures import DAMAGE, LISTS, decoded, find_picture, words_of
 from fieldmark.lmms.data.sources import find_source, folders_of
 from fieldmark.lmms.read.schema import DocumentTask
-from fieldmark.locate import is_file
 from fieldmark.protocols import Draw
+from fieldmark.source_lines import is_file
 
 
 def open_documents(task: DocumentTask, cache: Path, fetch: bool = False) -> Documents:

@@ -20,7 +20,7 @@ from PIL import Image, ImageOps
 
 from fieldmark.chat import Picture
 from fieldmark.errors import DataError, UsageError
-from fieldmark.locate import is_file, with_home
+from fieldmark.source_lines import is_file, with_home
 
 DAMAGE = (
     OSError, SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,

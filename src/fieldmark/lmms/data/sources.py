@@ -15,7 +15,7 @@ from typing import Any, Literal
 from fieldmark.errors import DataError, UsageError, closest
 from fieldmark.lmms.code.trust import Function
 from fieldmark.lmms.read.schema import DocumentTask
-from fieldmark.locate import is_file, is_folder, is_there, with_home
+from fieldmark.source_lines import is_file, is_folder, is_there, with_home
 
 BUILDERS = {
     "csv", "json", "parquet", "text", "pandas", "arrow", "imagefolder", "audiofolder",

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from fieldmark.errors import UsageError, closest
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.locate import Located, is_there, read_yaml
+from fieldmark.source_lines import Located, is_there, read_yaml
 
 _OWN = """
 about also ask data dataset kinds label metric n_test n_train options parts primary probe retrieve

@@ -18,7 +18,7 @@ from fieldmark.lmms.read.files import kind_of, read_document_file, with_includes
 from fieldmark.lmms.read.index import Index, IndexEntry
 from fieldmark.lmms.read.load import load_document_task, make_group, make_task, with_overrides
 from fieldmark.lmms.read.schema import GROUP_KEYS, DocumentTask, Group, GroupItem
-from fieldmark.locate import Located
+from fieldmark.source_lines import Located
 from fieldmark.tasks import is_pattern
 
 Chain = tuple[IndexEntry, ...]

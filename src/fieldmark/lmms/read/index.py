@@ -17,7 +17,7 @@ from typing import Any, Literal
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import Kind, kind_of, read_document_file
-from fieldmark.locate import Located
+from fieldmark.source_lines import Located
 from fieldmark.tasks import yaml_files
 
 

@@ -12,7 +12,7 @@ from fieldmark.errors import UsageError
 from fieldmark.lmms.code.trust import Trust
 from fieldmark.lmms.read.files import add_below, kind_of, read_document_file, with_includes
 from fieldmark.lmms.read.schema import NO_EFFECT, DocumentTask, Group
-from fieldmark.locate import Located, is_file, validate
+from fieldmark.source_lines import Located, is_file, validate
 
 _CODE_FIELDS = ("doc_to_visual", "doc_to_text", "doc_to_target", "doc_to_choice")
 _MODULE_NAME = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)")

@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.locate import Located
+from fieldmark.source_lines import Located
 
 OutputType = Literal[
     "generate_until",

@@ -70,7 +70,7 @@ def compare_models(
 
     Those that cannot be compared item by item are left out; `not_compared` tells of them.
     """
-    both = _pick_both(store, a, b, tasks)
+    both = _find_both(store, a, b, tasks)
     first, second = (model.label for model in both)
     pairs = _pairs(store, both, tasks, metric)
     if not pairs:
@@ -78,7 +78,7 @@ def compare_models(
             f"{first!r} and {second!r} have no finished run of the same task, asked the same way: "
             "`fieldmark table --long` shows what there is."
         )
-    asked = [_ask(store, *pair) for pair in pairs]
+    asked = [_compare_task(store, *pair) for pair in pairs]
     questions = [question for question in asked if question is not None]
     if not questions:
         why = why_not_paired(pairs[0][0].run, pairs[0][0].score.metric)
@@ -103,7 +103,7 @@ def not_compared(
     store: Store, a: str, b: str, tasks: Sequence[str] = (), metric: str = ""
 ) -> list[str]:
     """The questions of both models that cannot be compared item by item, a line each."""
-    pairs = _pairs(store, _pick_both(store, a, b, tasks), tasks, metric)
+    pairs = _pairs(store, _find_both(store, a, b, tasks), tasks, metric)
     return [
         f"{row.run.spec.task_name}: {why_not_paired(row.run, row.score.metric)}"
         for row, _ in pairs
@@ -114,7 +114,7 @@ def not_compared(
 def comparison_notes(store: Store, a: str, b: str, tasks: Sequence[str] = ()) -> list[str]:
     """Which versions of the models were taken, and what is not shown, a line each."""
     notes = []
-    both = _pick_both(store, a, b, tasks)
+    both = _find_both(store, a, b, tasks)
     for model in both:
         if model.others:
             n = len(model.others) + 1
@@ -126,7 +126,7 @@ def comparison_notes(store: Store, a: str, b: str, tasks: Sequence[str] = ()) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Picked:
+class _ModelVersion:
     """A model, in one version."""
 
     label: str
@@ -140,14 +140,16 @@ class _Picked:
         return (model_name(mine), mine.model_version) == (model_name(its), its.model_version)
 
 
-def _pick_both(store: Store, a: str, b: str, tasks: Sequence[str]) -> tuple[_Picked, _Picked]:
+def _find_both(
+    store: Store, a: str, b: str, tasks: Sequence[str]
+) -> tuple[_ModelVersion, _ModelVersion]:
     runs = [run for run in current_runs(store)[0] if run.state == "done"] or store.runs()
     if not runs:
         raise nothing_stored(store.path)
     labels = model_labels(runs)
     asked = {run.id for run in store.runs(RunFilter(tasks=tuple(tasks)))}
     order = newest_first([run for run in runs if run.id in asked]) or newest_first(runs)
-    first, second = (_pick(store, name, order, labels) for name in (a, b))
+    first, second = (_find_model(store, name, order, labels) for name in (a, b))
     if first.label == second.label:
         versions = ", ".join((first.label, *first.others))
         wanted = f"name two of its versions ({versions})" if first.others else "expected two models"
@@ -155,7 +157,9 @@ def _pick_both(store: Store, a: str, b: str, tasks: Sequence[str]) -> tuple[_Pic
     return first, second
 
 
-def _pick(store: Store, name: str, runs: Sequence[Run], labels: Mapping[int, str]) -> _Picked:
+def _find_model(
+    store: Store, name: str, runs: Sequence[Run], labels: Mapping[int, str]
+) -> _ModelVersion:
     """The model of that name (`#` chooses a version, else the newest is taken), or the only one
     whose name contains it or matches * and ?. `runs`: the newest first.
     """
@@ -177,31 +181,31 @@ def _pick(store: Store, name: str, runs: Sequence[Run], labels: Mapping[int, str
         short = {model.partition("?")[0].rpartition("/")[2]: model for model in known}
         raise UnknownName("model in these results", name, {*known, *short}, "fieldmark table")
     versions = list(dict.fromkeys(labels[run.id] for run in fitting))
-    return _Picked(versions[0], fitting[0].spec, tuple(versions[1:]))
+    return _ModelVersion(versions[0], fitting[0].spec, tuple(versions[1:]))
 
 
 def _pairs(
-    store: Store, both: tuple[_Picked, _Picked], tasks: Sequence[str], metric: str
+    store: Store, both: tuple[_ModelVersion, _ModelVersion], tasks: Sequence[str], metric: str
 ) -> list[tuple[Row, Row]]:
     where = RunFilter(models=tuple(model_name(model.spec) for model in both), tasks=tuple(tasks))
     columns: dict[tuple[str, str], dict[int, Row]] = {}
     for row in read_table(store, where, metric, compare=False).rows:
-        for side, picked in enumerate(both):
-            if picked.is_of(row.run):
+        for side, model in enumerate(both):
+            if model.is_of(row.run):
                 mine = columns.setdefault((row.column, row.score.metric), {})
-                mine[side] = replace(row, model=picked.label)
+                mine[side] = replace(row, model=model.label)
     return [(mine[0], mine[1]) for mine in columns.values() if len(mine) == 2]
 
 
-def _ask(store: Store, a: Row, b: Row) -> ComparedTask | None:
+def _compare_task(store: Store, a: Row, b: Row) -> ComparedTask | None:
     metric = pairing_metric(store, a.run, a.score.metric)
     if metric is None:
         return None
     paired = read_paired(store, [a.run, b.run], metric)
     comparison = compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
     where = _disagreement(store, paired)
-    is_told = a.score.metric == METRIC and a.run.spec.repeats > 1 and not is_valued(a.run)
-    both = (a, b) if is_told else ()
+    has_spread = a.score.metric == METRIC and a.run.spec.repeats > 1 and not is_valued(a.run)
+    both = (a, b) if has_spread else ()
     spreads = [spread(paired.asked, number) for number in range(len(both))] or [None, None]
     return ComparedTask(
         a, b, comparison, comparison.p, where, paired.n_unanswered, (spreads[0], spreads[1])

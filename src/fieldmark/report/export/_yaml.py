@@ -31,7 +31,7 @@ def yaml_text(value: Any) -> str:
 def _lines(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _hung(f"{_scalar(key)}:", inner, "" if isinstance(inner, list) else "  ")
+            yield from _nested(f"{_scalar(key)}:", inner, "" if isinstance(inner, list) else "  ")
     else:
         for inner in value:
             if isinstance(inner, (dict, list)) and inner:
@@ -42,7 +42,7 @@ def _lines(value: Any) -> Iterator[str]:
                 yield f"- {_scalar(inner)}"
 
 
-def _hung(head: str, value: Any, indent: str) -> Iterator[str]:
+def _nested(head: str, value: Any, indent: str) -> Iterator[str]:
     if isinstance(value, (dict, list)) and value:
         yield head
         yield from (f"{indent}{line}" for line in _lines(value))

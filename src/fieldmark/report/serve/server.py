@@ -60,7 +60,7 @@ def serve(results: LiveResults, place: ServeAddress, on_ready: Callable[[str], N
     """Answers until interrupted; `on_ready` gets the address to open."""
     import uvicorn
 
-    listening = _listen(place)
+    listening = _bound_socket(place)
     port = listening.getsockname()[1]
     app = make_app(results, place.host, place.token)
     settings = uvicorn.Config(
@@ -75,7 +75,7 @@ def serve(results: LiveResults, place: ServeAddress, on_ready: Callable[[str], N
     server.run(sockets=[listening])
 
 
-def _listen(place: ServeAddress) -> socket.socket:
+def _bound_socket(place: ServeAddress) -> socket.socket:
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -114,10 +114,10 @@ def make_app(results: LiveResults, host: str = "127.0.0.1", token: str = "") -> 
         "/data/summary.js": (results.summary_file, _JS),
         "/data/charts.js": (results.charts_file, _JS),
     }
-    routes = [Route(path, _made(*how)) for path, how in fixed.items()]
+    routes = [Route(path, _page_handler(*how)) for path, how in fixed.items()]
     routes += [
-        Route("/data/{name}.js", _found(results.column_file, _JS)),
-        Route("/thumbs/{folder}/{name}.webp", _found(results.thumbnail, _WEBP)),
+        Route("/data/{name}.js", _lookup_handler(results.column_file, _JS)),
+        Route("/thumbs/{folder}/{name}.webp", _lookup_handler(results.thumbnail, _WEBP)),
         Route("/events", partial(_events, results)),
     ]
     guards = [Middleware(_Headers), Middleware(Guard, host=host, token=token)]
@@ -129,14 +129,14 @@ def _index(results: LiveResults) -> bytes:
     return page.replace(b"</body>", b'<script src="live.js"></script>\n</body>')
 
 
-def _made(make: Callable[[], bytes], kind: str) -> Callable[[Request], object]:
+def _page_handler(make: Callable[[], bytes], kind: str) -> Callable[[Request], object]:
     async def answer(_: Request) -> Response:
         return Response(await run_in_threadpool(make), media_type=kind)
 
     return answer
 
 
-def _found(find: Callable[[str], bytes | None], kind: str) -> Callable[[Request], object]:
+def _lookup_handler(find: Callable[[str], bytes | None], kind: str) -> Callable[[Request], object]:
     async def answer(request: Request) -> Response:
         content = await run_in_threadpool(find, request.path_params["name"])
         if content is None:
@@ -147,10 +147,10 @@ def _found(find: Callable[[str], bytes | None], kind: str) -> Callable[[Request]
 
 
 async def _events(results: LiveResults, request: Request) -> Response:
-    return StreamingResponse(_news(request, results), media_type="text/event-stream")
+    return StreamingResponse(_event_lines(request, results), media_type="text/event-stream")
 
 
-async def _news(request: Request, results: LiveResults) -> AsyncIterator[str]:
+async def _event_lines(request: Request, results: LiveResults) -> AsyncIterator[str]:
     version, sent, silent = results.version(), "", 0
     while not await request.is_disconnected():
         standing = json.dumps(await run_in_threadpool(results.progress))

@@ -81,7 +81,7 @@ def thumbnail(photo: ItemPhoto) -> bytes:
         data = read_bytes(photo.root, frame.image)
         keys.append(content_key(data))
         shown = data if at == middle else shown
-    if _whole(keys) != photo.content:
+    if _item_content(keys) != photo.content:
         raise PhotoChanged(f"{photo.frames[middle].image}  changed since the run.")
     image = open_image(shown, photo.frames[middle].crop, name=photo.frames[middle].image)
     image.thumbnail((SIZE_PX, SIZE_PX), reducing_gap=2.0)
@@ -90,7 +90,7 @@ def thumbnail(photo: ItemPhoto) -> bytes:
     return small.getvalue()
 
 
-def _whole(keys: list[bytes]) -> bytes:
+def _item_content(keys: list[bytes]) -> bytes:
     """The content of an item, of that of its images; as runs note it."""
     return keys[0] if len(keys) == 1 else content_key(b"".join(keys))
 
@@ -129,7 +129,7 @@ class Photos:
             known = [seen[photo.root].get(frame.image) for frame in photo.frames]
             keys = [content.key for content in known if content is not None]
             return bool(photo.frames) and (
-                len(keys) < len(photo.frames) or _whole(keys) == photo.content
+                len(keys) < len(photo.frames) or _item_content(keys) == photo.content
             )
 
         return {item: photo for item, photo in photos.items() if may_be_same(photo)}
@@ -192,7 +192,9 @@ def write_thumbnails(
     missing = {name: photo for name, photo in photos.items() if name not in done}
     lost: dict[str, int] = {}
     with ThreadPoolExecutor(threads) as pool:
-        for name, small in zip(missing, pool.map(_try, missing.values()), strict=True):
+        for name, small in zip(
+            missing, pool.map(_thumbnail_or_reason, missing.values()), strict=True
+        ):
             progress.advance()
             if isinstance(small, str):
                 lost[small] = lost.get(small, 0) + 1
@@ -208,7 +210,7 @@ def thumb_path(folder: Path, name: str) -> Path:
     return folder / "thumbs" / name[:2] / f"{name}.webp"
 
 
-def _try(photo: ItemPhoto) -> bytes | str:
+def _thumbnail_or_reason(photo: ItemPhoto) -> bytes | str:
     """The thumbnail, or why there is none."""
     try:
         return thumbnail(photo)

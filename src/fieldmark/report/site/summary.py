@@ -172,7 +172,7 @@ def describe_models(store: Store, table: Table) -> list[dict[str, Any]]:
                 "family": family if family in known else "own",
                 "title": listed.title,
                 "params": round(sizes[label]) if label in sizes else None,
-                "images_per_s": _figures(speeds.get(label)),
+                "images_per_s": _three_figures(speeds.get(label)),
                 "licence": listed.licence,
                 "released": listed.released,
                 "source": listed.source,
@@ -181,7 +181,7 @@ def describe_models(store: Store, table: Table) -> list[dict[str, Any]]:
     return rows
 
 
-def _figures(value: float | None) -> float | None:
+def _three_figures(value: float | None) -> float | None:
     """Three of them: speeds are not known better."""
     return None if value is None else float(f"{value:.3g}")
 

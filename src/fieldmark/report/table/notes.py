@@ -79,7 +79,7 @@ MOST_ITEMS = 1_000_000
 
 def training_notes(store: Store, rows: Sequence[Row]) -> list[str]:
     """One line per run with repeats, as long as reading them takes no time to speak of."""
-    mine = [row for row in rows if _is_told(row)]
+    mine = [row for row in rows if _has_spread(row)]
     if sum(row.run.n_items or 0 for row in mine) > MOST_ITEMS:
         return []
     spreads = [(row, run_spread(store, row)) for row in mine]
@@ -89,7 +89,7 @@ def training_notes(store: Store, rows: Sequence[Row]) -> list[str]:
 
 def run_spread(store: Store, row: Row) -> VarianceParts | None:
     """None where the run has one repeat, another metric, or too few items in common."""
-    if not _is_told(row):
+    if not _has_spread(row):
         return None
     from fieldmark.metrics import load_metric
 
@@ -114,6 +114,6 @@ def spread(asked: Answers, model: int) -> VarianceParts | None:
     return variance_parts(right_ri[:, is_common], unit_i[is_common])
 
 
-def _is_told(row: Row) -> bool:
+def _has_spread(row: Row) -> bool:
     is_accuracy = row.score.metric == METRIC and not is_valued(row.run)
     return row.run.spec.repeats > 1 and is_accuracy and not row.score.part

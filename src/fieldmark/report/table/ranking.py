@@ -137,7 +137,7 @@ def grid_of(table: Table) -> dict[tuple[str, str], Row]:
     }
 
 
-def places(grid: Grid) -> dict[str, RankInterval]:
+def model_ranks(grid: Grid) -> dict[str, RankInterval]:
     """Of the models that did all tasks; {} where there are not two of them and two tasks."""
     columns = _columns(grid)
     models = _complete(grid, columns)
@@ -159,7 +159,7 @@ def places(grid: Grid) -> dict[str, RankInterval]:
 
 def plain_ranks(table: Table) -> dict[str, dict[str, float | None]]:
     """What programs read beside each score of a model; null where it has no place."""
-    ranks = places(grid_of(table))
+    ranks = model_ranks(grid_of(table))
     return {
         row.model: {
             "rank": place.rank if (place := ranks.get(row.model)) else None,

@@ -27,7 +27,7 @@ from fieldmark.report.table.layout import (
     number,
     text_width,
 )
-from fieldmark.report.table.ranking import agreement, places, rank_models
+from fieldmark.report.table.ranking import agreement, model_ranks, rank_models
 
 WHOLE = "(the whole task)"
 RANK = "rank"
@@ -47,12 +47,12 @@ def wide_table(table: Table, width: int = 80) -> str:
         for column in dict.fromkeys(column for _, column in grid)
     }
     summary = {ranking.heading: ranking.summaries} if ranking.heading else {}
-    placed = places(tasks)
-    if placed:
-        summary[RANK] = [placed[m].text if m in placed else MISSING for m in ranking.models]
+    ranks = model_ranks(tasks)
+    if ranks:
+        summary[RANK] = [ranks[m].text if m in ranks else MISSING for m in ranking.models]
     lines = _blocks(models, summary, cells, width)
     has_gaps = len(grid) < len(ranking.models) * len(cells)
-    signs = ("±", *("–" * has_gaps), *([RANK] if placed else []))
+    signs = ("±", *("–" * has_gaps), *([RANK] if ranks else []))
     return "\n".join([*lines, "", *_footer(table, width, *signs, alike=agreement(tasks))])
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 
 from fieldmark.errors import UsageError
-from fieldmark.locate import read_toml, read_yaml, validate
+from fieldmark.source_lines import read_toml, read_yaml, validate
 
 TOML = '''
 name = "a"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fieldmark.lazy import exports
-from fieldmark.locate._paths import is_file, is_folder, is_there, with_home
-from fieldmark.locate.located import Located, read_text, read_toml
-from fieldmark.locate.schema_errors import validate
+from fieldmark.source_lines._paths import is_file, is_folder, is_there, with_home
+from fieldmark.source_lines.located import Located, read_text, read_toml
+from fieldmark.source_lines.schema_errors import validate
 
 if TYPE_CHECKING:
-    from fieldmark.locate.yaml_reader import read_yaml
+    from fieldmark.source_lines.yaml_reader import read_yaml
 
 __all__ = [
     "Located",

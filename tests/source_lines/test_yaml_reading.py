@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.errors import UsageError
-from fieldmark.locate import Located, read_yaml
-from fieldmark.locate.yaml_reader import _PlainLoader, _single_node, compose, plain_value
+from fieldmark.source_lines import Located, read_yaml
+from fieldmark.source_lines.yaml_reader import _PlainLoader, _single_node, compose, plain_value
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import yaml
 
 from fieldmark.errors import UsageError, at
-from fieldmark.locate.located import Key, Located, read_text
+from fieldmark.source_lines.located import Key, Located, read_text
 
 _MOST_BYTES = 5_000_000
 _FAULT_WORDS = (

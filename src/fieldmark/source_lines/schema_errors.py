@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from fieldmark.errors import UsageError, closest, join_problems
-from fieldmark.locate.located import Key, Located
+from fieldmark.source_lines.located import Key, Located
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
