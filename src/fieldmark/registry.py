@@ -25,7 +25,7 @@ from fieldmark.errors import FieldmarkError, UnknownName, UsageError, closest
 
 BUILT_IN: dict[str, dict[str, str]] = {
     "fieldmark.metric_registrars": {
-        "documents": "fieldmark.lmms.metrics.registry:register_document_metric"
+        "aggregated": "fieldmark.lmms.metrics.registry:register_document_metric"
     },
     "fieldmark.report.export": {"lmms-eval": "fieldmark.lmms.export"},
     "fieldmark.report_providers": {"documents": "fieldmark.lmms.report"},
