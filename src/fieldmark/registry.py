@@ -235,8 +235,8 @@ def _one_line(error: BaseException) -> str:
     """Without the place that Python adds to a syntax error, without the name a user's package has
     here, and without a final full stop.
     """
-    told = error.msg if isinstance(error, SyntaxError) else str(error)
-    text = re.sub(rf"{PREFIX}\w+\.?", "", told).strip().splitlines()
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = re.sub(rf"{PREFIX}\w+\.?", "", message).strip().splitlines()
     return f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__
 
 

@@ -50,7 +50,7 @@ class Common:
     def settings(self) -> Settings:
         """All layers merged, these flags on top."""
         names = [
-            each.name for each in fields(Common) if each.name not in ("quiet", "debug", "data")
+            field.name for field in fields(Common) if field.name not in ("quiet", "debug", "data")
         ]
         flags = {
             name: self._flag(name) for name in names if getattr(self, name) not in (None, False)
@@ -71,7 +71,7 @@ CommonFlags = OmitArgPrefixes[Common]
 
 def _folders(given: Sequence[str]) -> dict[str, Path]:
     """Dataset or task → folder."""
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for text in given:
         name, equals, folder = text.partition("=")
         if not (name and equals and folder):
@@ -79,10 +79,10 @@ def _folders(given: Sequence[str]) -> dict[str, Path]:
                 f"--data {text}: expected NAME=FOLDER, such as --data newt=/data/newt."
             )
         path = Path(folder).expanduser()
-        if found.setdefault(name, path) != path:
+        if folders.setdefault(name, path) != path:
             raise UsageError(
-                f"--data {text}: {name} is in {found[name]} already. For two folders of one "
+                f"--data {text}: {name} is in {folders[name]} already. For two folders of one "
                 "dataset name the tasks, --data TASK=FOLDER, or write `data: FOLDER` in each "
                 "task's file."
             )
-    return found
+    return folders

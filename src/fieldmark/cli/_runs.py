@@ -61,7 +61,7 @@ class Standing:
             "seed": str(spec.seed),
             "items": run.n_items,
             "when (UTC)": when,
-            "data": "-".join(each[:SHORT] for each in spec.data.split("-")),
+            "data": "-".join(digest[:SHORT] for digest in spec.data.split("-")),
             "folder": run.root or None,
             "claimed by": None if self.claim is None else who(self.claim),
         }
@@ -97,10 +97,10 @@ def standings(
             raise UnknownName("task in these results", name, known, "fieldmark runs ls")
     claims, superseded = store.claims(), store.superseded()
     runs = store.runs(RunFilter(models=tuple(models), tasks=tuple(tasks)))
-    found = [_standing(run, claims.get(run.key), superseded.get(run.id)) for run in runs]
+    every = [_standing(run, claims.get(run.key), superseded.get(run.id)) for run in runs]
     return sorted(
-        (each for each in found if not states or each.state in states),
-        key=lambda each: each.run.id,
+        (standing for standing in every if not states or standing.state in states),
+        key=lambda standing: standing.run.id,
     )
 
 
@@ -120,10 +120,10 @@ def keys_of(words: Sequence[str], ids: Mapping[int, str], keys: Sequence[str]) -
     >>> keys_of(["7", "ab"], {7: "cd12"}, ["cd12", "ab34"])
     ['cd12', 'ab34']
     """
-    found = []
+    chosen = []
     for word in words:
         if word.isdecimal() and int(word) in ids:
-            found.append(ids[int(word)])
+            chosen.append(ids[int(word)])
             continue
         fitting = sorted({key for key in keys if word and key.startswith(word.lower())})
         if len(fitting) > 1:
@@ -131,5 +131,5 @@ def keys_of(words: Sequence[str], ids: Mapping[int, str], keys: Sequence[str]) -
             raise UsageError(f"{len(fitting)} runs have keys that begin with {word}: {shown}.")
         if not fitting:
             raise UnknownName("run", word, (), "fieldmark runs ls")
-        found.append(fitting[0])
-    return list(dict.fromkeys(found))
+        chosen.append(fitting[0])
+    return list(dict.fromkeys(chosen))

@@ -39,7 +39,9 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(repr(each)[1:-1] if _is_control(each) else each for each in text)
+    return "".join(
+        repr(character)[1:-1] if _is_control(character) else character for character in text
+    )
 
 
 def _is_control(character: str) -> bool:

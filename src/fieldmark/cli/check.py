@@ -45,8 +45,7 @@ class CheckArgs:
 
 
 def run(args: CheckArgs) -> int:
-    from fieldmark.cli._check import check_paths
-    from fieldmark.cli._check_show import as_json, show
+    from fieldmark.cli._check import as_json, check_paths, show
     from fieldmark.cli._show import print_json
 
     if not args.path:
@@ -57,9 +56,9 @@ def run(args: CheckArgs) -> int:
         raise UsageError(f"--n-documents {args.n_documents}: expected 1 or more.")
     if args.code_s <= 0:
         raise UsageError(f"--code-s {args.code_s:g}: expected more than 0; --no-code imports none.")
-    found = check_paths(args)
+    findings = check_paths(args)
     if args.json:
-        print_json(as_json(args, found))
+        print_json(as_json(args, findings))
     else:
-        show(args, found)
-    return found.code
+        show(args, findings)
+    return findings.code

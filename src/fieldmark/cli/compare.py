@@ -49,20 +49,20 @@ def _pair(args: CompareArgs) -> int:
     from fieldmark.store import Store
 
     if len(args.models) != 2:
-        found = f"found {len(args.models)}" if args.models else "found none"
-        raise UsageError(f"expected two models to compare, {found}: fieldmark compare A B.")
+        given = f"found {len(args.models)}" if args.models else "found none"
+        raise UsageError(f"expected two models to compare, {given}: fieldmark compare A B.")
     with Store.open(args.common.settings().store, read_only=True) as store:
         questions = compare_models(store, *args.models, tasks=args.task, metric=args.metric)
         left_out = not_compared(store, *args.models, tasks=args.task, metric=args.metric)
         notes = comparison_notes(store, *args.models, tasks=args.task)
     if args.json:
-        print_json([plain_comparison(each) for each in questions])
+        print_json([plain_comparison(question) for question in questions])
     else:
         print(comparison_text(questions, shutil.get_terminal_size().columns))
     for note in notes:
         talk(note)
-    for each in left_out:
-        talk(f"not compared: {each}.")
+    for reason in left_out:
+        talk(f"not compared: {reason}.")
     return 0
 
 
@@ -78,7 +78,7 @@ def _published(args: CompareArgs) -> int:
         raise nothing_stored(settings.store)
     matches = match_published(table.rows)
     if args.json:
-        print_json([plain_published(each) for each in matches])
+        print_json([plain_published(match) for match in matches])
     else:
         print(published_text(matches, shutil.get_terminal_size().columns))
     return 0

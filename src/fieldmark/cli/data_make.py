@@ -96,7 +96,7 @@ def _is_ours(root: Path) -> bool:
 
 def _files(root: Path) -> str:
     """How many there are, and a hash of their names, sizes and times."""
-    found = sorted(path for path in root.rglob("*") if path.is_file() and path.name != MARK)
-    facts = [(path.relative_to(root).as_posix(), path.stat()) for path in found]
-    told = draws.digest(*((name, stat.st_size, stat.st_mtime_ns) for name, stat in facts))
-    return f"{len(found)} {told.hex()}"
+    paths = sorted(path for path in root.rglob("*") if path.is_file() and path.name != MARK)
+    facts = [(path.relative_to(root).as_posix(), path.stat()) for path in paths]
+    digest = draws.digest(*((name, stat.st_size, stat.st_mtime_ns) for name, stat in facts))
+    return f"{len(paths)} {digest.hex()}"

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._outcome import end
 from fieldmark.cli._show import talk
+from fieldmark.cli.run import end
 from fieldmark.progress import Progress
 
 if TYPE_CHECKING:

@@ -105,11 +105,11 @@ def _size(folder: Path) -> int:
 
 def _settings(settings: Settings) -> list[dict[str, Any]]:
     rows = []
-    for each in fields(settings):
-        if each.name not in ("origin", "data"):
-            origin = settings.origin.get(each.name, "default")
+    for field in fields(settings):
+        if field.name not in ("origin", "data"):
+            origin = settings.origin.get(field.name, "default")
             rows.append(
-                {"setting": each.name, "value": str(getattr(settings, each.name)), "from": origin}
+                {"setting": field.name, "value": str(getattr(settings, field.name)), "from": origin}
             )
     for name, folder in settings.data.items():
         rows.append(

@@ -51,7 +51,7 @@ def run(args: ExportArgs) -> int:
 
     form = args.form or ("lmms-eval" if args.lmms_eval else _form_of(args.out))
     if not form:
-        show_rows([{"format": each, "is": what_it_is(each)} for each in EXPORTS], args.json)
+        show_rows([{"format": name, "is": what_it_is(name)} for name in EXPORTS], args.json)
         return 0
     EXPORTS.get(form)
     where = RunFilter(models=args.model, tasks=args.task)
@@ -62,8 +62,8 @@ def run(args: ExportArgs) -> int:
             why = "; ".join(chosen.left_out) or "none of these runs has a defined score"
             raise DataError(f"{form} can say nothing of these results: {why}.")
         _deliver(files, form, args.out)
-    for each in chosen.left_out:
-        talk(f"left out: {each}.")
+    for reason in chosen.left_out:
+        talk(f"left out: {reason}.")
     return 0
 
 
@@ -97,7 +97,7 @@ def _deliver(files: Sequence[ExportFile], form: str, out: Path | None) -> None:
         _check_ending(form, out, ending)
         places = [out]
     else:
-        places = [out / each.name for each in files]
+        places = [out / file.name for file in files]
     for file, place in zip(files, places, strict=True):
         _write(file, place)
     talk(f"{places[0]}" if len(places) == 1 else f"{out}  {counted(len(places), 'file')}")

@@ -60,7 +60,7 @@ def _suffix(out: Path) -> str:
 
     suffix = out.suffix.lower().removeprefix(".")
     if suffix not in SUFFIXES:
-        endings = ", ".join(f".{each}" for each in SUFFIXES)
+        endings = ", ".join(f".{ending}" for ending in SUFFIXES)
         raise UsageError(f"--out {out}: expected a file that ends in one of {endings}.")
     return suffix
 

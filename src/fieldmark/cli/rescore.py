@@ -47,35 +47,35 @@ def run(args: RescoreArgs) -> int:
     where = RunFilter(models=args.model, tasks=args.task)
     # A store of an older fieldmark is brought up to date by opening it.
     with Store.open(settings.store) as store:
-        n_done = sum(each.state == "done" for each in store.runs(where))
+        n_done = sum(stored.state == "done" for stored in store.runs(where))
     if not n_done:
         raise DataError(
             f"{settings.store}  holds no such finished runs: `fieldmark table` shows what there is."
         )
     with for_people(args.common.quiet) as progress, Store.open(settings.store) as store:
-        found = rescore(store, where, args.metric, progress)
+        rescored = rescore(store, where, args.metric, progress)
     if args.json:
-        print_json([_plain(each) for each in found])
+        print_json([_plain(result) for result in rescored])
         return 0
-    n_changed = sum(bool(each.changed) for each in found)
-    if n_read := sum(each.n_read for each in found):
+    n_changed = sum(bool(result.changed) for result in rescored)
+    if n_read := sum(result.n_read for result in rescored):
         talk(f"{counted(n_read, 'answer')} read as something else than before.")
-    n_left = sum(each.is_left for each in found)
-    print(f"{counted(len(found) - n_left, 'run')} scored, {n_changed:,} with new values")
+    n_left = sum(result.is_left for result in rescored)
+    print(f"{counted(len(rescored) - n_left, 'run')} scored, {n_changed:,} with new values")
     if n_left:
         talk(f"{counted(n_left, 'run')} of documents, scored by their tasks' own code: left as is.")
-    for name in sorted({name for each in found for name in each.kept}):
+    for name in sorted({name for result in rescored for name in result.kept}):
         talk(f"the metric {name!r} is not here: its scores stay as they were.")
     return 0
 
 
-def _plain(each: Rescored) -> dict[str, object]:
-    spec = each.run.spec
+def _plain(result: Rescored) -> dict[str, object]:
+    spec = result.run.spec
     names = {"model": spec.model, "task": spec.task, "variant": spec.task_variant}
     return {
         **names,
-        "run": each.run.id,
-        "changed": each.changed,
-        "kept": each.kept,
-        "n_read": each.n_read,
+        "run": result.run.id,
+        "changed": result.changed,
+        "kept": result.kept,
+        "n_read": result.n_read,
     }

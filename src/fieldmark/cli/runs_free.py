@@ -38,7 +38,7 @@ def run(args: RunsFreeArgs) -> int:
     n_freed = 0
     with Store.open(path) as store:
         living = store.claims()
-        ids = {each.id: each.key for each in store.runs()}
+        ids = {stored.id: stored.key for stored in store.runs()}
         known = [*ids.values(), *living]
         for key in list(living) if args.all else keys_of(args.run, ids, known):
             claim = store.free(key)

@@ -41,10 +41,10 @@ def run(args: RunsLsArgs) -> int:
     if not path.exists():
         raise nothing_stored(path)
     with Store.open(path, read_only=True) as store:
-        found = standings(store, args.model, args.task, args.state)
+        runs = standings(store, args.model, args.task, args.state)
     if args.json:
-        print_json([each.plain() for each in found])
+        print_json([standing.plain() for standing in runs])
         return 0
-    show_rows([each.row() for each in found], False, RIGHT)
-    talk(f"{counted(len(found), 'run')} in {path}. `runs rm` removes, `runs free` frees claims.")
+    show_rows([standing.row() for standing in runs], False, RIGHT)
+    talk(f"{counted(len(runs), 'run')} in {path}. `runs rm` removes, `runs free` frees claims.")
     return 0

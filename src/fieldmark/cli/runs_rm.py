@@ -65,30 +65,30 @@ def run(args: RunsRmArgs) -> int:
         chosen = _chosen(store, args, states)
         _refuse_claimed(chosen)
         if not args.dry_run:
-            store.drop_runs([each.run.key for each in chosen])
+            store.drop_runs([standing.run.key for standing in chosen])
     if args.json:
-        print_json([each.plain() for each in chosen])
+        print_json([standing.plain() for standing in chosen])
         return 0
-    show_rows([each.row() for each in chosen], False, RIGHT)
+    show_rows([standing.row() for standing in chosen], False, RIGHT)
     does = "would be removed" if args.dry_run else "removed"
     talk(f"{counted(len(chosen), 'run')} {does} from {path}.")
     return 0
 
 
 def _chosen(store: Store, args: RunsRmArgs, states: list[str]) -> list[Standing]:
-    found = standings(store, args.model, args.task, states)
+    every = standings(store, args.model, args.task, states)
     if not args.run:
-        return found
-    by_key = {each.run.key: each for each in found}
-    ids = {each.run.id: each.run.key for each in found}
+        return every
+    by_key = {standing.run.key: standing for standing in every}
+    ids = {standing.run.id: standing.run.key for standing in every}
     return [by_key[key] for key in keys_of(args.run, ids, list(by_key))]
 
 
 def _refuse_claimed(chosen: list[Standing]) -> None:
-    told = [
-        f"run {each.run.id} is in the hands of {who(each.claim)}: stop that one first."
-        for each in chosen
-        if each.claim is not None
+    problems = [
+        f"run {standing.run.id} is in the hands of {who(standing.claim)}: stop that one first."
+        for standing in chosen
+        if standing.claim is not None
     ]
-    if told:
-        raise DataError(join_problems(told, "nothing was removed"))
+    if problems:
+        raise DataError(join_problems(problems, "nothing was removed"))

@@ -12,9 +12,8 @@ from fieldmark.experiments._grid import (
     read_grid,
     single_axes,
 )
-from fieldmark.experiments._prepare import replace_data
 from fieldmark.experiments.execute import Failure, How, Outcome, execute
-from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan
+from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan, replace_data
 from fieldmark.experiments.rescore import Rescored, rescore
 
 __all__ = [

@@ -33,7 +33,7 @@ def _as_list(value: Any) -> Any:
         value = [value]
     if not isinstance(value, list):
         return value
-    return [str(each).lower() if isinstance(each, bool) else str(each) for each in value]
+    return [str(item).lower() if isinstance(item, bool) else str(item) for item in value]
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]

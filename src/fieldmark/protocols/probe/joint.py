@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from fieldmark.errors import DataError, UsageError
-from fieldmark.protocols._arrange import NO, YES
 from fieldmark.protocols._items import Draw, PartItems, draw_test, draw_train
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.protocols.probe.features import RowFeatures
 from fieldmark.protocols.probe.fit import Fitted, fit_probe
