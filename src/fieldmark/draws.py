@@ -1,4 +1,4 @@
-"""Where does every random choice come from?
+"""Random draws (seeded by a hash): where does every random choice come from?
 
 From a hash of (seed, task, item, purpose): the same under any order, worker count or concurrency.
 Nothing in fieldmark may use a global random state, or a generator that several places share.

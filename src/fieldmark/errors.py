@@ -1,4 +1,4 @@
-"""Which exit code does a mistake get, and how is it told to a person?
+"""Exceptions and exit codes: which code does a mistake get, and how is it told to a person?
 
 One tree, drawn once. Every error a user can cause is a `FieldmarkError` whose text is one line (or
 one line per problem): what was found, what was expected, what to do. Anything else is a bug in

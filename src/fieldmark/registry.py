@@ -1,4 +1,4 @@
-"""How is an extension found?
+"""Registry (plug-ins): how is an extension found?
 
 The file's name is its registration: every module of a package whose name has no leading underscore
 is one entry (`models/open_clip.py` is the family `open-clip`). Users add theirs without touching

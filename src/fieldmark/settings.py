@@ -1,4 +1,4 @@
-"""Where do results, cache and datasets live, and which layer said so?
+"""Settings (flags, environment, config files): where do things live, and which layer said so?
 
 Precedence: flag > `FIELDMARK_*` > project `fieldmark.toml` (this folder or one above) > user
 configuration > default. Each value remembers its origin, so that `fieldmark doctor` can show it.

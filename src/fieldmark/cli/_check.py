@@ -1,4 +1,4 @@
-"""Which kind of check does each path want, and what do all of them find together?"""
+"""`fieldmark check` (linter): what is wrong with files and folders, told to people and programs?"""
 
 from __future__ import annotations
 

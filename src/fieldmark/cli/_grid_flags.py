@@ -1,4 +1,8 @@
-"""Which runs do the arguments of `run` and `plan` ask for?"""
+"""Flags of `run` and `plan`: which runs do the arguments ask for?
+
+The flags of protocols are made from the protocols' own settings classes and blocks, so that a new
+protocol has its flags without a change here.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from fieldmark.experiments import Grid
     from fieldmark.settings import Settings
 
+METAVARS = {int: "N", float: "X", str: "TEXT"}
 _Ints = Annotated[tuple[int, ...], arg(metavar="N …", help_behavior_hint="")]
 
 
@@ -125,9 +130,6 @@ def _refuse_mixing(args: GridFlags) -> None:
         raise UsageError(
             f"--{flag} and {args.experiment}: name runs by a file or by flags, not both."
         )
-
-
-METAVARS = {int: "N", float: "X", str: "TEXT"}
 
 
 def with_protocol_flags(name: str, base: type) -> type:

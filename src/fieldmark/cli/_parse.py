@@ -1,4 +1,4 @@
-"""How do words become a command's arguments, and a slip one line?"""
+"""Argument parser (tyro): how do words become a command's arguments, and a slip one line?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs are meant by words and flags, and how does each of them stand?"""
+"""States of runs (done, running, failed, killed, superseded): which are meant, and how is each?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from fieldmark.cli._show import printable
+from fieldmark.cli._show import counted, print_json, printable, show_rows, talk
 from fieldmark.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 SHORT = 8
 """hex digits of a key that people are shown"""
-Words = Annotated[Positional[tuple[str, ...]], arg(metavar="[ID|KEY…]", help_behavior_hint="")]
-Names = UseAppendAction[tuple[str, ...]]
+RunNames = Annotated[Positional[tuple[str, ...]], arg(metavar="[ID|KEY…]", help_behavior_hint="")]
 State = Literal["done", "running", "failed", "killed", "superseded"]
 States = Annotated[UseAppendAction[tuple[State, ...]], arg(help_behavior_hint="")]
 
@@ -67,7 +66,14 @@ class Standing:
         }
 
 
-RIGHT = ("id", "n_train", "seed", "items")
+def show_runs(runs: Sequence[Standing], as_json: bool, summary: str) -> None:
+    """A table with a line below, or a JSON list."""
+    if as_json:
+        print_json([standing.plain() for standing in runs])
+        return
+    rows = [standing.row() for standing in runs]
+    show_rows(rows, False, right=("id", "n_train", "seed", "items"))
+    talk(f"{counted(len(runs), 'run')} {summary}")
 
 
 def who(claim: Claim) -> str:

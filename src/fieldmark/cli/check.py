@@ -16,6 +16,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from fieldmark.cli._flags import check_least
 from fieldmark.errors import UsageError
 
 
@@ -52,8 +53,7 @@ def run(args: CheckArgs) -> int:
         raise UsageError(
             "nothing to check: name files or folders, such as `fieldmark check my_task.yaml`."
         )
-    if args.n_documents < 1:
-        raise UsageError(f"--n-documents {args.n_documents}: expected 1 or more.")
+    check_least("--n-documents", args.n_documents, 1)
     if args.code_s <= 0:
         raise UsageError(f"--code-s {args.code_s:g}: expected more than 0; --no-code imports none.")
     findings = check_paths(args)

@@ -8,27 +8,26 @@ examples:
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json, talk
+from fieldmark.cli._flags import Common, CommonFlags, Words
+from fieldmark.cli._show import print_json, talk, width
 from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class CompareArgs:
     models: Annotated[Positional[tuple[str, ...]], arg(metavar="A B")] = ()
-    """two models, or parts of their names that fit only one; NAME#4ae7 is one version"""
-    task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
-    """only these (* and ? work)"""
+    """two models, by name or by a part of the name that fits only one; NAME#4ae7 is one version"""
+    task: Annotated[Words, arg(metavar="TASK")] = ()
+    """only these tasks (* and ? are wildcards)"""
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
-    """another metric than the tasks' own"""
+    """use this metric instead of each task's own"""
     published: bool = False
-    """compare the scores with published numbers instead"""
+    """compare your scores with published ones instead"""
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()
@@ -58,7 +57,7 @@ def _pair(args: CompareArgs) -> int:
     if args.json:
         print_json([plain_comparison(question) for question in questions])
     else:
-        print(comparison_text(questions, shutil.get_terminal_size().columns))
+        print(comparison_text(questions, width()))
     for note in notes:
         talk(note)
     for reason in left_out:
@@ -80,5 +79,5 @@ def _published(args: CompareArgs) -> int:
     if args.json:
         print_json([plain_published(match) for match in matches])
     else:
-        print(published_text(matches, shutil.get_terminal_size().columns))
+        print(published_text(matches, width()))
     return 0

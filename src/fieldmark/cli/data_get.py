@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._flags import Common, CommonFlags, Words, check_least
 from fieldmark.cli._show import counted, print_json, show_rows, talk
 from fieldmark.cli._show import size as shown_size
 from fieldmark.cli.data_make import MARK
@@ -40,7 +40,7 @@ class DataGetArgs:
     """delete archives once they are unpacked"""
     urls: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """a .csv, .tsv or .parquet table with a column of addresses, instead of a dataset"""
-    url_column: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME")] = ()
+    url_column: Annotated[Words, arg(metavar="NAME")] = ()
     """column with addresses; several are tried in turn [found by name]"""
     md5_column: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """column with MD5 or SHA-256 checksums [found by name]"""
@@ -204,9 +204,8 @@ def _pace(args: DataGetArgs) -> Pace:
     base = POLITE if args.urls else Pace()
     parallel = base.parallel if args.parallel is None else args.parallel
     delay_s = base.delay_s if args.delay_s is None else args.delay_s
-    for flag, value in (("--parallel", parallel), ("--per-host", args.per_host)):
-        if value < 1:
-            raise UsageError(f"{flag} {value}: expected a whole number, 1 or more.")
+    check_least("--parallel", parallel, 1)
+    check_least("--per-host", args.per_host, 1)
     if not 0 <= delay_s < 3600:
         raise UsageError(f"--delay-s {delay_s:g}: expected seconds, 0 or more.")
     return dataclasses.replace(base, parallel=parallel, per_host=args.per_host, delay_s=delay_s)

@@ -16,7 +16,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from fieldmark import draws
-from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._flags import Common, CommonFlags, check_least
 from fieldmark.cli._show import talk
 from fieldmark.errors import DataError, UsageError
 from fieldmark.settings import dataset_key
@@ -46,8 +46,7 @@ def run(args: DataMakeArgs) -> int:
     from fieldmark.world import World
 
     dataset = load_dataset(args.name)
-    if args.size < 1:
-        raise UsageError(f"--size {args.size}: expected a whole number, 1 or more.")
+    check_least("--size", args.size, 1)
     if not 0 <= args.difficulty <= 1:
         raise UsageError(f"--difficulty {args.difficulty:g}: expected a number from 0 to 1.")
     world = World(seed=args.seed, difficulty=args.difficulty)

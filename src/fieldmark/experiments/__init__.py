@@ -1,6 +1,5 @@
 """Experiments: TOML or flags to a grid of runs, a plan, and its execution."""
 
-from fieldmark.experiments._columns import item_column
 from fieldmark.experiments._evaluate import Evaluation, evaluate
 from fieldmark.experiments._grid import (
     Axes,
@@ -31,7 +30,6 @@ __all__ = [
     "disk_left",
     "evaluate",
     "execute",
-    "item_column",
     "make_jobs",
     "make_plan",
     "named_changes",

@@ -1,4 +1,4 @@
-"""How is one model asked one task from Python?"""
+"""`evaluate` (the Python API): how is one model asked one task from Python?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs does a grid hold?
+"""Grid of runs (parameter sweep): which runs does an experiment hold?
 
 Turns an experiment file, or the flags of `fieldmark run`, into jobs: one model × one task × one
 protocol × its settings. Names are checked here, all of them at once, before anything starts.

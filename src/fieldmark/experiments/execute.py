@@ -1,4 +1,4 @@
-"""How is a plan carried out so that nothing is lost and nothing is done twice?
+"""Execution (resume, claims): how is a plan carried out so that nothing is lost or done twice?
 
 Model by model, job by job. Each part is written as it comes; a killed run goes on with the parts
 that are missing. One failed job does not stop the others: its traceback goes to the store, its line

@@ -1,4 +1,4 @@
-"""Why is this job skipped, and what would running the others cost?
+"""Plan (dry run, cost estimate): why is a job skipped, and what would running the others cost?
 
 Looks, and touches nothing but what is remembered of files in the cache: no store is written, no
 model loaded unless `may_load`.
@@ -35,6 +35,56 @@ from fieldmark.settings import Settings
 from fieldmark.store import Claim, Run, RunFilter, RunSpec, Store
 
 Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A job with its data at hand."""
+
+    job: Job
+    assignment: Assignment
+    outline: RunSpec
+    """its identity, but for the model's version and what the images hold"""
+
+    @property
+    def protocol(self) -> Protocol:
+        return load_protocol(self.job.protocol)
+
+    @property
+    def root(self) -> Path:
+        return self.assignment.root
+
+
+@dataclass(slots=True)
+class Tables:
+    """What jobs share, worked out once: a table per dataset folder, parts per question, the outline
+    for all models. What cannot be made is not tried again; nothing is written.
+    """
+
+    workspace: Workspace
+    _tasks: dict[int, Any] = field(default_factory=dict)
+    """holds on to every task that was looked at: they are told apart by their `id`"""
+
+    def prepare(self, job: Job) -> Prepared:
+        at, task = self.workspace, job.task
+        self._tasks[id(task)] = task
+        protocol = load_protocol(job.protocol)
+        key = ("prepared", id(task), job.protocol, job.selection, job.draw, job.settings)
+
+        def make() -> tuple[Assignment, RunSpec]:
+            parts = protocol.parts(task, job.draw, job.selection, at)
+            root = protocol.root(task, at)
+            assignment = Assignment(task, parts, root, job.draw, job.settings, job.groups)
+            rows = at.once(
+                ("rows", id(parts), job.protocol, id(task)),
+                lambda: protocol.data_digest(task, parts),
+            )
+            return assignment, outline_of(job, assignment, rows)
+
+        assignment, outline = at.once((*key, job.task_name, repr(job.groups)), make)
+        if outline.model != job.model:
+            outline = replace(outline, model=job.model)
+        return Prepared(job, assignment, outline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,54 +354,6 @@ def disk_left(settings: Settings) -> int:
 
 def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
     return Planned(job, status, str(error), error=error)
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A job with its data at hand."""
-
-    job: Job
-    assignment: Assignment
-    outline: RunSpec
-    """its identity, but for the model's version and what the images hold"""
-
-    @property
-    def protocol(self) -> Protocol:
-        return load_protocol(self.job.protocol)
-
-    @property
-    def root(self) -> Path:
-        return self.assignment.root
-
-
-@dataclass(slots=True)
-class Tables:
-    """Parts and outlines, each made once; what cannot be made is not tried again."""
-
-    workspace: Workspace
-    _tasks: dict[int, Any] = field(default_factory=dict)
-    """holds on to every task that was looked at: they are told apart by their `id`"""
-
-    def prepare(self, job: Job) -> Prepared:
-        at, task = self.workspace, job.task
-        self._tasks[id(task)] = task
-        protocol = load_protocol(job.protocol)
-        key = ("prepared", id(task), job.protocol, job.selection, job.draw, job.settings)
-
-        def make() -> tuple[Assignment, RunSpec]:
-            parts = protocol.parts(task, job.draw, job.selection, at)
-            root = protocol.root(task, at)
-            assignment = Assignment(task, parts, root, job.draw, job.settings, job.groups)
-            rows = at.once(
-                ("rows", id(parts), job.protocol, id(task)),
-                lambda: protocol.data_digest(task, parts),
-            )
-            return assignment, outline_of(job, assignment, rows)
-
-        assignment, outline = at.once((*key, job.task_name, repr(job.groups)), make)
-        if outline.model != job.model:
-            outline = replace(outline, model=job.model)
-        return Prepared(job, assignment, outline)
 
 
 def replace_data(settings: Settings, data: Mapping[str, Path]) -> Settings:

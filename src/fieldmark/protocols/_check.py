@@ -1,4 +1,4 @@
-"""Which names in a task does nobody know?
+"""Validation of a task: which names in it does nobody know?
 
 Asked before anything starts: a misspelt metric must not be found out after hours of embedding.
 """

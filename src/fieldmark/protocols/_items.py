@@ -1,4 +1,4 @@
-"""Which images does a task train and test on?
+"""Train and test sets (sampling): which images does a task train and test on?
 
 A task and a dataset's table become parts (one, or one per NeWT question, or one per named setting),
 and a part becomes the training draw of one repeat. Every draw is a hash of (seed, task, part,

@@ -1,4 +1,4 @@
-"""How do the predictions of a run become its scores?
+"""Scoring: how do the predictions of a run become its scores?
 
 Scores need nothing but stored predictions and the task: a new metric never needs a new run. Every
 score has an interval over independent units; an item that was not answered is left out here and
@@ -186,6 +186,8 @@ def arrange(
 ) -> tuple[pl.DataFrame, Metric]:
     """The rows with `target` and each column of answers as numbers, and the metric to apply.
 
+    Answers are stored as label names with a certainty; a metric says by `uses` what it is computed
+    from. Needs the stored rows and the kinds recorded with the run, never the dataset.
     `answers` are columns of predicted labels; the certainty of column `x` stands in `score` for
     one column, else in `score x`. Also needed: part, repeat, id, target, unit.
     """

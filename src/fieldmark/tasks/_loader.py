@@ -1,4 +1,4 @@
-"""Where is a task found, and what do the parts of its name mean?
+"""Task files: where is a task found, and what do the parts of its name mean?
 
     newt                    the file tasks/newt.yaml
     beluga@biobench2026     its variant of that name

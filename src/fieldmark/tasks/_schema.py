@@ -1,4 +1,4 @@
-"""What may stand in a task file?
+"""Schema of a task file (YAML): what may stand in it?
 
 The one schema of fieldmark's own task files. A task asks a question of a dataset, names its metric,
 and says how each kind of model is asked: one block per protocol, which reads it. Unknown keys are

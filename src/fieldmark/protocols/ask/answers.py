@@ -1,4 +1,8 @@
-"""How do the answers of a chat model become predictions?"""
+"""Answers (parsing, outcomes, rates): how does what a chat model answers become predictions?
+
+What could not be asked or read is an outcome of its own; the rates of these outcomes, and the price
+of an answer, stand beside the score.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How do the rows of a task become what is asked of a chat model?"""
+"""Items of a prompt: how do the rows and images of a task become what is asked of a chat model?
+
+The bytes that are sent are those whose content the run belongs to: an image that was changed since
+the run began fails. Whether all can be read is known before the first request is paid for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are stored answers of a chat model read again, by the parser of today?
+"""Re-parsing: how are stored answers of a chat model read again, by the parser of today?
 
 A part keeps what its options were called (`reading_of`), a row its words and the order of its
 options: no model, key or data is needed. Open answers are matched with all names of a dataset,

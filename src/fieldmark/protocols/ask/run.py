@@ -1,4 +1,4 @@
-"""How is a multimodal language model asked a task?
+"""Prompting run: how is a multimodal language model asked all parts of a task, and at what cost?
 
 Every test item is a request: the question, examples from the training images where wanted, the
 picture. The requests of all parts go out over one line. Answers are kept in a journal as they come,

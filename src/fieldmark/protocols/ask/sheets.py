@@ -1,4 +1,4 @@
-"""What is to be asked in a run, and what came back of it so far?
+"""Requests and answers of a run: what is to be asked, and what came back of it so far?
 
 A sheet is one question with its items: that of a part, or that of all traits at once. Sheets are
 made for a whole run before anything is sent, so that broken images are known first; their requests

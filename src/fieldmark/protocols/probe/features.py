@@ -1,4 +1,4 @@
-"""What does a backbone say of the rows of a task?
+"""Features (embeddings) of rows: what does a backbone say of the items of a task?
 
 Every image that any row needs is embedded once; the frames of a clip become one vector.
 """

@@ -1,4 +1,4 @@
-"""How is one probe fitted on features and asked about others?
+"""Fit and predict: how is one probe fitted on features and asked about others?
 
 Normalisation and probe see training features only. On a model's CUDA device, probes that say
 `takes_tensors` get tensors there; everything else stays numpy.

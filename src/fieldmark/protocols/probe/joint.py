@@ -1,4 +1,4 @@
-"""How are many yes-or-no questions asked of the same images learnt by one probe?
+"""Multi-label fit: how are many yes-or-no questions about the same images learnt by one probe?
 
 A probe with `is_multilabel = True` is fitted once a repeat, on a matrix of answers (rows × traits:
 1 yes, 0 no, NaN unknown), whatever parts are asked for: what one part answers must not depend on

@@ -1,4 +1,4 @@
-"""Below which certainty does an image belong to no class that training has?
+"""Rejection threshold (open-set recognition): how sure must an answer be to name a known class?
 
 Chosen on training images only, as if one class in `folds` were new. Units (photos of one
 observation stay together) and classes are dealt into folds. In fold f the probe learns from what

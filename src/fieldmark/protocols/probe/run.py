@@ -1,4 +1,4 @@
-"""How is a frozen backbone with a light probe asked a task?
+"""Probing run: how is a frozen backbone with a light probe asked all parts of a task?
 
 Features of the training images fit the normalisation and the probe, features of the test images are
 predicted; one probe per part and repeat, or one for all parts where they are learnt together.
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 Answer = tuple[pl.DataFrame, np.ndarray, np.ndarray]
 """rows asked about, labels, certainties"""
+Drawn = tuple[pl.DataFrame, pl.DataFrame]
+"""readable training and test rows of one repeat"""
+MOST_ANSWERS = 1 << 22
+"""draws × test images at a time: 32 MB"""
 
 
 def run(
@@ -210,17 +214,15 @@ def _refuse_lost_classes(name: str, drawn: pl.DataFrame, train: pl.DataFrame) ->
         )
 
 
-MOST_ANSWERS = 1 << 22
-"""draws × test images at a time: 32 MB"""
-
-Drawn = tuple[pl.DataFrame, pl.DataFrame]
-"""readable training and test rows of one repeat"""
-
-
 def ask_together(
     probe: Any, block: ProbeBlock, drawn: Sequence[Drawn], features: RowFeatures
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Labels (and unknown certainties) of each repeat's test rows, in their order."""
+    """Labels (and unknown certainties) of each repeat's test rows, in their order, in one pass.
+
+    A probe with `predict_repeats(x_pool, y_pool, draws, x_test, normalise)` gives the labels of all
+    draws at once, the same as one fit per draw gives. Labels go in as numbers, and so many draws at
+    a time that what comes back stays small.
+    """
     pool, test = (_every(rows) for rows in zip(*drawn, strict=True))
     names, code_n = np.unique(pool["target"].to_numpy(), return_inverse=True)
     in_pool, in_test = (_places(rows) for rows in (pool, test))
