@@ -1,4 +1,4 @@
-"""How is an extension found?
+"""Registry (plug-ins): how is an extension found?
 
 The file's name is its registration: every module of a package whose name has no leading underscore
 is one entry (`models/open_clip.py` is the family `open-clip`). Users add theirs without touching
@@ -249,8 +249,8 @@ def _one_line(error: BaseException) -> str:
     """Without the place that Python adds to a syntax error, without the name a user's package has
     here, and without a final full stop.
     """
-    told = error.msg if isinstance(error, SyntaxError) else str(error)
-    text = re.sub(rf"{PREFIX}\w+\.?", "", told).strip().splitlines()
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = re.sub(rf"{PREFIX}\w+\.?", "", message).strip().splitlines()
     return f"{type(error).__name__}: {text[0].rstrip('.')}" if text else type(error).__name__
 
 

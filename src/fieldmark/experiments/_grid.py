@@ -1,4 +1,4 @@
-"""Which runs does a grid hold?
+"""Grid of runs (parameter sweep): which runs does an experiment hold?
 
 Turns an experiment file, or the flags of `fieldmark run`, into jobs: one model × one task × one
 protocol × its settings. Names are checked here, all of them at once, before anything starts.
@@ -159,12 +159,12 @@ def make_jobs(
     finder = Finder(include_path)
     for name, where in tasks:
         try:
-            found = finder.find(name, where)
+            meant = finder.find(name, where)
         except FieldmarkError as error:
             problems.append(str(error))
             continue
-        loaded.extend(found)
-        problems.extend(line for each in found for line in _problems_of(each.task, axes))
+        loaded.extend(meant)
+        problems.extend(line for named in meant for line in _problems_of(named.task, axes))
     for name, where in models:
         try:
             _check_model(name)
@@ -254,8 +254,8 @@ def _cells(
         for n_train, n_test, sampling, seed, repeats, changes, settings in itertools.product(
             axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats,
             _block_axis(task, protocol, axes.blocks.get(name) or ({},)),
-            _distinct({key: value for key, value in each.items() if key in own}
-                      for each in axes.settings),
+            _distinct({key: value for key, value in point.items() if key in own}
+                      for point in axes.settings),
         ):  # fmt: skip
             choice = DrawChoice(n_train, n_test, sampling, seed, repeats)
             asked = with_block(task, protocol, changes, axes.origin)
@@ -265,7 +265,7 @@ def _cells(
 
 
 def _distinct(settings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({repr(each): each for each in settings}.values())
+    return list({repr(point): point for point in settings}.values())
 
 
 def with_block(

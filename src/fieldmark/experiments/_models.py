@@ -1,4 +1,4 @@
-"""Which models does a command use, and what is each of them?
+"""Model cache of a command: which models does it use, and what is each of them?
 
 What a family's model is, its name and files tell. A model of the user's is loaded to tell where
 that is allowed, since it may rest on what no one can see beforehand; else what it turned out to be

@@ -34,7 +34,7 @@ class LanguageProtocol(Protocol):
     beside = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
 
     def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
-        from fieldmark.protocols.ask.rates import answer_rates
+        from fieldmark.protocols.ask.answers import answer_rates
 
         return answer_rates(predictions, parts)
 
