@@ -32,6 +32,7 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     n_run = 0
     for lang, title, text in commands(page):
         if title:
+            (tmp_path / title).parent.mkdir(exist_ok=True)
             (tmp_path / title).write_text(text)
         for line in text.splitlines() if lang == "sh" else []:
             line = line.removeprefix("pip install uv && uv run ").partition(" #")[0].strip()
