@@ -111,8 +111,12 @@ def _is_whole(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def read_grid(path: Path, include_path: Sequence[Path] = ()) -> Grid:
-    """The jobs of an experiment file; every problem in it is told at once."""
+def read_grid(
+    path: Path, include_path: Sequence[Path] = (), how: Mapping[str, Any] | None = None
+) -> Grid:
+    """The jobs of an experiment file; every problem in it is told at once. `how` are settings that
+    change no answer, in place of those of the file.
+    """
     located = read_toml(path)
     if "models" not in located.data:
         raise UsageError(f"{path}  names no models: add `models = [...]` or `[[models]]` tables.")
@@ -125,7 +129,7 @@ def read_grid(path: Path, include_path: Sequence[Path] = ()) -> Grid:
         seed=experiment.seed or (0,),
         repeats=experiment.repeats or (None,),
         blocks=_block_axes(experiment),
-        settings=_settings_axis(experiment),
+        settings=[{**point, **(how or {})} for point in _settings_axis(experiment)],
         protocol=_known_protocol(experiment.protocol, located.where(("protocol",))),
         origin=located,
     )
