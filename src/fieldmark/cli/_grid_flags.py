@@ -88,7 +88,7 @@ def _file_grid(args: GridFlags, path: Path, folders: Sequence[Path]) -> Grid:
     _refuse_mixing(args)
     if path.suffix.lower() in (".yaml", ".yml"):
         raise UsageError(
-            f"{path}  is a task, an experiment is a .toml file: "
+            f"{path}  is a task file; an experiment is a .toml file: "
             f"`fieldmark run --task {path} --model MODEL` runs it."
         )
     return read_grid(path, folders, given_settings(args, changes_answers=False))
@@ -100,7 +100,7 @@ def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
 
     if not args.model or not args.task:
         raise UsageError(
-            "name an experiment file, or at least one --model and one --task "
+            "give an experiment file, or at least one --model and one --task "
             "(`fieldmark models` and `fieldmark tasks` list them)."
         )
     axes = Axes(
@@ -128,7 +128,7 @@ def _refuse_mixing(args: GridFlags) -> None:
     if given:
         flag = given[0].replace("_", "-")
         raise UsageError(
-            f"--{flag} and {args.experiment}: name runs by a file or by flags, not both."
+            f"--{flag} and {args.experiment}: choose the runs by a file or by flags, not both."
         )
 
 
@@ -162,8 +162,8 @@ def _settings_classes() -> dict[type, str]:
 
 
 def _block_flag(protocol: Protocol) -> Any:
-    word = f" (a word alone is its {protocol.head})" if protocol.head else ""
-    text = f"changes to the tasks' `{protocol.name}` block{word}"
+    word = f" (a single word sets its {protocol.head})" if protocol.head else ""
+    text = f"changes to the `{protocol.name}` block of the tasks{word}"
     return Annotated[tuple[str, ...], arg(metavar="KEY=VALUE …", help=text, help_behavior_hint="")]
 
 
