@@ -40,6 +40,13 @@ def words_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
 
 
+KEYS_KEPT = {
+    ("cli/_check.py", "documents"),  # `check --json`: the rows of data that were rendered
+    ("store/part_notes.py", "probe"),  # notes of a fit: the classifier's name, in old stores too
+}
+"""keys of printed or stored JSON that happen to be called as a protocol is"""
+
+
 @pytest.mark.parametrize("package", ["experiments", "cli", "report", "store"])
 def test_no_protocol_is_known_by_name(package: str) -> None:
     """A new protocol changes nothing there. `ask` and `documents` are also plain words, so only
@@ -51,20 +58,28 @@ def test_no_protocol_is_known_by_name(package: str) -> None:
         for path, tree in FILES.items()
         if path.is_relative_to(SOURCE / package)
         for line, word in words_of(tree)
-        if word in protocols
+        if word in protocols and (name_of(path), word) not in KEYS_KEPT
     ]
     assert not hits
 
 
+LMMS_NAMED = {
+    "registry.py": 5,  # its metrics, export, report, protocol and task reader
+    "__init__.py": 1,  # the public API: `register_aggregation`
+}
+"""how many lines outside `lmms` name it"""
+
+
 def test_nothing_outside_lmms_speaks_of_it() -> None:
-    hits = [
-        f"{name_of(path)}:{number}"
+    """`lmms_eval` is the other project, whose name users write in paths and flags."""
+    hits = Counter(
+        name_of(path)
         for path in FILES
-        if not path.is_relative_to(SOURCE / "lmms") and path != SOURCE / "registry.py"
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if re.search(r"fieldmark\.lmms|lmms_|DocumentTask", line)
-    ]
-    assert hits == [], "registry.py names it, and the public API one function"
+        if not path.is_relative_to(SOURCE / "lmms")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"fieldmark\.lmms|\blmms_(?!eval)|DocumentTask", line)
+    )
+    assert hits == LMMS_NAMED
 
 
 def test_a_class_name_means_one_thing() -> None:

@@ -1,4 +1,4 @@
-"""Where does a network run, in which arithmetic, and how many images at once?
+"""Device, precision, batch size: where does a network run, in which arithmetic, how many at once?
 
 TF32 is never used: whoever asks for float32 on a GPU compares with a CPU, and whoever wants speed
 has bf16. cuDNN chooses among its reproducible algorithms only, without timing them: a timed choice

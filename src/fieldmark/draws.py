@@ -1,4 +1,4 @@
-"""Where does every random choice come from?
+"""Random draws (seeded by a hash): where does every random choice come from?
 
 From a hash of (seed, task, item, purpose): the same under any order, worker count or concurrency.
 Nothing in fieldmark may use a global random state, or a generator that several places share.
@@ -46,7 +46,7 @@ def shuffled(ids: Iterable[str], *parts: object) -> list[str]:
     A prefix of it is a sample without replacement, and the sample of 3 is part of the sample of 10.
     """
     before = _hasher(parts)
-    return sorted(ids, key=lambda each: (_hasher((each,), before).digest(), each))
+    return sorted(ids, key=lambda name: (_hasher((name,), before).digest(), name))
 
 
 def places(k: int, n: int, *parts: object) -> list[int]:
@@ -55,12 +55,12 @@ def places(k: int, n: int, *parts: object) -> list[int]:
     A few out of very many cost no more than out of few, unlike `shuffled`. The first 3 are those
     that asking for 3 gives.
     """
-    before, found, time_drawn = _hasher(parts), dict[int, None](), 0
-    while len(found) < min(k, n):
+    before, chosen, time_drawn = _hasher(parts), dict[int, None](), 0
+    while len(chosen) < min(k, n):
         drawn = _hasher((time_drawn,), before).digest()
-        found[int.from_bytes(drawn, "little") % n] = None
+        chosen[int.from_bytes(drawn, "little") % n] = None
         time_drawn += 1
-    return list(found)
+    return list(chosen)
 
 
 def sample(ids: Sequence[str], n: int, *parts: object) -> list[str]:
@@ -68,7 +68,7 @@ def sample(ids: Sequence[str], n: int, *parts: object) -> list[str]:
     if n < 0 or n >= len(ids):
         return list(ids)
     chosen = set(shuffled(ids, *parts)[:n])
-    return [each for each in ids if each in chosen]
+    return [name for name in ids if name in chosen]
 
 
 def lazily_shuffled(ids: Sequence[str], *parts: object) -> Iterator[str]:

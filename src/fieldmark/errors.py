@@ -1,4 +1,4 @@
-"""Which exit code does a mistake get, and how is it told to a person?
+"""Exceptions and exit codes: which code does a mistake get, and how is it told to a person?
 
 One tree, drawn once. Every error a user can cause is a `FieldmarkError` whose text is one line (or
 one line per problem): what was found, what was expected, what to do. Anything else is a bug in
@@ -44,7 +44,7 @@ class UnknownName(UsageError):
         self.closest = closest(name, known)
         text = f"{kind} {name!r} is not known."
         if self.closest:
-            text += f" Did you mean {' or '.join(repr(each) for each in self.closest)}?"
+            text += f" Did you mean {' or '.join(map(repr, self.closest))}?"
         if listing:
             text += f" `{listing}` lists all."
         super().__init__(f"{where}  {text}" if where else text)
@@ -93,14 +93,14 @@ def closest(name: str, known: Iterable[str], most: int = 2) -> list[str]:
     import difflib
 
     by_fold: dict[str, str] = {}
-    for each in known:
-        by_fold.setdefault(_fold(each), each)
+    for candidate in known:
+        by_fold.setdefault(_fold(candidate), candidate)
     asked = _fold(name)
-    found = difflib.get_close_matches(asked, by_fold, n=most, cutoff=0.6)
-    ratios = [difflib.SequenceMatcher(None, each, asked).ratio() for each in found]
+    matches = difflib.get_close_matches(asked, by_fold, n=most, cutoff=0.6)
+    ratios = [difflib.SequenceMatcher(None, candidate, asked).ratio() for candidate in matches]
     return [
-        by_fold[each]
-        for each, ratio in zip(found, ratios, strict=True)
+        by_fold[candidate]
+        for candidate, ratio in zip(matches, ratios, strict=True)
         if ratio > max(ratios) - 0.1
     ]
 

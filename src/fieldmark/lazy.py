@@ -1,4 +1,4 @@
-"""How does a package offer names without importing what is behind them?
+"""Lazy exports: how does a package offer names without importing what is behind them?
 
 `--help` and lists must start at once, so packages whose modules need numpy, polars or torch say
 where each public name lives and load it when it is first used.

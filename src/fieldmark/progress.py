@@ -1,4 +1,4 @@
-"""How does long work tell how far it is?
+"""Progress bar and log lines: how does long work tell how far it is?
 
 One live region on a terminal; one log line every 30 s where there is none. All of it goes to
 standard error, so that data on standard output stays clean.

@@ -1,4 +1,4 @@
-"""Where do results, cache and datasets live, and which layer said so?
+"""Settings (flags, environment, config files): where do things live, and which layer said so?
 
 Precedence: flag > `FIELDMARK_*` > project `fieldmark.toml` (this folder or one above) > user
 configuration > default. Each value remembers its origin, so that `fieldmark doctor` can show it.
@@ -181,13 +181,13 @@ def _environment() -> dict[str, Any]:
 
 
 def _names() -> list[str]:
-    return [each.name for each in fields(Settings) if each.name != "origin"]
+    return [field.name for field in fields(Settings) if field.name != "origin"]
 
 
 def _typed(key: str, value: Any, where: str, base: Path) -> Any:
     if key not in _names():
-        told = f"setting {key!r} is not known.{meant(key, _names())}"
-        raise UsageError(at(where, None, told))
+        problem = f"setting {key!r} is not known.{meant(key, _names())}"
+        raise UsageError(at(where, None, problem))
     try:
         return check_setting(key, value, base)
     except ValueError as error:

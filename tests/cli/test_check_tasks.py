@@ -207,7 +207,7 @@ def test_photos_beside_a_stray_file_are_photos(
 def test_nothing_and_nonsense(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     assert check(capsys)[0] == 2
     code, _, err = check(capsys, folder, "--data", "--n-documents", "0")
-    assert (code, err) == (2, "fieldmark: --n-documents 0: expected 1 or more.\n")
+    assert (code, err) == (2, "fieldmark: --n-documents 0: expected a whole number, 1 or more.\n")
     assert check(capsys, folder, "--code-s", "0")[0] == 2
 
 

@@ -6,10 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tyro
 
 from fieldmark.cli import commands, main
+from fieldmark.cli._grid_flags import given_settings
+from fieldmark.cli.run import make_args
 
 HEAVY = ("torch", "numpy", "polars", "sklearn", "scipy", "PIL", "pydantic", "yaml", "rich")
 
@@ -190,3 +194,11 @@ def test_cache_is_listed_and_cleaned(
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("fieldmark 0.")
+
+
+def test_a_flag_of_zero_is_given() -> None:
+    def read(*words: str) -> dict[str, Any]:
+        return given_settings(tyro.cli(make_args(), args=["--model", "m", "--task", "t", *words]))
+
+    assert read("--temp", "0") == {"temp": 0.0}
+    assert read() == {} and read("--cot-enabled") == {"cot_enabled": True}

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.experiments import execute, make_plan
-from fieldmark.experiments._grid import Axes, make_jobs
+from fieldmark.experiments import Axes, execute, make_jobs, make_plan
 from fieldmark.lmms.report import group_results
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings

@@ -15,7 +15,7 @@ import document_results as kit
 from document_results import GOOD, POOR, TASKS
 from fieldmark.cli import main
 from fieldmark.lmms.export import standard_error
-from fieldmark.metrics import document_value
+from fieldmark.lmms.metrics.aggregations import document_value
 from fieldmark.report.export import choose, export
 from fieldmark.stats import Items, interval
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store

@@ -12,7 +12,7 @@ from fieldmark.errors import UsageError
 from fieldmark.lmms.code.trust import Function, Trust
 from fieldmark.lmms.read.files import OWN_KEYS, THEIR_KEYS, kind_of, read_document_file
 from fieldmark.lmms.read.schema import GROUP_KEYS, DocumentTask
-from fieldmark.tasks._schema import Task
+from fieldmark.tasks import Task
 
 Write = Callable[..., Path]
 

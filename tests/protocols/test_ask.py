@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-import tyro
 
 from ask_kit import (
     WREN,
@@ -27,8 +26,6 @@ from ask_kit import (
 from chat_kit import running
 from fieldmark.chat import Budget, Options
 from fieldmark.cli import main
-from fieldmark.cli._protocol_flags import given_settings
-from fieldmark.cli.run import make_args
 from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import How
@@ -294,14 +291,6 @@ def test_a_setting_that_is_the_default_makes_no_other_run(settings: Settings) ->
         ask(settings, n_test=3, cot=True)
     with pytest.raises(FieldmarkError, match="temp = 9: expected a number, 0 to 2"):
         ask(settings, n_test=3, temp=9)
-
-
-def test_a_flag_of_zero_is_given() -> None:
-    def read(*words: str) -> dict[str, Any]:
-        return given_settings(tyro.cli(make_args(), args=["--model", "m", "--task", "t", *words]))
-
-    assert read("--temp", "0") == {"temp": 0.0}
-    assert read() == {} and read("--cot-enabled") == {"cot_enabled": True}
 
 
 @pytest.mark.parametrize("how", ["cot_enabled", "json_answers", "shared_prefix", "circular"])

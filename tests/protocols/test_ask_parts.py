@@ -28,7 +28,7 @@ from fieldmark.protocols import (
     Selection,
     split_parts,
 )
-from fieldmark.protocols.ask.pictures import Images
+from fieldmark.protocols.ask.items import Images
 from fieldmark.protocols.ask.run import needed, run
 from fieldmark.settings import Settings
 from fieldmark.store import Store

@@ -252,7 +252,7 @@ def test_command_prints_the_page(
     assert main(words) == 0
     out, err = capsys.readouterr()
     assert out == f"{tmp_path / 's' / 'index.html'}\n"
-    assert "opens by double click" in err
+    assert "open it by double click" in err
 
 
 def test_command_names_a_slip(

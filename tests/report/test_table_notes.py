@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fieldmark.protocols._predictions import FitNotes
+from fieldmark.protocols import FitNotes
 from fieldmark.report import fit_lines, plain_fits, read_table
 from fieldmark.report.export._chosen import choose
 from fieldmark.report.export.json import export

@@ -1,4 +1,4 @@
-"""Which command was asked for, and how does its end become an exit code?
+"""Command dispatch and exit codes: which command was asked for, and how does it end?
 
 A file here without a leading underscore is a command (`data_make.py` is `fieldmark data make`): its
 docstring is the help, its `DataMakeArgs` (or what `make_args()` makes) the flags, its `run(args)`

@@ -1,16 +1,19 @@
-"""Which flags do several commands share?"""
+"""Shared flags: which flags do several commands have in common?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import OmitArgPrefixes, UseAppendAction, arg
 
 from fieldmark.errors import UsageError
 from fieldmark.settings import Settings, check_setting, load_settings
+
+if TYPE_CHECKING:
+    from fieldmark.store import RunFilter, Store
 
 _Folder = Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")]
 _Word = Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")]
@@ -19,14 +22,14 @@ _Count = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """where things are and how to compute; `fieldmark doctor` shows what is in force, and why"""
+    """where files are and how to compute; `fieldmark doctor` shows each value and its origin"""
 
     results: _Folder = None
     """folder of the results file [FIELDMARK_RESULTS, else results/]"""
     cache: _Folder = None
     """folder of the feature cache [FIELDMARK_CACHE, else the user's cache folder]"""
     data: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=FOLDER")] = ()
-    """where a dataset, or one task's data, lives [FIELDMARK_DATA_NAME, else a folder of its name
+    """folder of a dataset, or of one task's data [FIELDMARK_DATA_NAME, else the folder of that name
     under --data-root]"""
     data_root: _Folder = None
     """folder with one folder per dataset [FIELDMARK_DATA_ROOT, else data/]"""
@@ -39,18 +42,18 @@ class Common:
     batch_size: _Count = None
     """images per forward pass [FIELDMARK_BATCH_SIZE, else found automatically]"""
     bad_images: _Word = None
-    """fail or skip, when images cannot be read [FIELDMARK_BAD_IMAGES, else fail]"""
+    """for images that cannot be read: fail or skip [FIELDMARK_BAD_IMAGES, else fail]"""
     offline: bool = False
-    """never fetch weights [FIELDMARK_OFFLINE]"""
+    """never download weights [FIELDMARK_OFFLINE]"""
     quiet: bool = False
-    """no progress, no talk"""
+    """print no progress and no messages"""
     debug: bool = False
-    """tracebacks instead of one-line errors"""
+    """show full tracebacks instead of one-line errors"""
 
     def settings(self) -> Settings:
         """All layers merged, these flags on top."""
         names = [
-            each.name for each in fields(Common) if each.name not in ("quiet", "debug", "data")
+            field.name for field in fields(Common) if field.name not in ("quiet", "debug", "data")
         ]
         flags = {
             name: self._flag(name) for name in names if getattr(self, name) not in (None, False)
@@ -67,11 +70,52 @@ class Common:
 
 CommonFlags = OmitArgPrefixes[Common]
 """how a command takes them in: as a group of flags of its own"""
+Words = UseAppendAction[tuple[str, ...]]
+"""a flag that may be given several times"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunChoice:
+    """Flags of every command that reads results: which runs, and where the results are."""
+
+    model: Annotated[Words, arg(metavar="MODEL")] = ()
+    """only these models (* and ? are wildcards; NAME#4ae7 is one version of a model)"""
+    task: Annotated[Words, arg(metavar="TASK")] = ()
+    """only these tasks (* and ? are wildcards)"""
+    common: CommonFlags = Common()
+
+    @property
+    def where(self) -> RunFilter:
+        from fieldmark.store import RunFilter
+
+        return RunFilter(models=self.model, tasks=self.task)
+
+    def open_store(self) -> Store:
+        """The results, to read."""
+        from fieldmark.store import Store
+
+        return Store.open(self.common.settings().store, read_only=True)
+
+
+def existing_store(common: Common) -> Path:
+    """The results file; DataError where nothing was run yet."""
+    from fieldmark.store import nothing_stored
+
+    path = common.settings().store
+    if not path.exists():
+        raise nothing_stored(path)
+    return path
+
+
+def check_least(flag: str, value: int, least: int) -> None:
+    """Refuses a number that is too small."""
+    if value < least:
+        raise UsageError(f"{flag} {value}: expected a whole number, {least} or more.")
 
 
 def _folders(given: Sequence[str]) -> dict[str, Path]:
     """Dataset or task → folder."""
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for text in given:
         name, equals, folder = text.partition("=")
         if not (name and equals and folder):
@@ -79,10 +123,10 @@ def _folders(given: Sequence[str]) -> dict[str, Path]:
                 f"--data {text}: expected NAME=FOLDER, such as --data newt=/data/newt."
             )
         path = Path(folder).expanduser()
-        if found.setdefault(name, path) != path:
+        if folders.setdefault(name, path) != path:
             raise UsageError(
-                f"--data {text}: {name} is in {found[name]} already. For two folders of one "
+                f"--data {text}: {name} is in {folders[name]} already. For two folders of one "
                 "dataset name the tasks, --data TASK=FOLDER, or write `data: FOLDER` in each "
                 "task's file."
             )
-    return found
+    return folders

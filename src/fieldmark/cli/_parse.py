@@ -1,4 +1,4 @@
-"""How do words become a command's arguments, and a slip one line?"""
+"""Argument parser (tyro): how do words become a command's arguments, and a slip one line?"""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def parse(name: str, path: Path, words: list[str]) -> int:
     module = importlib.import_module(f"fieldmark.cli.{path.stem}")
     arguments = _arguments(module, path.stem)
     _check_flags(name, arguments, words)
-    told = io.StringIO()
+    complaint = io.StringIO()
     wants_help = "-h" in words or "--help" in words
     try:
-        with contextlib.nullcontext() if wants_help else contextlib.redirect_stderr(told):
+        with contextlib.nullcontext() if wants_help else contextlib.redirect_stderr(complaint):
             args: object = tyro.cli(
                 arguments,
                 prog=f"fieldmark {name}",
@@ -37,7 +37,7 @@ def parse(name: str, path: Path, words: list[str]) -> int:
         if not stop.code:
             return 0
         raise UsageError(
-            f"{_first_line(told.getvalue())} `fieldmark {name} --help` shows all flags."
+            f"{_first_line(complaint.getvalue())} `fieldmark {name} --help` shows all flags."
         ) from None
     return int(module.run(args) or 0)
 
@@ -76,11 +76,11 @@ def _is_flag(word: str) -> bool:
 
 def _fields(args: type) -> list[dataclasses.Field[object]]:
     """The flags of a command; a field that is a dataclass itself is a group of them."""
-    found: list[dataclasses.Field[object]] = []
-    for each in dataclasses.fields(args):
-        inner = type(each.default) if dataclasses.is_dataclass(each.default) else None
-        found.extend(_fields(inner) if inner else [each])
-    return found
+    flags: list[dataclasses.Field[object]] = []
+    for field in dataclasses.fields(args):
+        inner = type(field.default) if dataclasses.is_dataclass(field.default) else None
+        flags.extend(_fields(inner) if inner else [field])
+    return flags
 
 
 _SLIPS = (
@@ -109,6 +109,6 @@ def _first_line(box: str) -> str:
     stop = next((i for i, line in enumerate(lines) if not line and i > start), len(lines))
     text = " ".join(lines[start:stop]).removesuffix(".")
     for pattern, words in _SLIPS:
-        if found := re.fullmatch(pattern, text):
-            text = found.expand(words)
+        if match := re.fullmatch(pattern, text):
+            text = match.expand(words)
     return f"{text}."

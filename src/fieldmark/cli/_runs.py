@@ -1,4 +1,4 @@
-"""Which runs are meant by words and flags, and how does each of them stand?"""
+"""States of runs (done, running, failed, killed, superseded): which are meant, and how is each?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from fieldmark.cli._show import printable
+from fieldmark.cli._show import counted, print_json, printable, show_rows, talk
 from fieldmark.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 SHORT = 8
 """hex digits of a key that people are shown"""
-Words = Annotated[Positional[tuple[str, ...]], arg(metavar="[ID|KEY…]", help_behavior_hint="")]
-Names = UseAppendAction[tuple[str, ...]]
+RunNames = Annotated[Positional[tuple[str, ...]], arg(metavar="[ID|KEY…]", help_behavior_hint="")]
 State = Literal["done", "running", "failed", "killed", "superseded"]
 States = Annotated[UseAppendAction[tuple[State, ...]], arg(help_behavior_hint="")]
 
@@ -61,13 +60,20 @@ class Standing:
             "seed": str(spec.seed),
             "items": run.n_items,
             "when (UTC)": when,
-            "data": "-".join(each[:SHORT] for each in spec.data.split("-")),
+            "data": "-".join(digest[:SHORT] for digest in spec.data.split("-")),
             "folder": run.root or None,
             "claimed by": None if self.claim is None else who(self.claim),
         }
 
 
-RIGHT = ("id", "n_train", "seed", "items")
+def show_runs(runs: Sequence[Standing], as_json: bool, summary: str) -> None:
+    """A table with a line below, or a JSON list."""
+    if as_json:
+        print_json([standing.plain() for standing in runs])
+        return
+    rows = [standing.row() for standing in runs]
+    show_rows(rows, False, right=("id", "n_train", "seed", "items"))
+    talk(f"{counted(len(runs), 'run')} {summary}")
 
 
 def who(claim: Claim) -> str:
@@ -97,10 +103,10 @@ def standings(
             raise UnknownName("task in these results", name, known, "fieldmark runs ls")
     claims, superseded = store.claims(), store.superseded()
     runs = store.runs(RunFilter(models=tuple(models), tasks=tuple(tasks)))
-    found = [_standing(run, claims.get(run.key), superseded.get(run.id)) for run in runs]
+    every = [_standing(run, claims.get(run.key), superseded.get(run.id)) for run in runs]
     return sorted(
-        (each for each in found if not states or each.state in states),
-        key=lambda each: each.run.id,
+        (standing for standing in every if not states or standing.state in states),
+        key=lambda standing: standing.run.id,
     )
 
 
@@ -120,10 +126,10 @@ def keys_of(words: Sequence[str], ids: Mapping[int, str], keys: Sequence[str]) -
     >>> keys_of(["7", "ab"], {7: "cd12"}, ["cd12", "ab34"])
     ['cd12', 'ab34']
     """
-    found = []
+    chosen = []
     for word in words:
         if word.isdecimal() and int(word) in ids:
-            found.append(ids[int(word)])
+            chosen.append(ids[int(word)])
             continue
         fitting = sorted({key for key in keys if word and key.startswith(word.lower())})
         if len(fitting) > 1:
@@ -131,5 +137,5 @@ def keys_of(words: Sequence[str], ids: Mapping[int, str], keys: Sequence[str]) -
             raise UsageError(f"{len(fitting)} runs have keys that begin with {word}: {shown}.")
         if not fitting:
             raise UnknownName("run", word, (), "fieldmark runs ls")
-        found.append(fitting[0])
-    return list(dict.fromkeys(found))
+        chosen.append(fitting[0])
+    return list(dict.fromkeys(chosen))

@@ -1,4 +1,4 @@
-"""How are lists printed, for people and for programs?
+"""Printing (tables, JSON): how are lists shown to people and to programs?
 
 Data go to standard output, talk to standard error.
 """
@@ -6,9 +6,13 @@ Data go to standard output, talk to standard error.
 from __future__ import annotations
 
 import json
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from fieldmark.errors import DataError
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, right: Sequence[str] = ()) -> None:
@@ -39,7 +43,9 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(repr(each)[1:-1] if _is_control(each) else each for each in text)
+    return "".join(
+        repr(character)[1:-1] if _is_control(character) else character for character in text
+    )
 
 
 def _is_control(character: str) -> bool:
@@ -53,6 +59,28 @@ def _is_control(character: str) -> bool:
 
 def talk(text: str) -> None:
     print(text, file=sys.stderr)
+
+
+def width() -> int:
+    """Characters in a line of the terminal."""
+    return shutil.get_terminal_size().columns
+
+
+def folder_bytes(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def write_file(path: Path, chunks: Iterable[bytes]) -> None:
+    """Whole or not at all: what a reader finds is never half of it."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as stream:
+            for chunk in chunks:
+                stream.write(chunk)
+        part.replace(path)
+    except OSError as error:
+        raise DataError(f"{path}  cannot be written: {error.strerror or error}.") from error
 
 
 def counted(n: int, noun: str) -> str:

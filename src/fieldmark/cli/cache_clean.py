@@ -33,8 +33,8 @@ def run(args: CacheCleanArgs) -> int:
     settings = args.common.settings()
     gone = clean_cache(settings.cache, args.model)
     if args.model and not gone:
-        names = {each.model for each in cached_models(settings.cache)}
+        names = {cached.model for cached in cached_models(settings.cache)}
         raise UnknownName("cached model", args.model, names, "fieldmark cache ls")
-    total = sum(each.n_bytes for each in gone)
+    total = sum(cached.n_bytes for cached in gone)
     talk(f"{counted(len(gone), 'model')} deleted, {size(total)} freed.")
     return 0

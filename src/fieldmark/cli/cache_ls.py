@@ -28,20 +28,20 @@ def run(args: CacheLsArgs) -> int:
     from fieldmark.embed import cached_models
 
     settings = args.common.settings()
-    found = cached_models(settings.cache, args.model)
+    models = cached_models(settings.cache, args.model)
     rows = [
         {
-            "model": each.model,
-            "features": each.n_features,
-            "dim": each.dim,
-            "size": each.n_bytes if args.json else size(each.n_bytes),
-            "fingerprint": each.fingerprint if args.json else each.fingerprint[:12],
+            "model": cached.model,
+            "features": cached.n_features,
+            "dim": cached.dim,
+            "size": cached.n_bytes if args.json else size(cached.n_bytes),
+            "fingerprint": cached.fingerprint if args.json else cached.fingerprint[:12],
         }
-        for each in found
+        for cached in models
     ]
     show_rows(rows, args.json, right=("features", "dim", "size"))
     if not args.json:
-        total = sum(each.n_bytes for each in found)
-        n = counted(len(found), "model")
+        total = sum(cached.n_bytes for cached in models)
+        n = counted(len(models), "model")
         talk(f"{n}, {size(total)} in {settings.cache}. `cache clean` deletes.")
     return 0

@@ -16,6 +16,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from fieldmark.cli._flags import check_least
 from fieldmark.errors import UsageError
 
 
@@ -45,21 +46,19 @@ class CheckArgs:
 
 
 def run(args: CheckArgs) -> int:
-    from fieldmark.cli._check import check_paths
-    from fieldmark.cli._check_show import as_json, show
+    from fieldmark.cli._check import as_json, check_paths, show
     from fieldmark.cli._show import print_json
 
     if not args.path:
         raise UsageError(
             "nothing to check: name files or folders, such as `fieldmark check my_task.yaml`."
         )
-    if args.n_documents < 1:
-        raise UsageError(f"--n-documents {args.n_documents}: expected 1 or more.")
+    check_least("--n-documents", args.n_documents, 1)
     if args.code_s <= 0:
         raise UsageError(f"--code-s {args.code_s:g}: expected more than 0; --no-code imports none.")
-    found = check_paths(args)
+    findings = check_paths(args)
     if args.json:
-        print_json(as_json(args, found))
+        print_json(as_json(args, findings))
     else:
-        show(args, found)
-    return found.code
+        show(args, findings)
+    return findings.code

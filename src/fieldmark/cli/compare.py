@@ -8,27 +8,26 @@ examples:
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json, talk
+from fieldmark.cli._flags import Common, CommonFlags, Words
+from fieldmark.cli._show import print_json, talk, width
 from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class CompareArgs:
     models: Annotated[Positional[tuple[str, ...]], arg(metavar="A B")] = ()
-    """two models, or parts of their names that fit only one; NAME#4ae7 is one version"""
-    task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
-    """only these (* and ? work)"""
+    """two models, by name or by a part of the name that fits only one; NAME#4ae7 is one version"""
+    task: Annotated[Words, arg(metavar="TASK")] = ()
+    """only these tasks (* and ? are wildcards)"""
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
-    """another metric than the tasks' own"""
+    """use this metric instead of each task's own"""
     published: bool = False
-    """compare the scores with published numbers instead"""
+    """compare your scores with published ones instead"""
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()
@@ -49,20 +48,20 @@ def _pair(args: CompareArgs) -> int:
     from fieldmark.store import Store
 
     if len(args.models) != 2:
-        found = f"found {len(args.models)}" if args.models else "found none"
-        raise UsageError(f"expected two models to compare, {found}: fieldmark compare A B.")
+        given = f"found {len(args.models)}" if args.models else "found none"
+        raise UsageError(f"expected two models to compare, {given}: fieldmark compare A B.")
     with Store.open(args.common.settings().store, read_only=True) as store:
         questions = compare_models(store, *args.models, tasks=args.task, metric=args.metric)
         left_out = not_compared(store, *args.models, tasks=args.task, metric=args.metric)
         notes = comparison_notes(store, *args.models, tasks=args.task)
     if args.json:
-        print_json([plain_comparison(each) for each in questions])
+        print_json([plain_comparison(question) for question in questions])
     else:
-        print(comparison_text(questions, shutil.get_terminal_size().columns))
+        print(comparison_text(questions, width()))
     for note in notes:
         talk(note)
-    for each in left_out:
-        talk(f"not compared: {each}.")
+    for reason in left_out:
+        talk(f"not compared: {reason}.")
     return 0
 
 
@@ -78,7 +77,7 @@ def _published(args: CompareArgs) -> int:
         raise nothing_stored(settings.store)
     matches = match_published(table.rows)
     if args.json:
-        print_json([plain_published(each) for each in matches])
+        print_json([plain_published(match) for match in matches])
     else:
-        print(published_text(matches, shutil.get_terminal_size().columns))
+        print(published_text(matches, width()))
     return 0

@@ -38,15 +38,15 @@ def run(args: DataCheckArgs) -> int:
 
         raise DataError(no_data(args.name, root))
     findings = dataset.check(root)
-    is_broken = any(each.level == "error" for each in findings)
+    is_broken = any(finding.level == "error" for finding in findings)
     digests = annotation_digests(root) if args.checksums else {}
     if args.json:
-        rows = [{"level": each.level, "text": each.text} for each in findings]
-        said = {"dataset": args.name, "root": str(root), "ok": not is_broken, "findings": rows}
-        print_json({**said, "sha256": digests} if args.checksums else said)
+        rows = [{"level": finding.level, "text": finding.text} for finding in findings]
+        report = {"dataset": args.name, "root": str(root), "ok": not is_broken, "findings": rows}
+        print_json({**report, "sha256": digests} if args.checksums else report)
     else:
-        for each in findings:
-            print(f"{each.level}  {each.text}")
+        for finding in findings:
+            print(f"{finding.level}  {finding.text}")
         for path, digest in digests.items():
             print(f"sha256  {digest}  {path}")
         n = counted(len(findings), "finding")

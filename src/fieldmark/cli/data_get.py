@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._flags import Common, CommonFlags, Words, check_least
 from fieldmark.cli._show import counted, print_json, show_rows, talk
 from fieldmark.cli._show import size as shown_size
 from fieldmark.cli.data_make import MARK
@@ -40,7 +40,7 @@ class DataGetArgs:
     """delete archives once they are unpacked"""
     urls: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """a .csv, .tsv or .parquet table with a column of addresses, instead of a dataset"""
-    url_column: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME")] = ()
+    url_column: Annotated[Words, arg(metavar="NAME")] = ()
     """column with addresses; several are tried in turn [found by name]"""
     md5_column: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """column with MD5 or SHA-256 checksums [found by name]"""
@@ -88,15 +88,15 @@ def _get_dataset(args: DataGetArgs) -> int:
     )
     with for_people(args.common.quiet) as progress:
         states = get_sources(dataset.INFO.sources, root, choice, progress)
-    findings = _check(dataset, root) if any(each.state == "by hand" for each in states) else None
-    is_complete = findings is not None and not any(each.level == "error" for each in findings)
+    findings = _check(dataset, root) if any(file.state == "by hand" for file in states) else None
+    is_complete = findings is not None and not any(finding.level == "error" for finding in findings)
     if is_complete:  # whoever put it there did so by other means: nothing is left to do
-        states = [_done(each) for each in states]
+        states = [_done(file) for file in states]
     _show(args, root, states, findings)
     if not args.json:
         announce(states, talk)
-        for each in findings or []:
-            talk(f"{each.level}  {each.text}")
+        for finding in findings or []:
+            talk(f"{finding.level}  {finding.text}")
     _next(args, root, states)
     return _exit_code(states)
 
@@ -116,7 +116,7 @@ def _is_complete(dataset: Dataset, root: Path) -> bool:
     is_ours = (root / FOLDER).exists()
     if is_ours or not root.is_dir() or not any(root.iterdir()):
         return False
-    return not any(each.level == "error" for each in dataset.check(root))
+    return not any(finding.level == "error" for finding in dataset.check(root))
 
 
 def _done(state: FileState) -> FileState:
@@ -125,28 +125,28 @@ def _done(state: FileState) -> FileState:
 
 
 def _exit_code(states: list[FileState]) -> int:
-    found = {each.state for each in states}
-    if "failed" in found:
+    kinds = {file.state for file in states}
+    if "failed" in kinds:
         return 4
-    return 3 if found & {"by hand", "damaged", "missing"} else 0
+    return 3 if kinds & {"by hand", "damaged", "missing"} else 0
 
 
 def _show(
     args: DataGetArgs, root: Path, states: list[FileState], findings: list[Finding] | None
 ) -> None:
     if args.json:
-        files = [dataclasses.asdict(each) for each in states]
-        told = [dataclasses.asdict(each) for each in findings or []]
-        print_json({"dataset": args.name, "root": str(root), "files": files, "findings": told})
+        files = [dataclasses.asdict(file) for file in states]
+        problems = [dataclasses.asdict(finding) for finding in findings or []]
+        print_json({"dataset": args.name, "root": str(root), "files": files, "findings": problems})
         return
     rows = [
         {
-            "file": each.file,
-            "state": each.state,
-            "size": None if each.n_bytes is None else shown_size(each.n_bytes),
+            "file": file.file,
+            "state": file.state,
+            "size": None if file.n_bytes is None else shown_size(file.n_bytes),
         }
-        for each in states
-        if each.file
+        for file in states
+        if file.file
     ]
     show_rows(rows, False, right=("size",))
 
@@ -204,9 +204,8 @@ def _pace(args: DataGetArgs) -> Pace:
     base = POLITE if args.urls else Pace()
     parallel = base.parallel if args.parallel is None else args.parallel
     delay_s = base.delay_s if args.delay_s is None else args.delay_s
-    for flag, value in (("--parallel", parallel), ("--per-host", args.per_host)):
-        if value < 1:
-            raise UsageError(f"{flag} {value}: expected a whole number, 1 or more.")
+    check_least("--parallel", parallel, 1)
+    check_least("--per-host", args.per_host, 1)
     if not 0 <= delay_s < 3600:
         raise UsageError(f"--delay-s {delay_s:g}: expected seconds, 0 or more.")
     return dataclasses.replace(base, parallel=parallel, per_host=args.per_host, delay_s=delay_s)

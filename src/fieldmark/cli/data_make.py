@@ -16,7 +16,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from fieldmark import draws
-from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._flags import Common, CommonFlags, check_least
 from fieldmark.cli._show import talk
 from fieldmark.errors import DataError, UsageError
 from fieldmark.settings import dataset_key
@@ -46,8 +46,7 @@ def run(args: DataMakeArgs) -> int:
     from fieldmark.world import World
 
     dataset = load_dataset(args.name)
-    if args.size < 1:
-        raise UsageError(f"--size {args.size}: expected a whole number, 1 or more.")
+    check_least("--size", args.size, 1)
     if not 0 <= args.difficulty <= 1:
         raise UsageError(f"--difficulty {args.difficulty:g}: expected a number from 0 to 1.")
     world = World(seed=args.seed, difficulty=args.difficulty)
@@ -96,7 +95,7 @@ def _is_ours(root: Path) -> bool:
 
 def _files(root: Path) -> str:
     """How many there are, and a hash of their names, sizes and times."""
-    found = sorted(path for path in root.rglob("*") if path.is_file() and path.name != MARK)
-    facts = [(path.relative_to(root).as_posix(), path.stat()) for path in found]
-    told = draws.digest(*((name, stat.st_size, stat.st_mtime_ns) for name, stat in facts))
-    return f"{len(found)} {told.hex()}"
+    paths = sorted(path for path in root.rglob("*") if path.is_file() and path.name != MARK)
+    facts = [(path.relative_to(root).as_posix(), path.stat()) for path in paths]
+    digest = draws.digest(*((name, stat.st_size, stat.st_mtime_ns) for name, stat in facts))
+    return f"{len(paths)} {digest.hex()}"

@@ -11,15 +11,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._outcome import end
-from fieldmark.cli._show import talk
+from fieldmark.cli._show import talk, width
+from fieldmark.cli.run import end
 from fieldmark.progress import Progress
 
 if TYPE_CHECKING:
@@ -124,8 +123,7 @@ def _show(path: Path) -> None:
     from fieldmark.report import read_table, wide_table
     from fieldmark.store import RunFilter, Store
 
-    width = shutil.get_terminal_size().columns
     with Store.open(path, read_only=True) as store:
-        print(wide_table(read_table(store, RunFilter(models=MODELS)), width))
+        print(wide_table(read_table(store, RunFilter(models=MODELS)), width()))
         print("\na language model (here a mock), asked in words:\n")
-        print(wide_table(read_table(store, RunFilter(models=(CHAT_MODEL,))), width))
+        print(wide_table(read_table(store, RunFilter(models=(CHAT_MODEL,))), width()))

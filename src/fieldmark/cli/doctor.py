@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json, show_rows, size
+from fieldmark.cli._show import folder_bytes, print_json, show_rows, size
 from fieldmark.settings import Settings
 
 
@@ -94,22 +94,22 @@ def _places(settings: Settings) -> list[dict[str, Any]]:
         "weights (hub)": Path(hub),
     }
     return [
-        {"place": name, "folder": str(path), "size": size(_size(path)) if path.exists() else "-"}
+        {
+            "place": name,
+            "folder": str(path),
+            "size": size(folder_bytes(path)) if path.exists() else "-",
+        }
         for name, path in places.items()
     ]
 
 
-def _size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def _settings(settings: Settings) -> list[dict[str, Any]]:
     rows = []
-    for each in fields(settings):
-        if each.name not in ("origin", "data"):
-            origin = settings.origin.get(each.name, "default")
+    for field in fields(settings):
+        if field.name not in ("origin", "data"):
+            origin = settings.origin.get(field.name, "default")
             rows.append(
-                {"setting": each.name, "value": str(getattr(settings, each.name)), "from": origin}
+                {"setting": field.name, "value": str(getattr(settings, field.name)), "from": origin}
             )
     for name, folder in settings.data.items():
         rows.append(

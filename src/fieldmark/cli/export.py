@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import counted, show_rows, talk
+from fieldmark.cli._flags import RunChoice
+from fieldmark.cli._show import counted, show_rows, talk, write_file
 from fieldmark.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -25,45 +25,38 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ExportArgs:
+class ExportArgs(RunChoice):
     form: Annotated[Positional[str], arg(name="format", metavar="FORMAT")] = ""
-    """which format; without it, the ending of --out tells, or all are listed"""
-    model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
-    """only these (* and ? work; NAME#4ae7 is one version)"""
-    task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
-    """only these (* and ? work)"""
+    """which format; without it, the ending of --out decides, or all formats are listed"""
     out: Annotated[Path | None, arg(metavar="PATH", help_behavior_hint="")] = None
-    """the file, or the folder of formats with a file per model [standard output]"""
+    """file to write, or folder for formats with one file per model [standard output]"""
     predictions: bool = False
-    """the answers to single items in place of scores"""
+    """export the prediction for each item instead of the scores"""
     source: Annotated[str, arg(metavar="ADDRESS", help_behavior_hint="")] = ""
-    """where the full results can be seen, for formats that point there"""
+    """web address of the full results, for formats that link to it"""
     lmms_eval: bool = False
-    """the same as the format lmms-eval"""
+    """short for the format `lmms-eval`"""
     json: bool = False
     """list the formats as JSON"""
-    common: CommonFlags = Common()
 
 
 def run(args: ExportArgs) -> int:
     from fieldmark.report.export import EXPORTS, choose, export, what_it_is
-    from fieldmark.store import RunFilter, Store
 
     form = args.form or ("lmms-eval" if args.lmms_eval else _form_of(args.out))
     if not form:
-        show_rows([{"format": each, "is": what_it_is(each)} for each in EXPORTS], args.json)
+        show_rows([{"format": name, "is": what_it_is(name)} for name in EXPORTS], args.json)
         return 0
     EXPORTS.get(form)
-    where = RunFilter(models=args.model, tasks=args.task)
-    with Store.open(args.common.settings().store, read_only=True) as store:
-        chosen = choose(store, where, args.predictions, args.source)
+    with args.open_store() as store:
+        chosen = choose(store, args.where, args.predictions, args.source)
         files = export(form, chosen)
         if not files:
             why = "; ".join(chosen.left_out) or "none of these runs has a defined score"
             raise DataError(f"{form} can say nothing of these results: {why}.")
         _deliver(files, form, args.out)
-    for each in chosen.left_out:
-        talk(f"left out: {each}.")
+    for reason in chosen.left_out:
+        talk(f"left out: {reason}.")
     return 0
 
 
@@ -94,28 +87,11 @@ def _deliver(files: Sequence[ExportFile], form: str, out: Path | None) -> None:
         return
     ending = Path(files[0].name).suffix
     if is_single and out.suffix and not out.is_dir():
-        _check_ending(form, out, ending)
+        if out.suffix.lower() != ending:
+            raise UsageError(f"--out {out}: {form} is written to a file that ends in {ending}.")
         places = [out]
     else:
-        places = [out / each.name for each in files]
+        places = [out / file.name for file in files]
     for file, place in zip(files, places, strict=True):
-        _write(file, place)
+        write_file(place, file.chunks)
     talk(f"{places[0]}" if len(places) == 1 else f"{out}  {counted(len(places), 'file')}")
-
-
-def _check_ending(form: str, out: Path, ending: str) -> None:
-    if out.suffix.lower() != ending:
-        raise UsageError(f"--out {out}: {form} is written to a file that ends in {ending}.")
-
-
-def _write(file: ExportFile, place: Path) -> None:
-    """Whole or not at all: what a reader finds is never half of it."""
-    part = place.with_name(f"{place.name}.part")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as stream:
-            for chunk in file.chunks:
-                stream.write(chunk)
-        part.replace(place)
-    except OSError as error:
-        raise DataError(f"{place}  cannot be written: {error.strerror or error}.") from error

@@ -35,19 +35,22 @@ class ModelsArgs:
 def run(args: ModelsArgs) -> int:
     from fieldmark.models import known_models
 
-    found = known_models(args.query)
-    if not found:
+    models = known_models(args.query)
+    if not models:
         from fieldmark.errors import UnknownName
 
-        names = [each.name for each in known_models()]
+        names = [checkpoint.name for checkpoint in known_models()]
         raise UnknownName("model", args.query, names, "fieldmark models")
     if args.json:
         show_rows(
-            [{each.name: getattr(row, each.name) for each in fields(row)} for row in found], True
+            [{field.name: getattr(row, field.name) for field in fields(row)} for row in models],
+            True,
         )
         return 0
-    show_rows([_row(each) for each in found], False, right=("params", "px"))
-    talk(f"{len(found)} models. Other checkpoints of a family and your own file.py:Class work too.")
+    show_rows([_row(checkpoint) for checkpoint in models], False, right=("params", "px"))
+    talk(
+        f"{len(models)} models. Other checkpoints of a family and your own file.py:Class work too."
+    )
     return 0
 
 

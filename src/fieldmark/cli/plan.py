@@ -11,8 +11,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from fieldmark.cli._grid_flags import GridFlags, read_jobs
-from fieldmark.cli._protocol_flags import with_protocol_flags
+from fieldmark.cli._grid_flags import GridFlags, read_jobs, with_protocol_flags
 from fieldmark.cli._show import counted, print_json, show_rows, size, talk
 from fieldmark.progress import duration
 
@@ -37,19 +36,19 @@ def run(args: PlanFlags) -> int:
     plan = make_plan(grid.jobs, settings, args.force)
     rows = [
         {
-            "model": each.job.model,
-            "task": each.job.task_name,
-            "protocol": each.job.protocol,
-            "n_train": each.job.draw.n_train,
-            "seed": each.job.draw.seed,
-            "status": each.status,
-            "images": each.n_images,
-            "to embed": each.n_missing,
-            "requests": each.cost.n if each.cost else 0,
-            "usd": _usd(each.cost),
-            "why": each.why,
+            "model": planned.job.model,
+            "task": planned.job.task_name,
+            "protocol": planned.job.protocol,
+            "n_train": planned.job.draw.n_train,
+            "seed": planned.job.draw.seed,
+            "status": planned.status,
+            "images": planned.n_images,
+            "to embed": planned.n_missing,
+            "requests": planned.cost.n if planned.cost else 0,
+            "usd": _usd(planned.cost),
+            "why": planned.why,
         }
-        for each in plan.jobs
+        for planned in plan.jobs
     ]
     if args.json:
         print_json(
@@ -67,7 +66,7 @@ def run(args: PlanFlags) -> int:
     show_rows(rows, False, right=("n_train", "seed", "images", "to embed", "requests", "usd"))
     for note in grid.notes:
         talk(note)
-    counts = Counter(each.status for each in plan.jobs)
+    counts = Counter(planned.status for planned in plan.jobs)
     talk(
         f"{counted(len(plan.jobs), 'job')}: "
         + " · ".join(f"{n} {'to run' if s == 'run' else s}" for s, n in counts.items())

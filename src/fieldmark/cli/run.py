@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import shlex
 import sys
+from typing import TYPE_CHECKING
 
-from fieldmark.cli._grid_flags import GridFlags, read_jobs
-from fieldmark.cli._outcome import end, refuse_if_none_can_run, skips
-from fieldmark.cli._protocol_flags import with_protocol_flags
-from fieldmark.cli._show import counted, talk
+from fieldmark.cli._grid_flags import GridFlags, read_jobs, with_protocol_flags
+from fieldmark.cli._show import counted, show_rows, talk
+from fieldmark.errors import FieldmarkError, RunsFailed, join_problems
+
+if TYPE_CHECKING:
+    from fieldmark.experiments import Outcome, Plan
 
 
 def make_args() -> type:
@@ -44,3 +47,43 @@ def run(args: GridFlags) -> int:
         talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
     end(plan, outcome, args.common.debug)
     return 0
+
+
+def refuse_if_none_can_run(plan: Plan) -> None:
+    """Raises why, before anything is made, when no job can run and none is done."""
+    errors = [planned.error for planned in plan.jobs if planned.error is not None]
+    if not errors or len(errors) < len(plan.jobs):
+        return
+    refusal = FieldmarkError(join_problems(list(dict.fromkeys(map(str, errors)))))
+    refusal.exit_code = errors[0].exit_code
+    raise refusal
+
+
+def skips(plan: Plan) -> list[str]:
+    """A line for every job that will not run, and for every one with something to know about it."""
+    lines = []
+    for planned in plan.jobs:
+        if planned.why and planned.status != "done":
+            state = "" if planned.status == "run" else f"skipped ({planned.status}): "
+            lines.append(f"{state}{planned.job.title}: {planned.why}")
+    return lines
+
+
+def end(plan: Plan, outcome: Outcome, debug: bool = False) -> None:
+    """Shows the failures and raises what the shell must see; does nothing when all went well."""
+    if outcome.failures:
+        if debug:
+            talk("".join(failure.trace for failure in outcome.failures))
+        if len(plan.jobs) > 1:
+            rows = [{"run": failure.title, "error": failure.error} for failure in outcome.failures]
+            show_rows(rows, False)
+        outcome.raise_if_failed()
+    n_claimed = outcome.n_claimed + sum(planned.status == "claimed" for planned in plan.jobs)
+    if n_claimed:
+        raise RunsFailed(
+            f"{n_claimed} of {len(plan.jobs)} runs were left to other processes that are on them: "
+            "`fieldmark runs ls` shows them, `fieldmark runs free` frees one whose process is gone."
+        )
+    n_skipped = sum(planned.error is not None for planned in plan.jobs)
+    if n_skipped:
+        raise RunsFailed(f"{n_skipped} of {len(plan.jobs)} runs could not be started.")

@@ -1,7 +1,7 @@
-"""Free the claim of a process on a run, so that another one may do it.
+"""Free a run that a process has claimed, so that another process can take it.
 
-Only needed where fieldmark cannot see that the process is gone: on another machine, in a container.
-One that is still alive stops at its next write to the run.
+Only needed where fieldmark cannot see that the process has ended: on another machine, or in a
+container. A process that is still alive stops when it next writes to the run.
 
 examples:
   fieldmark runs free 12
@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._runs import SHORT, Words, keys_of, who
+from fieldmark.cli._flags import Common, CommonFlags, existing_store
+from fieldmark.cli._runs import SHORT, RunNames, keys_of, who
 from fieldmark.cli._show import counted, talk
 from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class RunsFreeArgs:
-    run: Words = ()
+    run: RunNames = ()
     """numbers or keys, as `runs ls` shows them"""
     all: bool = False
     """every claim"""
@@ -28,22 +28,19 @@ class RunsFreeArgs:
 
 
 def run(args: RunsFreeArgs) -> int:
-    from fieldmark.store import Store, nothing_stored
+    from fieldmark.store import Store
 
     if bool(args.run) == args.all:
         raise UsageError("say which: `fieldmark runs free ID`, or --all for every claim.")
-    path = args.common.settings().store
-    if not path.exists():
-        raise nothing_stored(path)
     n_freed = 0
-    with Store.open(path) as store:
+    with Store.open(existing_store(args.common)) as store:
         living = store.claims()
-        ids = {each.id: each.key for each in store.runs()}
+        ids = {stored.id: stored.key for stored in store.runs()}
         known = [*ids.values(), *living]
         for key in list(living) if args.all else keys_of(args.run, ids, known):
             claim = store.free(key)
             if claim is None or key not in living:
-                talk(f"{key[:SHORT]}  nobody was on it")
+                talk(f"{key[:SHORT]}  was not claimed")
                 continue
             n_freed += 1
             since = f"since {claim.started}, last heard of {claim.heartbeat}"

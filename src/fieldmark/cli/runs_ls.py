@@ -1,7 +1,7 @@
-"""List the runs: how each stands, what it ran on, and who is on it now.
+"""List the runs: the state of each, its data, and the process that works on it now.
 
-killed: it stopped half-way and goes on with the same command. superseded: its photos or labels were
-changed in place and a later run has the new ones.
+killed: it stopped half-way; the same command continues it. superseded: its photos or labels were
+changed in place, and a later run used the new ones.
 
 examples:
   fieldmark runs ls
@@ -12,39 +12,22 @@ examples:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
-from tyro.conf import arg
-
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._runs import RIGHT, Names, States, standings
-from fieldmark.cli._show import counted, print_json, show_rows, talk
+from fieldmark.cli._flags import RunChoice, existing_store
+from fieldmark.cli._runs import States, show_runs, standings
 
 
 @dataclass(frozen=True, slots=True)
-class RunsLsArgs:
-    model: Annotated[Names, arg(metavar="MODEL")] = ()
-    """only these (* and ? work)"""
-    task: Annotated[Names, arg(metavar="TASK")] = ()
-    """only these (* and ? work)"""
+class RunsLsArgs(RunChoice):
     state: States = ()
-    """only these"""
+    """only runs in these states"""
     json: bool = False
     """print JSON"""
-    common: CommonFlags = Common()
 
 
 def run(args: RunsLsArgs) -> int:
-    from fieldmark.store import Store, nothing_stored
-
-    path = args.common.settings().store
-    if not path.exists():
-        raise nothing_stored(path)
-    with Store.open(path, read_only=True) as store:
-        found = standings(store, args.model, args.task, args.state)
-    if args.json:
-        print_json([each.plain() for each in found])
-        return 0
-    show_rows([each.row() for each in found], False, RIGHT)
-    talk(f"{counted(len(found), 'run')} in {path}. `runs rm` removes, `runs free` frees claims.")
+    path = existing_store(args.common)
+    with args.open_store() as store:
+        runs = standings(store, args.model, args.task, args.state)
+    show_runs(runs, args.json, f"in {path}. `runs rm` removes runs, `runs free` frees claims.")
     return 0

@@ -1,6 +1,6 @@
-"""Remove runs with their predictions and scores. There is no way back; --dry-run looks first.
+"""Remove runs with their predictions and scores. This cannot be undone; try --dry-run first.
 
-Flags of several kinds choose the runs that fit all of them. A run that a process is on stays.
+Several kinds of flags choose the runs that match all of them. Runs in progress are not removed.
 
 examples:
   fieldmark runs rm 12 3fa9c2d1
@@ -11,13 +11,10 @@ examples:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from tyro.conf import arg
-
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._runs import RIGHT, Names, Standing, States, Words, keys_of, standings, who
-from fieldmark.cli._show import counted, print_json, show_rows, talk
+from fieldmark.cli._flags import RunChoice, existing_store
+from fieldmark.cli._runs import RunNames, Standing, States, keys_of, show_runs, standings, who
 from fieldmark.errors import DataError, UsageError, join_problems
 
 if TYPE_CHECKING:
@@ -25,30 +22,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RunsRmArgs:
-    run: Words = ()
+class RunsRmArgs(RunChoice):
+    run: RunNames = ()
     """numbers or keys, as `runs ls` shows them"""
     superseded: bool = False
-    """those whose photos or labels were changed in place, and run again since"""
+    """only runs whose photos or labels were changed in place, and that were run again since"""
     failed: bool = False
-    """those that failed"""
-    model: Annotated[Names, arg(metavar="MODEL")] = ()
-    """those of these models (* and ? work)"""
-    task: Annotated[Names, arg(metavar="TASK")] = ()
-    """those of these tasks (* and ? work)"""
+    """only runs that failed"""
     state: States = ()
-    """those in these states"""
+    """only runs in these states"""
     all: bool = False
     """every run"""
     dry_run: bool = False
     """only show what would be removed"""
     json: bool = False
     """print JSON"""
-    common: CommonFlags = Common()
 
 
 def run(args: RunsRmArgs) -> int:
-    from fieldmark.store import Store, nothing_stored
+    from fieldmark.store import Store
 
     states = [*args.state, *["superseded"] * args.superseded, *["failed"] * args.failed]
     n_ways = bool(args.run) + bool(states or args.model or args.task) + args.all
@@ -58,37 +50,31 @@ def run(args: RunsRmArgs) -> int:
         )
     if n_ways > 1:
         raise UsageError("name runs, or choose them by flags, or take --all: only one of these.")
-    path = args.common.settings().store
-    if not path.exists():
-        raise nothing_stored(path)
+    path = existing_store(args.common)
     with Store.open(path, read_only=args.dry_run) as store:
         chosen = _chosen(store, args, states)
         _refuse_claimed(chosen)
         if not args.dry_run:
-            store.drop_runs([each.run.key for each in chosen])
-    if args.json:
-        print_json([each.plain() for each in chosen])
-        return 0
-    show_rows([each.row() for each in chosen], False, RIGHT)
+            store.drop_runs([standing.run.key for standing in chosen])
     does = "would be removed" if args.dry_run else "removed"
-    talk(f"{counted(len(chosen), 'run')} {does} from {path}.")
+    show_runs(chosen, args.json, f"{does} from {path}.")
     return 0
 
 
 def _chosen(store: Store, args: RunsRmArgs, states: list[str]) -> list[Standing]:
-    found = standings(store, args.model, args.task, states)
+    every = standings(store, args.model, args.task, states)
     if not args.run:
-        return found
-    by_key = {each.run.key: each for each in found}
-    ids = {each.run.id: each.run.key for each in found}
+        return every
+    by_key = {standing.run.key: standing for standing in every}
+    ids = {standing.run.id: standing.run.key for standing in every}
     return [by_key[key] for key in keys_of(args.run, ids, list(by_key))]
 
 
 def _refuse_claimed(chosen: list[Standing]) -> None:
-    told = [
-        f"run {each.run.id} is in the hands of {who(each.claim)}: stop that one first."
-        for each in chosen
-        if each.claim is not None
+    problems = [
+        f"run {standing.run.id} is being run by {who(standing.claim)}: stop that one first."
+        for standing in chosen
+        if standing.claim is not None
     ]
-    if told:
-        raise DataError(join_problems(told, "nothing was removed"))
+    if problems:
+        raise DataError(join_problems(problems, "nothing was removed"))

@@ -1,4 +1,4 @@
-"""Show the results in a browser, live while runs go on.
+"""Show the results in a browser, live while runs are in progress.
 
 examples:
   fieldmark serve
@@ -11,26 +11,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from tyro.conf import UseAppendAction, arg
+from tyro.conf import arg
 
-from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._flags import RunChoice
 from fieldmark.cli._show import talk
 from fieldmark.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class ServeArgs:
-    model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
-    """only these (* and ? work; NAME#4ae7 is one version)"""
-    task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
-    """only these (* and ? work)"""
+class ServeArgs(RunChoice):
     host: Annotated[str, arg(metavar="ADDRESS")] = "127.0.0.1"
-    """where to listen; beyond this machine the page asks for a token (FIELDMARK_TOKEN)"""
+    """address to listen on; other machines must give a token (FIELDMARK_TOKEN)"""
     port: Annotated[int, arg(metavar="N")] = 0
-    """0 takes any that is free"""
+    """port to listen on; 0 takes a free one"""
     no_images: bool = False
-    """no photos"""
-    common: CommonFlags = Common()
+    """show no photos"""
 
 
 def run(args: ServeArgs) -> int:
@@ -41,17 +36,15 @@ def run(args: ServeArgs) -> int:
             f"`fieldmark serve` needs {error.name}, which is not installed: "
             "pip install 'fieldmark[serve]'."
         ) from error
-    from fieldmark.store import RunFilter, Store
 
-    settings = args.common.settings()
-    with Store.open(settings.store, read_only=True):
+    with args.open_store():
         pass  # a file that cannot be read is told here, not in every visitor's browser
-    where = RunFilter(models=args.model, tasks=args.task)
-    results = LiveResults(settings, where, with_images=not args.no_images)
+    settings = args.common.settings()
+    results = LiveResults(settings, args.where, with_images=not args.no_images)
 
     def ready(address: str) -> None:
         print(address, flush=True)
-        talk("Ctrl-C ends it.")
+        talk("Press Ctrl-C to stop.")
 
     serve(results, ServeAddress.for_host(args.host, args.port), ready)
     return 0

@@ -1,4 +1,4 @@
-"""Write the results as a page that opens by double click, without server or network.
+"""Write the results as a web page that opens by double click, without a server or internet.
 
 examples:
   fieldmark site report
@@ -12,49 +12,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import size, talk
-from fieldmark.errors import UsageError
+from fieldmark.cli._flags import RunChoice, check_least
+from fieldmark.cli._show import folder_bytes, size, talk
 
 
 @dataclass(frozen=True, slots=True)
-class SiteArgs:
+class SiteArgs(RunChoice):
     out: Annotated[Positional[Path], arg(metavar="OUT")]
-    """folder of the site; one that was written before is replaced"""
-    model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
-    """only these (* and ? work; NAME#4ae7 is one version)"""
-    task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
-    """only these (* and ? work)"""
+    """folder to write; a page written there before is replaced"""
     no_images: bool = False
-    """no copies of photos, for data that must stay private"""
+    """copy no photos: for data that must stay private"""
     max_images: Annotated[int, arg(metavar="N")] = 300
-    """photos per task: half those that most models miss, half drawn from all"""
-    common: CommonFlags = Common()
+    """photos per task: half are those most models get wrong, half are drawn at random"""
 
 
 def run(args: SiteArgs) -> int:
     from fieldmark.progress import for_people
     from fieldmark.report.site import SiteOptions, build_site
-    from fieldmark.store import RunFilter, Store
 
-    if args.max_images < 0:
-        raise UsageError(f"--max-images {args.max_images}: expected a whole number, 0 or more.")
-    settings = args.common.settings()
-    options = SiteOptions(
-        RunFilter(models=args.model, tasks=args.task), 0 if args.no_images else args.max_images
-    )
-    with (
-        for_people(args.common.quiet) as progress,
-        Store.open(settings.store, read_only=True) as store,
-    ):
-        page = build_site(store, args.out, settings, options, progress)
+    check_least("--max-images", args.max_images, 0)
+    options = SiteOptions(args.where, 0 if args.no_images else args.max_images)
+    with for_people(args.common.quiet) as progress, args.open_store() as store:
+        page = build_site(store, args.out, args.common.settings(), options, progress)
     print(page)
     if not args.common.quiet:
-        talk(f"{size(folder_bytes(args.out))}, opens by double click, works without internet.")
+        talk(f"{size(folder_bytes(args.out))}; open it by double click, no internet needed.")
     return 0
-
-
-def folder_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

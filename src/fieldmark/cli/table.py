@@ -9,14 +9,14 @@ examples:
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import UseAppendAction, arg
+from tyro.conf import arg
 
-from fieldmark.cli._flags import Common, CommonFlags
-from fieldmark.cli._show import print_json, talk
+from fieldmark.cli._flags import RunChoice
+from fieldmark.cli._show import print_json, talk, width
 
 if TYPE_CHECKING:
     from fieldmark.report import Table
@@ -24,22 +24,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TableArgs:
-    model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
-    """only these (* and ? work; NAME#4ae7 is one version)"""
-    task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
-    """only these (* and ? work)"""
+class TableArgs(RunChoice):
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
-    """another metric than the tasks' own"""
+    """use this metric instead of each task's own"""
     long: bool = False
     """one row per run"""
     by_part: bool = False
     """one row per part or group of parts"""
     by: Annotated[str, arg(metavar="COLUMN", help_behavior_hint="")] = ""
-    """share right for each value: label, unit, or a column of the data (family, camera, ...)"""
+    """accuracy for each value of a column: label, unit, or one of the data (family, camera, ...)"""
     json: bool = False
     """print JSON"""
-    common: CommonFlags = Common()
 
 
 def run(args: TableArgs) -> int:
@@ -53,17 +48,16 @@ def run(args: TableArgs) -> int:
         training_notes,
         with_groups,
     )
-    from fieldmark.store import RunFilter, Store, nothing_stored
+    from fieldmark.store import nothing_stored
 
     settings = args.common.settings()
-    where = RunFilter(models=args.model, tasks=args.task)
-    with Store.open(settings.store, read_only=True) as store:
+    with args.open_store() as store:
         table = read_table(
-            store, where, args.metric, args.by_part, compare=not args.by, memory=settings.cache
+            store, args.where, args.metric, args.by_part, compare=not args.by, memory=settings.cache
         )
-        is_told = args.long and not args.json
-        notes = training_notes(store, table.rows) if is_told else []
-        notes += fit_lines(store, table.rows, _width()) if is_told else []
+        notes: list[str] = []
+        if args.long and not args.json:
+            notes = [*training_notes(store, table.rows), *fit_lines(store, table.rows, width())]
         if not (args.by or args.by_part or args.task):
             table = with_groups(store, table, args.metric)
         if args.by:
@@ -89,14 +83,9 @@ def run(args: TableArgs) -> int:
 def _draw(args: TableArgs, table: Table) -> str:
     from fieldmark.report import long_table, part_table, wide_table
 
-    width = _width()
     if args.by or args.by_part:
-        return part_table(table, width, heading=args.by or "part")
-    return long_table(table, width) if args.long else wide_table(table, width)
-
-
-def _width() -> int:
-    return shutil.get_terminal_size().columns
+        return part_table(table, width(), heading=args.by or "part")
+    return long_table(table, width()) if args.long else wide_table(table, width())
 
 
 def _values(column: str, table: Table, settings: Settings) -> dict[str, dict[str, str]] | None:
@@ -105,7 +94,6 @@ def _values(column: str, table: Table, settings: Settings) -> dict[str, dict[str
 
     if column in STORED:
         return None
-    from fieldmark.experiments import item_column
     from fieldmark.report import is_valued
 
     roots: dict[str, set[str]] = {}
@@ -113,6 +101,34 @@ def _values(column: str, table: Table, settings: Settings) -> dict[str, dict[str
         if not is_valued(row.run):
             roots.setdefault(row.run.spec.task, set()).add(row.run.root)
     return {
-        task: item_column(task, column, settings, mine.pop() if len(mine) == 1 else "")
+        task: _item_column(task, column, settings, mine.pop() if len(mine) == 1 else "")
         for task, mine in sorted(roots.items())
     }
+
+
+def _item_column(task_name: str, column: str, settings: Settings, ran_in: str) -> dict[str, str]:
+    """The values of a column of the task's dataset, by item id; items without one are left out.
+
+    `ran_in` is the folder that its runs saw, where there is one.
+    """
+    import polars as pl
+
+    from fieldmark.data import load_dataset
+    from fieldmark.errors import DataError, UnknownName
+    from fieldmark.protocols import root_of
+    from fieldmark.tasks import load_own_task
+
+    task = load_own_task(task_name)
+    root = Path(ran_in) if ran_in and Path(ran_in).exists() else root_of(task, settings)
+    if not root.exists():
+        raise DataError(
+            f"{root}  does not exist: the column {column!r} of task {task.task!r} is in its "
+            f"data (`fieldmark datasets {task.dataset}` says how to get it)."
+        )
+    table = load_dataset(task.dataset).table(root, **task.options)
+    if column not in table.columns:
+        raise UnknownName(f"column of dataset {task.dataset!r}", column, table.columns)
+    if table.schema[column].is_nested():
+        raise DataError(f"column {column!r} of dataset {task.dataset!r} has no single values.")
+    named = table.select("id", pl.col(column).cast(pl.String)).drop_nulls()
+    return dict(named.iter_rows())

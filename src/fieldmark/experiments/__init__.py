@@ -1,6 +1,5 @@
 """Experiments: TOML or flags to a grid of runs, a plan, and its execution."""
 
-from fieldmark.experiments._columns import item_column
 from fieldmark.experiments._evaluate import Evaluation, evaluate
 from fieldmark.experiments._grid import (
     Axes,
@@ -12,9 +11,8 @@ from fieldmark.experiments._grid import (
     read_grid,
     single_axes,
 )
-from fieldmark.experiments._prepare import replace_data
 from fieldmark.experiments.execute import Failure, How, Outcome, execute
-from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan
+from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan, replace_data
 from fieldmark.experiments.rescore import Rescored, rescore
 
 __all__ = [
@@ -32,7 +30,6 @@ __all__ = [
     "disk_left",
     "evaluate",
     "execute",
-    "item_column",
     "make_jobs",
     "make_plan",
     "named_changes",

@@ -1,4 +1,4 @@
-"""How is one model asked one task from Python?"""
+"""`evaluate` (the Python API): how is one model asked one task from Python?"""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ def evaluate(
 def _register(model: Backbone) -> str:
     """A model object is known by its name and told apart by its fingerprint."""
     name = f"{model.name}#{model.fingerprint[:12]}"
-    if name not in {each.name for each in known_models()}:
+    if name not in {checkpoint.name for checkpoint in known_models()}:
         register_model(name, lambda: model)
     return name

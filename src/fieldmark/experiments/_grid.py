@@ -1,4 +1,4 @@
-"""Which runs does a grid hold?
+"""Grid of runs (parameter sweep): which runs does an experiment hold?
 
 Turns an experiment file, or the flags of `fieldmark run`, into jobs: one model × one task × one
 protocol × its settings. Names are checked here, all of them at once, before anything starts.
@@ -159,12 +159,12 @@ def make_jobs(
     finder = Finder(include_path)
     for name, where in tasks:
         try:
-            found = finder.find(name, where)
+            meant = finder.find(name, where)
         except FieldmarkError as error:
             problems.append(str(error))
             continue
-        loaded.extend(found)
-        problems.extend(line for each in found for line in _problems_of(each.task, axes))
+        loaded.extend(meant)
+        problems.extend(line for named in meant for line in _problems_of(named.task, axes))
     for name, where in models:
         try:
             _check_model(name)
@@ -253,9 +253,9 @@ def _cells(
         own = [setting.name for setting in settings_of(protocol.settings)]
         for n_train, n_test, sampling, seed, repeats, changes, settings in itertools.product(
             axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats,
-            axes.blocks.get(name) or ({},),
-            _distinct({key: value for key, value in each.items() if key in own}
-                      for each in axes.settings),
+            _block_axis(task, protocol, axes.blocks.get(name) or ({},)),
+            _distinct({key: value for key, value in point.items() if key in own}
+                      for point in axes.settings),
         ):  # fmt: skip
             choice = DrawChoice(n_train, n_test, sampling, seed, repeats)
             asked = with_block(task, protocol, changes, axes.origin)
@@ -265,7 +265,7 @@ def _cells(
 
 
 def _distinct(settings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({repr(each): each for each in settings}.values())
+    return list({repr(point): point for point in settings}.values())
 
 
 def with_block(
@@ -293,10 +293,11 @@ def _block_lines(origin: Located | None, name: str, data: dict[str, Any]) -> Loc
 def _block_problems(task: Task, axes: Axes) -> list[str]:
     """What is wrong with the changes to the blocks of the task."""
     problems = []
-    for name, changed in axes.blocks.items():
+    for name, tables in axes.blocks.items():
         protocol = load_protocol(name)
         place = axes.origin.where((name,)) if axes.origin else ""
-        for changes in changed if protocol.block_of(task) is not None else ():
+        is_asked = protocol.block_of(task) is not None
+        for changes in _block_axis(task, protocol, tables) if is_asked else ():
             try:
                 asked = with_block(task, protocol, changes, axes.origin)
             except FieldmarkError as error:
@@ -313,17 +314,13 @@ def _replaced(line: str, place: str) -> str:
 
 
 def _block_axes(experiment: Experiment) -> dict[str, list[dict[str, Any]]]:
-    """The tables of changes, one combination after another."""
+    """Protocol → the tables of changes to its blocks."""
     axes: dict[str, list[dict[str, Any]]] = {}
     for name, protocol in protocols().items():
         given = getattr(experiment, name, None)
         if given is not None:
             tables = given if isinstance(given, list) else [given]
-            axes[name] = [
-                changes
-                for table in tables
-                for changes in _combinations(named_changes(protocol, table), protocol)
-            ]
+            axes[name] = [named_changes(protocol, table) for table in tables]
     return axes
 
 
@@ -336,8 +333,26 @@ def named_changes(protocol: Protocol, changes: str | dict[str, Any]) -> dict[str
     return {protocol.head: changes}
 
 
-def _combinations(table: dict[str, Any], protocol: Protocol) -> Iterator[dict[str, Any]]:
-    lists = protocol.list_keys(table)
+def _block_axis(
+    task: Any, protocol: Protocol, tables: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The tables with every list an axis, but for lists that are a parameter's own value in the
+    block the task would then have.
+    """
+    block = protocol.block_of(task)
+    old = block.model_dump() if block is not None else {}
+    return [changes for table in tables for changes in _combinations(table, protocol, old)]
+
+
+def _combinations(
+    table: dict[str, Any], protocol: Protocol, old: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    heads = table.get(protocol.head)
+    if isinstance(heads, list):  # which parameters are lists depends on the classifier
+        for head in heads:
+            yield from _combinations(table | {protocol.head: head}, protocol, old)
+        return
+    lists = protocol.list_keys({**old, **table})
     values = [_axis_values(value, key in lists) for key, value in table.items()]
     for combination in itertools.product(*values):
         yield dict(zip(table, combination, strict=True))

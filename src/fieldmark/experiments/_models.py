@@ -1,4 +1,4 @@
-"""Which models does a command use, and what is each of them?
+"""Model cache of a command: which models does it use, and what is each of them?
 
 What a family's model is, its name and files tell. A model of the user's is loaded to tell where
 that is allowed, since it may rest on what no one can see beforehand; else what it turned out to be
@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from fieldmark.abilities import ANSWERS
 from fieldmark.data import MEMORY, Contents
 from fieldmark.embed import trusted_fingerprint, write_behaviour
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import (
-    ANSWERS,
     Identity,
     ModelMemory,
     abilities,

@@ -1,4 +1,4 @@
-"""What may stand in an experiment file?
+"""Schema of an experiment file (TOML): what may stand in it?
 
 fieldmark's own grids, and the files of small-data-metrics as they are: `[[models]]` with method,
 org and ckpt, `newt_data`, `[newt]` filters. Any list is an axis of the grid.

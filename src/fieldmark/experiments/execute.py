@@ -1,4 +1,4 @@
-"""How is a plan carried out so that nothing is lost and nothing is done twice?
+"""Execution (resume, claims): how is a plan carried out so that nothing is lost or done twice?
 
 Model by model, job by job. Each part is written as it comes; a killed run goes on with the parts
 that are missing. One failed job does not stop the others: its traceback goes to the store, its line
@@ -19,9 +19,8 @@ from typing import Any
 from fieldmark.embed import checking, speed_of
 from fieldmark.errors import ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
-from fieldmark.experiments._prepare import Prepared
 from fieldmark.experiments.identity import Seen, complete, place_of
-from fieldmark.experiments.plan import Plan, Planned
+from fieldmark.experiments.plan import Plan, Planned, Prepared
 from fieldmark.progress import Progress
 from fieldmark.protocols import PartPredictions, load_protocol, protocols
 from fieldmark.settings import Settings
@@ -128,7 +127,7 @@ def execute(
                 continue
             keys += [spec.key] if is_done else []
             n_claimed += not is_done
-    words = dict.fromkeys(each.last_words(plan.workspace) for each in protocols().values())
+    words = dict.fromkeys(protocol.last_words(plan.workspace) for protocol in protocols().values())
     return Outcome(tuple(keys), tuple(failures), n_claimed, tuple(filter(None, words)))
 
 

@@ -1,4 +1,4 @@
-"""Why is this job skipped, and what would running the others cost?
+"""Plan (dry run, cost estimate): why is a job skipped, and what would running the others cost?
 
 Looks, and touches nothing but what is remembered of files in the cache: no store is written, no
 model loaded unless `may_load`.
@@ -6,12 +6,13 @@ model loaded unless `may_load`.
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from fieldmark.chat import Estimate
 from fieldmark.data import ImageRef
@@ -19,14 +20,71 @@ from fieldmark.embed import ModelCache, cached_models, read_keys
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._models import Models
-from fieldmark.experiments._prepare import Prepared, Tables
-from fieldmark.experiments.identity import Needs, complete, question_key, why_again
+from fieldmark.experiments.identity import Needs, complete, outline_of, question_key, why_again
 from fieldmark.models import abilities
-from fieldmark.protocols import PROTOCOLS, MissingData, Workspace, load_protocol, refs_of
+from fieldmark.protocols import (
+    PROTOCOLS,
+    Assignment,
+    MissingData,
+    Protocol,
+    Workspace,
+    load_protocol,
+    refs_of,
+)
 from fieldmark.settings import Settings
 from fieldmark.store import Claim, Run, RunFilter, RunSpec, Store
 
 Status = Literal["run", "done", "claimed", "no data", "no code", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A job with its data at hand."""
+
+    job: Job
+    assignment: Assignment
+    outline: RunSpec
+    """its identity, but for the model's version and what the images hold"""
+
+    @property
+    def protocol(self) -> Protocol:
+        return load_protocol(self.job.protocol)
+
+    @property
+    def root(self) -> Path:
+        return self.assignment.root
+
+
+@dataclass(slots=True)
+class Tables:
+    """What jobs share, worked out once: a table per dataset folder, parts per question, the outline
+    for all models. What cannot be made is not tried again; nothing is written.
+    """
+
+    workspace: Workspace
+    _tasks: dict[int, Any] = field(default_factory=dict)
+    """holds on to every task that was looked at: they are told apart by their `id`"""
+
+    def prepare(self, job: Job) -> Prepared:
+        at, task = self.workspace, job.task
+        self._tasks[id(task)] = task
+        protocol = load_protocol(job.protocol)
+        key = ("prepared", id(task), job.protocol, job.selection, job.draw, job.settings)
+
+        def make() -> tuple[Assignment, RunSpec]:
+            parts = protocol.parts(task, job.draw, job.selection, at)
+            root = protocol.root(task, at)
+            assignment = Assignment(task, parts, root, job.draw, job.settings, job.groups)
+            rows = at.once(
+                ("rows", id(parts), job.protocol, id(task)),
+                lambda: protocol.data_digest(task, parts),
+            )
+            return assignment, outline_of(job, assignment, rows)
+
+        assignment, outline = at.once((*key, job.task_name, repr(job.groups)), make)
+        if outline.model != job.model:
+            outline = replace(outline, model=job.model)
+        return Prepared(job, assignment, outline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,3 +354,8 @@ def disk_left(settings: Settings) -> int:
 
 def _refused(job: Job, status: Status, error: FieldmarkError) -> Planned:
     return Planned(job, status, str(error), error=error)
+
+
+def replace_data(settings: Settings, data: Mapping[str, Path]) -> Settings:
+    """The folders an experiment file names, under those that flags name."""
+    return dataclasses.replace(settings, data={**data, **settings.data})

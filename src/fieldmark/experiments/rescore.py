@@ -1,4 +1,4 @@
-"""How do stored answers get new scores without a run?
+"""Re-scoring: how do stored answers get new scores without a run?
 
 Everything a score needs stands in the store: answers, parts and their groups, the rule that makes
 one number of parts, and what each class is. What chat models said is read again first, by the

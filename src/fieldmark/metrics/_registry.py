@@ -102,11 +102,11 @@ def register_metric(
 ) -> None:
     """Makes a function known under a name, for this process.
 
-    With an aggregation it is a metric of single documents, f(references=[...], predictions=[...],
-    **options), for task files in lmms-eval's form; `higher_is_better` is for these.
+    With an aggregation it is a metric of single answers, f(references=[...], predictions=[...],
+    **options), for tasks that value each answer by itself; `higher_is_better` is for these.
     """
     if aggregation is not None:
-        register = _REGISTRARS.get("documents")
+        register = _REGISTRARS.get("aggregated")
         register(name, function, aggregation, higher_is_better)
         return
     if name in _built_in():

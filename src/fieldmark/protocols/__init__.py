@@ -31,7 +31,6 @@ from fieldmark.protocols._settings import (
 from fieldmark.registry import PROTOCOLS
 
 if TYPE_CHECKING:
-    from fieldmark.protocols._arrange import arrange, recorded_kinds
     from fieldmark.protocols._check import task_problems
     from fieldmark.protocols._items import (
         Draw,
@@ -45,7 +44,13 @@ if TYPE_CHECKING:
         split_parts,
     )
     from fieldmark.protocols._predictions import FitNotes, PartPredictions, Reread, left_out
-    from fieldmark.protocols._score import Scoring, score_answers, score_run
+    from fieldmark.protocols._score import (
+        Scoring,
+        arrange,
+        recorded_kinds,
+        score_answers,
+        score_run,
+    )
     from fieldmark.protocols._workspace import MissingData, Workspace, no_data, root_of
     from fieldmark.protocols.ask import LanguageProtocol
     from fieldmark.protocols.ask.sending import AskOptions, Sending, ask_options, open_sending
@@ -103,14 +108,13 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "_arrange": ("arrange", "recorded_kinds"),
         "_check": ("task_problems",),
         "_items": (
             "Draw", "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of",
             "rows_of", "split_parts",
         ),
         "_predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),
-        "_score": ("Scoring", "score_answers", "score_run"),
+        "_score": ("Scoring", "arrange", "recorded_kinds", "score_answers", "score_run"),
         "_workspace": ("MissingData", "Workspace", "no_data", "root_of"),
         "ask": ("LanguageProtocol",),
         "ask.sending": ("AskOptions", "Sending", "ask_options", "open_sending"),

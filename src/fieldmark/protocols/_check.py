@@ -1,4 +1,4 @@
-"""Which names in a task does nobody know?
+"""Validation of a task: which names in it does nobody know?
 
 Asked before anything starts: a misspelt metric must not be found out after hours of embedding.
 """
@@ -32,8 +32,8 @@ def task_problems(task: Task) -> list[str]:
         for name in task.options:
             look(partial(_check_option, task, name), "options", name)
     look(partial(load_metric, task.metric), "metric")
-    for index, each in enumerate(task.also):
-        look(partial(load_metric, each), "also", index)
+    for index, metric in enumerate(task.also):
+        look(partial(load_metric, metric), "also", index)
     if not problems:
         look(partial(_check_fit, task), "metric")
     for name in task.protocols:
@@ -55,9 +55,9 @@ def _check_fit(task: Task) -> None:
 
 def _check_option(task: Task, name: str) -> None:
     parameters = list(inspect.signature(load_dataset(task.dataset).table).parameters.values())[1:]
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
-    known = [each.name for each in parameters]
+    known = [parameter.name for parameter in parameters]
     if name not in known:
         takes = ", ".join(known) or "none"
         raise UsageError(

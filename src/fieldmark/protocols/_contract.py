@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fieldmark.abilities import EMBEDS_IMAGES
 from fieldmark.errors import UsageError
-from fieldmark.models import EMBEDS_IMAGES
 from fieldmark.protocols._settings import NoSettings
 from fieldmark.registry import PROTOCOLS
 
@@ -232,8 +232,7 @@ class Protocol:
         folder: Path,
     ) -> list[Score]:  # fmt: skip
         """All scores of a finished run; files that scoring writes go to `folder`."""
-        from fieldmark.protocols._arrange import recorded_kinds
-        from fieldmark.protocols._score import score_run
+        from fieldmark.protocols._score import recorded_kinds, score_run
 
         scores = score_run(assignment.task, assignment.parts, predictions, recorded_kinds(parts))
         return scores + self.scores_beside(predictions, parts)
@@ -254,8 +253,7 @@ class Protocol:
         parts: Sequence[PartRecord],
     ) -> list[Score] | None:
         """Scores from what the store holds; None: code would be needed that is not here."""
-        from fieldmark.protocols._arrange import recorded_kinds
-        from fieldmark.protocols._score import score_answers
+        from fieldmark.protocols._score import recorded_kinds, score_answers
 
         scores = (
             score_answers(scoring, predictions, recorded_kinds(parts)) if scoring.metrics else []

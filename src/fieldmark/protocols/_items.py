@@ -1,4 +1,4 @@
-"""Which images does a task train and test on?
+"""Train and test sets (sampling): which images does a task train and test on?
 
 A task and a dataset's table become parts (one, or one per NeWT question, or one per named setting),
 and a part becomes the training draw of one repeat. Every draw is a hash of (seed, task, part,
@@ -99,7 +99,7 @@ def split_parts(
     elif isinstance(task.parts, str):
         _need_column(task, rows, task.parts, "parts")
         grouped = rows.drop_nulls(task.parts).group_by([task.parts])
-        parts = [_part(task, str(key[0]), each) for key, each in grouped]
+        parts = [_part(task, str(key[0]), own) for key, own in grouped]
         parts.sort(key=lambda part: part.name)
     else:
         parts = [_part(task, "", rows)]
@@ -244,29 +244,29 @@ def rows_of(
 
 def refs_of(rows: pl.DataFrame) -> list[tuple[ImageRef, ...]]:
     """The images of each row, in their order: one, or the frames of a clip."""
-    found = []
+    refs = []
     for image, crop in rows.select("image", "crop").iter_rows():
         box = tuple(crop) if crop is not None else None
         images = [image] if isinstance(image, str) else image
-        found.append(tuple(ImageRef(each, box) for each in images))
-    return found
+        refs.append(tuple(ImageRef(name, box) for name in images))
+    return refs
 
 
 def _per_class(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:
     """`n` ids of every class, or all of a class that has fewer."""
     grouped = rows.select("id", "target").group_by("target").agg("id").sort("target")
     return [
-        each
+        item
         for target, ids in grouped.iter_rows()
-        for each in draws.shuffled(ids, *seed, target)[:n]
+        for item in draws.shuffled(ids, *seed, target)[:n]
     ]
 
 
 def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]:
     """Takes turns over the classes, in a drawn order, until n are chosen or none is left."""
     ids: dict[str, list[str]] = {}
-    for each, target in rows.select("id", "target").iter_rows():
-        ids.setdefault(target, []).append(each)
+    for item, target in rows.select("id", "target").iter_rows():
+        ids.setdefault(target, []).append(item)
     queues = [draws.shuffled(ids[name], *seed, name) for name in draws.shuffled(ids, *seed)]
     turns = (
         queue[turn]
@@ -274,7 +274,7 @@ def _balanced(rows: pl.DataFrame, n: int, seed: tuple[object, ...]) -> list[str]
         for queue in queues
         if turn < len(queue)
     )
-    return [each for each, _ in zip(turns, range(n), strict=False)]
+    return [item for item, _ in zip(turns, range(n), strict=False)]
 
 
 def is_joint(task: Task) -> bool:
@@ -335,9 +335,9 @@ def _with_kinds(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
     _need_column(task, rows, task.kinds, "kinds")
     rows = rows.with_columns(pl.col(task.kinds).cast(pl.String).alias("class_kind"))
     by_class = rows.group_by("target").agg(pl.col("class_kind").unique()).sort("target")
-    for target, found in by_class.iter_rows():
-        if len(found) != 1 or found[0] is None:
-            has = " and ".join(sorted(str(each or "nothing") for each in found))
+    for target, kinds in by_class.iter_rows():
+        if len(kinds) != 1 or kinds[0] is None:
+            has = " and ".join(sorted(str(kind or "nothing") for kind in kinds))
             raise DataError(
                 f"{task.place_of('kinds')}  column {task.kinds!r} of dataset {task.dataset!r} says "
                 f"{has} for the class {target!r}: expected one word for each class "

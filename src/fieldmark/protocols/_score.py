@@ -1,4 +1,4 @@
-"""How do the predictions of a run become its scores?
+"""Scoring: how do the predictions of a run become its scores?
 
 Scores need nothing but stored predictions and the task: a new metric never needs a new run. Every
 score has an interval over independent units; an item that was not answered is left out here and
@@ -7,23 +7,26 @@ reported as its own rate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial, update_wrapper
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import polars as pl
 
 from fieldmark.metrics import Metric, load_metric
-from fieldmark.protocols._arrange import arrange
 from fieldmark.protocols._items import PartItems
 from fieldmark.registry import portable_name, short_name
-from fieldmark.stats import Items, estimate, interval, weak_coverage
-from fieldmark.store import OK, Score
+from fieldmark.stats import Items, code_labels, estimate, interval, weak_coverage
+from fieldmark.store import OK, PartRecord, Score
 from fieldmark.tasks import Task
 
 if TYPE_CHECKING:
     from fieldmark.protocols._contract import Assignment
 
+YES = ("true", "yes", "1")
+NO = ("false", "no", "0")
 POOLED = "all images pooled"
 MEAN = "mean over parts"
 MANY_PARTS = 20
@@ -91,9 +94,9 @@ def score_answers(
     rows = predictions.filter(pl.col("outcome") == OK)
     metrics = {name: load_metric(name) for name in _with_steadier(scoring.metrics)}
     arranged: dict[str, pl.DataFrame] = {}
-    for name, each in metrics.items():
-        if each.uses not in arranged or each.uses == "kinds":
-            arranged[each.uses], metrics[name] = arrange(rows, ["prediction"], each, kinds)
+    for name, metric in metrics.items():
+        if metric.uses not in arranged or metric.uses == "kinds":
+            arranged[metric.uses], metrics[name] = arrange(rows, ["prediction"], metric, kinds)
     scores = []
     for view in _views(scoring):
         for name, metric in metrics.items():
@@ -149,19 +152,105 @@ def _score(view: _View, rows: pl.DataFrame, name: str, metric: Metric, is_primar
         score="mean" if is_mean else "pooled",
     )
     prediction = rows["prediction"].to_numpy()
-    found = interval(items, prediction, metric)
+    ends = interval(items, prediction, metric)
     weak = weak_coverage(items, metric)
     return Score(
         metric=short_name(name),
         value=estimate(items, prediction, metric),
         part=view.name,
-        low=found.low,
-        high=found.high,
+        low=ends.low,
+        high=ends.high,
         n=rows.select("part", "id").n_unique(),
-        n_units=found.n_units,
-        method=found.method,
+        n_units=ends.n_units,
+        method=ends.method,
         is_primary=is_primary,
         higher_is_better=metric.direction == "up",
         is_fraction=metric.bounds == (0.0, 1.0),
         warning=weak.words if weak else "",
     )
+
+
+def recorded_kinds(parts: Iterable[PartRecord]) -> dict[str, str]:
+    """Class → kind, as the parts of a run recorded it."""
+    kinds: dict[str, str] = {}
+    for part in parts:
+        kinds |= (part.info or {}).get("kinds", {})
+    return kinds
+
+
+def arrange(
+    rows: pl.DataFrame,
+    answers: Sequence[str],
+    metric: Metric,
+    kinds: Mapping[str, str] | None = None,
+) -> tuple[pl.DataFrame, Metric]:
+    """The rows with `target` and each column of answers as numbers, and the metric to apply.
+
+    Answers are stored as label names with a certainty; a metric says by `uses` what it is computed
+    from. Needs the stored rows and the kinds recorded with the run, never the dataset.
+    `answers` are columns of predicted labels; the certainty of column `x` stands in `score` for
+    one column, else in `score x`. Also needed: part, repeat, id, target, unit.
+    """
+    rows = rows.with_columns(pl.col("unit").fill_null(pl.col("id")))
+    if metric.uses == "score":
+        return _signed(rows, answers), metric
+    if metric.uses == "whole":
+        return _whole(rows, answers), metric
+    names = ("part", "target", *answers)
+    coded = code_labels(*(rows.get_column(name).to_numpy() for name in names))
+    numbers = rows.with_columns(
+        pl.Series(name, code) for name, code in zip(names[1:], coded, strict=True)
+    )
+    if metric.uses == "kinds":
+        return numbers, _with_kinds(metric, rows, coded, names[1:], kinds or {})
+    return numbers, metric
+
+
+def _signed(rows: pl.DataFrame, answers: Sequence[str]) -> pl.DataFrame:
+    """1 for yes; certainty of yes, negative for no."""
+    by_name = {column: "score" if len(answers) == 1 else f"score {column}" for column in answers}
+    return rows.with_columns(
+        pl.col("target").is_in(YES).cast(pl.Int64),
+        *(
+            pl.when(pl.col(column).is_in(YES))
+            .then(_sure(score))
+            .otherwise(-_sure(score))
+            .alias(column)
+            for column, score in by_name.items()
+        ),
+    )
+
+
+def _sure(column: str) -> pl.Expr:
+    """A model that does not say how sure it is, is sure."""
+    return pl.col(column).fill_nan(None).fill_null(1.0)
+
+
+def _whole(rows: pl.DataFrame, answers: Sequence[str]) -> pl.DataFrame:
+    """One row per item that every part asked about: 1 where all its answers are right."""
+    n_parts = rows.get_column("part").n_unique()
+    is_right = [(pl.col(column) == pl.col("target")).all().cast(pl.Int64) for column in answers]
+    items = rows.group_by("repeat", "id", maintain_order=True).agg(
+        pl.col("part").n_unique(), pl.col("unit").first(), *is_right
+    )
+    whole = items.filter(pl.col("part") == n_parts)
+    return whole.with_columns(pl.lit("").alias("part"), pl.lit(1).alias("target"))
+
+
+def _with_kinds(
+    metric: Metric,
+    rows: pl.DataFrame,
+    coded: Sequence[np.ndarray],
+    names: Sequence[str],
+    kinds: Mapping[str, str],
+) -> Metric:
+    """The metric with the kind of each class number ("" where nobody recorded it)."""
+    n_classes = 1 + max((int(code.max()) for code in coded if len(code)), default=-1)
+    kind_c = np.full(n_classes, "", dtype=object)
+    for name, code in zip(names, coded, strict=True):
+        label_n = rows.get_column(name).to_numpy()
+        first = np.unique(code, return_index=True)[1]
+        for place in first:
+            kind_c[code[place]] = kinds.get(label_n[place], "")
+    bound = partial(cast(Any, metric), kind=kind_c)
+    return cast(Metric, update_wrapper(bound, metric))

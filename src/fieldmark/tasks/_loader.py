@@ -1,4 +1,4 @@
-"""Where is a task found, and what do the parts of its name mean?
+"""Task files: where is a task found, and what do the parts of its name mean?
 
     newt                    the file tasks/newt.yaml
     beluga@biobench2026     its variant of that name
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.registry import entry_points_of, is_file_reference, resolve_reference
 from fieldmark.source_lines import with_home
 
 if TYPE_CHECKING:
@@ -56,16 +56,14 @@ def parse_name(text: str) -> TaskName:
 
 def is_pattern(name: str) -> bool:
     """May the name fit several tasks?"""
-    return any(each in name for each in "*?[")
+    return any(sign in name for sign in "*?[")
 
 
 def task_files() -> dict[str, Path]:
     """Every known task's file by name: the package's, entry points', registered ones."""
-    from importlib.metadata import entry_points
-
     files = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-    for point in entry_points(group="fieldmark.tasks"):
-        files[point.name] = Path(str(point.load()))
+    for name, point in entry_points_of("fieldmark.tasks").items():
+        files[name] = Path(str(point.load()))
     return files | _added
 
 
@@ -182,9 +180,9 @@ def list_tasks(query: str = "") -> list[dict[str, str]]:
 
 def _top_scalars(path: Path) -> dict[str, str]:
     """`key: text` lines without indentation; a fast stand-in for a YAML parser, for lists only."""
-    found = {}
+    head = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         key, colon, value = line.partition(":")
         if colon and key and not key[0].isspace() and not line.startswith("#"):
-            found[key] = value.strip().strip("\"'")
-    return found
+            head[key] = value.strip().strip("\"'")
+    return head

@@ -1,4 +1,4 @@
-"""What may stand in a task file?
+"""Schema of a task file (YAML): what may stand in it?
 
 The one schema of fieldmark's own task files. A task asks a question of a dataset, names its metric,
 and says how each kind of model is asked: one block per protocol, which reads it. Unknown keys are
@@ -33,7 +33,7 @@ def _as_list(value: Any) -> Any:
         value = [value]
     if not isinstance(value, list):
         return value
-    return [str(each).lower() if isinstance(each, bool) else str(each) for each in value]
+    return [str(item).lower() if isinstance(item, bool) else str(item) for item in value]
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]

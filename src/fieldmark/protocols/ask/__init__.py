@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.models import ANSWERS
+from fieldmark.abilities import ANSWERS
 from fieldmark.protocols._contract import Assignment, Protocol
 from fieldmark.protocols.ask.settings import AskSettings
 
@@ -34,7 +34,7 @@ class LanguageProtocol(Protocol):
     beside = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
 
     def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
-        from fieldmark.protocols.ask.rates import answer_rates
+        from fieldmark.protocols.ask.answers import answer_rates
 
         return answer_rates(predictions, parts)
 

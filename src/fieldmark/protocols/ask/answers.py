@@ -1,4 +1,8 @@
-"""How do the answers of a chat model become predictions?"""
+"""Answers (parsing, outcomes, rates): how does what a chat model answers become predictions?
+
+What could not be asked or read is an outcome of its own; the rates of these outcomes, and the price
+of an answer, stand beside the score.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,8 @@ import polars as pl
 
 from fieldmark.chat import Answer, Built, Item, Parsed, parse_answer
 from fieldmark.protocols.ask.items import PartQuestion, read_trait
-from fieldmark.store import OK
+from fieldmark.stats import wilson
+from fieldmark.store import OK, PartRecord, Score
 
 FRAME = {
     "id": pl.String,
@@ -28,7 +33,7 @@ FRAME = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ParsedAnswer:
     """One answer, read."""
 
     item: Item
@@ -39,7 +44,7 @@ class Said:
     """None where there was no answer to read"""
 
     @classmethod
-    def too_long(cls, item: Item, built: Built, repeat: int) -> Said:
+    def too_long(cls, item: Item, built: Built, repeat: int) -> ParsedAnswer:
         text = "not sent: the question alone is larger than the model takes"
         return cls(item, built, repeat, Answer("failed", error=text), None)
 
@@ -68,25 +73,27 @@ def outcome_of(sent_back: str, parsed: Parsed | None) -> str:
     return "length" if sent_back == "length" else parsed.outcome
 
 
-def read_answer(item: Item, built: Built, repeat: int, answer: Answer) -> Said:
+def read_answer(item: Item, built: Built, repeat: int, answer: Answer) -> ParsedAnswer:
     if not answer.is_answer:
-        return Said(item, built, repeat, answer, None)
+        return ParsedAnswer(item, built, repeat, answer, None)
     parsed = parse_answer(built, answer.text, is_cut=answer.outcome == "length")
-    return Said(item, built, repeat, answer, parsed)
+    return ParsedAnswer(item, built, repeat, answer, parsed)
 
 
-def rows_of_part(asked: PartQuestion, said: Iterable[Said], trait: str = "") -> pl.DataFrame:
+def rows_of_part(
+    asked: PartQuestion, answers: Iterable[ParsedAnswer], trait: str = ""
+) -> pl.DataFrame:
     """One row per item and repeat; turns of the options become one answer."""
     rows = []
-    in_order = sorted(said, key=Said.place)
-    for (item, repeat), turns in groupby(in_order, key=lambda each: each.place()[:2]):
+    in_order = sorted(answers, key=ParsedAnswer.place)
+    for (item, repeat), turns in groupby(in_order, key=lambda answer: answer.place()[:2]):
         if item in asked.rows:
             rows.append(_row(asked.rows[item], repeat, list(turns), trait))
     return pl.DataFrame(rows, schema=FRAME, orient="row")
 
 
 def _row(
-    asked: tuple[str | None, str | None], repeat: int, turns: Sequence[Said], trait: str
+    asked: tuple[str | None, str | None], repeat: int, turns: Sequence[ParsedAnswer], trait: str
 ) -> tuple[Any, ...]:
     target, unit = asked
     deciding = _deciding(turns, target, trait)
@@ -96,11 +103,11 @@ def _row(
     return deciding.item.id, target, unit, label, None, repeat, outcome, info
 
 
-def _deciding(turns: Sequence[Said], target: str | None, trait: str) -> Said:
+def _deciding(turns: Sequence[ParsedAnswer], target: str | None, trait: str) -> ParsedAnswer:
     """Right means right in all turns. A wrong one decides; after it, one that said nothing."""
     if trait or len(turns) == 1:
         return turns[0]
-    return turns[decide([each.label for each in turns], target)]
+    return turns[decide([turn.label for turn in turns], target)]
 
 
 def decide(labels: Sequence[str | None], target: str | None) -> int:
@@ -110,48 +117,93 @@ def decide(labels: Sequence[str | None], target: str | None) -> int:
     return [*wrong, *silent, 0][0]
 
 
-def _info(turns: Sequence[Said], deciding: Said) -> dict[str, Any]:
+def _info(turns: Sequence[ParsedAnswer], deciding: ParsedAnswer) -> dict[str, Any]:
     """What is kept of an answer: its words first of all, so that it can be read again."""
     answer = deciding.answer
-    cost = spent([each.answer for each in turns])
-    found: dict[str, Any] = {
+    cost = spent([turn.answer for turn in turns])
+    info: dict[str, Any] = {
         "text": answer.text,
         "finish_reason": answer.finish_reason,
         **{name: cost[name] for name in ("tokens_in", "tokens_out", "usd")},
         "latency_s": round(answer.latency_s, 3),
-        "attempts": sum(each.answer.attempts for each in turns),
+        "attempts": sum(turn.answer.attempts for turn in turns),
         "error": answer.error,
         "answer_outcome": "" if answer.outcome == "ok" else answer.outcome,
         **deciding.built.info,
     }
     if deciding.parsed is not None:
-        found["how"] = deciding.parsed.how or deciding.parsed.why
+        info["how"] = deciding.parsed.how or deciding.parsed.why
     if len(turns) > 1:
-        found["turns"] = [[each.answer.outcome, each.answer.text] for each in turns]
+        info["turns"] = [[turn.answer.outcome, turn.answer.text] for turn in turns]
     return {
         name: value
-        for name, value in found.items()
+        for name, value in info.items()
         if value not in (None, "", 0, []) or (name == "position_of_truth" and value == 0)
     }
 
 
 def spent(answers: Sequence[Answer]) -> dict[str, Any]:
     """What requests cost, and how many were answered; `usd` is None where a price is unknown."""
-    usages = [each.usage for each in answers if each.usage is not None]
-    prices = [each.usd for each in answers if each.is_answer]
+    usages = [answer.usage for answer in answers if answer.usage is not None]
+    prices = [answer.usd for answer in answers if answer.is_answer]
     return {
         "n_requests": len(answers),
         "n_answers": len(prices),
-        "tokens_in": sum(each.tokens_in for each in usages),
-        "tokens_out": sum(each.tokens_out for each in usages),
-        "usd": None if None in prices else sum(each for each in prices if each is not None),
+        "tokens_in": sum(usage.tokens_in for usage in usages),
+        "tokens_out": sum(usage.tokens_out for usage in usages),
+        "usd": None if None in prices else sum(price for price in prices if price is not None),
     }
 
 
-def summed_up(said: Sequence[Said]) -> dict[str, Any]:
+def summed_up(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
     """What a part cost, and what became of its requests."""
-    fewer = Counter(each.built.why_fewer for each in said if each.built.why_fewer)
-    found = spent([each.answer for each in said])
+    fewer = Counter(answer.built.why_fewer for answer in answers if answer.built.why_fewer)
+    summary = spent([answer.answer for answer in answers])
     if fewer:
-        found["fewer_examples_because"] = dict(sorted(fewer.items()))
-    return found
+        summary["fewer_examples_because"] = dict(sorted(fewer.items()))
+    return summary
+
+
+def answer_rates(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
+    """usd_per_answer (where every price is known) and the rates of answers that were not scored."""
+    outcomes = predictions["outcome"]
+    n, n_failed = len(outcomes), int((outcomes == "failed").sum())
+    n_answered = n - n_failed
+    scores = [
+        _rate("failure_rate", n_failed, n, is_good=False),
+        _rate("refusal_rate", int((outcomes == "refused").sum()), n_answered, is_good=False),
+        _rate("parse_success_rate", int((outcomes == OK).sum()), n_answered, is_good=True),
+    ]
+    # The first repeat of a part holds the price of all its repeats. One answer may give several
+    # predictions (traits), or several answers one (turned options): what is paid for is answers.
+    paid = [part.info for part in parts if part.repeat == 0 and part.info]
+    usd = [info["usd"] for info in paid if "usd" in info]
+    n_paid = sum(info.get("n_answers", 0) for info in paid)
+    if n_paid and None not in usd:
+        scores.append(
+            Score(
+                "usd_per_answer",
+                sum(usd) / n_paid,
+                n=n_paid,
+                method="paid",
+                higher_is_better=False,
+                is_fraction=False,
+            )
+        )
+    return scores
+
+
+def _rate(name: str, n_hit: int, n: int, is_good: bool) -> Score:
+    if not n:
+        return Score(name, float("nan"), n=0, higher_is_better=is_good)
+    ends = wilson(n_hit, n)
+    return Score(
+        name,
+        n_hit / n,
+        low=ends.low,
+        high=ends.high,
+        n=n,
+        n_units=n,
+        method=ends.method,
+        higher_is_better=is_good,
+    )

@@ -1,18 +1,25 @@
-"""How do the rows of a task become what is asked of a chat model?"""
+"""Items of a prompt: how do the rows and images of a task become what is asked of a chat model?
+
+The bytes that are sent are those whose content the run belongs to: an image that was changed since
+the run began fails. Whether all can be read is known before the first request is paid for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import polars as pl
 
-from fieldmark.chat import AskRules, Item, Question, draw_pairs, make_question
+from fieldmark.chat import AskRules, Item, Picture, Question, draw_pairs, make_question
+from fieldmark.data import Contents, ImageRef, content_key, read_bytes
+from fieldmark.embed import checking
 from fieldmark.errors import DataError
-from fieldmark.protocols._arrange import NO, YES
+from fieldmark.progress import Progress
 from fieldmark.protocols._items import Draw, PartItems, draw_test, refs_of
+from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.ask.block import AskBlock
-from fieldmark.protocols.ask.pictures import Images
 from fieldmark.tasks import Task
 
 SAME = "same"
@@ -65,12 +72,12 @@ def _columns(block: AskBlock, known: Sequence[str]) -> list[str]:
 
 
 def _items(rows: pl.DataFrame, images: Images, traits: Sequence[str] = ()) -> tuple[Item, ...]:
-    found = []
+    items = []
     for row, refs in zip(rows.iter_rows(named=True), refs_of(rows), strict=True):
-        holds = tuple(each for each in traits if row[each] in YES)
+        holds = tuple(trait for trait in traits if row[trait] in YES)
         label = None if traits else row["target"]
-        found.append(Item(row["id"], tuple(map(images.picture, refs)), label, holds))
-    return tuple(found)
+        items.append(Item(row["id"], tuple(map(images.picture, refs)), label, holds))
+    return tuple(items)
 
 
 def targets_of(rows: pl.DataFrame) -> dict[str, tuple[str | None, str | None]]:
@@ -109,3 +116,63 @@ def _with_traits(frames: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.Dat
 def read_trait(labels: Sequence[str] | None, trait: str) -> str | None:
     """Yes or no for one trait of a list of those that hold."""
     return None if labels is None else (YES[0] if trait in labels else NO[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Images:
+    """The images of a dataset as one run reads them."""
+
+    root: Path
+    contents: Contents = field(default_factory=lambda: Contents(None))
+
+    def picture(self, ref: ImageRef) -> Picture:
+        return Picture(_Reader(self, ref.image), ref.image, ref.crop)
+
+    def read(self, image: str) -> bytes:
+        try:
+            data = read_bytes(self.root, image)
+        except DataError as error:
+            raise DataError(f"{image}  {reason_of(error)}.") from error
+        known = self.contents.known(self.root, [image]).get(image)
+        if known is not None and known.key != content_key(data):
+            raise DataError(f"{image}  was changed while the run went on.")
+        return data
+
+    def find_broken(self, images: Collection[str], progress: Progress) -> dict[str, str]:
+        """Image → why it cannot be read."""
+        contents = self.contents.learn(self.root, images, checking(progress))
+        return {image: content.problem for image, content in contents.items() if content.problem}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Equal for the same image of the same run, so that it is prepared once."""
+
+    images: Images
+    image: str
+
+    def __call__(self) -> bytes:
+        return self.images.read(self.image)
+
+
+def reason_of(error: DataError | str) -> str:
+    """`data/a.jpg  is missing.` → `is missing`."""
+    text = str(error)
+    return (text.partition("  ")[2] or text).rstrip(".")
+
+
+def judge_broken(
+    root: Path, broken: Mapping[str, str], n: int, bad_images: str, progress: Progress
+) -> None:
+    """Refuses broken images, or says that they are left out."""
+    if not broken:
+        return
+    shown = "; ".join(f"{image} ({why})" for image, why in list(broken.items())[:3])
+    shown += f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+    if bad_images == "skip":
+        progress.say(f"{root}  {len(broken)} of {n} images left out: {shown}.")
+        return
+    raise DataError(
+        f"{root}  {len(broken)} of {n} images cannot be read: {shown}. Nothing was asked. "
+        "Mend or remove them, or pass --bad-images skip to leave them out and count them."
+    )

@@ -1,4 +1,4 @@
-"""How are stored answers of a chat model read again, by the parser of today?
+"""Re-parsing: how are stored answers of a chat model read again, by the parser of today?
 
 A part keeps what its options were called (`reading_of`), a row its words and the order of its
 options: no model, key or data is needed. Open answers are matched with all names of a dataset,
@@ -16,7 +16,7 @@ import polars as pl
 
 from fieldmark.chat import Option, Parsed, parse_text
 from fieldmark.protocols._predictions import Reread
-from fieldmark.protocols.ask.answers import Said, decide, outcome_of
+from fieldmark.protocols.ask.answers import ParsedAnswer, decide, outcome_of
 from fieldmark.protocols.ask.items import read_trait
 from fieldmark.store import OK, PartRecord
 
@@ -25,19 +25,19 @@ FREE = "count"
 _OF_A_TURN = ("answer_outcome", "error", "finish_reason", "how", "position_of_truth")
 
 
-def reading_of(said: Iterable[Said], trait: str = "") -> dict[str, Any]:
+def reading_of(answers: Iterable[ParsedAnswer], trait: str = "") -> dict[str, Any]:
     """What a part must keep so that its answers can be read again; {} where that is too much."""
     options: dict[str, list[str]] = {}
     form, has_letters = "", False
-    for each in said:
-        form = each.built.form
-        for option in each.built.options:
+    for answer in answers:
+        form = answer.built.form
+        for option in answer.built.options:
             options.setdefault(option.label, [option.name, *option.aliases])
             has_letters = has_letters or bool(option.letter)
     if not options and form != FREE:
         return {}
-    found = {"form": form, "options": dict(sorted(options.items())), "trait": trait}
-    return {"reading": {**found, "letters": has_letters}}
+    kept = {"form": form, "options": dict(sorted(options.items())), "trait": trait}
+    return {"reading": {**kept, "letters": has_letters}}
 
 
 def reread(answers: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Reread]:
@@ -58,9 +58,9 @@ def reread(answers: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Reread]:
 
 def read_again(rows: pl.DataFrame, reading: Mapping[str, Any]) -> pl.DataFrame:
     """The rows of a part with prediction, outcome and info as they are read today."""
-    found = [_read_row(row, reading) for row in rows.iter_rows(named=True)]
+    fresh = [_read_row(row, reading) for row in rows.iter_rows(named=True)]
     columns = ("prediction", "outcome", "info")
-    new = pl.DataFrame(found, schema=dict.fromkeys(columns, pl.String), orient="row")
+    new = pl.DataFrame(fresh, schema=dict.fromkeys(columns, pl.String), orient="row")
     return rows.with_columns(new[name] for name in columns)
 
 
@@ -70,13 +70,13 @@ def _read_row(row: Mapping[str, Any], reading: Mapping[str, Any]) -> tuple[str |
     turns = info.get("turns") or [alone]
     orders = _orders(info, len(turns))
     parsed = [_parse(turn, order, reading) for turn, order in zip(turns, orders, strict=True)]
-    read = [_named(turn[0], each, reading) for turn, each in zip(turns, parsed, strict=True)]
+    read = [_named(turn[0], answer, reading) for turn, answer in zip(turns, parsed, strict=True)]
     n = decide([label for label, _ in read], row["target"])
     if orders[n] != info.get("options", []):
         info = _of_turn(info, n, turns[n], orders[n])
-    said = parsed[n]
-    told = {**info, "how": said.how or said.why} if said is not None else info
-    return *read[n], json.dumps(told, ensure_ascii=False, sort_keys=True)
+    deciding = parsed[n]
+    changed = {**info, "how": deciding.how or deciding.why} if deciding is not None else info
+    return *read[n], json.dumps(changed, ensure_ascii=False, sort_keys=True)
 
 
 def _orders(info: Mapping[str, Any], n_turns: int) -> list[list[str]]:

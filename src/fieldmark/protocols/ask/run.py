@@ -1,4 +1,4 @@
-"""How is a multimodal language model asked a task?
+"""Prompting run: how is a multimodal language model asked all parts of a task, and at what cost?
 
 Every test item is a request: the question, examples from the training images where wanted, the
 picture. The requests of all parts go out over one line. Answers are kept in a journal as they come,
@@ -33,8 +33,7 @@ from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import read_answer
-from fieldmark.protocols.ask.items import SAME, PartQuestion, ask_part, ask_traits
-from fieldmark.protocols.ask.pictures import Images
+from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
 from fieldmark.protocols.ask.sending import AskOptions, open_sending
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
@@ -80,11 +79,11 @@ def run(
 
     def keep(request: Request, answer: Answer) -> bool:
         sheet, item, built, repeat = request.info
-        sheet.said.append(read_answer(item, built, repeat, answer))
+        sheet.answers.append(read_answer(item, built, repeat, answer))
         sheet.n_answered += 1
         if built.rotation == 0:
             progress.advance()
-        return any(each.is_complete for each in list(under_way))
+        return any(sheet.is_complete for sheet in list(under_way))
 
     with (
         open_sending(model, options, progress, seen) as sending,
@@ -96,7 +95,7 @@ def run(
 
 
 def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
-    for sheet in [each for each in list(under_way) if each.is_complete]:
+    for sheet in [sheet for sheet in list(under_way) if sheet.is_complete]:
         del under_way[sheet]
         yield from sheet.predictions()
 
@@ -125,12 +124,15 @@ def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Esti
     asked = [
         (
             request,
-            [(each.width, each.height) for each in map(inquiry.shelf.prepare, request.pictures)],
+            [
+                (picture.width, picture.height)
+                for picture in map(inquiry.shelf.prepare, request.pictures)
+            ],
         )
-        for each in looked
-        for request in _some_requests(inquiry, each)
+        for part in looked
+        for request in _some_requests(inquiry, part)
     ]
-    n_items = sum(len(each.items) for each in looked) * (1 if is_traits else len(parts))
+    n_items = sum(len(part.items) for part in looked) * (1 if is_traits else len(parts))
     n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, assignment.settings)
     return estimate(asked, Estimator(model.card)).scaled(n_all)
 
@@ -161,19 +163,19 @@ def _turns(asked: Sequence[tuple[Request, Any]], settings: AskSettings) -> int:
 
 def _what_a_mock_sees(sheets: Sequence[Sheet]) -> dict[str, tuple[str, ...]]:
     """SHA-256 of the pictures as they are sent → what is true of them, as it is shown."""
-    found: dict[str, tuple[str, ...]] = {}
+    truths: dict[str, tuple[str, ...]] = {}
     for sheet in sheets:
         limits = sheet.inquiry.model.picture_limits
         for item in sheet.asked.items:
-            key = "+".join(prepare(each, limits).sha256 for each in sheet.inquiry.shown(item))
-            found[key] = (*found.get(key, ()), *_truths(sheet.asked, item))
-    return found
+            key = "+".join(prepare(picture, limits).sha256 for picture in sheet.inquiry.shown(item))
+            truths[key] = (*truths.get(key, ()), *_truths(sheet.asked, item))
+    return truths
 
 
 def _truths(asked: PartQuestion, item: Item) -> tuple[str, ...]:
     names, truth = asked.question.names, str(item.label)
     if asked.question.kind == "traits":
-        return tuple(names[each] for each in item.labels)
+        return tuple(names[label] for label in item.labels)
     if asked.question.kind == "same":
         return ("yes" if truth == SAME else "no",)
     return (names.get(truth, truth),)

@@ -1,4 +1,4 @@
-"""How are requests put to a model so that nothing that came back is lost?
+"""Sending requests: how are they put to a model so that nothing that came back is lost?
 
 One line for a whole run: its connections and what it learnt of the endpoint's limits serve all
 parts and rounds.

@@ -1,4 +1,4 @@
-"""What is to be asked in a run, and what came back of it so far?
+"""Requests and answers of a run: what is to be asked, and what came back of it so far?
 
 A sheet is one question with its items: that of a part, or that of all traits at once. Sheets are
 made for a whole run before anything is sent, so that broken images are known first; their requests
@@ -31,10 +31,18 @@ from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._items import Draw, PartItems
 from fieldmark.protocols._predictions import PartPredictions
-from fieldmark.protocols.ask.answers import Said, rows_of_part, summed_up
+from fieldmark.protocols.ask.answers import ParsedAnswer, rows_of_part, summed_up
 from fieldmark.protocols.ask.block import AskBlock
-from fieldmark.protocols.ask.items import SAME, PartQuestion, ask_part, ask_traits, targets_of
-from fieldmark.protocols.ask.pictures import Images, judge_broken, reason_of
+from fieldmark.protocols.ask.items import (
+    SAME,
+    Images,
+    PartQuestion,
+    ask_part,
+    ask_traits,
+    judge_broken,
+    reason_of,
+    targets_of,
+)
 from fieldmark.protocols.ask.reread import reading_of
 from fieldmark.protocols.ask.sending import AskOptions
 from fieldmark.protocols.ask.settings import AskSettings
@@ -82,7 +90,7 @@ class Sheet:
     prompts: Prompts
     broken: dict[str, str] = field(default_factory=dict)
     """image → why it is left out"""
-    said: list[Said] = field(default_factory=list)
+    answers: list[ParsedAnswer] = field(default_factory=list)
     n_asked: int = 0
     n_answered: int = 0
     """of them; another thread may count these than those"""
@@ -102,7 +110,7 @@ class Sheet:
             for repeat in range(inquiry.draw.repeats):
                 for built in turns:
                     if not built.fits:
-                        self.said.append(Said.too_long(item, built, repeat))
+                        self.answers.append(ParsedAnswer.too_long(item, built, repeat))
                         continue
                     name = f"{item.id}#{built.rotation}" if is_circular else item.id
                     # With one seed for all repeats an endpoint would say the same every time.
@@ -116,18 +124,18 @@ class Sheet:
 
     def predictions(self) -> Iterator[PartPredictions]:
         """Of each part that is wanted; a price is told once."""
-        said = sorted(self.said, key=Said.place)
+        answers = sorted(self.answers, key=ParsedAnswer.place)
         took = (time.monotonic() - self.began) / max(1, len(self.parts))
-        n_train = min((each.built.k_used for each in said), default=0)
+        n_train = min((answer.built.k_used for answer in answers), default=0)
         is_traits = self.inquiry.block.kind == "traits"
         for part in self.parts:
             trait = part.name if is_traits else ""
             asked = replace(self.asked, rows=targets_of(part.test)) if is_traits else self.asked
-            notes = summed_up(said) if part.name == self.payer else {}
-            notes |= reading_of(said, trait)
+            notes = summed_up(answers) if part.name == self.payer else {}
+            notes |= reading_of(answers, trait)
             if self.broken:
                 notes |= {"n_bad_images": len(self.broken), "bad_images": dict(self.broken)}
-            frame = rows_of_part(asked, said, trait)
+            frame = rows_of_part(asked, answers, trait)
             yield PartPredictions(part.name, frame, n_train, notes, took, part.groups)
 
 
@@ -190,20 +198,20 @@ def drawn_examples(
         asked = [ask_traits(task, block, parts, images, draw)]
     else:
         asked = [ask_part(task, block, part, images, draw) for part in parts]
-    found: set[str] = set()
-    for each in asked:
+    ids: set[str] = set()
+    for part in asked:
         whole = [
             example
-            for example in each.examples
+            for example in part.examples
             if not any(p.name in broken for p in spread(example.pictures, settings.value("frames")))
         ]
         few = FewShot(whole, draw.n_train, draw.sampling, bool(settings.shared_prefix))
         prompts = plan_prompts(
-            each.question, settings.asking(draw.seed), few, Limits(), list(each.items)
+            part.question, settings.asking(draw.seed), few, Limits(), list(part.items)
         )
-        for item in each.items:
-            found.update(example.id for example in prompts.shots(item).examples)
-    return found
+        for item in part.items:
+            ids.update(example.id for example in prompts.shots(item).examples)
+    return ids
 
 
 def _sheet(
@@ -222,8 +230,8 @@ def _sheet(
     asked = replace(asked, items=tuple(_readable(inquiry, asked.items, mine)))
     prompts = inquiry.prompts(asked)
     late = _unmeasured(prompts, asked.items) if inquiry.draw.n_train else {}
-    asked = replace(asked, items=tuple(each for each in asked.items if each.id not in late))
-    mine |= dict(map(_told, (late | prompts.pool.broken).values()))
+    asked = replace(asked, items=tuple(item for item in asked.items if item.id not in late))
+    mine |= dict(map(_image_and_reason, (late | prompts.pool.broken).values()))
     payer = first if inquiry.block.kind == "traits" else own[0].name
     return Sheet(inquiry, asked, own, payer, prompts, mine)
 
@@ -232,7 +240,7 @@ def _readable(inquiry: Inquiry, items: Sequence[Item], broken: Mapping[str, str]
     """Clips without their broken frames; of pairs, those whose two pictures can be read."""
     for item in items:
         shown = inquiry.shown(item)
-        kept = tuple(each for each in shown if each.name not in broken)
+        kept = tuple(picture for picture in shown if picture.name not in broken)
         if len(kept) == len(shown):
             yield item
         elif kept and inquiry.block.kind != SAME:
@@ -252,6 +260,6 @@ def _unmeasured(prompts: Prompts, items: Sequence[Item]) -> dict[str, str]:
     return late
 
 
-def _told(error: str) -> tuple[str, str]:
+def _image_and_reason(error: str) -> tuple[str, str]:
     """`a.jpg  is empty.` → a.jpg, is empty."""
     return error.partition("  ")[0], reason_of(error)

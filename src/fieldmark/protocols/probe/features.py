@@ -1,4 +1,4 @@
-"""What does a backbone say of the rows of a task?
+"""Features (embeddings) of rows: what does a backbone say of the items of a task?
 
 Every image that any row needs is embedded once; the frames of a clip become one vector.
 """
@@ -41,12 +41,12 @@ class RowFeatures:
         kept = rows.filter(pl.col("id").is_in(list(self.place)))
         if kept.is_empty():
             image, why = next(iter(self.bad.items()))
-            told = f"{none_of.format(len(rows))} images can be read (first: {image} {why})."
-            raise DataError(told)
+            problem = f"{none_of.format(len(rows))} images can be read (first: {image} {why})."
+            raise DataError(problem)
         return kept
 
     def matrix(self, rows: pl.DataFrame) -> np.ndarray:
-        return self.features[[self.place[each] for each in rows["id"]]]
+        return self.features[[self.place[item] for item in rows["id"]]]
 
 
 def embed_rows(
@@ -59,28 +59,28 @@ def embed_rows(
 ) -> RowFeatures:
     """Features of the rows; a clip's frames that cannot be read are left out of it."""
     refs = refs_of(rows)
-    flat = [ref for each in refs for ref in each]
-    found = embed(model, root, flat, options, progress)
-    sizes = np.array([len(each) for each in refs])
-    features, is_ok = _pooled(found, sizes, pool) if (sizes != 1).any() else _plain(found)
+    flat = [ref for images in refs for ref in images]
+    embedded = embed(model, root, flat, options, progress)
+    sizes = np.array([len(images) for images in refs])
+    features, is_ok = _pooled(embedded, sizes, pool) if (sizes != 1).any() else _plain(embedded)
     ids = rows.get_column("id").to_list()
-    place = {each: row for row, each in enumerate(ids) if is_ok[row]}
-    return RowFeatures(features, place, found.bad, found.keys)
+    place = {item: row for row, item in enumerate(ids) if is_ok[row]}
+    return RowFeatures(features, place, embedded.bad, embedded.keys)
 
 
-def _plain(found: Embedded) -> tuple[np.ndarray, np.ndarray]:
-    return found.features, found.is_ok
+def _plain(embedded: Embedded) -> tuple[np.ndarray, np.ndarray]:
+    return embedded.features, embedded.is_ok
 
 
 def _pooled(
-    found: Embedded, sizes: np.ndarray, pool: Literal["mean", "max"]
+    embedded: Embedded, sizes: np.ndarray, pool: Literal["mean", "max"]
 ) -> tuple[np.ndarray, np.ndarray]:
     """One vector per clip: the mean or the largest value over its readable frames."""
-    features = np.full((len(sizes), found.features.shape[1]), np.nan, np.float32)
+    features = np.full((len(sizes), embedded.features.shape[1]), np.nan, np.float32)
     is_ok = np.zeros(len(sizes), bool)
     starts = np.concatenate([[0], np.cumsum(sizes)])
     for row, (start, stop) in enumerate(pairwise(starts)):
-        frames = found.features[start:stop][found.is_ok[start:stop]]
+        frames = embedded.features[start:stop][embedded.is_ok[start:stop]]
         if len(frames):
             features[row] = frames.mean(axis=0) if pool == "mean" else frames.max(axis=0)
             is_ok[row] = True

@@ -1,4 +1,4 @@
-"""How is one probe fitted on features and asked about others?
+"""Fit and predict: how is one probe fitted on features and asked about others?
 
 Normalisation and probe see training features only. On a model's CUDA device, probes that say
 `takes_tensors` get tensors there; everything else stays numpy.
@@ -115,7 +115,7 @@ def _checked(classifier: str, answer: Any, n: int) -> np.ndarray:
             f"probe {short_name(classifier)!r} gave predictions of shape {labels.shape} for {n} "
             f"images, expected ({n},)."
         )
-    odd = [each for each in labels if each is not None and not isinstance(each, str)]
+    odd = [label for label in labels if label is not None and not isinstance(label, str)]
     if odd:
         raise UsageError(
             f"probe {short_name(classifier)!r} predicted {odd[0]!r}, expected one of the labels "

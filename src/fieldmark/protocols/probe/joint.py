@@ -1,4 +1,4 @@
-"""How are many yes-or-no questions asked of the same images learnt by one probe?
+"""Multi-label fit: how are many yes-or-no questions about the same images learnt by one probe?
 
 A probe with `is_multilabel = True` is fitted once a repeat, on a matrix of answers (rows × traits:
 1 yes, 0 no, NaN unknown), whatever parts are asked for: what one part answers must not depend on
@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 
 from fieldmark.errors import DataError, UsageError
-from fieldmark.protocols._arrange import NO, YES
 from fieldmark.protocols._items import Draw, PartItems, draw_test, draw_train
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols._score import NO, YES
 from fieldmark.protocols.probe.block import ProbeBlock
 from fieldmark.protocols.probe.features import RowFeatures
 from fieldmark.protocols.probe.fit import Fitted, fit_probe

@@ -1,4 +1,4 @@
-"""Below which certainty does an image belong to no class that training has?
+"""Rejection threshold (open-set recognition): how sure must an answer be to name a known class?
 
 Chosen on training images only, as if one class in `folds` were new. Units (photos of one
 observation stay together) and classes are dealt into folds. In fold f the probe learns from what
@@ -21,7 +21,7 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
-from fieldmark.protocols._arrange import arrange
+from fieldmark.protocols._score import arrange
 from fieldmark.protocols.probe.features import RowFeatures
 from fieldmark.protocols.probe.fit import Fitted
 from fieldmark.tasks import Task
@@ -58,13 +58,13 @@ def choose_threshold(
         _ask_fold(train, fold, features, fit, block.reject)
         for fold in _folds(task, train, block.reject_folds)
     )
-    held_out = [each for each in asked if each is not None]
+    held_out = [answers for answers in asked if answers is not None]
     if not held_out:
         return Threshold(-np.inf, np.nan, ("too few images to try a threshold: nothing rejected",))
-    found = _best(task, pl.concat(held_out), kinds)
+    threshold = _best(task, pl.concat(held_out), kinds)
     n_lost = block.reject_folds - len(held_out)
     lost = f"{n_lost} of {block.reject_folds} folds of the threshold had one class or no image"
-    return replace(found, notes=(lost,) if n_lost else ())
+    return replace(threshold, notes=(lost,) if n_lost else ())
 
 
 def _folds(task: Task, train: pl.DataFrame, n: int) -> list[pl.DataFrame]:
@@ -121,8 +121,8 @@ def _best(task: Task, answers: pl.DataFrame, kinds: dict[str, str]) -> Threshold
     candidates = [-np.inf, *np.unique(quantiles), np.inf]
     label, given = task.block("probe").reject, answers["prediction"].to_numpy()
     scores = []
-    for each in candidates:
-        changed = Threshold(each, np.nan).apply(given, sure, label)
+    for candidate in candidates:
+        changed = Threshold(candidate, np.nan).apply(given, sure, label)
         frame = answers.with_columns(prediction=pl.Series(changed, dtype=pl.String))
         numbers, function = arrange(frame, ["prediction"], metric, kinds)
         columns = (numbers[name].to_numpy() for name in ("target", "prediction"))

@@ -1,4 +1,4 @@
-"""How is a frozen backbone with a light probe asked a task?
+"""Probing run: how is a frozen backbone with a light probe asked all parts of a task?
 
 Features of the training images fit the normalisation and the probe, features of the test images are
 predicted; one probe per part and repeat, or one for all parts where they are learnt together.
@@ -33,7 +33,6 @@ from fieldmark.protocols.probe.features import RowFeatures, embed_rows
 from fieldmark.protocols.probe.fit import Fitted, device_of, fit_probe, new_probe
 from fieldmark.protocols.probe.joint import ask_jointly
 from fieldmark.protocols.probe.reject import choose_threshold
-from fieldmark.protocols.probe.repeats import ask_together
 from fieldmark.tasks import Task
 
 if TYPE_CHECKING:
@@ -41,6 +40,10 @@ if TYPE_CHECKING:
 
 Answer = tuple[pl.DataFrame, np.ndarray, np.ndarray]
 """rows asked about, labels, certainties"""
+Drawn = tuple[pl.DataFrame, pl.DataFrame]
+"""readable training and test rows of one repeat"""
+MOST_ANSWERS = 1 << 22
+"""draws × test images at a time: 32 MB"""
 
 
 def run(
@@ -209,3 +212,37 @@ def _refuse_lost_classes(name: str, drawn: pl.DataFrame, train: pl.DataFrame) ->
             f"{name}: without the images that cannot be read, all {len(train)} training images "
             f"have the label {has[0]!r}: at least two classes are needed."
         )
+
+
+def ask_together(
+    probe: Any, block: ProbeBlock, drawn: Sequence[Drawn], features: RowFeatures
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Labels (and unknown certainties) of each repeat's test rows, in their order, in one pass.
+
+    A probe with `predict_repeats(x_pool, y_pool, draws, x_test, normalise)` gives the labels of all
+    draws at once, the same as one fit per draw gives. Labels go in as numbers, and so many draws at
+    a time that what comes back stays small.
+    """
+    pool, test = (_every(rows) for rows in zip(*drawn, strict=True))
+    names, code_n = np.unique(pool["target"].to_numpy(), return_inverse=True)
+    in_pool, in_test = (_places(rows) for rows in (pool, test))
+    x_pool, x_test = features.matrix(pool), features.matrix(test)
+    n_together = max(1, MOST_ANSWERS // max(1, len(test)))
+    for start in range(0, len(drawn), n_together):
+        some = drawn[start : start + n_together]
+        rows = [[in_pool[item] for item in train["id"]] for train, _ in some]
+        code_rt = probe.predict_repeats(x_pool, code_n, rows, x_test, block.normalise)
+        for code_t, (_, asked) in zip(code_rt, some, strict=True):
+            mine = [in_test[item] for item in asked["id"]]
+            yield names[code_t[mine]], np.full(len(mine), np.nan)
+
+
+def _every(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Each row that any repeat has, once."""
+    columns = [frame.select("id", "target") for frame in frames]
+    same = all(frame is frames[0] for frame in frames)
+    return columns[0] if same else pl.concat(columns).unique("id", maintain_order=True)
+
+
+def _places(rows: pl.DataFrame) -> dict[str, int]:
+    return {item: place for place, item in enumerate(rows["id"])}
