@@ -236,9 +236,9 @@ def test_users_register_theirs(monkeypatch):
     assert aggregation("largest_of_a_test")([1, 3, 2]) == 3
     found = document_metric("length_of_a_test")
     assert (found.aggregation, found.higher_is_better) == ("largest_of_a_test", False)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         register_aggregation("mean", max)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         register_metric("acc", len, aggregation="mean")
     with pytest.raises(UnknownName, match="aggregation 'meen'"):
         register_metric("another_of_a_test", len, aggregation="meen")

@@ -218,5 +218,5 @@ def test_register_filter_adds_and_keeps_names_apart(monkeypatch):
     monkeypatch.setattr(filters, "FILTERS", dict(filters.FILTERS))
     register_filter("identity_of_a_test", ResponseFilter)
     assert _run([("identity_of_a_test", {})], [["a"]]) == [["a"]]
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         register_filter("regex", ResponseFilter)

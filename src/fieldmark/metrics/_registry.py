@@ -53,7 +53,7 @@ def register_metric(
         register(name, function, aggregation, higher_is_better)
         return
     if name in _built_in():
-        raise UsageError(f"metric {name!r} exists already: choose another name.")
+        raise UsageError(f"metric {name!r} already exists: choose another name.")
     _ADDED.register(name, _described(name, function))
 
 
