@@ -38,7 +38,7 @@ def choose_device(wanted: str) -> Any:
     if not is_there.get(device.type, False):
         others = [f"cuda:{index}" for index in range(count)] + ["mps"] * _has_mps()
         raise ModelError(
-            f"device {wanted!r} is not there: torch sees {', '.join(['cpu', *others])}. "
+            f"device {wanted!r} is not available: torch sees {', '.join(['cpu', *others])}. "
             "Use one of these, or auto."
         )
     return device

@@ -76,7 +76,7 @@ class Registry:
 
     def register(self, name: str, entry: Any) -> None:
         if name in self.names():
-            raise UsageError(f"{self.kind} {name!r} exists already: choose another name.")
+            raise UsageError(f"{self.kind} {name!r} already exists: choose another name.")
         self.added[name] = entry
 
     def __iter__(self) -> Iterator[str]:
@@ -85,7 +85,9 @@ class Registry:
     def add_folder(self, folder: Path) -> None:
         """Every Python file of a user's folder is an entry, run when it is first asked for."""
         if not folder.is_dir():
-            raise UsageError(f"{folder}  is no folder: expected one with a {self.kind} per file.")
+            raise UsageError(
+                f"{folder}  is not a folder: expected one with a {self.kind} per file."
+            )
         for path in sorted(folder.resolve().glob("[!_]*.py")):
             name = path.stem.replace("_", self.joint)
             if self.added.get(name) != _File(path):
@@ -272,6 +274,6 @@ def split_options(name: str) -> tuple[str, dict[str, str]]:
         if not (key and equals and value):
             raise UsageError(f"model {name!r}: option {part!r} cannot be read, expected key=value.")
         if key in options:
-            raise UsageError(f"model {name!r}: option {key!r} stands twice, keep one.")
+            raise UsageError(f"model {name!r}: option {key!r} is given twice: keep one.")
         options[key] = value
     return base, options

@@ -91,7 +91,7 @@ def test_interrupted_once_the_same_command_goes_on(place: Path) -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err.splitlines()[-1] == (
-        "fieldmark: interrupted; what was finished is kept, the same command goes on."
+        "fieldmark: interrupted. Finished work is kept; the same command continues it."
     )
     assert "Traceback" not in err
     n_before = len((place / "seen.txt").read_text())

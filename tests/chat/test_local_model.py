@@ -85,7 +85,7 @@ def test_names_that_mean_no_model(tmp_path: Path) -> None:
 def test_devices_and_precisions_that_are_not_there(folder: Path) -> None:
     name = f"hf-chat/{folder}"
     assert "device 'gpu' is not known: expected auto, cpu" in refusal(name, device="gpu")
-    assert "device 'cuda:99' is not there: torch sees cpu" in refusal(name, device="cuda:99")
+    assert "device 'cuda:99' is not available: torch sees cpu" in refusal(name, device="cuda:99")
     assert "precision 'half' is not known" in refusal(name, precision="half")
 
 

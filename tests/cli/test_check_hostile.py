@@ -535,7 +535,7 @@ def test_a_file_with_thousands_of_faults_is_not_a_flood(
     code, lines = check(folder, capsys)
     assert code == 2
     assert len(lines) == 21
-    assert lines[-1] == "note  birds.yaml  2,980 more findings: `--json` has all."
+    assert lines[-1] == "note  birds.yaml  2,980 more findings: `--json` shows all."
     main(["check", str(folder), "--json"])
     assert len(json.loads(capsys.readouterr().out)["problems"]) == 3000
 

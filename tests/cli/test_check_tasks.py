@@ -66,7 +66,7 @@ def test_what_stands_in_a_template_is_merge_problems_at_its_line(
     ]
     assert "2 tasks, 1 group, 1 fieldmark task, 1 other YAML file: " in err
     assert "0 errors, 0 warnings, 1 note" in err
-    assert "The code of 2 of 2 tasks imports here." in err
+    assert "The code of 2 of 2 tasks can be imported here." in err
 
 
 def test_a_sound_file_is_fine(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

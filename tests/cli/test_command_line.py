@@ -81,12 +81,12 @@ def test_every_command_has_examples_and_documented_flags(
         ),
         (
             ["run"],
-            "name an experiment file, or at least one --model and one --task "
+            "give an experiment file, or at least one --model and one --task "
             "(`fieldmark models` and `fieldmark tasks` list them).",
         ),
         (
             ["cache", "clean"],
-            "say which: `fieldmark cache clean MODEL`, or --all for everything.",
+            "which models? `fieldmark cache clean MODEL`, or --all for every model.",
         ),
         (
             ["plan", "--data", "newt", "--model", "a/b", "--task", "newt"],
@@ -164,7 +164,7 @@ def test_data_is_made_checked_and_never_written_over(
     (out / "SYNTHETIC.txt").unlink()
     capsys.readouterr()
     assert main(words) == 3
-    assert "holds files that were not made here" in capsys.readouterr().err
+    assert "holds files that fieldmark did not make" in capsys.readouterr().err
     next(out.rglob("*.jpg")).unlink()
     assert main(["data", "check", "beluga", "--data", f"beluga={out}", "--json"]) == 3
     told = json.loads(capsys.readouterr().out)

@@ -143,11 +143,11 @@ def test_a_run_that_a_process_is_on_is_not_removed(child, capsys) -> None:
         (["free", "99"], "run '99' is not known. `fieldmark runs ls` lists all."),
         (
             ["rm", "1", "--failed"],
-            "name runs, or choose them by flags, or take --all: only one of these.",
+            "give runs, or flags that choose them, or --all: only one of the three.",
         ),
         (
             ["rm", "--all", "--failed"],
-            "name runs, or choose them by flags, or take --all: only one of these.",
+            "give runs, or flags that choose them, or --all: only one of the three.",
         ),
         (
             ["rm", ""],
@@ -168,7 +168,7 @@ def test_the_beginning_of_several_keys_is_told(path, capsys) -> None:
     (twice, *_) = sorted({each for each in firsts if firsts.count(each) > 1 and each.isalpha()})
     n = firsts.count(twice)
     line = told(capsys, "rm", twice, code=2)
-    assert line.startswith(f"fieldmark: {n} runs have keys that begin with {twice}: {twice}")
+    assert line.startswith(f"fieldmark: {n} runs have a key that starts with {twice}: {twice}")
 
 
 def test_a_claim_is_freed_and_its_holder_named(child, path, capsys) -> None:

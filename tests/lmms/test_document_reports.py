@@ -249,7 +249,7 @@ def test_rescoring_keeps_what_the_tasks_code_made(tmp_path, capsys):
     before = values()
     assert main(["rescore", "--metric", "macro_f1", "--results", str(path.parent)]) == 0
     said = capsys.readouterr()
-    assert "2 runs of documents, scored by their tasks' own code: left as is." in said.err
+    assert "2 runs scored by the own code of their tasks: left as they are." in said.err
     assert "6 runs scored" in said.out
     after = values()
     assert {name: after[name] for name in before} == pytest.approx(before)

@@ -124,7 +124,7 @@ def test_notes_tell_what_was_probably_not_meant(index: Index, trust: Trust) -> N
     assert notes[f"doc_to_target = 'utils.stare_doc_to_target' {untagged}"] == 15
     assert notes["group in a task is an old word for tag: read as tag."] == 43
     assert notes["full_docs is read by nothing."] == 9
-    assert notes["key 'doc_to_target' stands twice with the same value."] == 15
+    assert notes["key 'doc_to_target' is given twice with the same value."] == 15
 
 
 def test_groups_expand_but_for_three_that_name_tasks_nobody_wrote(

@@ -172,7 +172,7 @@ def test_a_key_that_stands_twice_the_same_is_noted(tmp_path: Path) -> None:
     task = load(tmp_path, "doc_to_target: a\n")
     assert task.doc_to_target == "a"
     assert task.notes == (
-        f"{tmp_path}/x.yaml:6  key 'doc_to_target' stands twice with the same value.",
+        f"{tmp_path}/x.yaml:6  key 'doc_to_target' is given twice with the same value.",
     )
     assert "duplicate key 'doc_to_target'" in told(tmp_path, "doc_to_target: b\n")[0]
 

@@ -56,7 +56,7 @@ def test_names_are_taken_apart() -> None:
         ),
         (
             "timm/resnet18?size=64&size=96",
-            "model 'timm/resnet18?size=64&size=96': option 'size' stands twice, keep one.",
+            "model 'timm/resnet18?size=64&size=96': option 'size' is given twice: keep one.",
         ),
         (
             "timm/resnet18?sise=64",

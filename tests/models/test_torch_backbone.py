@@ -68,7 +68,7 @@ def test_devices_and_precisions_that_are_not_there() -> None:
         UsageError, match="precision 'half' is not known: expected auto, float32, bf16"
     ):
         load_model(NAME, precision="half")
-    with pytest.raises(ModelError, match="device 'cuda:99' is not there: torch sees cpu"):
+    with pytest.raises(ModelError, match="device 'cuda:99' is not available: torch sees cpu"):
         load_model(NAME, device="cuda:99")
     if not torch.cuda.is_available():
         assert load_model(NAME, device="auto").device.type in ("cpu", "mps")

@@ -188,11 +188,11 @@ def test_metrics_that_do_not_fit_are_told_before_anything_starts(tmp_path: Path)
 
     probe = "probe: {classifier: simpleshot}"
     assert told(f"metric: average_precision\n{probe}") == [
-        "metric 'average_precision' is for tasks with `traits`, this one has none."
+        "metric 'average_precision' is for tasks with `traits`; this one has none."
     ]
     assert told(f"metric: user_loss\n{probe}") == [
-        "metric 'user_loss' asks what each class is: name the column with `kinds`."
+        "metric 'user_loss' needs the kind of each class: give its column as `kinds`."
     ]
     assert told(
         "metric: accuracy\nprobe: {classifier: neighbours, reject: new, leave_one_out: true}"
-    ) == ["`reject` is for tasks with one label and a training set of their own."]
+    ) == ["`reject` is for tasks with one label and a separate training set."]

@@ -204,7 +204,7 @@ def test_the_same_value_twice_is_a_note_where_pyyaml_reads(file: Path) -> None:
     file.write_text("a: x\nb: 1\na: x\n")
     located = read_yaml(file, "1.1")
     assert (located.data, located.line(("a",))) == ({"a": "x", "b": 1}, 3)
-    assert located.notes == (f"{file}:3  key 'a' stands twice with the same value.",)
+    assert located.notes == (f"{file}:3  key 'a' is given twice with the same value.",)
     assert "duplicate key 'a'" in told(file, "a: x\na: x\n", "1.2")
     assert "duplicate key 'a'" in told(file, "a: [1]\na: [1]\n", "1.1")
 

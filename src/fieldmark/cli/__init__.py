@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         print(
-            "fieldmark: interrupted; what was finished is kept, the same command goes on.",
+            "fieldmark: interrupted. Finished work is kept; the same command continues it.",
             file=sys.stderr,
         )
         return 130
@@ -93,7 +93,7 @@ def _unknown(words: list[str], known: dict[str, Path]) -> int:
             f"run {words[0]}" if words[0].endswith(".toml") else f"run --task {words[0]} --model M"
         )
         raise UsageError(
-            f"{words[0]!r} is no command: `fieldmark check {words[0]}` looks at the file, "
+            f"{words[0]!r} is not a command: `fieldmark check {words[0]}` checks the file, "
             f"`fieldmark {does}` runs it."
         )
     firsts = dict.fromkeys(name.split()[0] for name in known)
@@ -115,12 +115,12 @@ def _overview(only: Sequence[str] = ()) -> str:
             "fieldmark measures how well any vision model does real biology and says which to use.",
             "",
             "  fieldmark demo                                        one minute, no download",
-            "  fieldmark run --model classical/colour --task newt    one run (`plan` looks first)",
-            "  fieldmark table                                       what is known so far",
+            "  fieldmark run --model classical/colour --task newt    one run (try `plan` first)",
+            "  fieldmark table                                       the results so far",
             "",
             "commands:",
             *rows,
             "",
-            "`fieldmark COMMAND --help` shows the flags of each; --debug shows tracebacks.",
+            "`fieldmark COMMAND --help` shows the flags of a command; --debug shows tracebacks.",
         ]
     )

@@ -225,7 +225,7 @@ def _lines(problems: Iterable[Problem]) -> Iterator[str]:
     for file, n in counts.items():
         if file and n > _MOST_PER_FILE:
             more = counted(n - _MOST_PER_FILE, "more finding")
-            yield _printable(f"note  {file}  {more}: `--json` has all.")
+            yield _printable(f"note  {file}  {more}: `--json` shows all.")
 
 
 def _line(problem: Problem) -> str:
@@ -259,7 +259,7 @@ def _code_words(checked: CheckedFiles) -> str:
     if checked.failing is None or not checked.tasks:
         return ""
     n = sum(checked.imports(file) is True for file in checked.tasks)
-    return f" The code of {n:,} of {counted(len(checked.tasks), 'task')} imports here."
+    return f" The code of {n:,} of {counted(len(checked.tasks), 'task')} can be imported here."
 
 
 def _show_rendered(task: RenderedTask) -> None:

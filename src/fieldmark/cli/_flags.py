@@ -125,8 +125,8 @@ def _folders(given: Sequence[str]) -> dict[str, Path]:
         path = Path(folder).expanduser()
         if folders.setdefault(name, path) != path:
             raise UsageError(
-                f"--data {text}: {name} is in {folders[name]} already. For two folders of one "
-                "dataset name the tasks, --data TASK=FOLDER, or write `data: FOLDER` in each "
-                "task's file."
+                f"--data {text}: {name} already has the folder {folders[name]}. For two "
+                "folders of one dataset, give them to the tasks: --data TASK=FOLDER, or "
+                "`data: FOLDER` in each task's file."
             )
     return folders

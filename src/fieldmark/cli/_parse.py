@@ -85,18 +85,18 @@ def _fields(args: type) -> list[dataclasses.Field[object]]:
 
 _SLIPS = (
     (r"Error parsing (\S+): invalid literal for int\(\).*: '(.*)'",
-     r"\1 \2: a whole number is needed"),
+     r"\1 \2: expected a whole number"),
     (r"Error parsing (\S+): Could not find valid parse for arguments: \['(.*)'\]",
-     r"\1 \2: whole numbers are needed"),
+     r"\1 \2: expected whole numbers"),
     (r"Error parsing (\S+): could not convert string to float: '(.*)'",
-     r"\1 \2: a number is needed"),
+     r"\1 \2: expected a number"),
     (r"Error parsing (\S+): no type matching \{None\}\|INT could be .* from \['(.*)'\]",
-     r"\1 \2: a whole number is needed"),
+     r"\1 \2: expected a whole number"),
     (r"Error parsing (\S+): no type matching \{None\}\|FLOAT could be .* from \['(.*)'\]",
-     r"\1 \2: a number is needed"),
+     r"\1 \2: expected a number"),
     (r"invalid choice '(.*)' for argument '(\S+)'\. Expected one of \((.*)\)",
      r"\2 \1: expected one of \3"),
-    (r"Unrecognized options: (.*)", r"not expected here: \1"),
+    (r"Unrecognized options: (.*)", r"unexpected: \1"),
     (r"Missing from .*?: (\S+) (.*) \(required\)", r"\1 is missing: \2"),
 )  # fmt: skip
 """what tyro says → what a person reads"""

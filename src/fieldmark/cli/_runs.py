@@ -134,7 +134,7 @@ def keys_of(words: Sequence[str], ids: Mapping[int, str], keys: Sequence[str]) -
         fitting = sorted({key for key in keys if word and key.startswith(word.lower())})
         if len(fitting) > 1:
             shown = ", ".join(key[: max(SHORT, len(word) + 2)] for key in fitting[:5])
-            raise UsageError(f"{len(fitting)} runs have keys that begin with {word}: {shown}.")
+            raise UsageError(f"{len(fitting)} runs have a key that starts with {word}: {shown}.")
         if not fitting:
             raise UnknownName("run", word, (), "fieldmark runs ls")
         chosen.append(fitting[0])

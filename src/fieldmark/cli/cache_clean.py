@@ -29,7 +29,7 @@ def run(args: CacheCleanArgs) -> int:
     from fieldmark.embed import cached_models, clean_cache
 
     if bool(args.model) == args.all:
-        raise UsageError("say which: `fieldmark cache clean MODEL`, or --all for everything.")
+        raise UsageError("which models? `fieldmark cache clean MODEL`, or --all for every model.")
     settings = args.common.settings()
     gone = clean_cache(settings.cache, args.model)
     if args.model and not gone:

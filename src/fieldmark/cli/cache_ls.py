@@ -43,5 +43,5 @@ def run(args: CacheLsArgs) -> int:
     if not args.json:
         total = sum(cached.n_bytes for cached in models)
         n = counted(len(models), "model")
-        talk(f"{n}, {size(total)} in {settings.cache}. `cache clean` deletes.")
+        talk(f"{n}, {size(total)} in {settings.cache}. `cache clean` deletes them.")
     return 0

@@ -51,11 +51,13 @@ def run(args: CheckArgs) -> int:
 
     if not args.path:
         raise UsageError(
-            "nothing to check: name files or folders, such as `fieldmark check my_task.yaml`."
+            "nothing to check: give files or folders, for example `fieldmark check my_task.yaml`."
         )
     check_least("--n-documents", args.n_documents, 1)
     if args.code_s <= 0:
-        raise UsageError(f"--code-s {args.code_s:g}: expected more than 0; --no-code imports none.")
+        raise UsageError(
+            f"--code-s {args.code_s:g}: expected more than 0 (--no-code imports nothing)."
+        )
     findings = check_paths(args)
     if args.json:
         print_json(as_json(args, findings))

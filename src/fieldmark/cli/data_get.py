@@ -158,19 +158,23 @@ def _next(args: DataGetArgs, root: Path, states: list[FileState]) -> None:
     code = _exit_code(states)
     same = f"`fieldmark data get {args.name}{f' --out {args.out}' if args.out else ''}`"
     if code == 0:
-        talk(f"{root}  is complete." if args.verify else f"{root}  holds what was asked for.")
+        talk(
+            f"{root}  is complete."
+            if args.verify
+            else f"{root}  now holds the files you asked for."
+        )
         talk(f"next: fieldmark data check {args.name}{where}")
     elif args.verify:
-        talk(f"{root}  is not complete: {same} mends what can be fetched.")
+        talk(f"{root}  is not complete: {same} downloads again what it can.")
     else:
-        talk(f"{root}  is not complete yet; afterwards {same} goes on.")
+        talk(f"{root}  is not complete yet; then run {same} again.")
 
 
 def _get_list(args: DataGetArgs, table: Path) -> int:
     from fieldmark.data.get import REPORT, UrlColumns, get_urls
 
     if args.out is None:
-        raise UsageError("--urls needs --out FOLDER: where the files are to go.")
+        raise UsageError("--urls needs --out FOLDER, the folder to save the files in.")
     for flag, is_given in (
         ("--only", args.only != "all"),
         ("--verify", args.verify),
@@ -178,7 +182,7 @@ def _get_list(args: DataGetArgs, table: Path) -> int:
         ("--offline", args.common.settings().offline),
     ):
         if is_given:
-            raise UsageError(f"{flag} does not go with --urls: every run compares checksums.")
+            raise UsageError(f"{flag} cannot be used with --urls, which always compares checksums.")
     columns = UrlColumns(args.url_column, args.md5_column, args.save_as)
     with for_people(args.common.quiet) as progress:
         result = get_urls(table, args.out, columns, _pace(args), progress)
@@ -189,12 +193,12 @@ def _get_list(args: DataGetArgs, table: Path) -> int:
         failed = [dict(zip(names, row, strict=True)) for row in result.failed]
         print_json({"out": str(args.out), **n, "report": str(report), "failures": failed})
         return 5 if result.failed else 0
-    talk(f"{args.out}  {counted(n['fetched'], 'file')} fetched, {n['here']:,} were here already.")
+    talk(f"{args.out}  {counted(n['fetched'], 'file')} downloaded, {n['here']:,} already here.")
     if not result.failed:
         return 0
     for row, file, url, reason in result.failed[:5]:
         talk(f"{table}:{row}  {file or url}: {reason}")
-    talk(f"{counted(n['failed'], 'file')} failed; {report} says which and why.")
+    talk(f"{counted(n['failed'], 'file')} failed; {report} lists them with the reasons.")
     return 5
 
 

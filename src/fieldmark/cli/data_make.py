@@ -80,7 +80,7 @@ def _refuse_foreign(root: Path) -> None:
         raise DataError(f"{root}  is a file: choose a folder with --out.")
     if root.exists() and any(root.iterdir()) and not _is_ours(root):
         raise DataError(
-            f"{root}  holds files that were not made here: choose an empty folder with --out."
+            f"{root}  holds files that fieldmark did not make: choose an empty folder with --out."
         )
 
 

@@ -45,7 +45,7 @@ def run(args: DatasetsArgs) -> int:
         raise UnknownName("dataset", args.name, DATASETS.names(), "fieldmark datasets")
     show_rows(rows, args.json)
     if not args.json:
-        talk("`fieldmark datasets NAME` shows layout, licence and sources.")
+        talk("`fieldmark datasets NAME` shows the layout, licence and sources of one.")
     return 0
 
 

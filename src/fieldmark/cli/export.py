@@ -53,7 +53,7 @@ def run(args: ExportArgs) -> int:
         files = export(form, chosen)
         if not files:
             why = "; ".join(chosen.left_out) or "none of these runs has a defined score"
-            raise DataError(f"{form} can say nothing of these results: {why}.")
+            raise DataError(f"{form} cannot express these results: {why}.")
         _deliver(files, form, args.out)
     for reason in chosen.left_out:
         talk(f"left out: {reason}.")
@@ -67,8 +67,8 @@ def _form_of(out: Path | None) -> str:
     endings = {".csv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json"}
     if out.suffix.lower() not in endings:
         raise UsageError(
-            f"--out {out}: the ending tells no format, expected one of {', '.join(endings)}, or "
-            "name the format (`fieldmark export` lists them)."
+            f"--out {out}: this ending stands for no format; expected one of "
+            f"{', '.join(endings)}, or give the format (`fieldmark export` lists them)."
         )
     return endings[out.suffix.lower()]
 
@@ -81,7 +81,7 @@ def _deliver(files: Sequence[ExportFile], form: str, out: Path | None) -> None:
         if not is_single:
             raise UsageError(f"{form} makes {counted(len(files), 'file')}: --out FOLDER is needed.")
         if is_binary(form):
-            raise UsageError(f"{form} is no text: --out FILE is needed.")
+            raise UsageError(f"{form} is a binary format: --out FILE is needed.")
         for chunk in files[0].chunks:
             sys.stdout.write(chunk.decode())
         return

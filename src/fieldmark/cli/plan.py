@@ -72,11 +72,11 @@ def run(args: PlanFlags) -> int:
         + " · ".join(f"{n} {'to run' if s == 'run' else s}" for s, n in counts.items())
     )
     if plan.to_run:
-        took = "not known before a run like it is finished"
+        took = "unknown until a similar run has finished"
         if plan.seconds is not None:
-            took = f"about {duration(plan.seconds)}, judged by finished runs"
+            took = f"about {duration(plan.seconds)}, estimated from finished runs"
         disk = (
-            "not known before the models are loaded once"
+            "unknown until the models have been loaded once"
             if plan.n_bytes is None
             else size(plan.n_bytes)
         )
@@ -96,5 +96,5 @@ def _cost(cost: Estimate) -> str:
     money = "price unknown" if cost.usd is None else f"at most about ${cost.usd:.2f}"
     return (
         f"chat: {counted(cost.n, 'request')}, about {cost.tokens_in:,} tokens in and at most "
-        f"{cost.tokens_out:,} out, {money} (answers kept before cost nothing; --max-usd caps it)."
+        f"{cost.tokens_out:,} out, {money} (stored answers cost nothing; --max-usd sets a limit)."
     )

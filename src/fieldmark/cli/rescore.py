@@ -54,7 +54,7 @@ def run(args: RescoreArgs) -> int:
     n_left = sum(result.is_left for result in rescored)
     print(f"{counted(len(rescored) - n_left, 'run')} scored, {n_changed:,} with new values")
     if n_left:
-        talk(f"{counted(n_left, 'run')} of documents, scored by their tasks' own code: left as is.")
+        talk(f"{counted(n_left, 'run')} scored by the own code of their tasks: left as they are.")
     for name in sorted({name for result in rescored for name in result.kept}):
         talk(f"metric {name!r} is not available here: its scores stay as they were.")
     return 0

@@ -81,8 +81,9 @@ def end(plan: Plan, outcome: Outcome, debug: bool = False) -> None:
     n_claimed = outcome.n_claimed + sum(planned.status == "claimed" for planned in plan.jobs)
     if n_claimed:
         raise RunsFailed(
-            f"{n_claimed} of {len(plan.jobs)} runs were left to other processes that are on them: "
-            "`fieldmark runs ls` shows them, `fieldmark runs free` frees one whose process is gone."
+            f"{n_claimed} of {len(plan.jobs)} runs were skipped, because other processes are "
+            "running them: `fieldmark runs ls` shows them, `fieldmark runs free` frees one whose "
+            "process has ended."
         )
     n_skipped = sum(planned.error is not None for planned in plan.jobs)
     if n_skipped:

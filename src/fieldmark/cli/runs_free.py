@@ -31,7 +31,7 @@ def run(args: RunsFreeArgs) -> int:
     from fieldmark.store import Store
 
     if bool(args.run) == args.all:
-        raise UsageError("say which: `fieldmark runs free ID`, or --all for every claim.")
+        raise UsageError("which runs? `fieldmark runs free ID`, or --all for every claimed run.")
     n_freed = 0
     with Store.open(existing_store(args.common)) as store:
         living = store.claims()

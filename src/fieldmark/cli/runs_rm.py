@@ -46,10 +46,10 @@ def run(args: RunsRmArgs) -> int:
     n_ways = bool(args.run) + bool(states or args.model or args.task) + args.all
     if n_ways == 0:
         raise UsageError(
-            "say which: `fieldmark runs rm ID`, a flag such as --superseded, or --all."
+            "which runs? `fieldmark runs rm ID`, a flag such as --superseded, or --all."
         )
     if n_ways > 1:
-        raise UsageError("name runs, or choose them by flags, or take --all: only one of these.")
+        raise UsageError("give runs, or flags that choose them, or --all: only one of the three.")
     path = existing_store(args.common)
     with Store.open(path, read_only=args.dry_run) as store:
         chosen = _chosen(store, args, states)

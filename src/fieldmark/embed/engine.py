@@ -169,7 +169,7 @@ def _refuse_bad(root: Path, bad: dict[str, str], n: int, policy: str) -> None:
         return
     raise DataError(
         f"{root}  {len(bad)} of {n} images cannot be read: {_first_few(bad)}. "
-        "Mend or remove them, or pass --bad-images skip to leave them out and count them."
+        "Repair or remove them, or pass --bad-images skip to leave them out and count them."
     )
 
 

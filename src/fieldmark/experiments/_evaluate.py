@@ -50,9 +50,11 @@ def evaluate(
     jobs = make_jobs([(name, "")], [(task, "")], single_axes(axes), None, settings.include_path)
     if len({job.protocol for job in jobs}) > 1:
         ways = ", ".join(repr(job.protocol) for job in jobs)
-        raise UsageError(f"{name!r} can be asked {task!r} in several ways: protocol = {ways}?")
+        raise UsageError(
+            f"{name!r} can be asked {task!r} in several ways: choose protocol = {ways}."
+        )
     if len(jobs) != 1:
-        raise UsageError(f"task {task!r} means {len(jobs)} tasks: expected one.")
+        raise UsageError(f"task {task!r} stands for {len(jobs)} tasks: expected one.")
     plan = make_plan(jobs, settings, may_load=True)
     (planned,) = plan.jobs
     if planned.prepared is None:
@@ -63,7 +65,7 @@ def evaluate(
         error.exit_code = failure.exit_code
         raise error
     if not outcome.keys and not planned.key:
-        raise RunsFailed(f"{planned.job.title}: another process is on it.")
+        raise RunsFailed(f"{planned.job.title}: another process is running it.")
     with Store.open(settings.store, read_only=True) as store:
         run = store.run(planned.key or outcome.keys[0])
         assert run is not None

@@ -111,11 +111,15 @@ def _is_whole(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def read_grid(path: Path, include_path: Sequence[Path] = ()) -> Grid:
-    """The jobs of an experiment file; every problem in it is told at once."""
+def read_grid(
+    path: Path, include_path: Sequence[Path] = (), how: Mapping[str, Any] | None = None
+) -> Grid:
+    """The jobs of an experiment file; every problem in it is told at once. `how` are settings that
+    change no answer, in place of those of the file.
+    """
     located = read_toml(path)
     if "models" not in located.data:
-        raise UsageError(f"{path}  names no models: add `models = [...]` or `[[models]]` tables.")
+        raise UsageError(f"{path}  lists no models: add `models = [...]` or `[[models]]` tables.")
     experiment = validate(experiment_schema(), located)
     names = experiment.tasks or _implied_tasks(experiment, path)
     axes = Axes(
@@ -125,7 +129,7 @@ def read_grid(path: Path, include_path: Sequence[Path] = ()) -> Grid:
         seed=experiment.seed or (0,),
         repeats=experiment.repeats or (None,),
         blocks=_block_axes(experiment),
-        settings=_settings_axis(experiment),
+        settings=[{**point, **(how or {})} for point in _settings_axis(experiment)],
         protocol=_known_protocol(experiment.protocol, located.where(("protocol",))),
         origin=located,
     )
@@ -159,12 +163,12 @@ def make_jobs(
     finder = Finder(include_path)
     for name, where in tasks:
         try:
-            meant = finder.find(name, where)
+            named_tasks = finder.find(name, where)
         except FieldmarkError as error:
             problems.append(str(error))
             continue
-        loaded.extend(meant)
-        problems.extend(line for named in meant for line in _problems_of(named.task, axes))
+        loaded.extend(named_tasks)
+        problems.extend(line for named in named_tasks for line in _problems_of(named.task, axes))
     for name, where in models:
         try:
             _check_model(name)
@@ -207,7 +211,7 @@ def _problems_of(task: AnyTask, axes: Axes) -> list[str]:
 def _check_model(name: str) -> None:
     """Refuses a name that nothing answers to; loads no weights."""
     if name.endswith(".py"):
-        raise UsageError(f"model {name!r} names a file only: expected {name}:CLASS.")
+        raise UsageError(f"model {name!r} is only a file: expected {name}:CLASS.")
     check_model_name(name)
 
 
@@ -406,7 +410,7 @@ def _known_protocol(name: str, where: str) -> str:
 def _implied_tasks(experiment: Experiment, path: Path) -> list[str]:
     if experiment.newt is not None or experiment.newt_data or experiment.newt_root:
         return ["newt"]
-    raise UsageError(f"{path}  names no tasks: add `tasks = [...]`; `fieldmark tasks` lists all.")
+    raise UsageError(f"{path}  lists no tasks: add `tasks = [...]`; `fieldmark tasks` lists all.")
 
 
 def _data_folders(experiment: Experiment, path: Path) -> dict[str, Path]:
@@ -420,6 +424,7 @@ def _data_folders(experiment: Experiment, path: Path) -> dict[str, Path]:
 def _notes(located: Located) -> tuple[str, ...]:
     keys = [key for key in located.data if key in NO_EFFECT]
     return tuple(
-        f"{located.where((key,))}  {key} has no effect here (it says how, not what: use flags)."
+        f"{located.where((key,))}  {key} has no effect here (it says how to run, not what: use "
+        "flags)."
         for key in keys
     )

@@ -160,7 +160,7 @@ def run_one(
         return True
     with _claimed(store, spec.key) as is_mine:
         if not is_mine:
-            progress.say("    another process is on it: left to that one")
+            progress.say("    another process is running it: skipped")
             return False
         root = _root(prepared)
         record = _record(job, how.command)

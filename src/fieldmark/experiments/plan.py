@@ -230,7 +230,11 @@ class _Planner:
         """The job as done or claimed; else why it is done again ("" = it is new)."""
         job = prepared.job
         if not is_known:
-            return "" if self._is_new(job) else "its model must be loaded to tell if it changed"
+            return (
+                ""
+                if self._is_new(job)
+                else "whether its model has changed is known only after loading it"
+            )
         former = self.past.alike.get(question_key(outline), [])
         if not former:
             return ""
@@ -240,7 +244,7 @@ class _Planner:
         if spec.key in self.past.done and n_broken and not self.force:
             return f"{n_broken} of its images cannot be read, and were left out when it was done"
         if spec.key in self.past.done and not self.force:
-            return Planned(job, "done", "in the store already", prepared, spec.key)
+            return Planned(job, "done", "already in the results", prepared, spec.key)
         if spec.key in self.past.claims:
             holder = self.past.claims[spec.key]
             why = (

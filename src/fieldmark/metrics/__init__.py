@@ -20,11 +20,10 @@ exact shortcuts, else "other". Users add theirs by `my_metrics.py:my_metric`, an
 group `fieldmark.metrics`, or `register_metric`.
 """
 
+from fieldmark.metrics._metric import Metric, metric
 from fieldmark.metrics._registry import (
-    Metric,
     known_metrics,
     load_metric,
-    metric,
     register_metric,
 )
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.metrics._classification import read_labels
-from fieldmark.metrics._registry import metric
+from fieldmark.metrics._metric import metric
 
 POISONOUS, UNKNOWN = "poisonous", "unknown"
 NEW_AS_KNOWN, KNOWN_AS_NEW, WRONG = 10.0, 0.1, 1.0

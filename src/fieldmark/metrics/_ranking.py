@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fieldmark.metrics._classification import read_columns
-from fieldmark.metrics._registry import metric
+from fieldmark.metrics._metric import metric
 
 
 @metric("average precision", bounds=(0.0, 1.0), takes_many=True, uses="score")

@@ -47,10 +47,10 @@ def _check_fit(task: Task) -> None:
         uses, short = load_metric(name).uses, short_name(name)
         if uses == "kinds" and not task.kinds:
             raise UsageError(
-                f"metric {short!r} asks what each class is: name the column with `kinds`."
+                f"metric {short!r} needs the kind of each class: give its column as `kinds`."
             )
         if uses in ("score", "whole") and not task.traits:
-            raise UsageError(f"metric {short!r} is for tasks with `traits`, this one has none.")
+            raise UsageError(f"metric {short!r} is for tasks with `traits`; this one has none.")
 
 
 def _check_option(task: Task, name: str) -> None:

@@ -140,7 +140,7 @@ class Protocol:
     ) -> str | None:
         """Why such a model cannot be asked the task like this, or None."""
         if not self.reads(task):
-            return f"task {task.task!r} is of a form that `{self.name}` does not read"
+            return f"task {task.task!r} has a form that `{self.name}` cannot read"
         if self.has_block and self.block_of(task) is None:
             return f"task {task.task!r} has no `{self.name}` block"
         if lacking := sorted(self.needs - set(abilities)):
@@ -148,7 +148,7 @@ class Protocol:
         if self.learns and draw.n_train == 0:
             return f"n_train = 0: `{self.name}` cannot learn from 0 training images"
         if draw.n_test == 0:
-            return "n_test = 0: without a test image there is no score"
+            return "n_test = 0: without test images there is no score"
         return None
 
     # What makes a run the same run.

@@ -396,7 +396,7 @@ def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> 
     asked = (*wanted.parts, *wanted.any_of, *(v for _, values in wanted.groups for v in values))
     place = f"{wanted.where}  " if wanted.where else ""
     if names == {""} and asked:
-        return UsageError(f"{place}task {task.task!r} has no parts: leave out `/{asked[0]}`.")
+        return UsageError(f"{place}task {task.task!r} has no parts: remove `/{asked[0]}`.")
     for pattern in asked:
         if not any(fnmatchcase(name, pattern) for name in names):
             kind = f"part or group of task {task.task!r}"

@@ -128,7 +128,8 @@ def make_settings(cls: type, values: Mapping[str, Any], protocol: str) -> Any:
             near = closest(name, known, most=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise UsageError(
-                f"{name!r} is no setting of `{protocol}`.{hint} It has {', '.join(known)}."
+                f"{name!r} is not a setting of `{protocol}`.{hint} "
+                f"Its settings: {', '.join(known)}."
             )
         expected = known[name].problem(value) if value is not None else ""
         if expected:

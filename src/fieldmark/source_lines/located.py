@@ -15,7 +15,7 @@ from typing import Any
 from fieldmark.errors import UsageError, at, closest
 
 _TOML_WORDS = {
-    "Cannot overwrite a value": "a key stands twice, keep one",
+    "Cannot overwrite a value": "a key is given twice: keep one",
     "Invalid value": "a value cannot be read (text needs quotes)",
     "Invalid statement": "a `key = value` line was expected",
 }

@@ -311,9 +311,9 @@ class Builder:
         """PyYAML takes the last of several values: harmless where they are the same."""
         key = repr(str(name.value))
         if self._dialect == "1.2" or not _is_same(first, second):
-            raise self._fault(name, f"duplicate key {key}: it stands twice, keep one")
+            raise self._fault(name, f"duplicate key {key}: it is given twice: keep one")
         line = name.start_mark.line + 1
-        self.notes.append(at(self._path, line, f"key {key} stands twice with the same value."))
+        self.notes.append(at(self._path, line, f"key {key} is given twice with the same value."))
 
     def _merged(self, node: yaml.Node) -> Iterator[Pair]:
         """What `<<` brings; of several mappings the first wins."""

@@ -10,29 +10,32 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
-    from fieldmark.tasks._find import (
+    from fieldmark.tasks._loader import (
         AnyTask,
         Finder,
-        load_task,
-        register_task,
-    )
-    from fieldmark.tasks._loader import (
         TaskName,
         find_file,
         is_pattern,
         list_tasks,
         load_own_task,
+        load_task,
         parse_name,
+        register_task,
         task_files,
     )
-    from fieldmark.tasks._problems import LEVELS, Kind, Level, Problem, merge_problems, problems_of
     from fieldmark.tasks._readers import (
+        LEVELS,
         CheckedFile,
         CheckedFiles,
+        Kind,
+        Level,
         Library,
         NamedTask,
+        Problem,
         RenderedTask,
         TaskReader,
+        merge_problems,
+        problems_of,
         task_readers,
         yaml_files,
     )
@@ -76,43 +79,15 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "_find": (
-            "AnyTask",
-            "Finder",
-            "Library",
-            "NamedTask",
-            "load_task",
-            "register_task",
-        ),
         "_loader": (
-            "TaskName",
-            "TaskReader",
-            "find_file",
-            "is_pattern",
-            "list_tasks",
-            "load_own_task",
-            "parse_name",
-            "task_files",
+            "AnyTask", "Finder", "TaskName", "find_file", "is_pattern", "list_tasks",
+            "load_own_task", "load_task", "parse_name", "register_task", "task_files",
         ),
-        "_problems": ("LEVELS", "Kind", "Level", "Problem", "merge_problems", "problems_of"),
         "_readers": (
-            "CheckedFile",
-            "CheckedFiles",
-            "Library",
-            "NamedTask",
-            "RenderedTask",
-            "TaskReader",
-            "task_readers",
-            "yaml_files",
+            "LEVELS", "CheckedFile", "CheckedFiles", "Kind", "Level", "Library", "NamedTask",
+            "Problem", "RenderedTask", "TaskReader", "merge_problems", "problems_of",
+            "task_readers", "yaml_files",
         ),
-        "_schema": (
-            "Filter",
-            "Names",
-            "Part",
-            "Strict",
-            "Task",
-            "is_match",
-            "task_schema",
-        ),
+        "_schema": ("Filter", "Names", "Part", "Strict", "Task", "is_match", "task_schema"),
     },
-)
+)  # fmt: skip

@@ -4,19 +4,23 @@
     beluga@biobench2026     its variant of that name
     newt/behavior           only the parts of that name or group (commas and * work)
     my/task.yaml            a file of the user's
+    anything else           is asked of the task readers: a file, a folder, a name from the folders
+                            that the user named with `--include-path`
 
 Listing tasks reads only the first lines of each file and no YAML library.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.registry import entry_points_of, is_file_reference, resolve_reference
-from fieldmark.source_lines import with_home
+from fieldmark.source_lines import is_file, is_folder, with_home
+from fieldmark.tasks._readers import Library, NamedTask, task_readers
 
 if TYPE_CHECKING:
     from fieldmark.source_lines import Located
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 _added: dict[str, Path] = {}
+AnyTask: TypeAlias = Any
+"""a `Task`, or one of the form that a task reader knows"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,9 @@ def load_own_task(name: str, where: str = "") -> Task:
             f"variant of task {task.task!r}", parsed.variant, task.variants, where=where
         )
     if located.path.parent == FOLDER and task.task != located.path.stem:
-        raise UsageError(f"{task.place_of('task')}  task {task.task!r} must be named as its file.")
+        raise UsageError(
+            f"{task.place_of('task')}  task {task.task!r} must have the name of its file."
+        )
     return _with_whole_paths(task, located.path)
 
 
@@ -186,3 +194,64 @@ def _top_scalars(path: Path) -> dict[str, str]:
         if colon and key and not key[0].isspace() and not line.startswith("#"):
             head[key] = value.strip().strip("\"'")
     return head
+
+
+@dataclass(slots=True)
+class Finder:
+    """Finds tasks by name; folders are looked through once, when the first name asks for it."""
+
+    folders: Sequence[Path] = ()
+    _opened: list[Library] = field(default_factory=list)
+
+    def find(self, name: str, where: str = "") -> list[NamedTask]:
+        base, files = parse_name(name).base, task_files()
+        if base.endswith((".yaml", ".yml")):
+            return self._in_file(name, with_home(base), where)
+        if base in files:
+            return self._in_file(name, files[base], where)
+        for library in self._libraries():
+            if library.has(name):  # before a folder that happens to be called so
+                return library.find(name, where)
+        if is_folder(with_home(name)):
+            return self._libraries()[0].in_folder(with_home(name), where)
+        if self.folders:
+            return self._libraries()[0].find(name, where)  # says what is known
+        if is_pattern(name):
+            raise UsageError(f"{where}  task {name!r}: patterns need --include-path.".lstrip())
+        raise UnknownName("task", name, files, "fieldmark tasks", where)
+
+    def rows(self) -> list[dict[str, str]]:
+        """Name, title, dataset and metric of all tasks, groups and tags of the folders."""
+        return [row for library in self._libraries() for row in library.rows()]
+
+    def _in_file(self, name: str, path: Path, where: str) -> list[NamedTask]:
+        if is_file(path):
+            for library in self._libraries():
+                tasks = library.in_file(path)
+                if tasks is not None:
+                    return tasks
+        return [NamedTask(name, load_own_task(name, where))]  # says so where there is no file
+
+    def _libraries(self) -> list[Library]:
+        if not self._opened:
+            self._opened = [reader.open(self.folders) for reader in task_readers()]
+        return self._opened
+
+
+def load_task(name: str, include_path: Sequence[Path] = ()) -> AnyTask:
+    """The task of that name or file, in either form; UsageError where it means several.
+
+    >>> load_task("beluga").metric
+    'accuracy'
+    """
+    tasks = Finder(include_path).find(name)
+    if len(tasks) != 1:
+        raise UsageError(f"task {name!r} stands for {len(tasks)} tasks: expected one.")
+    return tasks[0].task
+
+
+def register_task(path: Path | str) -> str:
+    """Makes the task in the file known by its name, which is returned."""
+    name = str(load_task(str(path)).task)
+    register_file(name, Path(path))
+    return name

@@ -110,7 +110,7 @@ class Task(Strict):
     @classmethod
     def _name_can_be_typed(cls, name: str) -> str:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name):
-            raise ValueError("expected small letters, digits, `_`, `.` and `-` only")
+            raise ValueError("expected only lower-case letters, digits, `_`, `.` and `-`")
         return name
 
     @field_validator("primary")

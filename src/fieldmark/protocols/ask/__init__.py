@@ -62,7 +62,7 @@ class Ask(LanguageProtocol):
             )
         why = super().why_not(task, draw, settings, abilities)
         if why is None and self.block_of(task).kind == "same" and draw.n_train:
-            return "n_train: pairs of pictures are asked without examples, expected 0"
+            return "n_train: expected 0, pairs of pictures are asked without examples"
         return why
 
     def identity(self, assignment: Assignment) -> dict[str, Any]:

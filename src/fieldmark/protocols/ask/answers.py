@@ -45,7 +45,7 @@ class ParsedAnswer:
 
     @classmethod
     def too_long(cls, item: Item, built: Built, repeat: int) -> ParsedAnswer:
-        text = "not sent: the question alone is larger than the model takes"
+        text = "not sent: the question alone is too long for the model"
         return cls(item, built, repeat, Answer("failed", error=text), None)
 
     def place(self) -> tuple[str, int, int]:

@@ -135,7 +135,7 @@ class Images:
             raise DataError(f"{image}  {reason_of(error)}.") from error
         known = self.contents.known(self.root, [image]).get(image)
         if known is not None and known.key != content_key(data):
-            raise DataError(f"{image}  was changed while the run went on.")
+            raise DataError(f"{image}  was changed during the run.")
         return data
 
     def find_broken(self, images: Collection[str], progress: Progress) -> dict[str, str]:
@@ -174,5 +174,5 @@ def judge_broken(
         return
     raise DataError(
         f"{root}  {len(broken)} of {n} images cannot be read: {shown}. Nothing was asked. "
-        "Mend or remove them, or pass --bad-images skip to leave them out and count them."
+        "Repair or remove them, or pass --bad-images skip to leave them out and count them."
     )

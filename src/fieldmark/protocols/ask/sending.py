@@ -92,8 +92,8 @@ class Sending:
         tally = yield from self.line.steps(requests, count)
         if tally.stopped:
             raise ModelError(
-                f"{title}: {tally.stopped}: {n:,} answers are kept; the same command with more "
-                "goes on from there."
+                f"{title}: {tally.stopped}: {n:,} answers are kept; the same command with a higher "
+                "limit continues from there."
             )
 
 

@@ -70,13 +70,13 @@ class Probe(Protocol):
                 continue
             if uses == "score" and not hasattr(probe, "predict_score"):
                 return [
-                    f"{task.place_of('metric')}  metric {short_name(name)!r} needs to know how "
-                    "sure an answer is, and the probe has no predict_score."
+                    f"{task.place_of('metric')}  metric {short_name(name)!r} needs the certainty "
+                    "of each answer, and the probe has no predict_score."
                 ]
         if block.reject and (task.traits or block.leave_one_out):
             return [
-                f"{task.place_of('metric')}  `reject` is for tasks with one label and a training "
-                "set of their own."
+                f"{task.place_of('metric')}  `reject` is for tasks with one label and a separate "
+                "training set."
             ]
         return []
 

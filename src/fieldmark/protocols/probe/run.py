@@ -188,7 +188,8 @@ class _PartRun:
         probe = new_probe(self.task, self.block)
         if not hasattr(probe, "predict_leave_one_out"):
             raise UsageError(
-                f"task {self.task.task!r}: probe {self.block.classifier!r} cannot leave one out."
+                f"task {self.task.task!r}: probe {self.block.classifier!r} does not support "
+                "leave_one_out."
             )
         probe.fit(Normaliser(self.block.normalise).fit(x).transform(x), rows["target"].to_numpy())
         answer, sure = probe.predict_leave_one_out()
@@ -196,7 +197,7 @@ class _PartRun:
         has_mate = rows.get_column("target").is_duplicated()
         if not has_mate.any():
             raise DataError(
-                f"task {self.task.task!r}: no label occurs twice, so nothing can be found again."
+                f"task {self.task.task!r}: no label occurs twice, so no image has a match."
             )
         self.n_train.append(len(rows))
         self.notes["coverage"] = has_mate.sum() / len(rows)
