@@ -35,6 +35,10 @@ BUILT_IN: dict[str, dict[str, str]] = {
 """the package's own plug-ins by group and name: `module:object` or a module, imported when asked"""
 
 
+REGISTRIES: list[Registry] = []
+"""every one that there is"""
+
+
 @dataclass(frozen=True, slots=True)
 class Registry:
     """The entries of one package, by name."""
@@ -48,6 +52,9 @@ class Registry:
     added: dict[str, Any] = field(default_factory=dict)
     joint: str = "-"
     """what stands in a name for the `_` of its file"""
+
+    def __post_init__(self) -> None:
+        REGISTRIES.append(self)
 
     def names(self) -> list[str]:
         return sorted({*self._files(), *self._built_in(), *self._entry_points(), *self.added})

@@ -17,7 +17,7 @@ from fieldmark.data import MEMORY, Contents, ImageRef
 from fieldmark.embed import EmbedOptions, cached_models, clean_cache, embed
 from fieldmark.errors import DataError, OutOfMemory
 from fieldmark.models import Features
-from pictures import write_image
+from kit.pictures import write_image
 
 
 class Mean:
