@@ -174,7 +174,7 @@ def test_a_registered_model_loads_with_its_options(clean_registry: None, tmp_pat
     assert "lab/flat" not in families()
     one, other = load_model("lab/flat"), load_model("lab/flat?width=5")
     assert one.fingerprint != other.fingerprint
-    with pytest.raises(UsageError, match="model 'lab/flat' exists already: choose another name"):
+    with pytest.raises(UsageError, match="model 'lab/flat' already exists: choose another name"):
         register_model("lab/flat", Flat)
     with pytest.raises(UsageError, match="cannot be registered"):
         register_model("lab/flat?x=1", Flat)
