@@ -23,7 +23,7 @@ def test_files_without_underscore_are_entries(
     assert registry.get("red-fox").CALL == "zoo.red_fox"
     registry.register("wolf", "howl")
     assert registry.get("wolf") == "howl"
-    with pytest.raises(UsageError, match="'owl' exists already"):
+    with pytest.raises(UsageError, match="'owl' already exists"):
         registry.register("owl", None)
     with pytest.raises(UnknownName) as caught:
         registry.get("red_foks", where="grid.toml:3")

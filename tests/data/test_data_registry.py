@@ -60,7 +60,7 @@ def test_register_dataset():
     try:
         assert load_dataset("ponds") is load_dataset("folder")
         assert "ponds" in DATASETS.names()
-        with pytest.raises(UsageError, match="dataset 'newt' exists already"):
+        with pytest.raises(UsageError, match="dataset 'newt' already exists"):
             register_dataset("newt", load_dataset("folder"))
     finally:
         DATASETS.added.clear()
