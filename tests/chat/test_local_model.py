@@ -67,7 +67,7 @@ def test_importing_chat_loads_nothing_heavy() -> None:
     ("hf-chat/a/b?", "cannot be read"),
     ("hf-chat/a/b?contxt=3", "option 'contxt' is not known. Did you mean 'context'?"),
     ("hf-chat/a/b?context", "option 'context' cannot be read, expected key=value"),
-    ("hf-chat/a/b?context=1&context=2", "option 'context' stands twice"),
+    ("hf-chat/a/b?context=1&context=2", "option 'context' is given twice"),
 ])  # fmt: skip
 def test_names_that_cannot_be_read(name: str, said: str) -> None:
     assert said in refusal(name)

@@ -53,7 +53,7 @@ def test_options_of_a_name() -> None:
         ("chat/openai/gpt-4o?", "cannot be read: expected family"),
         ("chat/openai/gpt-4o?base_ur=http://x", "Did you mean 'base_url'"),
         ("chat/openai/gpt-4o?context=big", "context=big, expected a whole number"),
-        ("chat/openai/gpt-4o?context=1&context=2", "stands twice"),
+        ("chat/openai/gpt-4o?context=1&context=2", "is given twice"),
         ("chat/custom/m", "no base_url, expected"),
         ("chat/custom/m?base_url=ftp://x", "expected \\?base_url=https"),
         ("chat/mock/wren?skil=0.5", "Did you mean 'skill'"),

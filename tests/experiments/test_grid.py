@@ -115,7 +115,7 @@ def test_changed_parameters_keep_the_classifier(tmp_path: Path) -> None:
 
 def test_defect_small_data_no_models_silently_nothing(tmp_path: Path) -> None:
     """Defect: a file without [[models]] gave zero experiments, silently."""
-    with pytest.raises(UsageError, match=r"grid\.toml  names no models"):
+    with pytest.raises(UsageError, match=r"grid\.toml  lists no models"):
         grid(tmp_path, "n_train = [1]\nnewt_data = 'x'\n")
 
 

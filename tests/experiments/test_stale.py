@@ -618,4 +618,4 @@ def test_plan_does_not_call_a_random_model_done(
     words = ["--model", "m.py:Mine", "--task", "t.yaml", "--data", "folder=photos"]
     assert main(["plan", *words, "--json"]) == 0
     (job,) = json.loads(capsys.readouterr().out)["jobs"]
-    assert job["status"] == "run" and "must be loaded" in job["why"]
+    assert job["status"] == "run" and "known only after loading it" in job["why"]

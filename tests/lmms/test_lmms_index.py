@@ -123,7 +123,7 @@ def test_folders_inside_each_other_count_once(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no folder: one with task files"):
+    with pytest.raises(UsageError, match="is not a folder: expected one with task files"):
         index_folders([tmp_path / "nowhere"])
 
 

@@ -162,7 +162,7 @@ def test_a_cap_stops_the_run_and_more_money_goes_on_from_there(
     Path("fieldmark.toml").write_text(PRICED)
     assert main(command(world, "--model", WREN, *cap)) == 4
     told = [line for line in capsys.readouterr().err.splitlines() if "budget" in line]
-    assert len(told) == 1 and "the same command with more goes on from there" in told[0]
+    assert len(told) == 1 and "the same command with a higher limit continues from there" in told[0]
     n_before = len(journalled(settings))
     assert n_before > 0
     assert main(command(world, "--model", WREN, cap[0], "99999")) == 0

@@ -193,7 +193,7 @@ def test_an_image_that_is_not_what_it_was_when_the_run_began_is_not_sent(tmp_pat
     picture = images.picture(ImageRef("a.jpg"))
     assert picture.read() == b"one" == images.picture(ImageRef("a.jpg")).read()
     (tmp_path / "a.jpg").write_bytes(b"two")
-    with pytest.raises(DataError, match=r"a\.jpg  was changed while the run went on"):
+    with pytest.raises(DataError, match=r"a\.jpg  was changed during the run"):
         picture.read()
     assert picture.cache_key == images.picture(ImageRef("a.jpg")).cache_key
     assert picture.cache_key != Images(tmp_path).picture(ImageRef("a.jpg")).cache_key, "another run"

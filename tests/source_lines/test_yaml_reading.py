@@ -129,7 +129,7 @@ def test_anchors_and_merges_work_and_own_keys_win(file: Path) -> None:
 
 
 INVALID = [
-    ("a: 1\nb: {x: 1, x: 2}\n", 2, "duplicate key 'x': it stands twice, keep one"),
+    ("a: 1\nb: {x: 1, x: 2}\n", 2, "duplicate key 'x': it is given twice: keep one"),
     ("a: &a\n  - *a\n", 1, "an anchor holds itself"),
     ("a: &a {b: *a}\n", 1, "an anchor holds itself"),
     ("a: *x\n", 1, "found undefined alias 'x'"),

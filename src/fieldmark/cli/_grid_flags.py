@@ -36,29 +36,29 @@ class GridFlags:
     experiment: Annotated[
         Positional[Path | None], arg(metavar="EXP.toml", help_behavior_hint="")
     ] = None
-    """an experiment file; or name models and tasks by flags"""
+    """an experiment file; without it, give models and tasks by flags"""
     model: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="MODEL")] = ()
     """family/checkpoint?option=value, or file.py:Class"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """a name, NAME@VARIANT, NAME/PARTS or a .yaml file"""
     protocol: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
-    """how models are asked, where a model and a task can meet in several ways (else: in all)"""
+    """how models are asked the tasks [every way that both the model and the task support]"""
     n_train: _Ints = ()
-    """training images, or examples shown, per part; -1 = all; several numbers are several runs"""
+    """training images or prompt examples per part (-1: all); several numbers give several runs"""
     n_test: _Ints = ()
     """test images per part, -1 = all"""
     sampling: Literal["task", "balanced", "uniform"] = "task"
-    """how training images are drawn; task = as its file says"""
+    """how training images are drawn; task = as the task file says"""
     seed: _Ints = ()
-    """of the draws"""
+    """seed of the random draws; several numbers give several runs"""
     repeats: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """draws per run"""
+    """random draws per run"""
     force: bool = False
-    """do finished runs again"""
+    """run again what is already finished"""
     include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
-    """folder of tasks in lmms-eval's form: known by name, and their code may run"""
+    """folder of tasks in lmms-eval's format: found by name, and their code may be run"""
     fetch: bool = False
-    """tasks in lmms-eval's form may download the datasets they name"""
+    """allow tasks in lmms-eval's format to download the datasets they name"""
     common: CommonFlags = Common()
 
 

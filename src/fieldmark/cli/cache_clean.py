@@ -1,4 +1,4 @@
-"""Delete cached features; they are computed again when needed.
+"""Delete cached features. They are computed again when needed.
 
 examples:
   fieldmark cache clean timm/resnet18
@@ -19,9 +19,9 @@ from fieldmark.errors import UnknownName, UsageError
 @dataclass(frozen=True, slots=True)
 class CacheCleanArgs:
     model: Positional[str] = ""
-    """the models whose name contains this"""
+    """delete the features of models whose name contains this"""
     all: bool = False
-    """every model"""
+    """delete the features of every model"""
     common: CommonFlags = Common()
 
 

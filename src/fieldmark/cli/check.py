@@ -2,7 +2,7 @@
 
 examples:
   fieldmark check my_task.yaml
-  fieldmark check lmms-eval/lmms_eval/tasks --json > found.json
+  fieldmark check lmms-eval/lmms_eval/tasks --json > problems.json
   fieldmark check tasks/ --data --n-documents 2
   fieldmark check grid.toml
   fieldmark check photos/ --dataset folder
@@ -26,23 +26,23 @@ class CheckArgs:
     """.yaml tasks and folders of them (fieldmark's own or lmms-eval's), .toml experiments, .csv
     tables, folders of images"""
     dataset: str = ""
-    """read a folder as this dataset (default: `csv` for tables, `folder` for folders)"""
+    """read the data as this dataset [`csv` for tables, `folder` for folders]"""
     data: bool = False
-    """of tasks in lmms-eval's form: open the data and show what documents become"""
+    """for tasks in lmms-eval's format: open the data and show the prompts they give"""
     n_documents: int = 3
-    """so many of each task, with --data"""
+    """rows of data to show for each task, with --data"""
     fetch: bool = False
-    """--data may download datasets"""
+    """allow --data to download datasets"""
     include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
-    """folder that tasks may include from, and whose code they may run, besides those checked"""
+    """one more folder whose files tasks may include, and whose code they may run"""
     no_code: bool = False
     """do not import the code that tasks name"""
     code_s: float = 30.0
-    """seconds that importing one file of code may take"""
+    """most seconds for importing one file of code"""
     json: bool = False
-    """print JSON: counts, and the reasons per file and per kind"""
+    """print JSON: counts, and the problems by file and by kind"""
     debug: bool = False
-    """tracebacks instead of one-line errors"""
+    """show full tracebacks instead of one-line errors"""
 
 
 def run(args: CheckArgs) -> int:

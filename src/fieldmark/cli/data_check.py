@@ -1,4 +1,4 @@
-"""Say precisely what is missing or odd in a dataset's folder.
+"""Check a dataset's folder: what is missing, damaged or unexpected.
 
 examples:
   fieldmark data check newt
@@ -22,7 +22,7 @@ class DataCheckArgs:
     name: Annotated[Positional[str], arg(metavar="DATASET")]
     """a name as `fieldmark datasets` lists it"""
     checksums: bool = False
-    """print the SHA-256 of every table of labels too, to compare two copies"""
+    """also print the SHA-256 of every label file, to compare two copies"""
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()

@@ -1,4 +1,4 @@
-"""Fetch a dataset, or the files of a table of addresses; what is here already is not fetched again.
+"""Download a dataset, or the files listed in a table of web addresses. Resumes where it stopped.
 
 examples:
   fieldmark data get newt
@@ -33,27 +33,27 @@ class DataGetArgs:
     name: Annotated[Positional[str], arg(metavar="DATASET")] = ""
     """a name as `fieldmark datasets` lists it"""
     only: Literal["all", "annotations", "images"] = "all"
-    """which of its files"""
+    """which files of the dataset"""
     verify: bool = False
-    """read again all that is here and compare checksums; fetches nothing"""
+    """only compare the checksums of all files that are here; download nothing"""
     remove_archives: bool = False
-    """delete archives once they are unpacked"""
+    """delete archives after unpacking"""
     urls: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """a .csv, .tsv or .parquet table with a column of addresses, instead of a dataset"""
+    """a .csv, .tsv or .parquet table with a column of web addresses, instead of a dataset"""
     url_column: Annotated[Words, arg(metavar="NAME")] = ()
-    """column with addresses; several are tried in turn [found by name]"""
+    """column with web addresses; several are tried in turn [recognised by name]"""
     md5_column: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
-    """column with MD5 or SHA-256 checksums [found by name]"""
+    """column with MD5 or SHA-256 checksums [recognised by name]"""
     save_as: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
-    """column with file names, or a pattern such as '{id}.jpg' [found by name]"""
+    """column with file names, or a pattern such as '{id}.jpg' [recognised by name]"""
     out: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
-    """where to write [the dataset's folder; needed with --urls]"""
+    """folder to save in [the dataset's folder; required with --urls]"""
     parallel: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """files at once [2; with --urls 8]"""
+    """downloads at the same time [2; with --urls 8]"""
     per_host: int = 2
-    """files at once from one host"""
+    """downloads at the same time from one host"""
     delay_s: Annotated[float | None, arg(metavar="S", help_behavior_hint="")] = None
-    """least seconds between two requests to one host [0; with --urls 0.1]"""
+    """seconds to wait between two requests to one host [0; with --urls 0.1]"""
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()

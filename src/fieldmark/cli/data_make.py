@@ -1,4 +1,4 @@
-"""Make a synthetic copy of a dataset in its exact layout.
+"""Make a synthetic copy of a dataset: drawn pictures in its exact file layout.
 
 examples:
   fieldmark data make newt
@@ -33,11 +33,11 @@ class DataMakeArgs:
     size: int = 1000
     """about how many images"""
     seed: int = 0
-    """another seed is another world"""
+    """seed of the synthetic world; another seed gives other creatures"""
     difficulty: float = 0.5
     """0 = easy, 1 = hard"""
     out: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
-    """where to write [the dataset's folder under --data-root]"""
+    """folder to write [the dataset's folder under --data-root]"""
     common: CommonFlags = Common()
 
 

@@ -20,7 +20,7 @@ from fieldmark.cli._show import print_json, show_rows, size, talk
 @dataclass(frozen=True, slots=True)
 class DatasetsArgs:
     name: Positional[str] = ""
-    """a dataset, or words to look for"""
+    """a dataset, or text to search for"""
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()

@@ -1,5 +1,4 @@
-"""A small synthetic natural world, several models and tasks, a table and a page. No download, no
-torch, no key.
+"""Try fieldmark in a minute on a synthetic world: models, tasks, a table, a page. No download.
 
 examples:
   fieldmark demo
@@ -46,9 +45,9 @@ SIZES = {"world": 800, "newt": 1312, "beluga": 120}
 @dataclass(frozen=True, slots=True)
 class DemoArgs:
     out: Path = Path("fieldmark-demo")
-    """folder for the world, the features and the results"""
+    """folder for the synthetic data, the features and the results"""
     seed: int = 0
-    """another seed is another world"""
+    """seed of the synthetic world; another seed gives other creatures"""
     common: CommonFlags = Common()
 
 

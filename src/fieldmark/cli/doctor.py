@@ -1,4 +1,4 @@
-"""Show versions, devices, places, settings and what is missing.
+"""Show versions, devices, folders, settings and missing packages.
 
 examples:
   fieldmark doctor

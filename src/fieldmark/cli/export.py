@@ -1,4 +1,4 @@
-"""Write results for other programs and pages, or list the formats.
+"""Write the results for other programs and web pages, or list the formats.
 
 examples:
   fieldmark export

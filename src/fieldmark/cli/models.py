@@ -1,4 +1,4 @@
-"""List the models that are known by name.
+"""List the models that fieldmark knows by name.
 
 examples:
   fieldmark models
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class ModelsArgs:
     query: Positional[str] = ""
-    """words to look for in names and titles"""
+    """text to search for in names and titles"""
     json: bool = False
     """print JSON"""
     debug: bool = False
-    """tracebacks instead of one-line errors"""
+    """show full tracebacks instead of one-line errors"""
 
 
 def run(args: ModelsArgs) -> int:
@@ -49,7 +49,7 @@ def run(args: ModelsArgs) -> int:
         return 0
     show_rows([_row(checkpoint) for checkpoint in models], False, right=("params", "px"))
     talk(
-        f"{len(models)} models. Other checkpoints of a family and your own file.py:Class work too."
+        f"{len(models)} models. Other checkpoints of a family work too, and your own file.py:Class."
     )
     return 0
 

@@ -1,4 +1,4 @@
-"""Show what a run would do: jobs, why each is skipped, time and disk. Changes nothing.
+"""Show what a run would do: jobs, which are skipped and why, time, disk, cost. Changes nothing.
 
 examples:
   fieldmark plan grid.toml

@@ -1,4 +1,4 @@
-"""Run models on tasks. The same command again goes on where it stopped.
+"""Run models on tasks. The same command again continues where it stopped.
 
 examples:
   fieldmark run grid.toml

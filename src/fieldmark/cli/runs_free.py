@@ -23,7 +23,7 @@ class RunsFreeArgs:
     run: RunNames = ()
     """numbers or keys, as `runs ls` shows them"""
     all: bool = False
-    """every claim"""
+    """free every claimed run"""
     common: CommonFlags = Common()
 
 

@@ -32,7 +32,7 @@ class RunsRmArgs(RunChoice):
     state: States = ()
     """only runs in these states"""
     all: bool = False
-    """every run"""
+    """remove every run"""
     dry_run: bool = False
     """only show what would be removed"""
     json: bool = False

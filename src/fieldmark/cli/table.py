@@ -1,4 +1,4 @@
-"""Print scores with intervals, ties with the best, and the line that reproduces them.
+"""Print scores with intervals, ties with the best, and the command that reproduces them.
 
 examples:
   fieldmark table
@@ -30,7 +30,7 @@ class TableArgs(RunChoice):
     long: bool = False
     """one row per run"""
     by_part: bool = False
-    """one row per part or group of parts"""
+    """one row per part, or group of parts, of a task"""
     by: Annotated[str, arg(metavar="COLUMN", help_behavior_hint="")] = ""
     """accuracy for each value of a column: label, unit, or one of the data (family, camera, ...)"""
     json: bool = False

@@ -1,4 +1,4 @@
-"""List the tasks, or show one with its recipe.
+"""List the tasks, or show one in full.
 
 examples:
   fieldmark tasks
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class TasksArgs:
     query: Positional[str] = ""
-    """words to look for, or a task's name to see all of it"""
+    """text to search for, or the name of a task to show all of it"""
     include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
-    """folder of tasks in lmms-eval's form, listed too"""
+    """also list the tasks of this folder, in lmms-eval's format"""
     json: bool = False
     """print JSON"""
     debug: bool = False
-    """tracebacks instead of one-line errors"""
+    """show full tracebacks instead of one-line errors"""
 
 
 def run(args: TasksArgs) -> int:

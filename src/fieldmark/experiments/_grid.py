@@ -128,7 +128,7 @@ def read_grid(
         sampling=experiment.sampling or (None,),
         seed=experiment.seed or (0,),
         repeats=experiment.repeats or (None,),
-        blocks=_block_axes(experiment),
+        blocks=_block_axes(experiment, located),
         settings=[{**point, **(how or {})} for point in _settings_axis(experiment)],
         protocol=_known_protocol(experiment.protocol, located.where(("protocol",))),
         origin=located,
@@ -317,23 +317,26 @@ def _replaced(line: str, place: str) -> str:
     return f"{place}  {text}" if place else text
 
 
-def _block_axes(experiment: Experiment) -> dict[str, list[dict[str, Any]]]:
+def _block_axes(experiment: Experiment, located: Located) -> dict[str, list[dict[str, Any]]]:
     """Protocol → the tables of changes to its blocks."""
     axes: dict[str, list[dict[str, Any]]] = {}
     for name, protocol in protocols().items():
         given = getattr(experiment, name, None)
         if given is not None:
             tables = given if isinstance(given, list) else [given]
-            axes[name] = [named_changes(protocol, table) for table in tables]
+            where = f"{located.where((name,))}  "
+            axes[name] = [named_changes(protocol, table, where) for table in tables]
     return axes
 
 
-def named_changes(protocol: Protocol, changes: str | dict[str, Any]) -> dict[str, Any]:
+def named_changes(
+    protocol: Protocol, changes: str | dict[str, Any], where: str = ""
+) -> dict[str, Any]:
     """A bare word stands for the first key of a block: `probe = "svm"`."""
     if isinstance(changes, dict):
         return changes
     if not protocol.head:
-        raise UsageError(f"{protocol.name} = {changes!r}: expected a table of changes.")
+        raise UsageError(f"{where}{protocol.name} = {changes!r}: expected a table of changes.")
     return {protocol.head: changes}
 
 

@@ -248,8 +248,8 @@ class _Planner:
         if spec.key in self.past.claims:
             holder = self.past.claims[spec.key]
             why = (
-                f"process {holder.pid} on {holder.host} is on it (`fieldmark runs free` if it "
-                "is not)"
+                f"process {holder.pid} on {holder.host} is running it (if not: `fieldmark runs "
+                "free`)"
             )
             return Planned(job, "claimed", why, prepared, spec.key)
         return "" if self.force else why_again(spec, former, prepared.root)

@@ -67,6 +67,8 @@ class DocumentProtocol(LanguageProtocol):
     def why_not(
         self, task: DocumentTask, draw: Draw, settings: Any, abilities: Collection[str]
     ) -> str | None:
+        if not self.reads(task):
+            return super().why_not(task, draw, settings, abilities)
         if ANSWERS not in abilities:
             return (
                 f"task {task.task!r} is written in lmms-eval's form, for language models: "

@@ -288,7 +288,7 @@ def test_steps_are_printed_and_what_was_put_there_is_checked(
     (tmp_path / "data/train.csv").write_text("x")
     assert main(words) == 0
     output = capsys.readouterr().err
-    assert "Log in" not in output and "holds what was asked for" in output
+    assert "Log in" not in output and "now holds the files you asked for" in output
 
 
 def test_archive_put_there_by_hand_is_checked_and_unpacked(tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_interrupted_download_ends_at_once_and_keeps_its_bytes(
     running.send_signal(signal.SIGINT)
     _, output = running.communicate(timeout=5)
     assert running.returncode == 130
-    assert output.splitlines()[-1].startswith("fieldmark: interrupted; what was finished is kept")
+    assert output.splitlines()[-1].startswith("fieldmark: interrupted. Finished work is kept")
     assert part.stat().st_size > 100_000
 
 

@@ -81,8 +81,8 @@ def test_failures_are_listed_with_reasons_and_the_rest_is_kept(
     assert [one["reason"] for one in rows[2:]] == ["no address", "no http or https address"]
     assert len(list(out.glob("*.jpg"))) == 10
     output = capsys.readouterr().err
-    assert "10 files fetched, 0 were here already." in output
-    assert f"4 files failed; {out / 'report.csv'} says which and why." in output
+    assert "10 files downloaded, 0 already here." in output
+    assert f"4 files failed; {out / 'report.csv'} lists them with the reasons." in output
     site.files["/photo/1.jpg"].always = {}
     site.files["/photo/4.jpg"].body = noise(2000, 4)
     listed.write_text(text.partition("p90")[0])

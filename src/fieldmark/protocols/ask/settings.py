@@ -31,35 +31,35 @@ class AskSettings:
     """how chat models are asked (--model chat/PROVIDER/MODEL)"""
 
     max_usd: Annotated[float, Range(0)] | None = how_only()
-    """stop before more than this is spent, over all runs together"""
+    """most US dollars to spend, over all runs together"""
     max_tokens: Annotated[int, Range(0)] | None = how_only()
-    """stop before more tokens than this are used, prompts and answers together"""
+    """most tokens to use, prompts and answers together"""
     concurrency: Annotated[int, Range(1, 10_000)] | None = how_only()
-    """requests in flight (unless given: as many as the endpoint bears)"""
+    """requests at the same time (default: as many as the endpoint allows)"""
     rpm: Annotated[float, Range(0, above=True)] | None = how_only()
-    """requests per minute, at most"""
+    """most requests per minute"""
     tpm: Annotated[float, Range(0, above=True)] | None = how_only()
-    """tokens per minute, at most"""
+    """most tokens per minute"""
     temp: Annotated[float, Range(0, 2)] | None = None
-    """temperature (unless given: the task's own, else 0)"""
+    """sampling temperature (default: the task's own, else 0)"""
     prompting: Literal["single", "multi"] | None = None
-    """examples in one message, or each as a question and its answer (unless given: single)"""
+    """examples in one message, or each as a turn with question and answer (default: single)"""
     cot_enabled: bool | None = None
-    """chain of thought: reasons first, the answer last"""
+    """chain of thought: ask for reasons first, then the answer"""
     circular: bool | None = None
-    """ask with every rotation of the options; right means right in all of them"""
+    """ask once per rotation of the options; only right in all of them counts as right"""
     shared_prefix: bool | None = None
-    """the same examples for all images, so that prompt caches work"""
+    """show the same examples for all images, so that prompt caches work"""
     json_answers: bool | None = None
-    """answers as JSON, by a schema where the endpoint takes one"""
+    """ask for answers as JSON, with a schema where the endpoint supports it"""
     system: str | None = None
     """a system prompt"""
     frames: Annotated[int, Range(0)] | None = None
-    """frames shown of a clip (unless given: 8; 0 = all)"""
+    """frames shown of each clip (default: 8; 0 = all)"""
     max_output_tokens: Annotated[int, Range(1)] | None = None
-    """room for the answer (unless given: the task's own, else 256, with reasons 2,048)"""
+    """most tokens of an answer (default: the task's own, else 256; 2,048 with chain of thought)"""
     prompts_for: str | None = None
-    """the model whose prompts are used, where a task's file has several"""
+    """use the prompts for this model, where a task file has several"""
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""
