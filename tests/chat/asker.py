@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from chat_kit import ask_about, make_jpegs
 from fieldmark.chat import Answer, Journal, Options, Request, ask_now, chat_model
+from kit.chat import ask_about, make_jpegs
 
 
 def main(url: str, folder: str, n: str, out: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from chat_kit import make_jpeg
+from kit.chat import make_jpeg
 
 
 @pytest.fixture

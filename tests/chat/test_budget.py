@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from chat_kit import FAST, ask_about, with_server
 from fieldmark.chat import (
     AnswerSettings,
     Budget,
@@ -23,6 +22,7 @@ from fieldmark.chat import (
     user,
 )
 from fieldmark.chat.prices import Card
+from kit.chat import FAST, ask_about, with_server
 
 CARD = Card(
     provider="x", id="y", image_tokens={"rule": "openai-tiles"}, usd_in=2.5, usd_out=10.0

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from chat_kit import collect, make_jpeg
 from fieldmark.chat import Answer, AnswerSettings, Journal, LocalModel, Picture, Request, user
 from fieldmark.errors import ModelError, UsageError
-from tiny_asks import ask_tiny, photo, plain_answer, plain_inputs, plain_logprobs, shots
-from tiny_chat import KINDS, load_tiny, save_tiny
+from kit.chat import collect, make_jpeg
+from kit.tiny_asks import ask_tiny, photo, plain_answer, plain_inputs, plain_logprobs, shots
+from kit.tiny_chat import KINDS, load_tiny, save_tiny
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from chat_kit import collect
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -23,8 +22,9 @@ from fieldmark.chat import (
     user,
 )
 from fieldmark.errors import UsageError
-from tiny_asks import plain_answer, plain_inputs, plain_logprobs, rolling, score_all, shots
-from tiny_chat import KINDS, load_tiny, save_tiny
+from kit.chat import collect
+from kit.tiny_asks import plain_answer, plain_inputs, plain_logprobs, rolling, score_all, shots
+from kit.tiny_chat import KINDS, load_tiny, save_tiny
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from chat_kit import collect
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -25,8 +24,9 @@ from fieldmark.chat import (
     user,
 )
 from fieldmark.errors import FieldmarkError, MissingExtra, ModelError
-from tiny_asks import ask_tiny, photo, shots
-from tiny_chat import LLAVA_TEMPLATE, load_tiny, save_tiny
+from kit.chat import collect
+from kit.tiny_asks import ask_tiny, photo, shots
+from kit.tiny_chat import LLAVA_TEMPLATE, load_tiny, save_tiny
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,8 @@ import pytest
 
 from fieldmark.chat import LocalModel, system, user
 from fieldmark.errors import DataError, OutOfMemory, UsageError
-from tiny_asks import photo, plain_inputs, plain_logprobs, score_all, shots
-from tiny_chat import KINDS, load_tiny, save_tiny
+from kit.tiny_asks import photo, plain_inputs, plain_logprobs, score_all, shots
+from kit.tiny_chat import KINDS, load_tiny, save_tiny
 
 pytestmark = pytest.mark.slow
 

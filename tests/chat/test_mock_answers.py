@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from chat_kit import FAST, collect, with_server
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -25,6 +24,7 @@ from fieldmark.chat import (
 )
 from fieldmark.chat.mock.server import settings_of
 from fieldmark.errors import UsageError
+from kit.chat import FAST, collect, with_server
 
 PLAIN = AnswerSettings()
 

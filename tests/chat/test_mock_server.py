@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from chat_kit import make_jpeg
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -19,6 +18,7 @@ from fieldmark.chat import (
     user,
 )
 from fieldmark.chat.mock.answers import MockScript, MockVision, PromptView
+from kit.chat import make_jpeg
 
 PLAIN = AnswerSettings()
 BIRDS = ("wren", "robin", "dunnock", "blackbird")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from chat_kit import FAST, collect, make_jpeg, with_server
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -32,6 +31,7 @@ from fieldmark.chat import (
     user,
 )
 from fieldmark.errors import UsageError
+from kit.chat import FAST, collect, make_jpeg, with_server
 
 BIRDS = ("wren", "robin", "dunnock", "blackbird")
 _, LETTERED = letter_question(["Which bird?"], BIRDS)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from chat_kit import make_jpegs
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -25,6 +24,7 @@ from fieldmark.chat.budget import Estimator
 from fieldmark.chat.prompt.build import Built, build, parse_answer
 from fieldmark.chat.prompt.few_shot import FewShot, limits_of, plan_prompts
 from fieldmark.chat.prompt.question import Asking, AskRules, Item, Question, make_question
+from kit.chat import make_jpegs
 
 TAXA = [{"target": f"sp{n}", "s": f"Genus{c} epithet{c}us"} for n, c in enumerate("abcdefghij")]
 BEHAVIOUR = {each: each for each in ("Walk", "Graze", "Head Up")}

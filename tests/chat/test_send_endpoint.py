@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from chat_kit import FAST, ask_about, make_jpeg, with_server
 from fieldmark.chat import (
     AnswerSettings,
     Budget,
@@ -25,6 +24,7 @@ from fieldmark.chat import (
 )
 from fieldmark.errors import FieldmarkError, ModelError, UsageError
 from fieldmark.settings import load_settings
+from kit.chat import FAST, ask_about, make_jpeg, with_server
 
 SECRET = "sk-live-0123456789abcdefSECRET"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from chat_kit import make_jpegs, running
 from fieldmark.chat import Journal, MockScript, MockServer
+from kit.chat import make_jpegs, running
 
 N, KILLS, CONCURRENCY = 2000, 10, 16
 HERE = Path(__file__).parent

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from chat_kit import FakeTime
 from fieldmark.chat.send.rate_limiter import AdaptiveConcurrency, TokenBucket
 from fieldmark.errors import UsageError
+from kit.chat import FakeTime
 
 
 def most_in_window(events: list[tuple[float, float]], window_s: float = 60.0) -> float:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from chat_kit import FAST, ask_about, collect, make_jpeg
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -28,6 +27,7 @@ from fieldmark.chat import (
 )
 from fieldmark.chat.send.http_client import body_pieces
 from fieldmark.errors import ModelError
+from kit.chat import FAST, ask_about, collect, make_jpeg
 
 
 class Scripted(MockServer):

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from chat_kit import FAST, ask_about, collect, make_jpeg, with_server
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -32,6 +31,7 @@ from fieldmark.chat import (
 )
 from fieldmark.chat.prices import Card
 from fieldmark.errors import ModelError, UsageError
+from kit.chat import FAST, ask_about, collect, make_jpeg, with_server
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from chat_kit import FAST, collect, with_server
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -19,6 +18,7 @@ from fieldmark.chat import (
     cut,
     user,
 )
+from kit.chat import FAST, collect, with_server
 
 
 @pytest.mark.parametrize(("text", "stops", "left"), [

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from dataset_kit import finding_lines, table_error
 from fieldmark.data import ImageRef, beluga, load_image
+from kit.dataset import finding_lines, table_error
 
 findings = partial(finding_lines, beluga)
 refusal = partial(table_error, beluga)

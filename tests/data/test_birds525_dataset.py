@@ -6,8 +6,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from dataset_kit import finding_lines, table_error
 from fieldmark.data import birds525, label_ids
+from kit.dataset import finding_lines, table_error
 
 findings = partial(finding_lines, birds525)
 refusal = partial(table_error, birds525)

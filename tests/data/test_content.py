@@ -13,7 +13,7 @@ import pytest
 
 from fieldmark.data import ABSENT, Contents, content_key
 from fieldmark.data import _content as module
-from pictures import write_image
+from kit.pictures import write_image
 
 OLD = time.time() - 3600
 

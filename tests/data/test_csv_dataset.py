@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from dataset_kit import table_error
 from fieldmark.data import csv, read_bytes
+from kit.dataset import table_error
 
 refusal = partial(table_error, csv)
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import ecdysis
+from kit.dataset import finding_lines, jpeg, table_error
 
 findings = partial(finding_lines, ecdysis)
 refusal = partial(table_error, ecdysis)

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import fishnet
+from kit.dataset import finding_lines, jpeg, table_error
 
 findings = partial(finding_lines, fishnet)
 refusal = partial(table_error, fishnet)

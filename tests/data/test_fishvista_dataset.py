@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import fishvista
+from kit.dataset import finding_lines, jpeg, table_error
 
 findings = partial(finding_lines, fishvista)
 refusal = partial(table_error, fishvista)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from dataset_kit import finding_lines, jpeg
 from fieldmark.data import folder, label_ids
 from fieldmark.errors import DataError
+from kit.dataset import finding_lines, jpeg
 
 findings = partial(finding_lines, folder)
 

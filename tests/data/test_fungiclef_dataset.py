@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import fungiclef
 from fieldmark.errors import UsageError
+from kit.dataset import finding_lines, jpeg, table_error
 
 refusal = partial(table_error, fungiclef)
 

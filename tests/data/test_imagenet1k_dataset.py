@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import ImageRef, imagenet1k, load_image
+from kit.dataset import finding_lines, jpeg, table_error
 
 findings = partial(finding_lines, imagenet1k)
 refusal = partial(table_error, imagenet1k)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from dataset_kit import finding_lines, table_error
 from fieldmark.data import inat21
+from kit.dataset import finding_lines, table_error
 
 findings = partial(finding_lines, inat21)
 refusal = partial(table_error, inat21)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import iwildcam
+from kit.dataset import finding_lines, jpeg, table_error
 
 refusal = partial(table_error, iwildcam)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import kabr
 from fieldmark.data.kabr import ORDER_FAULTS, most_common, order_faults, pick_frames
+from kit.dataset import finding_lines, jpeg, table_error
 
 findings = partial(finding_lines, kabr)
 refusal = partial(table_error, kabr)

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from dataset_kit import finding_lines
 from fieldmark.data import ImageRef, leopard, load_image
 from fieldmark.errors import DataError
+from kit.dataset import finding_lines
 
 findings = partial(finding_lines, leopard)
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import mammalnet
+from kit.dataset import finding_lines, jpeg, table_error
 
 findings = partial(finding_lines, mammalnet)
 refusal = partial(table_error, mammalnet)

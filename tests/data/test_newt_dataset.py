@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import newt
 from fieldmark.data.newt import class_name, newt_tasks, task_name
 from fieldmark.errors import UnknownName
+from kit.dataset import finding_lines, jpeg, table_error
 
 findings = partial(finding_lines, newt)
 refusal = partial(table_error, newt)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from dataset_kit import finding_lines
 from fieldmark.data import ImageRef, label_ids, load_image, plankton
 from fieldmark.errors import DataError
+from kit.dataset import finding_lines
 
 findings = partial(finding_lines, plankton)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 from PIL import Image
 
-from dataset_kit import finding_lines, table_error
 from fieldmark.data import ImageRef, load_image, plantnet
+from kit.dataset import finding_lines, table_error
 
 findings = partial(finding_lines, plantnet)
 refusal = partial(table_error, plantnet)

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from PIL import Image
 
-from dataset_kit import finding_lines, jpeg, table_error
 from fieldmark.data import ImageRef, load_image, rarespecies
+from kit.dataset import finding_lines, jpeg, table_error
 
 findings = partial(finding_lines, rarespecies)
 refusal = partial(table_error, rarespecies)

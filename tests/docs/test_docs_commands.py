@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.M | re.S)
-LINK = re.compile(r"\]\(([^)#]+?)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
+HEADING = re.compile(r"^#+ (.+)$", re.M)
 
 
 def commands(page: Path) -> list[tuple[str, str, str]]:
@@ -32,9 +33,11 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
     n_run = 0
     for lang, title, text in commands(page):
         if title:
+            (tmp_path / title).parent.mkdir(exist_ok=True)
             (tmp_path / title).write_text(text)
         for line in text.splitlines() if lang == "sh" else []:
             line = line.removeprefix("pip install uv && uv run ").partition(" #")[0].strip()
+            line = line.replace("ADDRESS", str(ROOT))
             if line == "--all-extras pytest":
                 continue  # this very run
             done = subprocess.run(
@@ -47,9 +50,18 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text()):
-        if not target.startswith(("http://", "https://")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target, heading in LINK.findall(page.read_text()):
+        if target.startswith(("http://", "https://")):
+            continue
+        file = page.parent / target if target else page
+        assert file.exists(), f"{page.name} links to {target}"
+        assert not heading or heading in anchors(file), f"{page.name} links to {target}#{heading}"
+
+
+def anchors(page: Path) -> list[str]:
+    """What headings are called in addresses: small letters and hyphens, no punctuation."""
+    headings = HEADING.findall(page.read_text())
+    return [re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings]
 
 
 def test_files_of_the_docs_are_all_python_yaml_or_toml() -> None:

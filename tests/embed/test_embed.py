@@ -17,7 +17,7 @@ from fieldmark.data import MEMORY, Contents, ImageRef
 from fieldmark.embed import EmbedOptions, cached_models, clean_cache, embed
 from fieldmark.errors import DataError, OutOfMemory
 from fieldmark.models import Features
-from pictures import write_image
+from kit.pictures import write_image
 
 
 class Mean:
@@ -204,7 +204,7 @@ def test_full_disk_says_so_and_keeps_what_is_there(photos: Path, tmp_path: Path)
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         embed(Mean(), photos, refs(photos), options(place, batch_size=4))
     """
-    embed(Mean(), photos, refs(photos)[:1], options(tmp_path))  # the memory exists already
+    embed(Mean(), photos, refs(photos)[:1], options(tmp_path))  # the memory already exists
     done = subprocess.run(child(photos, tmp_path, body), capture_output=True, text=True)
     assert "cannot be written: File too large. Free some space" in done.stderr
     assert embed(Mean(), photos, refs(photos), options(tmp_path)).is_ok.all()

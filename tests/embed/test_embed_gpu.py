@@ -10,7 +10,7 @@ import pytest
 from fieldmark.data import ImageRef
 from fieldmark.embed import EmbedOptions, embed
 from fieldmark.models import load_model
-from pictures import write_image
+from kit.pictures import write_image
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")

@@ -12,7 +12,7 @@ from fieldmark.data import ImageRef
 from fieldmark.embed import EmbedOptions, PatchFeatures, cached_models, embed
 from fieldmark.errors import ModelError
 from fieldmark.models import Features, load_model
-from pictures import write_image
+from kit.pictures import write_image
 
 
 class Tiles:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fieldmark.cli import main
 from fieldmark.errors import UsageError
 from fieldmark.experiments import read_grid
 from fieldmark.protocols import given
@@ -142,3 +143,17 @@ def test_settings_of_ask_that_are_zero_or_false_are_given(tmp_path: Path) -> Non
     assert asked == [{"temp": 0.0, "circular": False}, {"temp": 0.7, "circular": False}]
     with pytest.raises(UsageError, match="temp"):
         grid(tmp_path, text.replace("[0, 0.7]", "[]"))
+
+
+def test_what_changes_no_answer_may_be_given_beside_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = 'models = ["chat/mock/wren"]\ntasks = ["world-stage"]\nmax_usd = 9\ntemp = [0, 1]\n'
+    path = tmp_path / "grid.toml"
+    path.write_text(text)
+    jobs = read_grid(path, how={"max_usd": 2.5, "concurrency": 3}).jobs
+    assert [(job.settings.max_usd, job.settings.concurrency) for job in jobs] == [(2.5, 3)] * 2
+    assert [given(job.settings) for job in jobs] == [{"temp": 0.0}, {"temp": 1.0}]
+    assert main(["plan", str(path), "--max-usd", "2.5", "--rpm", "60"]) == 0
+    assert main(["plan", str(path), "--temp", "1"]) == 2
+    assert "by a file or by flags, not both" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from identity_kit import (
+from kit.identity import (
     edit,
     make_world,
     read_items,
@@ -24,7 +24,7 @@ from identity_kit import (
     status_of,
     write_items,
 )
-from pictures import write_image
+from kit.pictures import write_image
 
 CHAT = "chat/mock/wren?skill=0.8"
 Case = tuple[str, Callable[[Path], dict[str, Any] | None]]
@@ -294,7 +294,7 @@ def test_the_number_is_that_of_a_fresh_start_and_the_old_one_is_kept(
 
 
 def test_a_plan_reads_a_new_world_without_leaving_anything(tmp_path: Path) -> None:
-    from identity_kit import plan_of
+    from kit.identity import plan_of
 
     place = make_world(tmp_path / "w")
     before = sorted(place.rglob("*"))

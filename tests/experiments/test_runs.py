@@ -17,7 +17,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.store import Store
-from pictures import write_image
+from kit.pictures import write_image
 
 pytestmark = pytest.mark.slow
 

@@ -11,6 +11,7 @@ import sacrebleu
 from sklearn import metrics as sk
 
 from fieldmark.errors import UnknownName, UsageError
+from fieldmark.lmms.metrics import registry
 from fieldmark.lmms.metrics.registry import (
     aggregation,
     document_metric,
@@ -222,7 +223,9 @@ def test_the_guides_names_are_all_known():
         aggregation(document_metric(name).aggregation)
 
 
-def test_users_register_theirs():
+def test_users_register_theirs(monkeypatch):
+    monkeypatch.setattr(registry, "_ADDED_METRICS", {})
+    monkeypatch.setattr(registry, "_ADDED_AGGREGATIONS", {})
     register_aggregation("largest_of_a_test", max)
     register_metric(
         "length_of_a_test",
@@ -233,9 +236,9 @@ def test_users_register_theirs():
     assert aggregation("largest_of_a_test")([1, 3, 2]) == 3
     found = document_metric("length_of_a_test")
     assert (found.aggregation, found.higher_is_better) == ("largest_of_a_test", False)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         register_aggregation("mean", max)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         register_metric("acc", len, aggregation="mean")
     with pytest.raises(UnknownName, match="aggregation 'meen'"):
         register_metric("another_of_a_test", len, aggregation="meen")

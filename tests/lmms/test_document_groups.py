@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import document_results as kit
-from document_results import GOOD, POOR, TASKS
 from fieldmark.cli import main
 from fieldmark.lmms.report import METHOD, average
 from fieldmark.report import plain_ranks, plain_rows, read_table, wide_table, with_groups
 from fieldmark.store import Score, Store
+from kit import document_results as kit
+from kit.document_results import GOOD, POOR, TASKS
 
 CHOICE, FILTERS, COUNT = (TASKS[f"birds-{each}"] for each in ("choice", "filters", "count"))
 

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-import document_results as kit
-from document_results import GOOD, POOR, TASKS
 from fieldmark.cli import main
 from fieldmark.errors import DataError
 from fieldmark.lmms.report import data_name, hub_name, item_values, split_name
@@ -33,6 +31,8 @@ from fieldmark.report.site.predictions import read_column
 from fieldmark.report.site.summary import columns_of, shown_models, summarise
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
+from kit import document_results as kit
+from kit.document_results import GOOD, POOR, TASKS
 
 
 @pytest.fixture(scope="module")

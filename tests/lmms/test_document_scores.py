@@ -367,7 +367,7 @@ def test_a_function_that_works_once_keeps_its_number():
     def fussy(items):
         calls.append(len(items))
         if len(calls) > 1:
-            raise OSError("the report exists already")
+            raise OSError("the report already exists")
         return sum(items) / len(items)
 
     def fickle(items):
@@ -377,7 +377,7 @@ def test_a_function_that_works_once_keeps_its_number():
     rows = [DocumentValues({"none": {"m": each}}) for each in RIGHT]
     (score,) = score_documents([ScoredMetric("m", aggregation=fussy)], rows)
     assert score.value == sum(RIGHT) / N and score.low is None
-    assert "the report exists already" in score.warning
+    assert "the report already exists" in score.warning
     calls.clear()
     found = {
         each.metric: each for each in score_documents([ScoredMetric("m", aggregation=fickle)], rows)

@@ -11,14 +11,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-import document_results as kit
-from document_results import GOOD, POOR, TASKS
 from fieldmark.cli import main
 from fieldmark.lmms.export import standard_error
-from fieldmark.metrics import document_value
+from fieldmark.lmms.metrics.aggregations import document_value
 from fieldmark.report.export import choose, export
 from fieldmark.stats import Items, interval
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
+from kit import document_results as kit
+from kit.document_results import GOOD, POOR, TASKS
 
 FOLDER = "chat_lab_good-1b"
 LME = {

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from documents_kit import picture_bytes, row_of, write_jsonl, write_task
 from fieldmark.errors import DataError, UsageError
 from fieldmark.lmms.data.documents import Documents, Split, open_documents
+from kit.documents import picture_bytes, row_of, write_jsonl, write_task
 
 datasets = pytest.importorskip("datasets")
 

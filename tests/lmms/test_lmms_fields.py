@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from documents_kit import write_task
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.settings import prompt_kwargs
+from kit.documents import write_task
 
 DOC = {"question": "Which?", "answer": "owl", "number": 2, "options": ["bat", "owl"], "n": "1"}
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from documents_kit import write_jsonl, write_task
 from fieldmark.errors import DataError
 from fieldmark.lmms.data.documents import open_documents
 from fieldmark.lmms.data.sources import cached_file, missing_shards, snapshot
+from kit.documents import write_jsonl, write_task
 
 datasets = pytest.importorskip("datasets")
 

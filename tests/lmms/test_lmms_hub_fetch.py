@@ -26,7 +26,7 @@ configs:
 SCRIPT = """
 import json, os, socket, sys
 from pathlib import Path
-from hub_kit import FakeHub
+from kit.hub import FakeHub
 
 folder = Path(sys.argv[1])
 names = json.loads((folder / "files.json").read_text())
@@ -43,7 +43,7 @@ def only_here(host, *args, **more):
 
 socket.getaddrinfo = only_here
 
-from documents_kit import write_task
+from kit.documents import write_task
 from fieldmark.errors import DataError
 from fieldmark.lmms.data.documents import open_documents
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from documents_kit import write_task
 from fieldmark.errors import UsageError
 from fieldmark.lmms.ask.settings import (
     generation_kwargs,
@@ -14,6 +13,7 @@ from fieldmark.lmms.ask.settings import (
     prompt_kwargs,
     target_kwargs,
 )
+from kit.documents import write_task
 
 WITH_DEFAULT = """
     lmms_eval_specific_kwargs:

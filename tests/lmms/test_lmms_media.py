@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from documents_kit import picture_bytes, row_of
 from fieldmark.chat import prepare
 from fieldmark.errors import DataError, UsageError
 from fieldmark.lmms.data.pictures import open_picture, to_picture
+from kit.documents import picture_bytes, row_of
 
 
 def _pixels(data: bytes) -> np.ndarray:

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from chat_kit import running
-from documents_kit import write_jsonl
 from fieldmark import register_aggregation, register_metric
 from fieldmark.chat import MockServer
 from fieldmark.experiments import evaluate, rescore
@@ -15,6 +13,8 @@ from fieldmark.lmms.metrics import registry
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Score, Store
+from kit.chat import running
+from kit.documents import write_jsonl
 
 NAMES = ["wren", "robin", "tit", "wren"]
 TASK = """

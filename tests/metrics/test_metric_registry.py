@@ -110,7 +110,7 @@ def test_registering() -> None:
         assert load_metric("one") is one
         assert "one" in known_metrics()
         for taken in ("one", "accuracy"):
-            with pytest.raises(UsageError, match="exists already"):
+            with pytest.raises(UsageError, match="already exists"):
                 register_metric(taken, one)
     finally:
         _registry._ADDED.added.pop("one", None)

@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score
 
 from fieldmark.metrics import load_metric
 from fieldmark.stats import Items, estimate, interval
-from stats_kit import ties_with_best
+from kit.stats import ties_with_best
 
 METRIC = load_metric("average_precision")
 

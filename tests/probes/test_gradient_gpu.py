@@ -12,7 +12,7 @@ import pytest
 from fieldmark.errors import DataError
 from fieldmark.probes import load_probe
 from fieldmark.probes._gradient import Training, batches, dropout_mask, halving
-from plain_adam import PlainAdam, annealed, halved
+from kit.adam import PlainAdam, annealed, halved
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.slow

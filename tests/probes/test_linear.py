@@ -13,7 +13,7 @@ from fieldmark.probes import Normaliser, load_probe
 from fieldmark.probes._gradient import Training, batches, cosine, first_layers
 from fieldmark.probes._select import hold_out, parse_numbers
 from fieldmark.probes.linear import Linear
-from plain_adam import PlainAdam, annealed
+from kit.adam import PlainAdam, annealed
 
 
 def species(n: int = 200, dim: int = 10, classes: int = 5, seed: int = 0) -> tuple[Any, Any]:

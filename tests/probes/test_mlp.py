@@ -19,7 +19,7 @@ from fieldmark.probes._gradient import (
     read_targets,
 )
 from fieldmark.probes.mlp import MLP
-from plain_adam import PlainAdam, halved
+from kit.adam import PlainAdam, halved
 
 N_TRAITS = 9
 pytest.importorskip("torch", reason="the extra `vision` is not installed")

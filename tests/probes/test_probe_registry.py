@@ -168,7 +168,7 @@ def test_registering(folder: Path) -> None:
     try:
         register_probe("majority", cls)
         assert isinstance(load_probe("majority"), cls)
-        with pytest.raises(UsageError, match="exists already"):
+        with pytest.raises(UsageError, match="already exists"):
             register_probe("ridge", cls)
         with pytest.raises(UsageError, match="expected a class"):
             register_probe("number", 3)  # type: ignore[arg-type]

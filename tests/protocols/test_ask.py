@@ -10,7 +10,16 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ask_kit import (
+from fieldmark.chat import Budget, Options
+from fieldmark.cli import main
+from fieldmark.data import load_dataset
+from fieldmark.errors import FieldmarkError
+from fieldmark.experiments import How
+from fieldmark.protocols.ask.answers import decide
+from fieldmark.settings import Settings
+from fieldmark.store import Store
+from fieldmark.world import World
+from kit.ask import (
     WREN,
     Doorman,
     Parrot,
@@ -23,16 +32,7 @@ from ask_kit import (
     texts_of,
     wholes,
 )
-from chat_kit import running
-from fieldmark.chat import Budget, Options
-from fieldmark.cli import main
-from fieldmark.data import load_dataset
-from fieldmark.errors import FieldmarkError
-from fieldmark.experiments import How
-from fieldmark.protocols.ask.answers import decide
-from fieldmark.settings import Settings
-from fieldmark.store import Store
-from fieldmark.world import World
+from kit.chat import running
 
 pytestmark = pytest.mark.slow
 

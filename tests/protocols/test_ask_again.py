@@ -14,8 +14,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ask_kit import TASK, Parrot, ask, command, wholes
-from chat_kit import running
 from fieldmark.chat import Journal
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
@@ -25,6 +23,8 @@ from fieldmark.progress import Silent
 from fieldmark.settings import Settings
 from fieldmark.store import PartResult, Predictions, RunFilter, Store
 from fieldmark.world import World
+from kit.ask import TASK, Parrot, ask, command, wholes
+from kit.chat import running
 
 
 @pytest.fixture

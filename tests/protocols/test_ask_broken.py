@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from ask_kit import Parrot, ask, facts_of
-from chat_kit import running
 from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.world import World
+from kit.ask import Parrot, ask, facts_of
+from kit.chat import running
 
 pytestmark = pytest.mark.slow
 TASK = "world-stage"

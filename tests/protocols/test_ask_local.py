@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 
 from fieldmark.experiments import evaluate
 from fieldmark.settings import Settings
-from tiny_chat import save_tiny
+from kit.tiny_chat import save_tiny
 
 pytestmark = pytest.mark.slow
 

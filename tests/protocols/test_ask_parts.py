@@ -11,8 +11,6 @@ import polars as pl
 import pytest
 from aiohttp import web
 
-from ask_kit import Parrot, ask, wholes
-from chat_kit import running
 from fieldmark.chat import MockScript, MockServer, Options
 from fieldmark.data import ImageRef, load_dataset
 from fieldmark.errors import DataError
@@ -34,6 +32,8 @@ from fieldmark.settings import Settings
 from fieldmark.store import Store
 from fieldmark.tasks import load_own_task
 from fieldmark.world import World
+from kit.ask import Parrot, ask, wholes
+from kit.chat import running
 
 PRICED = """[[chat_models]]
 provider = "mock"

@@ -57,7 +57,7 @@ def test_a_provider_is_found_by_its_setting(registries: None, store: Store) -> N
     assert is_valued(heard)
     assert providers.value_metric(heard) == "loudness"
     assert providers.provider_of(run) is None
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         register_report_provider("sounds", provider)
 
 
@@ -71,5 +71,5 @@ def test_an_export_is_registered(registries: None, store: Store) -> None:
     (file,) = export("names", choose(store, RunFilter()))
     assert file.name == "models.txt"
     assert b"".join(file.chunks) == b"%d" % len({run.spec.model for run in store.runs()})
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         register_export("lmms-eval", form)

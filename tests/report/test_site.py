@@ -21,7 +21,7 @@ from fieldmark.report.site.pages import page_files, script_json, without_folders
 from fieldmark.report.site.summary import column_name
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
-from site_results import EVIL, LABELS, OWN_MODEL, item_names, make_results, unpacked
+from kit.site_results import EVIL, LABELS, OWN_MODEL, item_names, make_results, unpacked
 
 pytestmark = pytest.mark.slow
 

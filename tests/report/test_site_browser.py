@@ -19,7 +19,7 @@ from fieldmark.report.site.pages import without_folders
 from fieldmark.settings import Settings
 from fieldmark.stats import compare
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
-from site_results import OWN_MODEL, make_results
+from kit.site_results import OWN_MODEL, make_results
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-import document_results as kit
-from document_results import GOOD, POOR, TASKS
 from fieldmark.report import compare_models
 from fieldmark.report.site import build_site
 from fieldmark.settings import Settings
 from fieldmark.store import Score, Store
+from kit import document_results as kit
+from kit.document_results import GOOD, POOR, TASKS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -18,8 +18,8 @@ from fieldmark.report.site import build_site
 from fieldmark.report.site.images import Photos, thumbnail
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
-from identity_kit import edit, make_world, run_it, runs_at, settings_at
-from pictures import write_image
+from kit.identity import edit, make_world, run_it, runs_at, settings_at
+from kit.pictures import write_image
 
 pytestmark = pytest.mark.slow
 
@@ -226,7 +226,7 @@ def test_the_live_page_shows_no_photo_that_changed(cameras: Path) -> None:
 
 
 def test_settings_alone_find_photos_of_a_run_that_knew_no_folder(tmp_path: Path) -> None:
-    from site_results import make_results
+    from kit.site_results import make_results
 
     place = make_results(tmp_path, 20)
     settings = Settings(results=place / "results", data_root=place / "data", jobs=2)

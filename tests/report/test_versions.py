@@ -19,8 +19,8 @@ from fieldmark.report.plots import draw, read_results
 from fieldmark.report.site import build_summary
 from fieldmark.report.table.ranking import grid_of
 from fieldmark.store import RunFilter, Store
-from identity_kit import edit, make_world, read_items, run_it, runs_at, write_items
-from pictures import write_image
+from kit.identity import edit, make_world, read_items, run_it, runs_at, write_items
+from kit.pictures import write_image
 
 COLOUR = "classical/colour"
 

@@ -8,7 +8,7 @@ import pytest
 
 from fieldmark.metrics import load_metric
 from fieldmark.stats import Items, Resampling, compare, interval
-from stats_kit import ties_with_best
+from kit.stats import ties_with_best
 
 accuracy = load_metric("accuracy")
 REPEATS = 300

@@ -9,7 +9,7 @@ import scipy.stats
 
 from fieldmark.metrics import load_metric, metric
 from fieldmark.stats import Items, Resampling, compare, holm, interval
-from stats_kit import ties_with_best
+from kit.stats import ties_with_best
 
 accuracy = load_metric("accuracy")
 macro_f1 = load_metric("macro_f1")

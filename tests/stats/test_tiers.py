@@ -7,7 +7,7 @@ import pytest
 
 from fieldmark.metrics import load_metric, metric
 from fieldmark.stats import Items, Resampling, compare, holm, tiers
-from stats_kit import ties_with_best
+from kit.stats import ties_with_best
 
 METRICS = ["accuracy", "macro_accuracy", "macro_f1"]
 QUICK = Resampling(draws=150)

@@ -10,7 +10,7 @@ from fieldmark.data import DATASETS
 from fieldmark.errors import UnknownName, UsageError
 from fieldmark.metrics import load_metric
 from fieldmark.probes import load_probe
-from fieldmark.tasks import list_tasks, load_task, parse_name, register_task, task_files
+from fieldmark.tasks import _loader, list_tasks, load_task, parse_name, register_task, task_files
 
 NAMES = sorted(task_files())
 WITH_VARIANTS = [
@@ -61,7 +61,8 @@ def test_defect_ages_primary_is_whichever_ran_last() -> None:
     assert task.primary == "adult→not_adult" and task.primary in task.parts
 
 
-def test_adding_a_task_is_one_file(tmp_path: Path) -> None:
+def test_adding_a_task_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_loader, "_added", {})
     path = tmp_path / "mine.yaml"
     path.write_text(
         "task: mine\ntitle: Mine\ndataset: folder\nmetric: accuracy\n"
@@ -109,10 +110,11 @@ def test_missing_file() -> None:
         load_task("gone.yaml")
 
 
-def test_one_loader_for_both_forms(tmp_path: Path) -> None:
+def test_one_loader_for_both_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks in lmms-eval's form are loaded and registered like any other."""
     from fieldmark.lmms.read.schema import DocumentTask
 
+    monkeypatch.setattr(_loader, "_added", {})
     path = tmp_path / "theirs.yaml"
     path.write_text("task: theirs\ndataset_path: json\ndoc_to_text: '{{q}}'\n")
     task = load_task(str(path))

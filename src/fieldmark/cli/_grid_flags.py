@@ -91,7 +91,7 @@ def _file_grid(args: GridFlags, path: Path, folders: Sequence[Path]) -> Grid:
             f"{path}  is a task file; an experiment is a .toml file: "
             f"`fieldmark run --task {path} --model MODEL` runs it."
         )
-    return read_grid(path, folders)
+    return read_grid(path, folders, given_settings(args, changes_answers=False))
 
 
 def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
@@ -124,7 +124,7 @@ def _refuse_mixing(args: GridFlags) -> None:
     names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats")
     given = [name for name in names if getattr(args, name) not in ((), "", None)]
     given += ["sampling"] if args.sampling != "task" else []
-    given += [*given_blocks(args), *given_settings(args)]
+    given += [*given_blocks(args), *given_settings(args, changes_answers=True)]
     if given:
         flag = given[0].replace("_", "-")
         raise UsageError(
@@ -186,13 +186,15 @@ def _unset(setting: Setting) -> Any:
     return False if setting.type is bool else None
 
 
-def given_settings(args: Any) -> dict[str, Any]:
-    """The settings of protocols that were given, by name; refuses values out of range."""
+def given_settings(args: Any, changes_answers: bool | None = None) -> dict[str, Any]:
+    """The settings of protocols that were given, by name; only those that change answers, or that
+    change none, where asked for. Refuses values out of range.
+    """
     values: dict[str, Any] = {}
     for cls, owner in _settings_classes().items():
         for setting in settings_of(cls):
             value = getattr(getattr(args, owner), setting.name)
-            if value == _unset(setting):
+            if value == _unset(setting) or changes_answers is (not setting.changes_answers):
                 continue
             if expected := setting.problem(value):
                 flag = setting.name.replace("_", "-")

@@ -111,8 +111,12 @@ def _is_whole(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def read_grid(path: Path, include_path: Sequence[Path] = ()) -> Grid:
-    """The jobs of an experiment file; every problem in it is told at once."""
+def read_grid(
+    path: Path, include_path: Sequence[Path] = (), how: Mapping[str, Any] | None = None
+) -> Grid:
+    """The jobs of an experiment file; every problem in it is told at once. `how` are settings that
+    change no answer, in place of those of the file.
+    """
     located = read_toml(path)
     if "models" not in located.data:
         raise UsageError(f"{path}  lists no models: add `models = [...]` or `[[models]]` tables.")
@@ -125,7 +129,7 @@ def read_grid(path: Path, include_path: Sequence[Path] = ()) -> Grid:
         seed=experiment.seed or (0,),
         repeats=experiment.repeats or (None,),
         blocks=_block_axes(experiment),
-        settings=_settings_axis(experiment),
+        settings=[{**point, **(how or {})} for point in _settings_axis(experiment)],
         protocol=_known_protocol(experiment.protocol, located.where(("protocol",))),
         origin=located,
     )
@@ -253,7 +257,7 @@ def _cells(
         own = [setting.name for setting in settings_of(protocol.settings)]
         for n_train, n_test, sampling, seed, repeats, changes, settings in itertools.product(
             axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats,
-            axes.blocks.get(name) or ({},),
+            _block_axis(task, protocol, axes.blocks.get(name) or ({},)),
             _distinct({key: value for key, value in point.items() if key in own}
                       for point in axes.settings),
         ):  # fmt: skip
@@ -293,10 +297,11 @@ def _block_lines(origin: Located | None, name: str, data: dict[str, Any]) -> Loc
 def _block_problems(task: Task, axes: Axes) -> list[str]:
     """What is wrong with the changes to the blocks of the task."""
     problems = []
-    for name, changed in axes.blocks.items():
+    for name, tables in axes.blocks.items():
         protocol = load_protocol(name)
         place = axes.origin.where((name,)) if axes.origin else ""
-        for changes in changed if protocol.block_of(task) is not None else ():
+        is_asked = protocol.block_of(task) is not None
+        for changes in _block_axis(task, protocol, tables) if is_asked else ():
             try:
                 asked = with_block(task, protocol, changes, axes.origin)
             except FieldmarkError as error:
@@ -313,17 +318,13 @@ def _replaced(line: str, place: str) -> str:
 
 
 def _block_axes(experiment: Experiment) -> dict[str, list[dict[str, Any]]]:
-    """The tables of changes, one combination after another."""
+    """Protocol → the tables of changes to its blocks."""
     axes: dict[str, list[dict[str, Any]]] = {}
     for name, protocol in protocols().items():
         given = getattr(experiment, name, None)
         if given is not None:
             tables = given if isinstance(given, list) else [given]
-            axes[name] = [
-                changes
-                for table in tables
-                for changes in _combinations(named_changes(protocol, table), protocol)
-            ]
+            axes[name] = [named_changes(protocol, table) for table in tables]
     return axes
 
 
@@ -336,8 +337,26 @@ def named_changes(protocol: Protocol, changes: str | dict[str, Any]) -> dict[str
     return {protocol.head: changes}
 
 
-def _combinations(table: dict[str, Any], protocol: Protocol) -> Iterator[dict[str, Any]]:
-    lists = protocol.list_keys(table)
+def _block_axis(
+    task: Any, protocol: Protocol, tables: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The tables with every list an axis, but for lists that are a parameter's own value in the
+    block the task would then have.
+    """
+    block = protocol.block_of(task)
+    old = block.model_dump() if block is not None else {}
+    return [changes for table in tables for changes in _combinations(table, protocol, old)]
+
+
+def _combinations(
+    table: dict[str, Any], protocol: Protocol, old: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    heads = table.get(protocol.head)
+    if isinstance(heads, list):  # which parameters are lists depends on the classifier
+        for head in heads:
+            yield from _combinations(table | {protocol.head: head}, protocol, old)
+        return
+    lists = protocol.list_keys({**old, **table})
     values = [_axis_values(value, key in lists) for key, value in table.items()]
     for combination in itertools.product(*values):
         yield dict(zip(table, combination, strict=True))

@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from fieldmark.abilities import ANSWERS
 from fieldmark.data import MEMORY, Contents
 from fieldmark.embed import trusted_fingerprint, write_behaviour
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import (
-    ANSWERS,
     Identity,
     ModelMemory,
     abilities,

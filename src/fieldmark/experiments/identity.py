@@ -14,6 +14,9 @@ place, and nothing finished is deleted before its successor is complete. A finis
 changed in the same folder is superseded (`Store.superseded`); `--force` fills a second run of the
 same key, which takes the first one's place when it is done. A killed run is taken up again by a
 command that has the same key, and so would have given the parts that are there.
+
+Here is what a run is; whether it is done already is decided from that in `plan.py` (`_former`), and
+once more when its turn comes in `execute.py` (`run_one`). The hash is `RunSpec.key`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.models import ANSWERS
+from fieldmark.abilities import ANSWERS
 from fieldmark.protocols import Assignment, DrawChoice, LanguageProtocol
 
 if TYPE_CHECKING:

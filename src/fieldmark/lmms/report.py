@@ -128,7 +128,7 @@ def _usual(metric: str) -> str:
 
 def pairing_metric(store: Store, run: Run, name: str) -> Metric | None:
     """What compares runs by that metric; None where documents cannot be compared one by one."""
-    from fieldmark.metrics import document_value
+    from fieldmark.lmms.metrics.aggregations import document_value
 
     if name != value_metric(run) and name not in means_of(store, run):
         return None

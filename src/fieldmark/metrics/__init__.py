@@ -20,34 +20,11 @@ exact shortcuts, else "other". Users add theirs by `my_metrics.py:my_metric`, an
 group `fieldmark.metrics`, or `register_metric`.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from fieldmark.lazy import exports
+from fieldmark.metrics._metric import Metric, metric
 from fieldmark.metrics._registry import (
-    Metric,
     known_metrics,
     load_metric,
-    metric,
     register_metric,
 )
 
-if TYPE_CHECKING:
-    from fieldmark.metrics._value import document_value
-
-__all__ = [
-    "Metric",
-    "document_value",
-    "known_metrics",
-    "load_metric",
-    "metric",
-    "register_metric",
-]
-
-__getattr__ = exports(
-    __name__,
-    {
-        "_value": ("document_value",),
-    },
-)
+__all__ = ["Metric", "known_metrics", "load_metric", "metric", "register_metric"]

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.metrics._registry import metric
+from fieldmark.metrics._metric import metric
 
 
 @metric("accuracy", kind="mean", bounds=(0.0, 1.0), closed_form="right")
 def accuracy(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """The share of items whose label is right."""
+    """The share of items whose label is right: `right / items`."""
     target, prediction, weight = read_labels(target, prediction, weight)
     total = weight.sum()
     return float(weight[target == prediction].sum() / total) if total > 0 else float("nan")
@@ -30,7 +30,7 @@ def accuracy(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | No
 def exact_match(
     target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
 ) -> float:
-    """The share of items of which every part (every trait) is right."""
+    """The share of items of which every part (every trait) is right: `all parts right / items`."""
     return accuracy(target, prediction, weight)
 
 
@@ -38,7 +38,7 @@ def exact_match(
 def macro_accuracy(
     target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
 ) -> float:
-    """The mean over classes of the share of their items that is right (balanced accuracy)."""
+    """Balanced accuracy, the mean over the labels in the truth of recall: `right / items of it`."""
     tally = _count(*read_labels(target, prediction, weight))
     value: float = _mean(tally.hits, tally.size, tally.size)
     return value
@@ -46,7 +46,10 @@ def macro_accuracy(
 
 @metric("macro F1", bounds=(0.0, 1.0), takes_many=True, closed_form="f1")
 def macro_f1(target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """The mean over classes of F1, as WILDS scores iWildCam: over the labels in the truth."""
+    """The mean over the labels in the truth of F1: `2 × right / (items of it + predicted as it)`.
+
+    As WILDS scores iWildCam.
+    """
     tally = _count(*read_labels(target, prediction, weight))
     value: float = _mean(2 * tally.hits, tally.size + tally.predicted, tally.size)
     return value

@@ -11,16 +11,17 @@ from typing import Any
 import numpy as np
 
 from fieldmark.metrics._classification import read_columns
-from fieldmark.metrics._registry import metric
+from fieldmark.metrics._metric import metric
 
 
 @metric("average precision", bounds=(0.0, 1.0), takes_many=True, uses="score")
 def average_precision(
     target: np.ndarray, prediction: np.ndarray, weight: np.ndarray | None = None
 ) -> Any:
-    """The mean over the items that are so of the precision down to each; equals come together.
+    """Area under precision and recall: `sum over k of (recall_k - recall_k-1) × precision_k`.
 
-    As scikit-learn's: no interpolation, and 0 where nothing is so. NaN without any item.
+    Items come by falling certainty, those of equal certainty together. As scikit-learn's: no
+    interpolation, and 0 where no item is a yes. NaN without any item.
     """
     target, score, weight = read_columns(target, prediction, weight)
     order = np.argsort(-score, kind="stable")

@@ -15,17 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.models._backbone import (
-    ANSWERS,
-    EMBEDS_IMAGES,
-    EMBEDS_TEXTS,
-    SCORES_CONTINUATIONS,
-    Backbone,
-    Checkpoint,
-    DualEncoder,
-    Features,
-    Recipe,
-)
+from fieldmark.models._backbone import Backbone, Checkpoint, DualEncoder, Features, Recipe
 from fieldmark.models._identity import (
     Identity,
     ModelMemory,
@@ -47,10 +37,6 @@ if TYPE_CHECKING:
     from fieldmark.models._torch import TorchBackbone
 
 __all__ = [
-    "ANSWERS",
-    "EMBEDS_IMAGES",
-    "EMBEDS_TEXTS",
-    "SCORES_CONTINUATIONS",
     "Backbone",
     "Checkpoint",
     "DualEncoder",

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from fieldmark.abilities import ANSWERS, EMBEDS_IMAGES, EMBEDS_TEXTS, SCORES_CONTINUATIONS
+
 if TYPE_CHECKING:
     import numpy as np
     from PIL import Image
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
-EMBEDS_IMAGES, EMBEDS_TEXTS = "embeds_images", "embeds_texts"
-ANSWERS, SCORES_CONTINUATIONS = "answers", "scores_continuations"
 ABILITY_OF_METHOD = {
     "embed_images": EMBEDS_IMAGES,
     "embed_texts": EMBEDS_TEXTS,

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark import draws
+from fieldmark.abilities import ANSWERS
 from fieldmark.code import Closure, Digest, closure_of, file_digest
-from fieldmark.models._backbone import ANSWERS, Backbone
+from fieldmark.models._backbone import Backbone
 from fieldmark.models._load import REGISTRY, family_of
 from fieldmark.models._name import ModelName, ModelRequest, parse_name, resolve_precision
 from fieldmark.models._user import (

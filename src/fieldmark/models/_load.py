@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.abilities import EMBEDS_IMAGES
 from fieldmark.code import file_digest
 from fieldmark.errors import UnknownName, UsageError, closest
-from fieldmark.models._backbone import ABILITY_OF_METHOD, EMBEDS_IMAGES, Backbone, Checkpoint
+from fieldmark.models._backbone import ABILITY_OF_METHOD, Backbone, Checkpoint
 from fieldmark.models._name import ModelName, ModelRequest, check_options, parse_name, wished
 from fieldmark.models._user import adopt, load_file
 from fieldmark.registry import Registry, resolve_reference

@@ -13,8 +13,9 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fieldmark.abilities import ANSWERS
 from fieldmark.errors import UsageError
-from fieldmark.models._backbone import ANSWERS, Checkpoint
+from fieldmark.models._backbone import Checkpoint
 
 if TYPE_CHECKING:
     from fieldmark.chat import ChatModel

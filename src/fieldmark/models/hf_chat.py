@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fieldmark.models._backbone import ANSWERS, SCORES_CONTINUATIONS, Checkpoint
+from fieldmark.abilities import ANSWERS, SCORES_CONTINUATIONS
+from fieldmark.models._backbone import Checkpoint
 
 if TYPE_CHECKING:
     from fieldmark.chat import LocalModel

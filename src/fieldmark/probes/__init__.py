@@ -5,7 +5,9 @@ Arrays in, arrays out; labels may be strings or any whole numbers, and predictio
 labels. Each file or folder here without a leading underscore is one probe: it has `Probe` (the
 class) and `SUMMARY`. A parameter whose own value may be a list (`alphas`) is named in the class
 attribute `list_parameters`. Users add theirs by `my_probe.py:MyProbe`, an entry point in the group
-`fieldmark.probes`, or `register_probe`.
+`fieldmark.probes`, or `register_probe`. The page docs/reference/probes.md is made from the module's
+first line, its `RECIPE` (what it equals in scikit-learn), its `EXTRA` (what must be installed), the
+class's docstring, and the docstrings under the parameters in `__init__`.
 
 Naming probes must stay cheap, so numpy and scikit-learn are imported only when a probe is loaded.
 """

@@ -38,6 +38,8 @@ from fieldmark.probes._gradient import (
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers
 
 SUMMARY = "linear layer by AdamW, learning rate and weight decay from a held-out sweep"
+RECIPE = "torch: Linear, cross-entropy, AdamW, CosineAnnealingLR; scikit-learn has none"
+EXTRA = "vision"
 
 
 class Linear(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -66,13 +68,21 @@ class Linear(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         seed: int = 42,
     ) -> None:
         self.learning_rates = learning_rates
+        """a number or a list; of several the best on held-out rows is taken"""
         self.weight_decays = weight_decays
+        """of the weights, not of the offsets: a number or a list, from 0 up"""
         self.steps = steps
+        """batches in all"""
         self.batch_size = batch_size
+        """rows per step"""
         self.scale = scale
+        """`none`, `layer` (each row to mean 0 and spread 1) or `standardise` (each column)"""
         self.select_by = select_by
+        """what the search maximises: `accuracy`, `macro_accuracy` or `macro_f1`"""
         self.holdout = holdout
+        """share of each class that is held out for the search"""
         self.seed = seed
+        """of the first weights, the order of rows and the held-out rows"""
 
     def check_parameters(self) -> None:
         parse_numbers("linear", "learning_rates", self.learning_rates)

@@ -29,6 +29,7 @@ from fieldmark.probes._gradient import GradientProbe, Networks, Setting, Targets
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers
 
 SUMMARY = "logistic regression, classes balanced"
+RECIPE = 'LogisticRegression(C=C, class_weight="balanced", solver="newton-cg")'
 _GRADIENT = 0.01
 """scikit-learn's tolerance is on the gradient: along flat directions the minimum is further away"""
 
@@ -61,13 +62,22 @@ class Logistic(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[m
         seed: int = 42,
     ) -> None:
         self.C = C
+        """inverse strength of the penalty: a number or a list; of several the best on held-out rows
+        is taken"""
         self.class_weight = class_weight
+        """`balanced` (each class counts the same) or none"""
         self.standardise = standardise
+        """mean 0 and spread 1 of each column first, fitted on the training rows"""
         self.tol = tol
+        """how near to the minimum: the gradient may be at most 0.01 × this"""
         self.max_iter = max_iter
+        """Newton steps at most; a fit that needs more says so"""
         self.select_by = select_by
+        """what the search maximises: `accuracy`, `macro_accuracy` or `macro_f1`"""
         self.holdout = holdout
+        """share of each class that is held out for the search"""
         self.seed = seed
+        """of the held-out rows"""
 
     def check_parameters(self) -> None:
         parse_numbers("logistic", "C", self.C)

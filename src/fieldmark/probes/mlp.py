@@ -35,6 +35,8 @@ from fieldmark.probes._gradient import (
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers
 
 SUMMARY = "two layers with dropout by Adam (FishNet), for traits or classes"
+RECIPE = "torch: Linear, Dropout, Linear, binary cross-entropy, Adam, StepLR; scikit-learn has none"
+EXTRA = "vision"
 
 
 class MLP(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -74,18 +76,31 @@ class MLP(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed: int = 42,
     ) -> None:
         self.hidden = hidden
+        """width of the hidden layer"""
         self.activation = activation
+        """between the layers: `none` (as published) or `relu`"""
         self.dropout = dropout
+        """share of hidden values left out at each training step"""
         self.learning_rate = learning_rate
+        """a number or a list; of several the best on held-out rows is taken"""
         self.epochs = epochs
-        self.halve_every = halve_every  # epochs, not steps
+        """times that every row is seen"""
+        self.halve_every = halve_every
+        """epochs (not steps) after which the learning rate is halved"""
         self.batch_size = batch_size
+        """rows per step"""
         self.pos_weight = pos_weight
-        self.threshold = threshold  # on the probability that a trait is present
+        """`balanced` (rare traits or classes count more) or none"""
+        self.threshold = threshold
+        """on the probability that a trait is present"""
         self.select_by = select_by
+        """what the search maximises: `accuracy`, `macro_accuracy` or `macro_f1`"""
         self.holdout = holdout
+        """share of the rows (of each class) that is held out for the search"""
         self.seeds = seeds
+        """networks whose probabilities are averaged"""
         self.seed = seed
+        """of the first weights, the order of rows, dropout and the held-out rows"""
 
     def check_parameters(self) -> None:
         for name in ("hidden", "epochs", "halve_every", "batch_size", "seeds"):

@@ -31,6 +31,7 @@ from fieldmark.probes._arrays import (
 )
 
 SUMMARY = "k nearest neighbours, exact; can leave one out"
+RECIPE = 'KNeighborsClassifier(n_neighbors=k, metric=metric, algorithm="brute")'
 _BLOCK_VOTES = 1 << 22
 _BLOCK_ENTRIES = 1 << 22
 """entries of the largest temporary: 16 MB in float32"""
@@ -49,7 +50,9 @@ class Neighbours(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(self, *, k: int = 1, metric: str = "euclidean") -> None:
         self.k = k
+        """nearest images that vote"""
         self.metric = metric
+        """distance: `euclidean` or `cosine` (one minus the cosine)"""
 
     def check_parameters(self) -> None:
         check_count("neighbours", "k", self.k, least=1)

@@ -32,6 +32,7 @@ from fieldmark.probes._normalise import Normaliser
 from fieldmark.probes.neighbours import nearest
 
 SUMMARY = "nearest class mean (SimpleShot)"
+RECIPE = "NearestCentroid()"
 _BLOCK_ROWS = 4096
 _BLOCK_VALUES = 1 << 21
 _ROUNDING = 64 * float(np.finfo(np.float32).eps)

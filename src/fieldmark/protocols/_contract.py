@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from fieldmark.abilities import EMBEDS_IMAGES
 from fieldmark.errors import UsageError
-from fieldmark.models import EMBEDS_IMAGES
 from fieldmark.protocols._settings import NoSettings
 from fieldmark.registry import PROTOCOLS
 

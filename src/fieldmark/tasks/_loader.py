@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.registry import entry_points_of, is_file_reference, resolve_reference
 from fieldmark.source_lines import is_file, is_folder, with_home
 from fieldmark.tasks._readers import Library, NamedTask, task_readers
 
@@ -67,11 +67,9 @@ def is_pattern(name: str) -> bool:
 
 def task_files() -> dict[str, Path]:
     """Every known task's file by name: the package's, entry points', registered ones."""
-    from importlib.metadata import entry_points
-
     files = {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
-    for point in entry_points(group="fieldmark.tasks"):
-        files[point.name] = Path(str(point.load()))
+    for name, point in entry_points_of("fieldmark.tasks").items():
+        files[name] = Path(str(point.load()))
     return files | _added
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from chat_kit import running
 from fieldmark.chat import MockServer
 from fieldmark.experiments import evaluate
 from fieldmark.lmms.score.encoding import decode
 from fieldmark.settings import Settings
+from kit.chat import running
 from lmms.families.kit import TASKS, Family
 from lmms.families.made_data import redirected
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chat_kit import running
 from fieldmark.chat import MockServer
 from fieldmark.cli import main
+from kit.chat import running
 from lmms.families.files import WORLDS
 from lmms.families.kit import CHECKOUT, TASKS, Family
 from lmms.families.scripted import Script, own_file

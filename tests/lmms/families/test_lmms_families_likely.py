@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from chat_kit import running
 from fieldmark.chat import LocalModel, MockScript, MockServer, Text, user
 from fieldmark.experiments import evaluate
 from fieldmark.lmms.data.pictures import to_picture
+from kit.chat import running
 from lmms.families.families import FAMILIES
 from lmms.families.kit import CHECKOUT, Family
 from lmms.families.scripted import key_of, own_file, pixels_of, settings_in, values_of
@@ -24,7 +24,7 @@ each_family = pytest.mark.parametrize("family", CHOOSING, ids=lambda family: fam
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> LocalModel:
     pytest.importorskip("transformers")
-    from tiny_chat import load_tiny, save_tiny
+    from kit.tiny_chat import load_tiny, save_tiny
 
     return load_tiny(save_tiny("qwen2_vl", tmp_path_factory.mktemp("tiny") / "qwen2_vl"))
 

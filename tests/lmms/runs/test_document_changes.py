@@ -9,8 +9,8 @@ import pytest
 from fieldmark.experiments import How, execute
 from fieldmark.progress import Silent
 from fieldmark.store import Store
-from identity_kit import make_world, plan_of, run_it, settings_at
-from pictures import write_image
+from kit.identity import make_world, plan_of, run_it, settings_at
+from kit.pictures import write_image
 
 pytest.importorskip("datasets")
 CHAT = "chat/mock/wren?skill=0.8"

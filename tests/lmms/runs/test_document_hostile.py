@@ -10,13 +10,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from documents_kit import write_jsonl
 from fieldmark.cli import main
 from fieldmark.errors import FieldmarkError
 from fieldmark.experiments import Evaluation, evaluate
 from fieldmark.lmms.score.scores import score_document_run
 from fieldmark.settings import Settings
 from fieldmark.tasks import load_task
+from kit.documents import write_jsonl
 
 ROWS = [{"q": f"question {n}?", "a": f"a{n}", "site": f"s{n // 2}"} for n in range(4)]
 KEYS = {

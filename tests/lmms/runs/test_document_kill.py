@@ -11,10 +11,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from chat_kit import running
-from documents_kit import write_jsonl
 from fieldmark.chat import MockScript, MockServer
 from fieldmark.store import RunFilter, Store
+from kit.chat import running
+from kit.documents import write_jsonl
 
 N, KILLS, CONCURRENCY = 300, 3, 8
 TASK = """

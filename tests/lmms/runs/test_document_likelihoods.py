@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from documents_kit import write_jsonl
 from fieldmark.chat import LocalModel, Request, user
 from fieldmark.experiments import Evaluation, evaluate
 from fieldmark.settings import Settings
+from kit.documents import write_jsonl
 
 pytest.importorskip("torch")
-from tiny_asks import rolling
-from tiny_chat import load_tiny, save_tiny
+from kit.tiny_asks import rolling
+from kit.tiny_chat import load_tiny, save_tiny
 
 ROWS = [{"n": n, "name": name} for n, name in enumerate(["wren", "robin", "bird", "wren"])]
 CHOICES = ["wren", "robin", "bird"]

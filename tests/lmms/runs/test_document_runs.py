@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from chat_kit import running
-from documents_kit import write_jsonl
 from fieldmark.chat import MockScript, MockServer
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments import Evaluation, evaluate
 from fieldmark.settings import Settings
+from kit.chat import running
+from kit.documents import write_jsonl
 
 ROWS = [
     {"id": n, "name": name, "hint": f"hint {n}", "red": 40 * n}

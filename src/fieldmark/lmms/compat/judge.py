@@ -30,109 +30,17 @@ LONGEST_PATH = 1000
 """characters; longer texts are base64"""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeSettings:
-    """Who is asked, and how often."""
+RIGHT_OR_WRONG = """Decide whether an answer to a question is right.
 
-    model: str
-    temperature: float = 0.0
-    max_tokens: int = 1024
-    top_p: float | None = None
-    timeout_s: float = 60.0
-    tries: int = 3
-    delay_s: float = 2.0
+Question: {question}
+The right answer: {answer}
+The answer to judge: {prediction}
 
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    text: str
-    model: str
-    usage: dict[str, int] = field(default_factory=dict)
-
-
-def ask_judge(messages: Sequence[dict[str, Any]], settings: JudgeSettings) -> Judgement:
-    """The judge's answer; raises `NoJudgement` without an endpoint, or when it fails for good."""
-    url = os.environ.get(URL, "").rstrip("/")
-    model = os.environ.get(MODEL) or settings.model
-    if not url:
-        raise NoJudgement(
-            f"this task asks a judge ({model}): set {URL} to an endpoint that speaks OpenAI's "
-            f"protocol, {KEY} to its key, and {MODEL} for another model"
-        )
-    body = {
-        "model": model,
-        "messages": list(messages),
-        "temperature": settings.temperature,
-        "max_tokens": settings.max_tokens,
-    }
-    if settings.top_p is not None:
-        body["top_p"] = settings.top_p
-    return _judgement(_post(f"{url}/chat/completions", body, settings), model)
-
-
-def _post(url: str, body: dict[str, Any], settings: JudgeSettings) -> Any:
-    headers = {"Content-Type": "application/json"}
-    if os.environ.get(KEY):
-        headers["Authorization"] = f"Bearer {os.environ[KEY]}"
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    n_tries = max(1, min(settings.tries, MOST_TRIES))
-    for i in range(n_tries):
-        try:
-            with urllib.request.urlopen(request, timeout=settings.timeout_s) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            if error.code not in (408, 409, 429) and error.code < 500:
-                raise NoJudgement(
-                    f"the judge at {url} answered {error.code}: {error.reason}"
-                ) from None
-            last = f"{error.code} {error.reason}"
-        except (OSError, ValueError) as error:
-            last = str(error)
-        if i + 1 < n_tries:
-            time.sleep(min(settings.delay_s, MOST_DELAY_S))
-    raise NoJudgement(f"the judge at {url} failed {n_tries} times: {last}")
-
-
-def _judgement(answer: Any, model: str) -> Judgement:
-    try:
-        text = answer["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError):
-        raise NoJudgement("the judge's answer has no choices[0].message.content") from None
-    usage = {
-        key: value for key, value in (answer.get("usage") or {}).items() if isinstance(value, int)
-    }
-    return Judgement(str(text or ""), str(answer.get("model") or model), usage)
-
-
-def with_images(messages: Sequence[dict[str, Any]], images: Sequence[Any]) -> list[dict[str, Any]]:
-    """The messages with the images put before the text of the last one of the user."""
-    result = [dict(message) for message in messages]
-    asked = [message for message in result if message.get("role") == "user"]
-    if not images or not asked:
-        return result
-    content = asked[-1]["content"]
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-    pictures = [{"type": "image_url", "image_url": {"url": _address(image)}} for image in images]
-    asked[-1]["content"] = [*pictures, *parts]
-    return result
-
-
-def _address(image: Any) -> str:
-    """A data address of a picture: an object with `save`, bytes, a file's name, or base64 text."""
-    if isinstance(image, str) and image.startswith(("data:", "http://", "https://")):
-        return image
-    if isinstance(image, bytes):
-        data = image
-    elif hasattr(image, "save"):
-        stream = io.BytesIO()
-        image.convert("RGB").save(stream, "PNG")
-        data = stream.getvalue()
-    elif len(str(image)) < LONGEST_PATH and is_file(Path(str(image))):
-        data = Path(str(image)).read_bytes()
-    else:
-        return f"data:image/png;base64,{image}"
-    kind = "jpeg" if data[:2] == b"\xff\xd8" else "png"
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+It is right when its final statement means the same as the right answer: another wording, an \
+option's letter in place of its text, or another way to write the same number do not matter. It \
+is wrong when a part is missing, or when anything wrong is added; a unit that was asked for is \
+part of the answer.
+Reply with {yes} if it is right and with {no} if it is not. Reply with nothing else."""
 
 
 @dataclass(slots=True)  # task code may set the fields
@@ -181,17 +89,89 @@ class JudgeResponse:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-RIGHT_OR_WRONG = """Decide whether an answer to a question is right.
+def ask_judge(messages: Sequence[dict[str, Any]], config: ServerConfig) -> JudgeResponse:
+    """The judge's answer; raises `NoJudgement` without an endpoint, or when it fails for good."""
+    url = os.environ.get(URL, "").rstrip("/")
+    model = os.environ.get(MODEL) or config.model_name
+    if not url:
+        raise NoJudgement(
+            f"this task asks a judge ({model}): set {URL} to an endpoint that speaks OpenAI's "
+            f"protocol, {KEY} to its key, and {MODEL} for another model"
+        )
+    body = {
+        "model": model,
+        "messages": list(messages),
+        "temperature": config.temperature,
+        "max_tokens": config.max_tokens,
+    }
+    if config.top_p is not None:
+        body["top_p"] = config.top_p
+    return _response(_post(f"{url}/chat/completions", body, config), model)
 
-Question: {question}
-The right answer: {answer}
-The answer to judge: {prediction}
 
-It is right when its final statement means the same as the right answer: another wording, an \
-option's letter in place of its text, or another way to write the same number do not matter. It \
-is wrong when a part is missing, or when anything wrong is added; a unit that was asked for is \
-part of the answer.
-Reply with {yes} if it is right and with {no} if it is not. Reply with nothing else."""
+def _post(url: str, body: dict[str, Any], config: ServerConfig) -> Any:
+    headers = {"Content-Type": "application/json"}
+    if os.environ.get(KEY):
+        headers["Authorization"] = f"Bearer {os.environ[KEY]}"
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    n_tries = max(1, min(config.num_retries, MOST_TRIES))
+    for i in range(n_tries):
+        try:
+            with urllib.request.urlopen(request, timeout=config.timeout) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            if error.code not in (408, 409, 429) and error.code < 500:
+                raise NoJudgement(
+                    f"the judge at {url} answered {error.code}: {error.reason}"
+                ) from None
+            last = f"{error.code} {error.reason}"
+        except (OSError, ValueError) as error:
+            last = str(error)
+        if i + 1 < n_tries:
+            time.sleep(min(config.retry_delay, MOST_DELAY_S))
+    raise NoJudgement(f"the judge at {url} failed {n_tries} times: {last}")
+
+
+def _response(answer: Any, model: str) -> JudgeResponse:
+    try:
+        text = answer["choices"][0]["message"]["content"]
+    except (KeyError, IndexError, TypeError):
+        raise NoJudgement("the judge's answer has no choices[0].message.content") from None
+    usage = {
+        key: value for key, value in (answer.get("usage") or {}).items() if isinstance(value, int)
+    }
+    return JudgeResponse(str(text or ""), str(answer.get("model") or model), usage)
+
+
+def with_images(messages: Sequence[dict[str, Any]], images: Sequence[Any]) -> list[dict[str, Any]]:
+    """The messages with the images put before the text of the last one of the user."""
+    result = [dict(message) for message in messages]
+    asked = [message for message in result if message.get("role") == "user"]
+    if not images or not asked:
+        return result
+    content = asked[-1]["content"]
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    pictures = [{"type": "image_url", "image_url": {"url": _address(image)}} for image in images]
+    asked[-1]["content"] = [*pictures, *parts]
+    return result
+
+
+def _address(image: Any) -> str:
+    """A data address of a picture: an object with `save`, bytes, a file's name, or base64 text."""
+    if isinstance(image, str) and image.startswith(("data:", "http://", "https://")):
+        return image
+    if isinstance(image, bytes):
+        data = image
+    elif hasattr(image, "save"):
+        stream = io.BytesIO()
+        image.convert("RGB").save(stream, "PNG")
+        data = stream.getvalue()
+    elif len(str(image)) < LONGEST_PATH and is_file(Path(str(image))):
+        data = Path(str(image)).read_bytes()
+    else:
+        return f"data:image/png;base64,{image}"
+    kind = "jpeg" if data[:2] == b"\xff\xd8" else "png"
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
 class ServerInterface:
@@ -207,21 +187,10 @@ class ServerInterface:
         """The judge's answer to the messages; the request's own settings come first."""
         config = request.config or self.config
         messages = with_images(request.messages, request.images or [])
-        if config.system_prompt and not any(
-            message.get("role") == "system" for message in messages
-        ):
+        roles = [message.get("role") for message in messages]
+        if config.system_prompt and "system" not in roles:
             messages.insert(0, {"role": "system", "content": config.system_prompt})
-        settings = JudgeSettings(
-            config.model_name,
-            config.temperature,
-            config.max_tokens,
-            config.top_p,
-            config.timeout,
-            config.num_retries,
-            config.retry_delay,
-        )
-        answer = ask_judge(messages, settings)
-        return JudgeResponse(answer.text, answer.model, answer.usage)
+        return ask_judge(messages, config)
 
     def evaluate_binary(
         self,

@@ -111,7 +111,7 @@ def register_aggregation(
 ) -> None:
     """Makes a function of a list of values known under a name, for this process."""
     if name in known_aggregations():
-        raise UsageError(f"aggregation {name!r} exists already: choose another name.")
+        raise UsageError(f"aggregation {name!r} already exists: choose another name.")
     if not callable(function):
         raise UsageError(f"aggregation {name!r} is not a function of a list of values.")
     _ADDED_AGGREGATIONS[name] = Aggregation(name, function, higher_is_better=higher_is_better)
@@ -125,7 +125,7 @@ def register_document_metric(
 ) -> None:
     """Makes f(references=[...], predictions=[...], **options) known, for this process."""
     if name in known_document_metrics():
-        raise UsageError(f"metric {name!r} exists already: choose another name.")
+        raise UsageError(f"metric {name!r} already exists: choose another name.")
     if not callable(function):
         raise UsageError(f"metric {name!r} is not a function of references and predictions.")
     if isinstance(aggregation, str) and aggregation not in known_aggregations():

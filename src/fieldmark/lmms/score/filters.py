@@ -397,7 +397,7 @@ FILTERS: dict[str, type[ResponseFilter]] = {
 def register_filter(name: str, filter_class: type[ResponseFilter]) -> None:
     """Makes a class known under a name, for this process."""
     if name in FILTERS:
-        raise UsageError(f"filter {name!r} exists already: choose another name.")
+        raise UsageError(f"filter {name!r} already exists: choose another name.")
     FILTERS[name] = filter_class
 
 

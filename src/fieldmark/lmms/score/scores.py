@@ -24,6 +24,7 @@ import polars as pl
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.lmms.code.call import load_function
 from fieldmark.lmms.code.trust import Function
+from fieldmark.lmms.metrics.aggregations import document_value
 from fieldmark.lmms.metrics.registry import (
     Aggregation,
     DocumentMetric,
@@ -41,7 +42,6 @@ from fieldmark.lmms.score.resample import (
     numbers_in,
     weighted_limits,
 )
-from fieldmark.metrics import document_value
 from fieldmark.stats import Items, Resampling, interval
 from fieldmark.store import OK, Score
 

@@ -54,6 +54,7 @@ from fieldmark.probes.exemplar.dual import (
 from fieldmark.probes.exemplar.newton import GpuRotated, Rotated, descend
 
 SUMMARY = "exemplar SVM: one machine per query, the best other image's label; can leave one out"
+RECIPE = 'LinearSVC(class_weight="balanced", C=C, tol=1e-6), one per query against all others'
 _BLOCK = 256
 _PILOTS = 16
 _PILOT_ROUNDS = 2
@@ -77,6 +78,7 @@ class Exemplar(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(self, *, C: float = 0.1) -> None:
         self.C = C
+        """inverse strength of the penalty, as in scikit-learn's LinearSVC"""
 
     def check_parameters(self) -> None:
         check_positive("exemplar", "C", self.C)

@@ -37,6 +37,7 @@ from fieldmark.probes.ridge.path import ridge_path
 from fieldmark.probes.ridge.system import LinearModel
 
 SUMMARY = "ridge classifier, strength from a cross-validated grid"
+RECIPE = "GridSearchCV(make_pipeline(StandardScaler(), RidgeClassifier()), alphas, cv=folds)"
 
 
 class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -68,10 +69,15 @@ class Ridge(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs: int = 1,
     ) -> None:
         self.alphas = alphas
+        """penalties to try: a number, a power `2^-3`, a range `2^-15 .. 2^10`, or a list of them"""
         self.folds = folds
+        """of the stratified cross-validation that chooses"""
         self.select_by = select_by
+        """what the search maximises: `accuracy`, `macro_accuracy` or `macro_f1`"""
         self.class_weight = class_weight
+        """`balanced` (each class counts the same) or none"""
         self.n_jobs = n_jobs
+        """folds searched at a time, in threads; changes no answer"""
 
     def check_parameters(self) -> None:
         parse_alphas(self.alphas)

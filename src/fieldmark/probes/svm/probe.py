@@ -52,6 +52,10 @@ from fieldmark.probes.svm.search import (
 )
 
 SUMMARY = "support vector machine: random search over kernels, or one plain machine"
+RECIPE = (
+    "RandomizedSearchCV(make_pipeline(StandardScaler(), SVC()), n_iter=search, cv=folds); "
+    "search 0: SVC(kernel=kernel, C=C) or LinearSVC(C=C, tol=1e-5, dual=False)"
+)
 # Double precision: with the small strengths of the usual grids float32 moves whole predictions.
 DOUBLE = (np.float64,)
 PAIRS = "ovo"
@@ -80,13 +84,20 @@ class SupportVectors(OnePass, ClassifierMixin, BaseEstimator):  # type: ignore[m
         seed: int = 42,
         n_jobs: int = 1,
     ) -> None:
-        self.search = search  # how many settings to try; 0 = the plain machine of the next three
+        self.search = search
+        """random settings to try; 0 = one plain SVM with `kernel`, `C` and `solver`"""
         self.folds = folds
+        """of the stratified cross-validation that chooses"""
         self.kernel = kernel
+        """of the plain SVM: `rbf`, `linear`, `sigmoid` or `poly`"""
         self.C = C
+        """of the plain SVM: inverse strength of the penalty"""
         self.solver = solver
+        """of the plain SVM: `libsvm` (SVC) or `liblinear` (LinearSVC, linear only)"""
         self.seed = seed
+        """of the settings that are tried"""
         self.n_jobs = n_jobs
+        """processes of scikit-learn's search, where it is used; they change no answer"""
 
     def check_parameters(self) -> None:
         check_count("svm", "search", self.search, least=0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.models import ANSWERS
+from fieldmark.abilities import ANSWERS
 from fieldmark.protocols._contract import Assignment, Protocol
 from fieldmark.protocols.ask.settings import AskSettings
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.probes import PROBES, list_parameters, load_probe
+from fieldmark.probes import list_parameters, load_probe
 from fieldmark.protocols._contract import Assignment, Protocol
 from fieldmark.registry import is_file_reference, portable_name, resolve_reference, short_name
 
@@ -49,12 +49,10 @@ class Probe(Protocol):
         return before | changed
 
     def list_keys(self, changes: Mapping[str, Any]) -> Collection[str]:
-        """What the classifiers declare; those of all where the tasks' own are changed."""
-        named = changes.get("classifier") or PROBES.names()
+        """What the classifier declares."""
         keys = set(super().list_keys(changes))
-        for name in [named] if isinstance(named, str) else named:
-            with suppress(FieldmarkError):  # one that does not exist is told when it is loaded
-                keys |= list_parameters(name)
+        with suppress(FieldmarkError):  # one that does not exist is told when it is loaded
+            keys |= list_parameters(str(changes.get("classifier")))
         return keys
 
     def problems(self, task: Any) -> list[str]:

@@ -17,7 +17,7 @@ from fieldmark.experiments import How, Plan, execute, make_jobs, make_plan, sing
 from fieldmark.progress import Silent
 from fieldmark.settings import Settings, load_settings
 from fieldmark.store import Run, RunFilter, Store
-from pictures import write_image
+from kit.pictures import write_image
 
 FILES = {
     "zoo.py": """

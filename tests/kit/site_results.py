@@ -14,7 +14,7 @@ from fieldmark.data import content_key
 from fieldmark.metrics import load_metric
 from fieldmark.stats import Items, code_labels, estimate, interval
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
-from pictures import write_image
+from kit.pictures import write_image
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 OWN_MODEL = '/home/ann/nets/"my" net.py:Mine?weights=/data/w.pt'

@@ -7,7 +7,6 @@ from typing import Any
 
 from PIL import Image
 
-from chat_kit import make_jpeg
 from fieldmark.chat import (
     AnswerSettings,
     LocalModel,
@@ -19,6 +18,7 @@ from fieldmark.chat import (
     system,
     user,
 )
+from kit.chat import make_jpeg
 
 
 def photo(seed: int, size: tuple[int, int] = (60, 50), name: str = "") -> Picture:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.lmms.metrics.aggregations import document_value
 from fieldmark.lmms.score.encoding import encode
-from fieldmark.metrics import document_value
 from fieldmark.stats import Items, estimate, interval
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldmark.metrics import document_value, known_metrics, load_metric
+from fieldmark.lmms.metrics.aggregations import document_value
+from fieldmark.metrics import known_metrics, load_metric
 from fieldmark.stats import Items, estimate, interval
 
 

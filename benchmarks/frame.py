@@ -1,0 +1,143 @@
+"""How large is the house, who leans on whom, and how far does a run walk through it?
+
+The import graph by grimp (imports inside functions counted), and three runs traced: a probe, a
+mock chat model, a task in lmms-eval's form. A run is counted in functions of this package that are
+called, files they stand in, and how often the package changes along the order of first calls.
+Compare two checkouts by running it in each: `uv run python benchmarks/frame.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import tempfile
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import grimp
+
+import fieldmark
+from fieldmark.data import load_dataset
+from fieldmark.settings import Settings, load_settings
+
+SOURCE = Path(fieldmark.__file__).parent
+TASK = """\
+task: birds-frame
+dataset_path: json
+dataset_kwargs: {data_files: {test: birds.jsonl}}
+test_split: test
+output_type: generate_until
+doc_to_text: "What is {{name}}?"
+doc_to_target: "{{name}}"
+metric_list: [{metric: exact_match}]
+"""
+
+
+def main() -> None:
+    _graph()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        settings = _world(place)
+        (place / "birds.yaml").write_text(TASK)
+        rows = ({"name": name} for name in ("wren", "robin", "kite"))
+        (place / "birds.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        runs: dict[str, tuple[str, str]] = {
+            "probe": ("classical/colour", "world-species"),
+            "ask": ("chat/mock/wren", "world-stage"),
+            "lmms-eval": ("chat/mock/wren", str(place / "birds.yaml")),
+        }
+        for name, (model, task) in runs.items():
+            with _traced() as calls:
+                fieldmark.evaluate(model, task, settings=settings)
+            print(f"{name}: {_walk(calls)}")
+
+
+def _world(place: Path) -> Settings:
+    from fieldmark import world
+
+    own = replace(load_settings(), results=place / "results", cache=place / "cache", jobs=1)
+    load_dataset("world").make(place / "world", world.World(), 120)
+    return replace(own, data={"world": place / "world"})
+
+
+def _graph() -> None:
+    graph = grimp.build_graph("fieldmark", cache_dir=None, exclude_type_checking_imports=True)
+    sizes: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    for path in SOURCE.rglob("*.py"):
+        package = path.relative_to(SOURCE).parts[0]
+        sizes[package] += len(path.read_text(encoding="utf-8").splitlines())
+        files[package] += 1
+    edges: dict[str, set[str]] = defaultdict(set)
+    n_across = 0
+    for importer in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(importer):
+            here, there = (".".join(name.split(".")[:2]) for name in (importer, imported))
+            if here != there:
+                n_across += 1
+                edges[here].add(there)
+    print(", ".join(f"{name} {files[name]}/{sizes[name]:,}" for name in sorted(sizes)))
+    print(
+        f"{sum(files.values())} files, {sum(sizes.values()):,} lines, {n_across} imports across "
+        f"packages, {sum(map(len, edges.values()))} pairs of packages, "
+        f"{_n_in_cycles(edges)} packages and {_n_in_cycles(_modules(graph))} modules in cycles"
+    )
+
+
+def _modules(graph: Any) -> dict[str, set[str]]:
+    return {name: set(graph.find_modules_directly_imported_by(name)) for name in graph.modules}
+
+
+def _n_in_cycles(edges: dict[str, set[str]]) -> int:
+    """How many lead back to themselves."""
+    return sum(_leads_back(start, edges) for start in list(edges))
+
+
+def _leads_back(start: str, edges: dict[str, set[str]]) -> bool:
+    seen, ahead = set[str](), list(edges[start])
+    while ahead:
+        here = ahead.pop()
+        if here == start:
+            return True
+        if here not in seen:
+            seen.add(here)
+            ahead.extend(edges.get(here, ()))
+    return False
+
+
+@contextmanager
+def _traced() -> Iterator[dict[tuple[str, str], None]]:
+    """(file, function) of every call into this package, in the order of first calls."""
+    calls: dict[tuple[str, str], None] = {}
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(str(SOURCE)):
+            calls.setdefault((frame.f_code.co_filename, frame.f_code.co_qualname), None)
+
+    hook: Callable[..., None] = note
+    sys.setprofile(hook)
+    threading.setprofile(hook)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+def _walk(calls: dict[tuple[str, str], None]) -> str:
+    named = [(file, name) for file, name in calls if not name.startswith(("<", "__"))]
+    files = {file for file, _ in named}
+    packages = [Path(file).relative_to(SOURCE).parts[0] for file, _ in named]
+    switches = sum(here != there for here, there in itertools.pairwise(packages))
+    return f"{len(named)} functions, {len(files)} files, {switches} package switches"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,6 @@
+"""Abilities: the words by which a model says how it can be asked, and a protocol what it needs."""
+
+from __future__ import annotations
+
+EMBEDS_IMAGES, EMBEDS_TEXTS = "embeds_images", "embeds_texts"
+ANSWERS, SCORES_CONTINUATIONS = "answers", "scores_continuations"
