@@ -11,8 +11,13 @@ import pytest
 
 from fieldmark.errors import DataError
 from fieldmark.probes import load_probe
+<<<<<<< HEAD
 from fieldmark.probes._gradient import Training, batches, dropout_mask, halving
 from kit.adam import PlainAdam, annealed, halved
+=======
+from fieldmark.probes._training import Training, batches, dropout_mask, halving
+from plain_adam import PlainAdam, annealed, halved
+>>>>>>> gradient
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
@@ -39,7 +44,7 @@ def there(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Th
     """Puts an array where the accelerator is, or takes tensors in main memory for it."""
     if request.param == "cuda":
         return lambda x: torch.from_numpy(x).cuda()
-    for module in ("_arrays", "_gradient"):
+    for module in ("_arrays", "_gradient", "_training"):
         monkeypatch.setattr(f"fieldmark.probes.{module}.on_accelerator", torch.is_tensor)
     return lambda x: torch.from_numpy(x)
 

@@ -10,8 +10,8 @@ from sklearn.metrics import f1_score
 
 from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser, load_probe
-from fieldmark.probes._gradient import Training, batches, cosine, first_layers
 from fieldmark.probes._select import hold_out, parse_numbers
+from fieldmark.probes._training import Training, batches, cosine, first_layers
 from fieldmark.probes.linear import Linear
 from kit.adam import PlainAdam, annealed
 

@@ -10,14 +10,8 @@ from sklearn.metrics import f1_score
 from fieldmark.errors import DataError, MissingExtra, UsageError
 from fieldmark.metrics import load_metric
 from fieldmark.probes import load_probe
-from fieldmark.probes._gradient import (
-    Training,
-    batches,
-    dropout_mask,
-    first_layers,
-    halving,
-    read_targets,
-)
+from fieldmark.probes._gradient import read_targets
+from fieldmark.probes._training import Training, batches, dropout_mask, first_layers, halving
 from fieldmark.probes.mlp import MLP
 from kit.adam import PlainAdam, halved
 

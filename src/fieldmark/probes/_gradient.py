@@ -1,26 +1,18 @@
-"""Gradient probes: small networks trained by AdamW in torch, and their search over settings.
+"""Gradient probes: small networks on features, what they learn, and their search over settings.
 
-One linear layer, or two with dropout between them, on features that are computed once. What is
-learnt is one class an image, or several traits of which some are not known (`Targets`). First
-weights, batches and dropped values are drawn from a run's seed alone, so they are the same on every
-device. Training needs the `vision` extra; predictions need numpy only, go through the rows in
-blocks, and are those of eval mode: no value is dropped.
-
-Memory beyond the features: AdamW's four arrays of the weights, and for a batch a few arrays of
-`batch × (width + hidden + outputs)`, in the precision of the features.
+One linear layer, or two with a gate between them (`_training` fits them by AdamW). What is learnt
+is one class an image, or several traits of which some are not known (`Targets`). Predictions need
+numpy only, go through the rows in blocks, and are those of eval mode: no value is dropped.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fieldmark import draws
-from fieldmark.errors import MissingExtra
 from fieldmark.probes._arrays import (
     Array,
     OnePass,
@@ -50,7 +42,6 @@ SCALINGS = ("none", "layer", "standardise")
 _LAYER_EPSILON = 1e-5
 _BLOCK_VALUES = 1 << 21
 _MOMENT_VALUES = 1 << 22
-_ADAM = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}
 
 Setting = dict[str, float]
 """the values a search varies, by name"""
@@ -180,205 +171,17 @@ def read_targets(y: Any, n_rows: int) -> Targets:
     return Targets(target_nt, np.arange(target_nt.shape[1]))
 
 
-def make_loss(targets: Targets, rows: np.ndarray, is_balanced: bool, x: Any) -> Callable[..., Any]:
-    """The loss of (logits, row numbers), a mean over the batch; `rows` give the weights.
-
-    Balanced classes count by their rarity, balanced traits that are present by absent over present.
-    """
-    import torch
-    from torch.nn import functional
-
-    if not targets.has_traits:
-        code_n, weight_c = torch.as_tensor(targets.value, device=x.device), None
-        if is_balanced:
-            count_c = np.bincount(targets.value[rows], minlength=len(targets.classes))
-            n_present = np.count_nonzero(count_c)
-            weight_c = x.new_tensor(len(rows) / (n_present * np.maximum(count_c, 1)))
-        return lambda logit_bc, row_b: functional.cross_entropy(
-            logit_bc, code_n[row_b], weight=weight_c
-        )
-    is_known_nt = ~np.isnan(targets.value)
-    present_nt = np.where(is_known_nt, targets.value, 0.0)
-    ratio_t = np.ones(present_nt.shape[1])
-    if is_balanced:
-        n_present_t = present_nt[rows].sum(axis=0)
-        n_absent_t = is_known_nt[rows].sum(axis=0) - n_present_t
-        has_both_t = (n_present_t > 0) & (n_absent_t > 0)
-        ratio_t[has_both_t] = n_absent_t[has_both_t] / n_present_t[has_both_t]
-    present, known, ratio = (x.new_tensor(array) for array in (present_nt, is_known_nt, ratio_t))
-
-    def loss(logit_bt: Any, row_b: Any) -> Any:
-        known_bt = known[row_b]  # what is not known weighs nothing, and is not counted
-        total = functional.binary_cross_entropy_with_logits(
-            logit_bt, present[row_b], weight=known_bt, pos_weight=ratio, reduction="sum"
-        )
-        return total / known_bt.sum().clamp(min=1)
-
-    return loss
+# --- fitted networks
 
 
-# --- training
-
-
-@dataclass(frozen=True, slots=True)
-class Training:
-    """How networks are trained; `hidden=0` is one linear layer."""
-
-    probe: str
-    batch_size: int
-    n_steps: int
-    rate: Callable[[int], float]
-    """the share of the learning rate at a step (from 0)"""
-    hidden: int = 0
-    activation: str = "none"
-    dropout: float = 0.0
-    """share of hidden values that are left out at each training step"""
-    scaling: Scaling = Scaling()
-    is_balanced: bool = False
-
-    def sizes(self, n_inputs: int, n_outputs: int) -> list[tuple[int, int]]:
-        """Rows and columns of each layer's weights."""
-        if not self.hidden:
-            return [(n_inputs, n_outputs)]
-        return [(n_inputs, self.hidden), (self.hidden, n_outputs)]
-
-
-def halving(every_epochs: int, n_batches: int) -> Callable[[int], float]:
-    """Half after each `every_epochs` epochs (of `n_batches` steps): never by steps."""
-    return lambda step: 0.5 ** (step // n_batches // every_epochs)
-
-
-def cosine(n_steps: int, last: float = 0.01) -> Callable[[int], float]:
-    """From 1 to `last` along half a cosine."""
-    return lambda step: last + (1 - last) * (1 + math.cos(math.pi * step / n_steps)) / 2
-
-
-def train(
-    x_nd: Array, targets: Targets, rows: np.ndarray, training: Training, setting: Setting, seed: int
-) -> list[Layer]:
-    """The layers after `n_steps` batches of the given rows, in main memory.
-
-    Weights that grow beyond all bounds end in infinities or NaN: whoever asked looks for them.
-    """
-    torch = need_torch(training.probe)
-    # The function behind torch.optim.AdamW: making the class imports the compiler, for seconds.
-    from torch.optim.adamw import adamw
-
-    like = x_nd[:1] if on_accelerator(x_nd) else torch.from_numpy(np.array(x_nd[:1]))
-    sizes = training.sizes(x_nd.shape[1], len(targets.classes))
-    layers = [
-        tuple(like.new_tensor(array).requires_grad_() for array in layer)
-        for layer in first_layers(sizes, seed, training.probe)
-    ]
-    parameters = [parameter for layer in layers for parameter in layer]
-    moments: list[Any] = [
-        ([torch.zeros_like(parameter)], [torch.zeros_like(parameter)], [], [torch.tensor(0.0)])
-        for parameter in parameters
-    ]
-    loss = make_loss(targets, rows, training.is_balanced, like)
-    most = torch.finfo(like.dtype).max / 100  # torch refuses a rate that its type cannot hold
-    for step, (row_b, keep_bh) in enumerate(batches(rows, seed, training, like.device)):
-        x_bd = x_nd[row_b] if on_accelerator(x_nd) else torch.from_numpy(x_nd[row_b.numpy()])
-        if keep_bh is not None:
-            keep_bh = keep_bh / (1 - training.dropout)
-        with torch.enable_grad():
-            x_bd = training.scaling.apply(x_bd)
-            value = loss(_forward(layers, x_bd, training.activation, keep_bh), row_b)
-            gradients = torch.autograd.grad(value, parameters)
-        rate = min(setting["learning_rate"] * training.rate(step), most)
-        with torch.no_grad():
-            for parameter, gradient, state in zip(parameters, gradients, moments, strict=True):
-                decay = setting.get("weight_decay", 0.0) if parameter.ndim == 2 else 0.0
-                adamw([parameter], [gradient], *state, lr=rate, weight_decay=decay, **_ADAM)
-    return [(as_numpy(weight), as_numpy(offset)) for weight, offset in layers]
-
-
-def need_torch(probe: str) -> Any:
-    """torch, or the line that installs it."""
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtra(f"probe {probe!r}", "vision", "torch") from error
-    return torch
-
-
-def first_layers(sizes: Sequence[tuple[int, int]], seed: int, probe: str) -> list[Layer]:
-    """First values: even in ± 1/√rows, as torch's Linear has them."""
-    layers = []
-    for number, (rows, columns) in enumerate(sizes):
-        generator, bound = draws.generator(seed, probe, "layer", number), 1 / math.sqrt(rows)
-        weight = generator.uniform(-bound, bound, (rows, columns))
-        layers.append((weight, generator.uniform(-bound, bound, columns)))
-    return layers
-
-
-def batches(
-    rows: np.ndarray, seed: int, training: Training, device: Any
-) -> Iterator[tuple[Any, Any | None]]:
-    """For each step: row numbers, and which hidden values stay."""
-    import torch
-
-    size, n_batches = training.batch_size, -(-len(rows) // training.batch_size)
-    has_dropout = training.hidden > 0 and training.dropout > 0
-    for epoch in range(-(-training.n_steps // n_batches)):
-        order = np.asarray(rows, np.int64)
-        if n_batches > 1:  # one batch needs no order
-            generator = draws.generator(seed, training.probe, "order", epoch)
-            order = order[generator.permutation(len(rows))]
-        order_n = torch.as_tensor(order, device=device)
-        key = draws.number(seed, training.probe, "dropout", epoch)
-        for batch in range(min(n_batches, training.n_steps - epoch * n_batches)):
-            row_b = order_n[batch * size : (batch + 1) * size]
-            within = range(batch * size, batch * size + len(row_b))
-            keep_bh = None
-            if has_dropout:
-                keep_bh = dropout_mask(key, within, training.hidden, training.dropout, device)
-            yield row_b, keep_bh
-
-
-_STEP, _FIRST, _SECOND = (
-    value - (1 << 64) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-)
-"""splitmix64's constants, as signed numbers: torch has no products of unsigned ones"""
-_LANES = 4
-
-
-def dropout_mask(key: int, rows: range, width: int, share_dropped: float, device: Any) -> Any:
-    """Booleans (rows × width), True with the probability 1 - `share_dropped` (to 1/65536).
-
-    A counter is mixed into 64 bits (the finaliser of splitmix64), and each 16 of them decide about
-    one value. Row r of a key is the same whichever range it is asked in, on every device.
-    """
-    import torch
-
-    def mixed(value: Any, shift: int) -> Any:
-        # A shift to the right with zeros coming in: signed numbers would bring their sign.
-        return value ^ ((value >> shift) & ((1 << (64 - shift)) - 1))
-
-    n_lanes = -(-width // _LANES)
-    row_r1 = torch.arange(rows.start, rows.stop, device=device)[:, None]
-    counter_rl = row_r1 * n_lanes + torch.arange(n_lanes, device=device)
-    bits_rl = counter_rl * _STEP + (key - (1 << 63))
-    bits_rl = mixed(mixed(mixed(bits_rl, 30) * _FIRST, 27) * _SECOND, 31)
-    small_rw = bits_rl.view(torch.int16)[:, :width]
-    return small_rw >= round(share_dropped * (1 << 16)) - (1 << 15)
-
-
-def _forward(
-    layers: Sequence[Layer], x_bd: Array, activation: str, keep_bh: Array | None = None
-) -> Array:
-    """Logits; hidden values are multiplied by `keep_bh`, and stay as they are in eval mode."""
+def _forward(layers: Sequence[Layer], x_bd: Array, activation: str) -> Array:
+    """Logits in eval mode."""
     value = x_bd @ layers[0][0] + layers[0][1]
     for weight, offset in layers[1:]:
         if activation == "relu":
             value = value.clip(0, None)
-        if keep_bh is not None:
-            value = value * keep_bh
         value = value @ weight + offset
     return value
-
-
-# --- fitted networks
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,15 +237,42 @@ class GradientProbe(OnePass):
         self.chosen_: dict[str, float] = {}
         self.fit_notes_ = [ONE_CLASS] if self.one_class_ else []
 
+    def _search(
+        self,
+        settings: list[Setting],
+        x_nd: Array,
+        targets: Targets,
+        train: Callable[[list[Setting], np.ndarray], list[Networks]],
+        score: Callable[[np.ndarray, np.ndarray], float],
+    ) -> Setting:
+        """The best setting; `model_` is trained with it on all rows.
+
+        `train` gives a model for each setting, `score` judges probabilities of the given rows.
+        """
+
+        def judge(tried: list[Setting], rows: np.ndarray, held: np.ndarray) -> list[float]:
+            x_hd, scores = x_nd[beside(held, x_nd)], []
+            for model in train(tried, rows):
+                prob = [as_numpy(prob_bt) for prob_bt in model.probabilities(x_hd)]
+                scores.append(score(held, np.concatenate(prob)) if model.is_finite else -np.inf)
+            return scores
+
+        chosen = self._choose(settings, targets, judge)
+        [self.model_] = train([chosen], np.arange(len(x_nd)))
+        if not self.model_.is_finite:
+            raise self._diverged()
+        return chosen
+
     def _choose(
         self,
         settings: list[Setting],
         targets: Targets,
-        score: Callable[[Setting, np.ndarray, np.ndarray], float],
+        score: Callable[[list[Setting], np.ndarray, np.ndarray], list[float]],
     ) -> Setting:
         """The setting that does best on held-out rows; the first among equals.
 
-        `score` trains on some rows and judges by others: minus infinity where training diverged.
+        `score` trains all settings on some rows and judges them by others: minus infinity where
+        training diverged.
         """
         if len(settings) == 1:
             return settings[0]
@@ -451,7 +281,7 @@ class GradientProbe(OnePass):
             self.fit_notes_.append(NOTHING_HELD_OUT)
             self.chosen_ = settings[0]
             return settings[0]
-        score_s = np.array([score(setting, rows, held) for setting in settings])
+        score_s = np.array(score(settings, rows, held))
         if np.isneginf(score_s).all():
             raise self._diverged()
         best, self.cv_score_ = settings[int(score_s.argmax())], float(score_s.max())

@@ -1,10 +1,11 @@
 """Linear probe (softmax regression by AdamW): which linear layer separates the classes?
 
 The linear probe of the self-supervised papers on features that are computed once: softmax
-cross-entropy, AdamW, the learning rate falling along a cosine. Of several learning rates and weight
-decays the best on held-out rows is trained again on all of them. `scale: layer`, one learning rate
-(3e-4), one weight decay (1e-2) and 10,000 steps are the probe of biobench's 2026 results; its
-LayerNorm's gains are left out, since a linear layer can express them. Needs the `vision` extra.
+cross-entropy, AdamW, the learning rate falling along a cosine. Many learning rates and weight
+decays are trained together (as DINOv2 trains its heads) and the best on held-out rows is trained
+again on all of them. `scale: layer`, one learning rate (3e-4), one weight decay (1e-2) and 10,000
+steps are the probe of biobench's 2026 results; its LayerNorm's gains are left out, since a linear
+layer can express them. Needs the `vision` extra.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fieldmark.probes._arrays import (
     Array,
-    as_numpy,
     check_choice,
     check_count,
     check_share,
@@ -31,11 +31,9 @@ from fieldmark.probes._gradient import (
     Scaling,
     Setting,
     Targets,
-    Training,
-    cosine,
-    train,
 )
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers
+from fieldmark.probes._training import Training, cosine, train
 
 SUMMARY = "linear layer by AdamW, learning rate and weight decay from a held-out sweep"
 RECIPE = "torch: Linear, cross-entropy, AdamW, CosineAnnealingLR; scikit-learn has none"
@@ -103,25 +101,22 @@ class Linear(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if self.one_class_:
             return self
         scorer = load_scorer(self.select_by)
-
-        def score(setting: Setting, rows: np.ndarray, held: np.ndarray) -> float:
-            model = self._train(x_nd, targets, rows, setting)
-            if not model.is_finite:
-                return -np.inf
-            prob_hc = np.concatenate([as_numpy(p) for p in model.probabilities(x_nd[held])])
-            return targets.score(held, prob_hc, scorer)
-
         rates = parse_numbers("linear", "learning_rates", self.learning_rates)
         decays = parse_numbers("linear", "weight_decays", self.weight_decays, is_zero_ok=True)
         settings = [{"learning_rate": r, "weight_decay": d} for r, d in product(rates, decays)]
-        chosen = self._choose(settings, targets, score)
+        chosen = self._search(
+            settings,
+            x_nd,
+            targets,
+            train=lambda tried, rows: self._train(x_nd, targets, rows, tried),
+            score=lambda held, prob_hc: targets.score(held, prob_hc, scorer),
+        )
         self.learning_rate_, self.weight_decay_ = chosen["learning_rate"], chosen["weight_decay"]
-        self.model_ = self._train(x_nd, targets, np.arange(len(x_nd)), chosen)
-        if not self.model_.is_finite:
-            raise self._diverged()
         return self
 
-    def _train(self, x_nd: Array, targets: Targets, rows: np.ndarray, setting: Setting) -> Networks:
+    def _train(
+        self, x_nd: Array, targets: Targets, rows: np.ndarray, settings: list[Setting]
+    ) -> list[Networks]:
         training = Training(
             probe="linear",
             batch_size=min(self.batch_size, len(rows)),
@@ -129,8 +124,8 @@ class Linear(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[mis
             rate=cosine(self.steps),
             scaling=Scaling.fit(self.scale, x_nd, rows),
         )
-        layers = train(x_nd, targets, rows, training, setting, self.seed)
-        return Networks([layers], scaling=training.scaling)
+        trained = train(x_nd, targets, rows, training, settings, [self.seed])
+        return [Networks(networks, scaling=training.scaling) for networks in trained]
 
 
 Probe = Linear

@@ -100,10 +100,10 @@ class Logistic(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[m
             return self
         scorer = load_scorer(self.select_by)
 
-        def score(setting: Setting, rows: np.ndarray, held: np.ndarray) -> float:
-            model = self._fit(x_nd[rows], code_n[rows], setting["C"])
-            prob_hc = np.concatenate(list(model.probabilities(x_nd[held])))
-            return targets.score(held, prob_hc, scorer)
+        def score(settings: list[Setting], rows: np.ndarray, held: np.ndarray) -> list[float]:
+            models = [self._fit(x_nd[rows], code_n[rows], setting["C"]) for setting in settings]
+            prob_shc = [np.concatenate(list(model.probabilities(x_nd[held]))) for model in models]
+            return [targets.score(held, prob_hc, scorer) for prob_hc in prob_shc]
 
         strengths = parse_numbers("logistic", "C", self.C)
         self.C_ = self._choose([{"C": strength} for strength in strengths], targets, score)["C"]

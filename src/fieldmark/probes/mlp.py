@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from fieldmark.probes._arrays import (
     Array,
-    as_numpy,
     check_choice,
     check_count,
     check_share,
@@ -27,12 +26,10 @@ from fieldmark.probes._gradient import (
     Networks,
     Setting,
     Targets,
-    Training,
-    halving,
     read_targets,
-    train,
 )
 from fieldmark.probes._select import SELECT_BY, load_scorer, parse_numbers
+from fieldmark.probes._training import Training, halving, train
 
 SUMMARY = "two layers with dropout by Adam (FishNet), for traits or classes"
 RECIPE = "torch: Linear, Dropout, Linear, binary cross-entropy, Adam, StepLR; scikit-learn has none"
@@ -124,20 +121,15 @@ class MLP(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.one_class_:
             return self
         scorer = load_scorer(self.select_by)
-
-        def score(setting: Setting, rows: np.ndarray, held: np.ndarray) -> float:
-            model = self._train(x_nd, targets, rows, setting)
-            if not model.is_finite:
-                return -np.inf
-            prob_ht = np.concatenate([as_numpy(p) for p in model.probabilities(x_nd[held])])
-            return targets.score(held, prob_ht, scorer, self.threshold)
-
         rates = parse_numbers("mlp", "learning_rate", self.learning_rate)
-        chosen = self._choose([{"learning_rate": rate} for rate in rates], targets, score)
+        chosen = self._search(
+            [{"learning_rate": rate} for rate in rates],
+            x_nd,
+            targets,
+            train=lambda tried, rows: self._train(x_nd, targets, rows, tried),
+            score=lambda held, prob_ht: targets.score(held, prob_ht, scorer, self.threshold),
+        )
         self.learning_rate_ = chosen["learning_rate"]
-        self.model_ = self._train(x_nd, targets, np.arange(len(x_nd)), chosen)
-        if not self.model_.is_finite:
-            raise self._diverged()
         return self
 
     def predict_with_score(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -149,7 +141,9 @@ class MLP(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_so_nt = prob_nt > self.threshold
         return is_so_nt.astype(np.int64), np.where(is_so_nt, prob_nt, 1 - prob_nt)
 
-    def _train(self, x_nd: Array, targets: Targets, rows: np.ndarray, setting: Setting) -> Networks:
+    def _train(
+        self, x_nd: Array, targets: Targets, rows: np.ndarray, settings: list[Setting]
+    ) -> list[Networks]:
         n_batches = -(-len(rows) // self.batch_size)
         training = Training(
             probe="mlp",
@@ -161,11 +155,11 @@ class MLP(GradientProbe, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             dropout=self.dropout,
             is_balanced=self.pos_weight == "balanced",
         )
-        networks = [
-            train(x_nd, targets, rows, training, setting, self.seed + number)
-            for number in range(self.seeds)
+        seeds = range(self.seed, self.seed + self.seeds)
+        return [
+            Networks(networks, self.activation, has_traits=targets.has_traits)
+            for networks in train(x_nd, targets, rows, training, settings, seeds)
         ]
-        return Networks(networks, self.activation, has_traits=targets.has_traits)
 
 
 Probe = MLP
