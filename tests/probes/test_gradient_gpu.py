@@ -11,13 +11,8 @@ import pytest
 
 from fieldmark.errors import DataError
 from fieldmark.probes import load_probe
-<<<<<<< HEAD
-from fieldmark.probes._gradient import Training, batches, dropout_mask, halving
-from kit.adam import PlainAdam, annealed, halved
-=======
 from fieldmark.probes._training import Training, batches, dropout_mask, halving
-from plain_adam import PlainAdam, annealed, halved
->>>>>>> gradient
+from kit.adam import PlainAdam, annealed, halved
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.slow

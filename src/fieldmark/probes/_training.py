@@ -220,7 +220,7 @@ class _Runs:
         weight, offset = self.layers[0]
         value_sbh = _products(x_ubd, weight).add_(offset)
         if self.training.hidden:
-            # Dropout and relu are both a gate: what hidden values are multiplied by, slopes are too.
+            # Dropout and relu are gates: what hidden values are multiplied by, slopes are too.
             if self.training.activation == "relu":
                 gate_ubh = (value_sbh > 0) * (1 if gate_ubh is None else gate_ubh)
             hidden_sbh = value_sbh if gate_ubh is None else value_sbh.mul_(gate_ubh)
