@@ -95,7 +95,7 @@ def _class_slope(targets: Targets, rows: np.ndarray, is_balanced: bool, like: An
         at_sb1 = code_ub.expand(slope_sbc.shape[:2])[..., None]
         slope_sbc.scatter_add_(2, at_sb1, minus_1.expand(at_sb1.shape))
         if not is_balanced:
-            return slope_sbc.div_(code_ub.shape[1])
+            return slope_sbc.mul_(1 / code_ub.shape[1])
         weight_ub = weight_c[code_ub]
         return slope_sbc.mul_((weight_ub / weight_ub.sum(1, keepdim=True))[..., None])
 
@@ -210,7 +210,7 @@ class _Runs:
         )
         with np.errstate(over="ignore"):  # a rate without bounds is told by its weights
             rate_ts = share_t1 * rate_s
-            shrink_ts, move_ts = 1 - rate_ts * decay_s, rate_ts / (1 - _BETA_1**step_t1)
+            shrink_ts, move_ts = 1 - rate_ts * decay_s, -rate_ts / (1 - _BETA_1**step_t1)
             self.shrink_ts1 = like.new_tensor(shrink_ts[..., None])
             self.move_ts1 = like.new_tensor(move_ts[..., None])
         self.has_decay = bool(decay_s.any())
@@ -220,7 +220,7 @@ class _Runs:
         weight, offset = self.layers[0]
         value_sbh = _products(x_ubd, weight).add_(offset)
         if self.training.hidden:
-            # Dropout and relu are both a gate: what hidden values are multiplied by, slopes are too.
+            # Dropout and relu are a gate: hidden values are multiplied by it, and so are slopes.
             if self.training.activation == "relu":
                 gate_ubh = (value_sbh > 0) * (1 if gate_ubh is None else gate_ubh)
             hidden_sbh = value_sbh if gate_ubh is None else value_sbh.mul_(gate_ubh)
@@ -241,11 +241,11 @@ class _Runs:
         self.mean_sp.lerp_(self.gradient_sp, 1 - _BETA_1)
         self.square_sp.mul_(_BETA_2)
         self.square_sp.addcmul_(self.gradient_sp, self.gradient_sp, value=1 - _BETA_2)
-        spread_sp = self.square_sp.sqrt().div_(math.sqrt(1 - _BETA_2 ** (number + 1)))
-        move_sp = (self.mean_sp * self.move_ts1[number]).div_(spread_sp.add_(_EPSILON))
+        spread_sp = self.square_sp.sqrt().mul_((1 - _BETA_2 ** (number + 1)) ** -0.5)
+        spread_sp.add_(_EPSILON)
         if self.has_decay:
             self.flat_sp[:, : self.n_weights].mul_(self.shrink_ts1[number])
-        self.flat_sp.sub_(move_sp)
+        self.flat_sp.addcdiv_(self.mean_sp * self.move_ts1[number], spread_sp)
 
     def _views(self, flat_sp: Any) -> list[tuple[Any, Any]]:
         """Each layer's weights (s × rows × columns) and offsets (s × 1 × columns) in the array."""
