@@ -10,8 +10,9 @@ from sklearn.metrics import f1_score
 
 from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser, load_probe
+from fieldmark.probes._gradient import read_targets
 from fieldmark.probes._select import hold_out, parse_numbers
-from fieldmark.probes._training import Training, batches, cosine, first_layers
+from fieldmark.probes._training import Training, batches, cosine, first_layers, train
 from fieldmark.probes.linear import Linear
 from kit.adam import PlainAdam, annealed
 
@@ -184,3 +185,32 @@ def test_mistakes_get_one_line(params: dict[str, Any], line: str) -> None:
     with pytest.raises(UsageError) as caught:
         load_probe("linear", params)
     assert str(caught.value) == f"probe 'linear': {line}"
+
+
+@pytest.mark.slow  # torch.optim imports the compiler, for seconds
+def test_a_setting_inside_a_batch_is_the_one_torch_optim_trains_alone() -> None:
+    torch = pytest.importorskip("torch")
+    x, code = species()
+    rows, targets = np.arange(len(x)), read_targets(code, len(x))
+    training = Training("linear", 64, 40, cosine(40))
+    grid = [{"learning_rate": r, "weight_decay": d} for r, d in product((1e-3, 1e-1), (0, 0.5))]
+    trained = train(x, targets, rows, training, grid, seeds=[3, 4])
+    for (setting, networks), (number, seed) in product(
+        zip(grid, trained, strict=True), enumerate((3, 4))
+    ):
+        [(weight, offset)] = first_layers([(x.shape[1], 5)], seed, "linear")
+        w, b = (torch.tensor(array, requires_grad=True) for array in (weight, offset))
+        groups = [{"params": [w]}, {"params": [b], "weight_decay": 0.0}]
+        adam = torch.optim.AdamW(
+            groups, lr=setting["learning_rate"], weight_decay=setting["weight_decay"]
+        )
+        falls = torch.optim.lr_scheduler.LambdaLR(adam, training.rate)
+        for row_b, _ in batches(rows, seed, training, "cpu"):
+            adam.zero_grad()
+            logit = torch.from_numpy(x)[row_b] @ w + b
+            torch.nn.functional.cross_entropy(logit, torch.from_numpy(code)[row_b]).backward()
+            adam.step()
+            falls.step()
+        [(found_w, found_b)] = networks[number]
+        np.testing.assert_allclose(found_w, w.detach().numpy(), atol=1e-10)
+        np.testing.assert_allclose(found_b, b.detach().numpy(), atol=1e-10)

@@ -11,7 +11,14 @@ from fieldmark.errors import DataError, MissingExtra, UsageError
 from fieldmark.metrics import load_metric
 from fieldmark.probes import load_probe
 from fieldmark.probes._gradient import read_targets
-from fieldmark.probes._training import Training, batches, dropout_mask, first_layers, halving
+from fieldmark.probes._training import (
+    Training,
+    batches,
+    dropout_mask,
+    first_layers,
+    halving,
+    train,
+)
 from fieldmark.probes.mlp import MLP
 from kit.adam import PlainAdam, halved
 
@@ -311,3 +318,33 @@ def test_mistakes_get_one_line(params: dict[str, Any], line: str) -> None:
     with pytest.raises(UsageError) as caught:
         load_probe("mlp", params)
     assert str(caught.value) == f"probe 'mlp': {line}"
+
+
+@pytest.mark.parametrize("activation", ["none", "relu"])
+@pytest.mark.parametrize("has_traits", [False, True])
+def test_networks_trained_together_are_those_trained_alone(
+    activation: str, has_traits: bool
+) -> None:
+    x, y = fish(unknown=0.2)
+    targets = read_targets(y if has_traits else np.arange(len(x)) % 3, len(x))
+    training = Training("mlp", 64, 12, halving(2, 3), hidden=10, activation=activation, dropout=0.4)
+    grid = [{"learning_rate": 1e-3}, {"learning_rate": 3e-2}]
+    rows = np.arange(3, len(x))
+    together = train(x, targets, rows, training, grid, seeds=[1, 2])
+    for setting, networks in zip(grid, together, strict=True):
+        for seed, layers in zip((1, 2), networks, strict=True):
+            [[alone]] = train(x, targets, rows, training, [setting], [seed])
+            for layer, expected in zip(layers, alone, strict=True):
+                np.testing.assert_allclose(layer[0], expected[0], atol=1e-12)
+                np.testing.assert_allclose(layer[1], expected[1], atol=1e-12)
+
+
+def test_the_number_of_threads_is_put_back() -> None:
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        MLP(hidden=4, epochs=1).fit(*fish())
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

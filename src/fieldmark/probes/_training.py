@@ -32,8 +32,8 @@ _COPY_BYTES = 512 << 20
 _SMALL_STEP = 1 << 24
 """products of a forward pass, below which threads wait for each other longer than they work"""
 
-Slope = Callable[[Any, Any], Any]
-"""from logits (runs × batch × outputs) and row numbers to the loss's derivative in each logit"""
+Slope = Callable[[Any], Any]
+"""from a batch's logits (runs × batch × outputs) to the loss's derivative in each of them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,10 @@ def cosine(n_steps: int, last: float = 0.01) -> Callable[[int], float]:
 # --- the loss, seen from the logits
 
 
-def make_slope(targets: Targets, rows: np.ndarray, is_balanced: bool, like: Any) -> Slope:
-    """The derivative of the loss, a mean over the batch; `rows` give the weights.
+def make_slope(
+    targets: Targets, rows: np.ndarray, is_balanced: bool, like: Any
+) -> Callable[[Any], Slope]:
+    """For row numbers of a batch, the derivative of its mean loss; `rows` give the weights.
 
     Balanced classes count by their rarity, balanced traits that are present by absent over present.
     """
@@ -81,28 +83,36 @@ def make_slope(targets: Targets, rows: np.ndarray, is_balanced: bool, like: Any)
     return make(targets, rows, is_balanced, like)
 
 
-def _class_slope(targets: Targets, rows: np.ndarray, is_balanced: bool, like: Any) -> Slope:
+def _class_slope(
+    targets: Targets, rows: np.ndarray, is_balanced: bool, like: Any
+) -> Callable[[Any], Slope]:
     """Of torch's CrossEntropyLoss: softmax minus 1 at the true class, by the weight of the row."""
-    code_n = like.new_tensor(targets.value).long()
+    import torch
+
+    code_n = torch.as_tensor(targets.value, dtype=torch.int64, device=like.device)
     count_c = np.bincount(targets.value[rows], minlength=len(targets.classes))
     rarity_c = len(rows) / (np.count_nonzero(count_c) * np.maximum(count_c, 1))
     weight_c = like.new_tensor(rarity_c if is_balanced else np.ones(len(count_c)))
-    minus_1 = like.new_tensor([-1.0])
 
-    def slope(logit_sbc: Any, row_ub: Any) -> Any:
-        code_ub = code_n[row_ub]
-        slope_sbc = logit_sbc.softmax(-1)
-        at_sb1 = code_ub.expand(slope_sbc.shape[:2])[..., None]
-        slope_sbc.scatter_add_(2, at_sb1, minus_1.expand(at_sb1.shape))
-        if not is_balanced:
-            return slope_sbc.div_(code_ub.shape[1])
-        weight_ub = weight_c[code_ub]
-        return slope_sbc.mul_((weight_ub / weight_ub.sum(1, keepdim=True))[..., None])
+    def of_batch(row_ub: Any) -> Slope:
+        code_ub1 = code_n[row_ub][..., None]
+        weight_ub1 = weight_c[code_ub1]
+        weight_ub1 = weight_ub1 / weight_ub1.sum(1, keepdim=True)
+        minus_ub1 = -weight_ub1
 
-    return slope
+        def slope(logit_sbc: Any) -> Any:
+            slope_sbc, n_runs = logit_sbc.softmax(-1).mul_(weight_ub1), len(logit_sbc)
+            at_sb1, minus_sb1 = (a.expand(n_runs, -1, -1) for a in (code_ub1, minus_ub1))
+            return slope_sbc.scatter_add_(2, at_sb1, minus_sb1)
+
+        return slope
+
+    return of_batch
 
 
-def _trait_slope(targets: Targets, rows: np.ndarray, is_balanced: bool, like: Any) -> Slope:
+def _trait_slope(
+    targets: Targets, rows: np.ndarray, is_balanced: bool, like: Any
+) -> Callable[[Any], Slope]:
     """Of torch's BCEWithLogitsLoss over the known traits; a batch that knows none has slope 0."""
     is_known_nt = ~np.isnan(targets.value)
     present_nt = np.where(is_known_nt, targets.value, 0.0)
@@ -114,12 +124,13 @@ def _trait_slope(targets: Targets, rows: np.ndarray, is_balanced: bool, like: An
     present, counted = like.new_tensor(present_nt), like.new_tensor(present_nt + absent_nt)
     n_known_n = like.new_tensor(is_known_nt.sum(axis=1))
 
-    def slope(logit_sbt: Any, row_ub: Any) -> Any:
+    def of_batch(row_ub: Any) -> Slope:
+        n_known_u11 = n_known_n[row_ub].sum(1).clamp(min=1)[:, None, None]
+        present_ubt, counted_ubt = present[row_ub] / n_known_u11, counted[row_ub] / n_known_u11
         # d/dz of -(p y log σ(z) + (1 - y) log(1 - σ(z))) is (p y + 1 - y) σ(z) - p y.
-        slope_sbt = logit_sbt.sigmoid().mul_(counted[row_ub]).sub_(present[row_ub])
-        return slope_sbt.div_(n_known_n[row_ub].sum(1).clamp(min=1)[:, None, None])
+        return lambda logit_sbt: logit_sbt.sigmoid().mul_(counted_ubt).sub_(present_ubt)
 
-    return slope
+    return of_batch
 
 
 # --- training
@@ -147,7 +158,7 @@ def train(
     sizes = training.sizes(x_nd.shape[1], len(targets.classes))
     with torch.inference_mode(), _threads(torch, sizes, training, len(settings) * len(seeds)):
         runs = _Runs(training, sizes, settings, seeds, like)
-        slope = make_slope(targets, rows, training.is_balanced, like)
+        make_batch_slope = make_slope(targets, rows, training.is_balanced, like)
         last_ub = None
         for step, (row_ub, gate_ubh) in enumerate(
             _run_batches(rows, training, len(settings), seeds, like)
@@ -155,8 +166,8 @@ def train(
             if row_ub is not last_ub:  # one batch of all rows is read once
                 x_ubd = x_nd[row_ub] if is_far else torch.from_numpy(x_nd[row_ub.numpy()])
                 x_ubd = scaling.apply(x_ubd)
-                last_ub = row_ub
-            runs.step(step, x_ubd, row_ub, gate_ubh, slope)
+                last_ub, slope = row_ub, make_batch_slope(row_ub)
+            runs.step(step, x_ubd, gate_ubh, slope)
         return runs.result()
 
 
@@ -210,27 +221,25 @@ class _Runs:
         )
         with np.errstate(over="ignore"):  # a rate without bounds is told by its weights
             rate_ts = share_t1 * rate_s
-            shrink_ts, move_ts = 1 - rate_ts * decay_s, rate_ts / (1 - _BETA_1**step_t1)
-            self.shrink_ts1 = like.new_tensor(shrink_ts[..., None])
-            self.move_ts1 = like.new_tensor(move_ts[..., None])
-        self.has_decay = bool(decay_s.any())
+            move_ts = -rate_ts / (1 - _BETA_1**step_t1) * np.sqrt(1 - _BETA_2**step_t1)
+            self.shrink_ts1 = like.new_tensor((1 - rate_ts * decay_s)[..., None]).unbind()
+            self.move_ts1 = like.new_tensor(move_ts[..., None]).unbind()
+        self.matrices_sp, self.has_decay = self.flat_sp[:, : self.n_weights], bool(decay_s.any())
 
-    def step(self, number: int, x_ubd: Any, row_ub: Any, gate_ubh: Any, slope: Slope) -> None:
+    def step(self, number: int, x_ubd: Any, gate_ubh: Any, slope: Slope) -> None:
         """One batch forward and back, then AdamW."""
-        weight, offset = self.layers[0]
-        value_sbh = _products(x_ubd, weight).add_(offset)
+        value_sbh = _outputs(self.layers[0], x_ubd)
         if self.training.hidden:
-            # Dropout and relu are gates: what hidden values are multiplied by, slopes are too.
+            # Dropout and relu are a gate: hidden values are multiplied by it, and so are slopes.
             if self.training.activation == "relu":
                 gate_ubh = (value_sbh > 0) * (1 if gate_ubh is None else gate_ubh)
             hidden_sbh = value_sbh if gate_ubh is None else value_sbh.mul_(gate_ubh)
-            weight, offset = self.layers[1]
-            slope_sbt = slope(_products(hidden_sbh, weight).add_(offset), row_ub)
+            slope_sbt = slope(_outputs(self.layers[1], hidden_sbh))
             _write_slopes(self.slopes[1], hidden_sbh, slope_sbt)
-            slope_sbh = slope_sbt @ weight.mT
+            slope_sbh = slope_sbt @ self.layers[1][0].mT
             slope_sbh = slope_sbh if gate_ubh is None else slope_sbh.mul_(gate_ubh)
         else:
-            slope_sbh = slope(value_sbh, row_ub)
+            slope_sbh = slope(value_sbh)
         _write_slopes(self.slopes[0], x_ubd, slope_sbh)
         self._adamw(number)
 
@@ -238,14 +247,14 @@ class _Runs:
         # AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101) for the gradient g of step t, its
         # running mean m and that of its square v; the decay λ is on matrices only, not on offsets:
         #   w ← w (1 - ηλ) - η m / (1 - β1^t) / (√(v / (1 - β2^t)) + ε)
+        # Both parts of the last fraction are multiplied by √(1 - β2^t), which saves a pass.
         self.mean_sp.lerp_(self.gradient_sp, 1 - _BETA_1)
         self.square_sp.mul_(_BETA_2)
         self.square_sp.addcmul_(self.gradient_sp, self.gradient_sp, value=1 - _BETA_2)
-        spread_sp = self.square_sp.sqrt().div_(math.sqrt(1 - _BETA_2 ** (number + 1)))
-        move_sp = (self.mean_sp * self.move_ts1[number]).div_(spread_sp.add_(_EPSILON))
+        spread_sp = self.square_sp.sqrt().add_(_EPSILON * math.sqrt(1 - _BETA_2 ** (number + 1)))
         if self.has_decay:
-            self.flat_sp[:, : self.n_weights].mul_(self.shrink_ts1[number])
-        self.flat_sp.sub_(move_sp)
+            self.matrices_sp.mul_(self.shrink_ts1[number])
+        self.flat_sp.addcdiv_(self.mean_sp * self.move_ts1[number], spread_sp)
 
     def _views(self, flat_sp: Any) -> list[tuple[Any, Any]]:
         """Each layer's weights (s × rows × columns) and offsets (s × 1 × columns) in the array."""
@@ -264,14 +273,16 @@ class _Runs:
         return [runs[start : start + n_seeds] for start in range(0, n_runs, n_seeds)]
 
 
-def _products(x_ubd: Any, weight_sdc: Any) -> Any:
-    """Each run's inputs times its weights (s × b × c)."""
+def _outputs(layer: tuple[Any, Any], x_ubd: Any) -> Any:
+    """Each run's inputs times its weights, plus its offsets (s × b × c)."""
+    weight_sdc, offset_s1c = layer
     n_runs, width, n_out = weight_sdc.shape
     if len(x_ubd) == n_runs:
-        return x_ubd @ weight_sdc
+        return offset_s1c.baddbmm(x_ubd, weight_sdc)
     # One batch for all runs: one wide product takes less time than many narrow ones.
-    wide = x_ubd[0] @ weight_sdc.transpose(0, 1).reshape(width, n_runs * n_out)
-    return wide.view(-1, n_runs, n_out).transpose(0, 1)
+    weight_dw = weight_sdc.transpose(0, 1).reshape(width, n_runs * n_out)
+    wide_bw = offset_s1c.reshape(-1).addmm(x_ubd[0], weight_dw)
+    return wide_bw.view(-1, n_runs, n_out).transpose(0, 1)
 
 
 def _write_slopes(layer: tuple[Any, Any], x_ubd: Any, slope_sbc: Any) -> None:
