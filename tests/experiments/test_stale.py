@@ -383,7 +383,7 @@ def test_two_folders_for_one_dataset_are_refused_or_named_by_task(
     other_folder(here)
     words = ["run", "--model", "classical/colour", "--task", "t.yaml", "--quiet"]
     assert main([*words, "--data", "folder=photos", "--data", "folder=cropped"]) == 2
-    assert "folder is in photos already" in capsys.readouterr().err
+    assert "--data folder=photos was given as well" in capsys.readouterr().err
     (here / "a.yaml").write_text(TASK.replace("mine", "cam-a"))
     (here / "b.yaml").write_text(TASK.replace("mine", "cam-b") + "data: cropped\n")
     words = ["run", "--model", "classical/colour", "--task", "a.yaml", "--task", "b.yaml"]

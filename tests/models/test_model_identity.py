@@ -407,7 +407,7 @@ def test_device_and_precision_reach_a_model_that_does_not_name_them(tmp_path: Pa
         assert model.precision == "bf16"
         plain = load_model(f"{path}:{entry}", device="cpu")
         assert plain.precision == "float32" and plain.fingerprint != model.fingerprint
-        with pytest.raises(Exception, match="device 'cuda:99' is not there"):
+        with pytest.raises(Exception, match="device 'cuda:99' is not available"):
             load_model(f"{path}:{entry}", device="cuda:99")
     assert load_model("timm/test_resnet?pretrained=false", device="cpu").precision == "float32"
 

@@ -9,7 +9,7 @@ import pytest
 
 from fieldmark.data import load_dataset
 from fieldmark.experiments import evaluate
-from fieldmark.protocols.probe import repeats as all_draws
+from fieldmark.protocols.probe import run as all_draws
 from fieldmark.settings import Settings
 from fieldmark.world import World
 

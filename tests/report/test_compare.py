@@ -10,6 +10,7 @@ import pytest
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.report import compare_models, comparison_text, plain_comparison
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
+from kit.registries import forget
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def test_p_values_are_corrected_over_all_questions(empty, filled):
     assert alone.verdict == "a"
 
 
-def test_less_is_better_where_the_metric_says_so(empty):
+def test_less_is_better_where_the_metric_says_so(empty, request):
     def error_rate(target, prediction, weight=None):
         return float(np.average(target != prediction, weights=weight))
 
@@ -65,6 +66,7 @@ def test_less_is_better_where_the_metric_says_so(empty):
 
     described = metric("error", direction="down", kind="mean", bounds=(0.0, 1.0))(error_rate)
     register_metric("error_rate_for_compare", described)
+    request.addfinalizer(lambda: forget("metric", "error_rate_for_compare"))
     for model, n_right in (("a/good", 90), ("a/poor", 60)):
         run = empty.begin_run(RunSpec(model, "t", "probe/x"))
         answers = ["x" if each else "y" for each in right(100, n_right)]

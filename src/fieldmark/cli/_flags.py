@@ -125,7 +125,7 @@ def _folders(given: Sequence[str]) -> dict[str, Path]:
         path = Path(folder).expanduser()
         if folders.setdefault(name, path) != path:
             raise UsageError(
-                f"--data {text}: {name} already has the folder {folders[name]}. For two "
+                f"--data {text}: --data {name}={folders[name]} was given as well. For two "
                 "folders of one dataset, give them to the tasks: --data TASK=FOLDER, or "
                 "`data: FOLDER` in each task's file."
             )

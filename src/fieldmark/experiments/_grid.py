@@ -402,7 +402,9 @@ def single_axes(values: Mapping[str, Any], origin: Located | None = None) -> Axe
             axes[name] = (value,)
         else:
             known = [*AXES, "protocol", *protocols(), *every]
-            raise UsageError(f"{name!r} is not known.{meant(name, known)}")
+            longer = [setting for setting in known if setting.startswith(name)]
+            hint = f" Did you mean {longer[0]!r}?" if longer else meant(name, known)
+            raise UsageError(f"{name!r} is not known.{hint}")
     return Axes(**axes, blocks=blocks, settings=[settings], origin=origin)
 
 
