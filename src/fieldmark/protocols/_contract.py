@@ -286,11 +286,12 @@ def load_protocol(name: str, where: str = "") -> Protocol:
     protocol = getattr(entry, "PROTOCOL", entry)
     if not isinstance(protocol, Protocol):
         raise UsageError(
-            f"protocol {name!r} has no PROTOCOL: expected an object of a subclass of "
-            "fieldmark.protocols.Protocol."
+            f"{PROTOCOLS.place_of(name)}protocol {name!r} has no PROTOCOL: expected an object of a "
+            "subclass of fieldmark.protocols.Protocol."
         )
     if getattr(protocol, "name", "") != name:
-        raise UsageError(f"protocol {name!r} must have `name = {name!r}`, as its file.")
+        place = PROTOCOLS.place_of(name)
+        raise UsageError(f"{place}protocol {name!r} must have `name = {name!r}`, as its file.")
     return protocol
 
 
