@@ -254,22 +254,28 @@ def _cells(
     selection = select(named.name, filters.get(task.task), axes.origin)
     for name in fitting_protocols(task, abilities(model), axes.protocol):
         protocol = load_protocol(name)
-        own = [setting.name for setting in settings_of(protocol.settings)]
-        for n_train, n_test, sampling, seed, repeats, changes, settings in itertools.product(
-            axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats,
-            _block_axis(task, protocol, axes.blocks.get(name) or ({},)),
-            _distinct({key: value for key, value in point.items() if key in own}
-                      for point in axes.settings),
+        # One task per change, for all seeds: jobs that share a task share its rows and parts.
+        changes = _block_axis(task, protocol, axes.blocks.get(name) or ({},))
+        tasks = [with_block(task, protocol, change, axes.origin) for change in changes]
+        for n_train, n_test, sampling, seed, repeats, asked, settings in itertools.product(
+            axes.n_train, axes.n_test, axes.sampling, axes.seed, axes.repeats, tasks,
+            _own_settings(protocol, axes.settings),
         ):  # fmt: skip
             choice = DrawChoice(n_train, n_test, sampling, seed, repeats)
-            asked = with_block(task, protocol, changes, axes.origin)
-            asked, draw = protocol.cell(asked, choice) if protocol.reads(task) else (asked, Draw())
-            chosen = make_settings(protocol.settings, settings, name)
-            yield Job(model, named.name, asked, name, draw, selection, chosen, named.groups)
+            cell, draw = protocol.cell(asked, choice) if protocol.reads(task) else (asked, Draw())
+            yield Job(model, named.name, cell, name, draw, selection, settings, named.groups)
 
 
-def _distinct(settings: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({repr(point): point for point in settings}.values())
+def _own_settings(protocol: Protocol, points: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """What a protocol has of the settings at each point of the grid, each combination once."""
+    own = [setting.name for setting in settings_of(protocol.settings)]
+    made = (
+        make_settings(
+            protocol.settings, {key: point[key] for key in point if key in own}, protocol.name
+        )
+        for point in points
+    )
+    return list(dict.fromkeys(made))
 
 
 def with_block(
@@ -385,7 +391,7 @@ def _settings_axis(experiment: Experiment) -> list[dict[str, Any]]:
     ]
 
 
-def single_axes(values: Mapping[str, Any], origin: Located | None = None) -> Axes:
+def single_axes(values: Mapping[str, Any]) -> Axes:
     """One value of each axis, setting or block, by name."""
     every = {setting.name for p in protocols().values() for setting in settings_of(p.settings)}
     blocks: dict[str, list[dict[str, Any]]] = {}
@@ -405,7 +411,7 @@ def single_axes(values: Mapping[str, Any], origin: Located | None = None) -> Axe
             longer = [setting for setting in known if setting.startswith(name)]
             hint = f" Did you mean {longer[0]!r}?" if longer else meant(name, known)
             raise UsageError(f"{name!r} is not known.{hint}")
-    return Axes(**axes, blocks=blocks, settings=[settings], origin=origin)
+    return Axes(**axes, blocks=blocks, settings=[settings])
 
 
 def _known_protocol(name: str, where: str) -> str:
