@@ -162,8 +162,8 @@ def finish_all(place: Path) -> None:
     with Store.open(settings.store) as store:
         for each in plan.jobs:
             assert each.prepared is not None
-            version = plan.models.identity(each.job.model, each.job.protocol).version
-            seen = plan.needs.seen(each.job, each.prepared.parts, each.prepared.root)
+            version = plan.models.identity(each.job.model).version
+            seen = plan.needs.seen(each.job, each.prepared.assignment)
             spec = complete(each.prepared.outline, version, seen.digest)
             run = store.begin_run(spec, root=str(each.prepared.root))
             store.finish_run(run, [Score("accuracy", 0.5, is_primary=True)])

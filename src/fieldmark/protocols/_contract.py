@@ -282,7 +282,11 @@ def protocols() -> dict[str, Protocol]:
 
 def load_protocol(name: str, where: str = "") -> Protocol:
     """The protocol of that name."""
-    entry = PROTOCOLS.get(name, where)
+    names = PROTOCOLS.names()
+    if name not in names:
+        place, known = f"{where}  " if where else "", ", ".join(names)
+        raise UsageError(f"{place}protocol {name!r} is not known: expected one of {known}.")
+    entry = PROTOCOLS.get(name)
     protocol = getattr(entry, "PROTOCOL", entry)
     if not isinstance(protocol, Protocol):
         raise UsageError(
