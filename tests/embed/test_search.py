@@ -216,6 +216,16 @@ def test_what_is_no_number_is_named(value: float) -> None:
         top_k(gallery, query, 2)
 
 
+def test_every_float16_is_read_as_it_is() -> None:
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    finite = every[np.isfinite(every)]
+    _, score = top_k(np.ones((1, 1)), finite[:, None], len(finite))
+    np.testing.assert_array_equal(score[0], np.sort(finite.astype(np.float32))[::-1])
+    for value in every[~np.isfinite(every)]:
+        with pytest.raises(DataError, match="row 1 holds"):
+            top_k(np.ones((1, 1)), np.array([[1], [value]], np.float16), 1)
+
+
 def test_features_of_two_models_do_not_meet() -> None:
     with pytest.raises(DataError, match="same model"):
         top_k(made(0, 3, 4), made(1, 3, 5), 1)

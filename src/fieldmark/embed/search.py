@@ -16,11 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import cycle
+from typing import TypeVar
 
 import numpy as np
 
 from fieldmark.errors import DataError
 
+Block = TypeVar("Block")
 BLOCK_BYTES = 256 << 20
 """about what one search holds beside its input and its answer"""
 _TIE = 1e-12
@@ -35,6 +38,8 @@ _MANY = 64
 """above one in so many scores left open, all of them are computed in float64"""
 _MANY_MARKS = 16
 """a line with more positives is sorted"""
+_HALF_LIMIT = 65536.0
+"""all finite float16 numbers are below"""
 _FIRST = 4096
 """gallery rows that give the first k best of a query"""
 
@@ -97,13 +102,16 @@ class _Best:
         if len(block_bd) > self.k and np.isneginf(floor_a).any():
             at = len(block_bd) - self.k
             floor_a = np.maximum(floor_a, np.partition(score_ab, at)[:, at] - 2 * slack_a)
-        hit = np.flatnonzero(score_ab >= _below(floor_a)[:, None])
-        if len(hit) > score_ab.size // 16 and not np.isneginf(self.score_qk[part, -1]).any():
+        is_hit = score_ab >= _below(floor_a)[:, None]
+        if (
+            np.count_nonzero(is_hit) > score_ab.size // _MANY
+            and not np.isneginf(self.score_qk[part, -1]).any()
+        ):
             # So many cannot be told apart in float32: a float64 product is cheaper than pairs.
             exact_ab = query_ad.astype(np.float64) @ block_bd.T.astype(np.float64)
             floor_a = self.score_qk[part, -1] + _TIE * self.length_q[part] * length
-            hit = np.flatnonzero(exact_ab > floor_a[:, None])
-        return hit // len(block_bd), hit % len(block_bd)
+            is_hit = exact_ab > floor_a[:, None]
+        return _places(is_hit)
 
     def _merge(self, query_p: np.ndarray, index_p: np.ndarray, score_p: np.ndarray) -> None:
         some_s = np.unique(query_p)
@@ -176,7 +184,7 @@ def rank_positives(
         _Side(1, row_p, score_p, len(gallery_gd), weight_q),
     )
     most = _lengths(query_qd).max(initial=0.0) * _lengths(gallery_gd).max(initial=0.0)
-    for tile in _tiles(query_qd, gallery_gd, most):
+    for tile in _prefetched(_tiles(query_qd, gallery_gd, most)):
         for side in sides:
             side.see_best(tile)
         at_p = sides[0].pairs_of(tile)
@@ -193,15 +201,17 @@ def rank_positives(
 
 
 def _tiles(query_qd: np.ndarray, gallery_gd: np.ndarray, most: float) -> Iterator[_Tile]:
-    """All scores, a tile at a time; a tile holds until the next is asked for."""
+    """All scores, a tile at a time; a tile holds until the second next is asked for."""
     n_q, n_g = _TILE_SHAPE
     slack = float(_rounding(query_qd.shape[1], np.asarray(most)))
-    space = np.empty(n_q * n_g, np.float32)
+    spaces = cycle(np.empty((2, n_q * n_g), np.float32))
     for first_q in range(0, len(query_qd), n_q):
         query_ad = query_qd[first_q : first_q + n_q]
         for first_g in range(0, len(gallery_gd), n_g):
             row_bd = gallery_gd[first_g : first_g + n_g]
-            score_ab = space[: len(query_ad) * len(row_bd)].reshape(len(query_ad), len(row_bd))
+            score_ab = next(spaces)[: len(query_ad) * len(row_bd)].reshape(
+                len(query_ad), len(row_bd)
+            )
             np.matmul(query_ad, row_bd.T, out=score_ab)
             yield _Tile((first_q, first_g), query_ad, row_bd, score_ab, slack, _TIE * most)
 
@@ -283,7 +293,7 @@ class _Side:
             best_s = (exact_sc >= exact_sc.max(axis=1, keepdims=True) - tile.tie).argmax(axis=1)
             score_s = exact_sc[np.arange(len(line_s)), best_s]
         else:
-            at_h, other_h = np.nonzero(hit_sc)
+            at_h, other_h = _places(hit_sc)
             score_h = tile.exact_pairs(self.axis, line_s[at_h], other_h)
             order = np.lexsort((other_h, -score_h, at_h))
             best_h = order[np.searchsorted(at_h[order], np.arange(len(line_s)))]
@@ -325,7 +335,7 @@ class _Side:
             pair, line = pair_m[start : start + n_pairs], line_m[start : start + n_pairs]
             low, high = _band(self.score_p[pair], tile.slack + tile.tie)
             near_mc = score_lc[line]
-            at_h, other_h = np.nonzero((near_mc > low[:, None]) & (near_mc <= high[:, None]))
+            at_h, other_h = _places((near_mc > low[:, None]) & (near_mc <= high[:, None]))
             score_h = (
                 near_mc[at_h, other_h]
                 if is_many
@@ -430,29 +440,44 @@ def _blocks(
             at, start = at + len(block_bd), start + len(block_bd)
 
 
-def _prefetched(blocks: Iterator[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
-    """The same blocks; the next is read and converted while one is worked on."""
-    with ThreadPoolExecutor(1) as reader:
-        ahead = reader.submit(next, blocks, None)
+def _prefetched(blocks: Iterator[Block]) -> Iterator[Block]:
+    """The same blocks; the next is made in a thread while one is worked on."""
+    with ThreadPoolExecutor(1) as maker:
+        ahead = maker.submit(next, blocks, None)
         while (block := ahead.result()) is not None:
-            ahead = reader.submit(next, blocks, None)
+            ahead = maker.submit(next, blocks, None)
             yield block
 
 
 def _as_finite(x_nd: np.ndarray, name: str, start: int) -> np.ndarray:
-    x_nd = np.ascontiguousarray(x_nd, np.float32)
+    """The rows in float32; refuses what is not finite."""
+    x_nd = np.asarray(x_nd)
     if x_nd.ndim != 2:
         raise ValueError(f"{name} rows are an array of shape {x_nd.shape}: rows × width expected.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = x_nd.sum(dtype=np.float32)
-    if not np.isfinite(total):
-        bad = np.flatnonzero(~np.isfinite(x_nd).all(axis=1))
-        if len(bad):
-            raise DataError(
-                f"{name} row {start + bad[0]} holds NaN or infinity: features must be finite "
-                "numbers. Embed these items again."
-            )
+    is_half = x_nd.dtype == np.float16
+    x_nd = _from_half(x_nd) if is_half else np.ascontiguousarray(x_nd, np.float32)
+    limit = _HALF_LIMIT if is_half else np.inf
+    if not max(x_nd.max(initial=0), -x_nd.min(initial=0)) < limit:
+        bad = np.flatnonzero(~(np.abs(x_nd) < limit).all(axis=1))
+        raise DataError(
+            f"{name} row {start + bad[0]} holds NaN or infinity: features must be finite "
+            "numbers. Embed these items again."
+        )
     return x_nd
+
+
+def _from_half(x_nd: np.ndarray) -> np.ndarray:
+    """Float16 as float32, several times as fast as a cast; infinity and NaN reach `_HALF_LIMIT`.
+
+    Both types are sign, exponent, fraction. Moved to their places in 32 bits, the exponent is 112
+    too small (its offset is 127, not 15): one exact product with 2^112 mends it.
+    """
+    bits_nd = np.ascontiguousarray(x_nd).view(np.int16).astype(np.int32)
+    bits_nd <<= 13
+    bits_nd &= np.int32(-0x70000001)  # the sign was spread over the three bits after it
+    value_nd = bits_nd.view(np.float32)
+    value_nd *= np.float32(2.0**112)
+    return value_nd
 
 
 def _check_width(gallery_gd: np.ndarray, n_dims: int) -> None:
@@ -475,6 +500,14 @@ def _rounding(n_dims: int, length: np.ndarray) -> np.ndarray:
 def _below(value: np.ndarray) -> np.ndarray:
     """In float32, never above the value."""
     return np.nextafter(value.astype(np.float32), np.float32(-np.inf))
+
+
+def _places(is_so_ab: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`np.nonzero`, in the order of memory: several times as fast."""
+    if is_so_ab.flags.c_contiguous:
+        at_a, at_b = np.divmod(np.flatnonzero(is_so_ab), max(1, is_so_ab.shape[1]))
+        return at_a, at_b
+    return _places(is_so_ab.T)[::-1]
 
 
 def _exact(
