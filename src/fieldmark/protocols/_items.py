@@ -106,7 +106,9 @@ def split_parts(
     return _selected(task, parts, selection or Selection())
 
 
-def table_parts(task: Task, draw: Draw, selection: Selection, at: Workspace) -> list[PartItems]:
+def table_parts(
+    task: Task, draw: Draw, selection: Selection, at: Workspace, has_training: bool = True
+) -> list[PartItems]:
     """The parts of a task, made once for all jobs that ask about the same rows, and checked."""
     blocks = dict.fromkeys(task.protocols)
     rows = repr(task.model_dump(exclude={*ASKING_ONLY, *blocks}))
@@ -116,9 +118,9 @@ def table_parts(task: Task, draw: Draw, selection: Selection, at: Workspace) -> 
 
     def check() -> None:
         for part in parts:
-            check_part(task, part, at.table(task), drawn)
+            check_part(task, part, at.table(task), drawn, has_training)
 
-    at.once(("checked", id(parts), drawn), check)
+    at.once(("checked", id(parts), drawn, has_training), check)
     return parts
 
 
@@ -157,12 +159,16 @@ def _selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[Par
 
 
 def check_part(
-    task: Task, part: PartItems, table: pl.DataFrame | None = None, draw: Draw | None = None
+    task: Task,
+    part: PartItems,
+    table: pl.DataFrame | None = None,
+    draw: Draw | None = None,
+    has_training: bool = True,
 ) -> None:
     """Refuses a part that cannot be asked, in one line; `table` is what its rows came from."""
     name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
     for key, which, rows in (("train", "training", part.train), ("test", "test", part.test)):
-        if rows.is_empty():
+        if rows.is_empty() and (has_training or key == "test"):
             own = task.parts.get(part.name) if isinstance(task.parts, dict) else None
             wanted = getattr(own or task, key)
             raise DataError(
@@ -171,7 +177,7 @@ def check_part(
                 "the task file which rows do."
             )
     labels = part.train.get_column(part.name if part.is_joint else "target").drop_nulls()
-    if labels.n_unique() < 2:
+    if has_training and labels.n_unique() < 2:
         has = f"have the label {str(labels[0]).lower()!r}" if len(labels) else "lack a label"
         raise DataError(
             f"{name}: all {len(labels) or len(part.train)} training images {has}: "
