@@ -97,7 +97,7 @@ def split_parts(
             for name, part in task.parts.items()
         ]
     elif isinstance(task.parts, str):
-        _need_column(task, rows, task.parts, "parts")
+        need_column(task, rows, task.parts, "parts")
         grouped = rows.drop_nulls(task.parts).group_by([task.parts])
         parts = [_part(task, str(key[0]), own) for key, own in grouped]
         parts.sort(key=lambda part: part.name)
@@ -306,7 +306,7 @@ def _trait_parts(task: Task, rows: pl.DataFrame) -> list[PartItems]:
 def _part(task: Task, name: str, rows: pl.DataFrame) -> PartItems:
     groups = []
     for column in task.groups:
-        _need_column(task, rows, column, "groups")
+        need_column(task, rows, column, "groups")
         values = rows.get_column(column).drop_nulls()
         if len(values):
             groups.append((column, str(values[0])))
@@ -319,8 +319,8 @@ def _part(task: Task, name: str, rows: pl.DataFrame) -> PartItems:
 
 def _targets(task: Task, rows: pl.DataFrame, column: str, key: str) -> pl.DataFrame:
     """Adds `target` (a name) and a full `unit`; rows without a target cannot be asked about."""
-    _need_column(task, rows, column, key)
-    _need_column(task, rows, task.unit, "unit")
+    need_column(task, rows, column, key)
+    need_column(task, rows, task.unit, "unit")
     known = rows.with_columns(pl.col(column).cast(pl.String).alias("target"), _unit(task)).filter(
         pl.col("target").is_not_null()
     )
@@ -338,7 +338,7 @@ def _unit(task: Task) -> pl.Expr:
 
 def _with_kinds(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
     """Adds `class_kind`, which must be known, and the same in all rows of a class."""
-    _need_column(task, rows, task.kinds, "kinds")
+    need_column(task, rows, task.kinds, "kinds")
     rows = rows.with_columns(pl.col(task.kinds).cast(pl.String).alias("class_kind"))
     by_class = rows.group_by("target").agg(pl.col("class_kind").unique()).sort("target")
     for target, kinds in by_class.iter_rows():
@@ -362,14 +362,14 @@ def kinds_of(part: PartItems) -> dict[str, str]:
 
 def _keep(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:
     for column, patterns in wanted.items():
-        _need_column(task, rows, column, *key, column)
+        need_column(task, rows, column, *key, column)
         values = rows.get_column(column).cast(pl.String).unique().to_list()
         allowed = [value for value in values if is_match(value, patterns)]
         rows = rows.filter(pl.col(column).cast(pl.String).is_in(allowed))
     return rows
 
 
-def _need_column(task: Task, rows: pl.DataFrame, column: str, *key: str) -> None:
+def need_column(task: Task, rows: pl.DataFrame, column: str, *key: str) -> None:
     if column in rows.columns:
         return
     known = [name for name in rows.columns if name != "target"]

@@ -78,13 +78,16 @@ def score_run(
     parts: Sequence[PartItems],
     predictions: pl.DataFrame,
     kinds: Mapping[str, str] | None = None,
+    further: Sequence[str] = (),
 ) -> list[Score]:
     """All scores of a run: the whole first, then groups and parts.
 
-    `kinds` says what each class is, as the run recorded it, for metrics that ask.
+    `kinds` says what each class is, as the run recorded it, for metrics that ask; `further` are
+    metrics that the protocol adds to the task's.
     """
     groups = {part.name: dict(part.groups) for part in parts}
-    scoring = Scoring((task.metric, *task.also), task.primary or task.score, groups)
+    metrics = tuple(dict.fromkeys((task.metric, *task.also, *further)))
+    scoring = Scoring(metrics, task.primary or task.score, groups)
     return score_answers(scoring, predictions, kinds)
 
 
@@ -181,6 +184,12 @@ def item_values(rows: pl.DataFrame, name: str) -> pl.Series:
     infos = (json.loads(info) if info else {} for info in rows["info"])
     values = [(info.get("values") or {}).get(name) for info in infos]
     return pl.Series(name, values, pl.Float64, strict=False)
+
+
+def value_names(predictions: pl.DataFrame) -> list[str]:
+    """The metrics that any answer has a value of, in the order they are stored."""
+    infos = (json.loads(info) for info in predictions["info"] if info)
+    return list(dict.fromkeys(name for info in infos for name in info.get("values") or {}))
 
 
 def _valued(rows: pl.DataFrame, name: str) -> pl.DataFrame:

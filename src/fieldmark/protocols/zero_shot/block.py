@@ -1,0 +1,50 @@
+"""The `zero_shot` block of a task file: by which texts do classes stand?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from fieldmark.tasks import Names, Strict
+
+RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
+"""of the Linnean hierarchy, the highest first; the species is its epithet"""
+TextType = Literal["asis", "sci", "com", "taxon", "sci_com", "taxon_com"]
+
+
+def _check_templates(templates: Names) -> Names:
+    """The name of a ready set, or sentences with one place for the class."""
+    expected = "expected `openai`, `none`, or sentences with one {} where the class stands"
+    if templates in (("openai",), ("none",)):
+        return templates
+    for template in templates or ("",):
+        if template.count("{}") != 1 or "{" in template.replace("{}", ""):
+            raise ValueError(f"{template!r}: {expected}")
+    return templates
+
+
+class ZeroShotBlock(Strict):
+    """How a dual encoder is asked: it chooses the class whose text is nearest to the image."""
+
+    text: TextType = "asis"
+    """what stands for a class: its name as it is; its scientific (sci) or common (com) name; its
+    ranks from kingdom to species (taxon); or the former with the common name"""
+    templates: Annotated[Names, AfterValidator(_check_templates)] = ("openai",)
+    """sentences around it, whose features are averaged: `openai` (the 80 of CLIP's paper), `none`,
+    or your own with {} where the class stands"""
+    names: str = ""
+    """the column with the name of each class, for `asis`; without it the labels"""
+    scientific: str = ""
+    """column of the scientific name; without it genus and species of the lineage"""
+    common: str = ""
+    """column of the common name"""
+    lineage: Names = ()
+    """columns from kingdom to species (seven, or those there are, named as the ranks)"""
+    taxa: Names = ()
+    """only classes that are, or belong to, one of these taxa are asked about and offered; one
+    name that ends in .txt is a file with a taxon a line"""
+    projector: str = ""
+    """which of its projections a model with several uses: `taxonomic` or `caption`"""
+    seen_by: dict[str, str] = Field(default_factory=dict)
+    """model names (with * and ?) → what their training data have to do with this task"""
