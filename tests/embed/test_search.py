@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmark.embed import search
-from fieldmark.embed.search import PositiveRanks, CandidateCounts, rank_positives, top_k
+from fieldmark.embed.search import CandidateCounts, PositiveRanks, rank_positives, top_k
 from fieldmark.errors import DataError
 
 

@@ -11,14 +11,17 @@ from fieldmark.embed.cache import (
 )
 from fieldmark.embed.engine import Embedded, EmbedOptions, checking, embed
 from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
+from fieldmark.embed.search import CandidateCounts, PositiveRanks, rank_positives, top_k
 from fieldmark.embed.texts import EmbeddedTexts, embed_texts
 
 __all__ = [
+    "CandidateCounts",
     "EmbedOptions",
     "Embedded",
     "EmbeddedTexts",
     "ModelCache",
     "PatchFeatures",
+    "PositiveRanks",
     "cached_models",
     "checking",
     "clean_cache",
@@ -26,8 +29,10 @@ __all__ = [
     "embed_texts",
     "patch_fingerprint",
     "patch_name",
+    "rank_positives",
     "read_keys",
     "speed_of",
+    "top_k",
     "trusted_fingerprint",
     "write_behaviour",
 ]

@@ -31,16 +31,41 @@ from fieldmark.metrics._registry import (
 )
 
 if TYPE_CHECKING:
+    from fieldmark.metrics._retrieval import (
+        average_precision_at_k,
+        average_precisions,
+        first_positives,
+        ndcg_at_k,
+        recall_at_k,
+        reciprocal_rank,
+        reciprocal_rank_at_k,
+    )
     from fieldmark.metrics._values import mean_value
 
 __all__ = [
     "Metric",
+    "average_precision_at_k",
+    "average_precisions",
+    "first_positives",
     "known_metrics",
     "load_metric",
     "mean_value",
     "metric",
+    "ndcg_at_k",
+    "recall_at_k",
+    "reciprocal_rank",
+    "reciprocal_rank_at_k",
     "register_metric",
 ]
 
 
-__getattr__ = exports(__name__, {"_values": ("mean_value",)})
+__getattr__ = exports(
+    __name__,
+    {
+        "_retrieval": (
+            "average_precision_at_k", "average_precisions", "first_positives", "ndcg_at_k",
+            "recall_at_k", "reciprocal_rank", "reciprocal_rank_at_k",
+        ),
+        "_values": ("mean_value",),
+    },
+)  # fmt: skip

@@ -75,8 +75,8 @@ def _recall(k: int) -> Metric:
 
 def _multi_recall(k: int) -> Metric:
     doc = (
-        f"The share of queries with a right answer among the {k} best distinct ones, where all "
-        "rows that share the caption or the image are right. Ties count by their chance."
+        f"The share of queries with a right answer among the {k} best, where all rows that share "
+        "the caption or the image are right. Ties count by their chance."
     )
     return _share(f"multi_recall_at_{k}", f"recall@{k}, all positives", doc)
 
@@ -99,14 +99,14 @@ mrr = _share(
 multi_mrr = _share(
     "multi_mrr",
     "mean reciprocal rank, all positives",
-    "The mean over queries of `1 / rank of the first right answer`, among distinct ones, where all "
-    "rows that share the caption or the image are right.",
+    "The mean over queries of `1 / rank of the first right answer`, where all rows that share the "
+    "caption or the image are right.",
 )
 multi_map = _share(
     "multi_map",
     "mean average precision, all positives",
-    "The mean over queries of `sum over k of (recall_k - recall_k-1) × precision_k` over distinct "
-    "answers, where all rows that share the caption or the image are right.",
+    "The mean over queries of `sum over k of (recall_k - recall_k-1) × precision_k`, where all rows "
+    "that share the caption or the image are right.",
 )
 ap_at_k = _share(
     "ap_at_k",

@@ -81,18 +81,18 @@ def split_parts(
     task: Task, table: pl.DataFrame, selection: Selection | None = None
 ) -> list[PartItems]:
     """The parts that the selection keeps, in name order (named settings: in file order)."""
-    kept_rows = _keep(task, table, task.where, "where")
+    kept_rows = keep_rows(task, table, task.where, "where")
     if kept_rows.is_empty():
         raise _nothing_fits(task, table)
     if task.traits:
-        return _selected(task, _trait_parts(task, kept_rows), selection or Selection())
+        return keep_selected(task, _trait_parts(task, kept_rows), selection or Selection())
     rows = _targets(task, kept_rows, task.label, "label")
     if isinstance(task.parts, dict):
         parts = [
             PartItems(
                 name,
-                _keep(task, rows, part.train, "parts", name, "train"),
-                _keep(task, rows, part.test, "parts", name, "test"),
+                keep_rows(task, rows, part.train, "parts", name, "train"),
+                keep_rows(task, rows, part.test, "parts", name, "test"),
             )
             for name, part in task.parts.items()
         ]
@@ -103,7 +103,7 @@ def split_parts(
         parts.sort(key=lambda part: part.name)
     else:
         parts = [_part(task, "", rows)]
-    return _selected(task, parts, selection or Selection())
+    return keep_selected(task, parts, selection or Selection())
 
 
 def table_parts(
@@ -151,7 +151,7 @@ def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:
     return f"fewer than {draw.n_train} training images{where} (fewest: {min(short)}): all are used"
 
 
-def _selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
+def keep_selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
     kept = [part for part in parts if _is_selected(part, wanted)]
     if not kept:
         raise _nothing_selected(task, parts, wanted)
@@ -299,7 +299,7 @@ def _trait_parts(task: Task, rows: pl.DataFrame) -> list[PartItems]:
     known = rows.filter(pl.any_horizontal(pl.col(*task.traits).is_not_null())).with_columns(
         pl.concat_str(answers, separator=" ").alias("target"), _unit(task)
     )
-    train = _keep(task, known, task.train, "train")
+    train = keep_rows(task, known, task.train, "train")
     return [PartItems(part.name, train, part.test, part.groups, is_joint=True) for part in parts]
 
 
@@ -312,8 +312,8 @@ def _part(task: Task, name: str, rows: pl.DataFrame) -> PartItems:
             groups.append((column, str(values[0])))
     if task.is_leave_one_out:
         return PartItems(name, rows, rows, tuple(groups))
-    train = _keep(task, rows, task.train, "train")
-    test = train if task.test == "rest" else _keep(task, rows, task.test, "test")
+    train = keep_rows(task, rows, task.train, "train")
+    test = train if task.test == "rest" else keep_rows(task, rows, task.test, "test")
     return PartItems(name, train, test, tuple(groups))
 
 
@@ -360,7 +360,8 @@ def kinds_of(part: PartItems) -> dict[str, str]:
     return dict(both.unique().sort("target").iter_rows())
 
 
-def _keep(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:
+def keep_rows(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:
+    """The rows that a filter of the task (at `key` of its file) allows."""
     for column, patterns in wanted.items():
         need_column(task, rows, column, *key, column)
         values = rows.get_column(column).cast(pl.String).unique().to_list()

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import BeforeValidator, Field
 
-from fieldmark.tasks import Names, Strict
+from fieldmark.tasks import Names, Strict, Template
 
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 """of the Linnean hierarchy, the highest first; the species is its epithet"""
+LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 TextType = Literal["asis", "sci", "com", "taxon", "sci_com", "taxon_com"]
-
-
-def _check_templates(templates: Names) -> Names:
-    """The name of a ready set, or sentences with one place for the class."""
-    expected = "expected `openai`, `none`, or sentences with one {} where the class stands"
-    if templates in (("openai",), ("none",)):
-        return templates
-    for template in templates or ("",):
-        if template.count("{}") != 1 or "{" in template.replace("{}", ""):
-            raise ValueError(f"{template!r}: {expected}")
-    return templates
 
 
 class ZeroShotBlock(Strict):
@@ -30,7 +20,7 @@ class ZeroShotBlock(Strict):
     text: TextType = "asis"
     """what stands for a class: its name as it is; its scientific (sci) or common (com) name; its
     ranks from kingdom to species (taxon); or the former with the common name"""
-    templates: Annotated[Names, AfterValidator(_check_templates)] = ("openai",)
+    templates: Literal["openai", "none"] | Annotated[tuple[Template, ...], LIST] = "openai"
     """sentences around it, whose features are averaged: `openai` (the 80 of CLIP's paper), `none`,
     or your own with {} where the class stands"""
     names: str = ""

@@ -141,6 +141,6 @@ def openai_templates() -> tuple[str, ...]:
 
 
 def templates_of(block: ZeroShotBlock) -> tuple[str, ...]:
-    if block.templates == ("openai",):
+    if block.templates == "openai":
         return openai_templates()
-    return ("{}",) if block.templates == ("none",) else block.templates
+    return ("{}",) if block.templates == "none" else block.templates
