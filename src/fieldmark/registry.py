@@ -28,7 +28,11 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "aggregated": "fieldmark.lmms.metrics.registry:register_document_metric"
     },
     "fieldmark.report.export": {"lmms-eval": "fieldmark.lmms.export"},
-    "fieldmark.report_providers": {"documents": "fieldmark.lmms.report"},
+    "fieldmark.report_providers": {
+        "documents": "fieldmark.lmms.report",
+        "rerank": "fieldmark.protocols._values",
+        "retrieve": "fieldmark.protocols._values",
+    },
     "fieldmark.protocols": {"documents": "fieldmark.lmms.documents:PROTOCOL"},
     "fieldmark.task_readers": {"lmms-eval": "fieldmark.lmms.reader:READER"},
 }

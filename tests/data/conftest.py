@@ -25,3 +25,16 @@ def made_copy(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
         return copies[name]
 
     return get
+
+
+@pytest.fixture(scope="session")
+def real_table() -> Callable[[str], Path]:
+    """An annotation table as published, from the folder beside the repository; else a skip."""
+    folder = Path(__file__).parents[3] / "shared" / "data"
+
+    def get(name: str) -> Path:
+        if not (folder / name).is_file():
+            pytest.skip(f"{name} is not beside the repository")
+        return folder / name
+
+    return get

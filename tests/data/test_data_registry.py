@@ -31,7 +31,7 @@ half = Info(title="?", licence="?", citation="?")
 
 
 def test_files_are_datasets():
-    assert {"beluga", "csv", "folder", "newt"} <= set(DATASETS.names())
+    assert {"beluga", "cornell_bird", "csv", "folder", "newt"} <= set(DATASETS.names())
     assert not [name for name in DATASETS.names() if name.startswith(("_", "-"))]
     assert load_dataset("newt").INFO.title.startswith("NeWT")
 

@@ -101,7 +101,7 @@ def test_common_names_of_two_species_and_empty_ranks(tmp_path: Path):
     assert rarespecies.table(tmp_path)["label"].n_unique() == 3
     assert findings(tmp_path)[1:] == [
         f"warning: 2 images with an empty rank: '{LABEL.replace('-Chordata-', '--')}'.",
-        "note: 1 common name of several species: 'possum'.",
+        "note: 1 common name of several classes: 'possum'.",
     ]
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.lmms.metrics.aggregations import document_value
 from fieldmark.lmms.score.encoding import encode
+from fieldmark.metrics import mean_value
 from fieldmark.stats import Items, estimate, interval
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
 
@@ -180,7 +180,7 @@ def scores(made: Made, values: Mapping[str, np.ndarray]) -> list[Score]:
         kept = value[made.n_failed :]
         unit = np.arange(made.n)[made.n_failed :] // 3 if made.units else None
         items = Items(np.zeros(len(kept), int), unit)
-        metric = document_value(made.metric, "up" if made.is_up else "down")
+        metric = mean_value(made.metric, direction="up" if made.is_up else "down")
         limits = interval(items, kept, metric)
         found.append(Score(
             name(made.metric, pipeline), estimate(items, kept, metric), low=limits.low,

@@ -262,7 +262,8 @@ def test_values_are_read_by_filter(store):
     run = store.runs(RunFilter(models=(GOOD,), tasks=("birds-filters",)))[0]
     found = item_values(store, run, "exact_match,strict")
     assert (
-        len(found) == 54 and found[0, "6"] == kit.worth(GOOD, TASKS["birds-filters"], "strict")[6]
+        len(found) == 54
+        and found["", 0, "6"] == kit.worth(GOOD, TASKS["birds-filters"], "strict")[6]
     )
     assert split_name("a,b,strict", ["none", "strict"]) == ("a,b", "strict")
 

@@ -13,7 +13,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.lmms.export import standard_error
-from fieldmark.lmms.metrics.aggregations import document_value
+from fieldmark.metrics import mean_value
 from fieldmark.report.export import choose, export
 from fieldmark.stats import Items, interval
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
@@ -82,7 +82,7 @@ def test_clusters_make_the_error_that_of_their_means(path):
 
 def test_intervals_give_back_the_error_they_were_made_from():
     values = np.random.default_rng(1).normal(3, 2, 40)
-    found = interval(Items(np.zeros(40, int)), values, document_value("x"))
+    found = interval(Items(np.zeros(40, int)), values, mean_value("x"))
     score = Score("x", values.mean(), low=found.low, high=found.high, n=40, n_units=40,
                   method=found.method)  # fmt: skip
     assert standard_error(score) == pytest.approx(values.std(ddof=1) / math.sqrt(40), rel=0.06)

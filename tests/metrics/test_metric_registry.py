@@ -50,7 +50,7 @@ def test_every_metric_says_what_it_is(name: str) -> None:
     assert each.direction in ("up", "down")
     assert each.kind in ("mean", "other")
     assert each.bounds[0] < each.bounds[1]
-    assert each.uses in ("prediction", "score", "whole", "kinds")
+    assert each.uses in ("prediction", "score", "whole", "kinds", "value")
     assert pickle.loads(pickle.dumps(each)) is each
 
 

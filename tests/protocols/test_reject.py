@@ -13,8 +13,8 @@ from fieldmark.errors import DataError
 from fieldmark.experiments import evaluate
 from fieldmark.metrics import load_metric
 from fieldmark.protocols import arrange, recorded_kinds, score_run
+from fieldmark.protocols._features import RowFeatures
 from fieldmark.protocols._items import PartItems, kinds_of, split_parts
-from fieldmark.protocols.probe.features import RowFeatures
 from fieldmark.protocols.probe.fit import Fitted, fit_probe
 from fieldmark.protocols.probe.reject import Threshold, _folds, choose_threshold
 from fieldmark.settings import Settings

@@ -56,7 +56,7 @@ def noted(tmp_path: Path):
 def test_the_long_table_tells_them(noted: Store) -> None:
     lines = fit_lines(noted, read_table(noted).rows, width=200)
     assert lines == [
-        "chosen on the training images:",
+        "notes of the runs:",
         "  m/one, birds: ridge: alpha 32 (32 to 1024), cv score 0.5 (0.5 to 0.871) (2 fits); "
         f"{EDGE} (in 1 of 2 fits)",
         "left out, because they cannot be read (--json names them all):",

@@ -49,11 +49,11 @@ class DataGetArgs:
     out: Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")] = None
     """folder to save in [the dataset's folder; required with --urls]"""
     parallel: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """downloads at the same time [2; with --urls 8]"""
+    """downloads at the same time [2; for a list of addresses 8]"""
     per_host: int = 2
     """downloads at the same time from one host"""
     delay_s: Annotated[float | None, arg(metavar="S", help_behavior_hint="")] = None
-    """seconds to wait between two requests to one host [0; with --urls 0.1]"""
+    """seconds to wait between two requests to one host [0; for a list of addresses 0.1]"""
     json: bool = False
     """print JSON"""
     common: CommonFlags = Common()
@@ -69,7 +69,7 @@ def run(args: DataGetArgs) -> int:
 
 def _get_dataset(args: DataGetArgs) -> int:
     from fieldmark.data import load_dataset
-    from fieldmark.data.get import Choice, announce, get_sources
+    from fieldmark.data.get import Choice, announce, get_dataset, lists_sources
 
     dataset = load_dataset(args.name)
     settings = args.common.settings()
@@ -84,10 +84,10 @@ def _get_dataset(args: DataGetArgs) -> int:
         verify=args.verify,
         remove_archives=args.remove_archives,
         offline=settings.offline,
-        pace=_pace(args),
+        pace=_pace(args, lists_sources(dataset) is not None),
     )
     with for_people(args.common.quiet) as progress:
-        states = get_sources(dataset.INFO.sources, root, choice, progress)
+        states = get_dataset(dataset, root, choice, progress)
     findings = _check(dataset, root) if any(file.state == "by hand" for file in states) else None
     is_complete = findings is not None and not any(finding.level == "error" for finding in findings)
     if is_complete:  # whoever put it there did so by other means: nothing is left to do
@@ -185,7 +185,7 @@ def _get_list(args: DataGetArgs, table: Path) -> int:
             raise UsageError(f"{flag} cannot be used with --urls, which always compares checksums.")
     columns = UrlColumns(args.url_column, args.md5_column, args.save_as)
     with for_people(args.common.quiet) as progress:
-        result = get_urls(table, args.out, columns, _pace(args), progress)
+        result = get_urls(table, args.out, columns, _pace(args, is_list=True), progress)
     n = {"here": result.n_here, "fetched": result.n_fetched, "failed": len(result.failed)}
     report = args.out / REPORT
     if args.json:
@@ -202,10 +202,10 @@ def _get_list(args: DataGetArgs, table: Path) -> int:
     return 5
 
 
-def _pace(args: DataGetArgs) -> Pace:
+def _pace(args: DataGetArgs, is_list: bool) -> Pace:
     from fieldmark.data.get import POLITE, Pace
 
-    base = POLITE if args.urls else Pace()
+    base = POLITE if is_list else Pace()
     parallel = base.parallel if args.parallel is None else args.parallel
     delay_s = base.delay_s if args.delay_s is None else args.delay_s
     check_least("--parallel", parallel, 1)

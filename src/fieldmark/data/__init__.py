@@ -76,7 +76,8 @@ class _Datasets(Registry):
 
 
 _FOLDERS = ("get", "read")
-DATASETS = _Datasets(kind="dataset", package="fieldmark.data", listing="fieldmark datasets")
+DATASETS = _Datasets("dataset", "fieldmark.data", "fieldmark datasets", joint="_")
+"""names have underscores, as task files and FIELDMARK_DATA_CORNELL_BIRD write them"""
 
 _PARTS = ("INFO", "table", "check", "make")
 

@@ -173,6 +173,14 @@ def published_findings(
         yield Finding("note", f"not the published size: {', '.join(odd)}.")
 
 
+def set_findings(rows: pl.DataFrame, published: Mapping[str, tuple[int, int]]) -> Iterator[Finding]:
+    """As above for each value of the column `set`: set → its images and classes."""
+    for name, (n_images, n_classes) in published.items():
+        part = rows.filter(pl.col("set") == name)
+        for finding in published_findings(part, {"images": n_images}, n_classes):
+            yield Finding(finding.level, f"{name}: {finding.text}")
+
+
 def split_counts(rows: pl.DataFrame) -> dict[str, int]:
     return {
         str(split): n
@@ -190,8 +198,11 @@ def labels_by_split(rows: pl.DataFrame) -> dict[str, set[str]]:
     }
 
 
-def class_findings(table: pl.DataFrame) -> Iterator[Finding]:
-    """Labels that no classifier could learn from, or be scored on."""
+def class_findings(table: pl.DataFrame, single_level: str = "warning") -> Iterator[Finding]:
+    """Labels that no classifier could learn from, or be scored on.
+
+    `single_level` is how classes of one image are told: a test set may well have such.
+    """
     n_without = table.get_column("label").null_count()
     if n_without:
         verb = "has" if n_without == 1 else "have"
@@ -204,10 +215,27 @@ def class_findings(table: pl.DataFrame) -> Iterator[Finding]:
     if single:
         n = counted(len(single), "class", "classes")
         text = f"{n} of {len(counts)} with one image only: {name_some(single)}."
-        yield Finding("warning", text)
+        yield Finding(single_level, text)
     by_split = labels_by_split(table)
     if "train" in by_split:
         yield from _unseen_findings("test", by_split.get("test", set()) - by_split["train"])
+
+
+def rank_findings(
+    rows: pl.DataFrame, ranks: Sequence[str], level: str = "warning"
+) -> Iterator[Finding]:
+    """Empty ranks, and common names that do not tell two classes apart."""
+    holes = rows.filter(pl.any_horizontal(pl.col(ranks).is_null()))
+    if len(holes):
+        shown = holes.get_column("label").drop_nulls().unique().sort().to_list()
+        text = f"{counted(len(holes), 'image')} with an empty rank: {name_some(shown)}."
+        yield Finding(level, text)
+    pairs = rows.select("common_name", "label").drop_nulls().unique()
+    shared = pairs.filter(pl.col("common_name").is_duplicated()).get_column("common_name")
+    if len(shared):
+        names = sorted(set(shared))
+        n = counted(len(names), "common name")
+        yield Finding("note", f"{n} of several classes: {name_some(names)}.")
 
 
 def split_findings(

@@ -1,10 +1,11 @@
 """Dataset contract: what a dataset module must offer.
 
-A module `data/NAME.py` is the dataset NAME. It holds `INFO` and three functions:
+A module `data/NAME.py` is the dataset NAME. It holds `INFO` and these functions:
 
     table(root)              files on disk → one row per item (columns below)
     check(root)              what is missing or odd in a user's folder
     make(root, world, size)  a synthetic copy in the exact layout, about `size` images
+    listed_sources(root)     optional: the images whose addresses the dataset's own table lists
 
 Reading a table never opens an image. `label` is a *name*; integer ids are made from the union of
 all splits, in one place (`label_ids`).

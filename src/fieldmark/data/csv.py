@@ -22,7 +22,14 @@ import polars as pl
 from fieldmark.data._check import as_findings, class_findings, image_findings, name_some
 from fieldmark.data._dataset import COLUMNS, Finding, Info, Source, finish_table, split_name
 from fieldmark.data._make import pick, plan_photos, take_photo, write_rows
-from fieldmark.data.read.table import find_table, image_columns, numbered, read_columns, read_table
+from fieldmark.data.read.table import (
+    find_table,
+    image_columns,
+    numbered,
+    read_columns,
+    read_table,
+    refuse_twins,
+)
 from fieldmark.errors import DataError, UsageError, at, closest
 
 if TYPE_CHECKING:
@@ -95,7 +102,7 @@ def table(
         "id": id or _guess_id(frame),
     }
     if id is not None:
-        _refuse_twins(path, frame.get_column(id))
+        refuse_twins(path, frame.get_column(id))
     return finish_table(_arranged(frame, path, chosen, is_stored=chosen["image"] in stored), path)
 
 
@@ -244,15 +251,6 @@ def _arranged(
     }
     renamed = frame.rename(clashes)
     return renamed.with_columns(column.alias(name) for name, column in roles.items())
-
-
-def _refuse_twins(path: Path, ids: pl.Series) -> None:
-    """Points at the first row whose id stands further up already."""
-    seen: dict[str, int] = {}
-    for line, name in enumerate(ids, start=2):
-        if name is not None and seen.setdefault(name, line) != line:
-            text = f"id {name!r} stands on line {seen[name]} already: ids must be unique."
-            raise DataError(at(path, line, text))
 
 
 def _free_name(name: str, taken: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
     label            the species' name as the dataset gives it; where two ids share one (version
                      1.0 of the files), with the id: `Lactuca virosa L. (1355868)`
-    scientific_name  genus and epithet without the author; genus, species: its parts
+    scientific_name  the name without its author; genus, species: its parts
     species_id       Pl@ntNet's id, the class folder's name
     class_idx        the official number of the class, from class_idx_to_species_id.json
     unit             the observation: photos of one plant have one
@@ -36,6 +36,7 @@ from fieldmark.data.read.folders import (
     class_folders,
     species_findings,
 )
+from fieldmark.data.read.names import parse_name
 from fieldmark.data.read.table import read_json_object
 from fieldmark.draws import digest
 from fieldmark.errors import DataError
@@ -140,14 +141,13 @@ def _classes(home: Path, ids: list[str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema)
 
 
-def _parts(name: str) -> dict[str, str | None]:
+def _parts(text: str) -> dict[str, str | None]:
     """`Lactuca virosa L.` → Lactuca, virosa; hybrids keep their sign: `Mentha x piperita`."""
-    genus, *rest = name.replace("_", " ").split() or [""]
-    n_words = 2 if rest and rest[0] in ("x", "×") else 1
-    species = " ".join(rest[:n_words])
-    if not species:
-        return {"scientific_name": None, "genus": genus or None, "species": None}
-    return {"scientific_name": f"{genus} {species}", "genus": genus, "species": species}
+    name = parse_name(text)
+    if name is None or not name.species:
+        genus = name.genus if name else None
+        return {"scientific_name": None, "genus": genus, "species": None}
+    return {"scientific_name": str(name), "genus": name.genus, "species": name.species}
 
 
 def _names(home: Path) -> dict[str, str]:

@@ -23,10 +23,9 @@ import polars as pl
 from fieldmark.data._check import (
     as_findings,
     class_findings,
-    counted,
     image_findings,
-    name_some,
     published_findings,
+    rank_findings,
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table
 from fieldmark.data._make import PlannedPhoto, encode_photo, plan_photos
@@ -88,7 +87,7 @@ def check(root: Path) -> Iterator[Finding]:
     rows = table(root)
     yield from part_findings(find_parts(root, {"train": "train"}))
     yield from published_findings(rows, PUBLISHED, N_CLASSES)
-    yield from _rank_findings(rows)
+    yield from rank_findings(rows, RANKS)
     yield from class_findings(rows)
     yield from image_findings(root, rows.get_column("image"))
 
@@ -135,23 +134,6 @@ def _finish(frame: pl.DataFrame, origin: Path) -> pl.DataFrame:
     ]
     columns = ("id", "image", "label", *RANKS, "scientific_name", "common_name")
     return finish_table(frame.select(*columns, *more), origin)
-
-
-# --- checking ---
-
-
-def _rank_findings(rows: pl.DataFrame) -> Iterator[Finding]:
-    holes = rows.filter(pl.any_horizontal(pl.col(RANKS).is_null()))
-    if len(holes):
-        shown = holes.get_column("label").unique().sort().to_list()
-        text = f"{counted(len(holes), 'image')} with an empty rank: {name_some(shown)}."
-        yield Finding("warning", text)
-    pairs = rows.select("common_name", "label").drop_nulls().unique()
-    shared = pairs.filter(pl.col("common_name").is_duplicated()).get_column("common_name")
-    if len(shared):
-        names = sorted(set(shared))
-        n = counted(len(names), "common name")
-        yield Finding("note", f"{n} of several species: {name_some(names)}.")
 
 
 # --- making ---

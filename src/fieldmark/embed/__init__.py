@@ -1,4 +1,4 @@
-"""Images to features: once, cached by content, resumable."""
+"""Images and texts to features: once, cached by content, resumable."""
 
 from fieldmark.embed.cache import (
     ModelCache,
@@ -11,20 +11,28 @@ from fieldmark.embed.cache import (
 )
 from fieldmark.embed.engine import Embedded, EmbedOptions, checking, embed
 from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
+from fieldmark.embed.search import CandidateCounts, PositiveRanks, rank_positives, top_k
+from fieldmark.embed.texts import EmbeddedTexts, embed_texts
 
 __all__ = [
+    "CandidateCounts",
     "EmbedOptions",
     "Embedded",
+    "EmbeddedTexts",
     "ModelCache",
     "PatchFeatures",
+    "PositiveRanks",
     "cached_models",
     "checking",
     "clean_cache",
     "embed",
+    "embed_texts",
     "patch_fingerprint",
     "patch_name",
+    "rank_positives",
     "read_keys",
     "speed_of",
+    "top_k",
     "trusted_fingerprint",
     "write_behaviour",
 ]

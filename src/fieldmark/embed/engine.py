@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,13 +80,20 @@ def embed(
     progress: Progress | None = None,
 ) -> Embedded:
     """Features of the items: from the cache where it has them, computed and kept otherwise."""
-    try:
+    with usable_cache(options.cache):
         return _embed(model, root, items, options, progress or Silent())
+
+
+@contextmanager
+def usable_cache(cache: Path) -> Iterator[None]:
+    """Says of a folder that cannot be used as the cache what is wrong, in one line."""
+    try:
+        yield
     except OSError as error:  # reading images and the model's own faults are told by others
         is_file = isinstance(error, (FileExistsError, NotADirectoryError))
         reason = "a file is in the way" if is_file else error.strerror or error
         raise DataError(
-            f"{options.cache}  cannot be used as the feature cache ({reason}): "
+            f"{cache}  cannot be used as the feature cache ({reason}): "
             "choose another folder with --cache."
         ) from error
 

@@ -161,8 +161,8 @@ def _errors(store: Store, run: Run, scores: Sequence[Score]) -> dict[str, float 
     errors = {score.metric: standard_error(score) for score in scores}
     if not has_documents(run):
         return errors
-    frame = store.predictions(run.id).select("repeat", "id", "unit")
-    units = {(repeat, item): unit or (repeat, item) for repeat, item, unit in frame.iter_rows()}
+    frame = store.predictions(run.id).select("part", "repeat", "id", "unit")
+    units = {tuple(place): unit or tuple(place) for *place, unit in frame.iter_rows()}
     for name in means_of(store, run) & set(errors):
         values = item_values(store, run, name)
         errors[name] = error_of_mean(list(values.values()), [units[value] for value in values])

@@ -128,7 +128,7 @@ def _usual(metric: str) -> str:
 
 def pairing_metric(store: Store, run: Run, name: str) -> Metric | None:
     """What compares runs by that metric; None where documents cannot be compared one by one."""
-    from fieldmark.lmms.metrics.aggregations import document_value
+    from fieldmark.metrics import mean_value
 
     if name != value_metric(run) and name not in means_of(store, run):
         return None
@@ -138,7 +138,7 @@ def pairing_metric(store: Store, run: Run, name: str) -> Metric | None:
         Score("", 0),
     )
     bounds = (0.0, 1.0) if score.is_fraction else (-math.inf, math.inf)
-    return document_value(name, "up" if score.higher_is_better else "down", bounds)
+    return mean_value(name, direction="up" if score.higher_is_better else "down", bounds=bounds)
 
 
 def why_not_paired(name: str) -> str:
@@ -146,17 +146,17 @@ def why_not_paired(name: str) -> str:
     return f"{name} is a function of all documents, not a mean over them"
 
 
-def item_values(store: Store, run: Run, name: str) -> dict[tuple[int, str], float]:
-    """What each answered document was worth by a metric, by repeat and document."""
+def item_values(store: Store, run: Run, name: str) -> dict[tuple[str, int, str], float]:
+    """What each answered document was worth by a metric, by part, repeat and document."""
     metric, pipeline = split_name(name, pipelines_of(facts_of(store, run)))
     values = {}
-    frame = store.predictions(run.id).select("repeat", "id", "outcome", "info")
-    for repeat, item, outcome, info in frame.iter_rows():
+    frame = store.predictions(run.id).select("part", "repeat", "id", "outcome", "info")
+    for part, repeat, item, outcome, info in frame.iter_rows():
         if outcome == OK and info:
             text = json.loads(info).get("values", {}).get(pipeline, {}).get(metric)
             value = json.loads(text) if isinstance(text, str) else text
             if isinstance(value, (bool, int, float)):
-                values[repeat, item] = float(value)
+                values[part, repeat, item] = float(value)
     return values
 
 

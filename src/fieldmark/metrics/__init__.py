@@ -12,7 +12,7 @@ By `uses` a metric says what takes the place of predictions:
     score        a signed certainty, of yes above 0 and of no below; the target is 1 for yes
     whole        1 where all parts of an item are right, else 0; the target is 1, one row per item
     kinds        label numbers, and as `kind` an array: what each label number is ("poisonous")
-    value        what each item was worth already; the target does not matter
+    value        what each item was worth, stored with its answer under the metric's name
 
 Each metric carries `title`, `direction` ("up": more is better, or "down"), `bounds` (the least and
 the most it can be) and `kind`: "mean" when it is the weighted mean of one value per item, which has
@@ -20,6 +20,9 @@ exact shortcuts, else "other". Users add theirs by `my_metrics.py:my_metric`, an
 group `fieldmark.metrics`, or `register_metric`.
 """
 
+from typing import TYPE_CHECKING
+
+from fieldmark.lazy import exports
 from fieldmark.metrics._metric import Metric, metric
 from fieldmark.metrics._registry import (
     known_metrics,
@@ -27,4 +30,42 @@ from fieldmark.metrics._registry import (
     register_metric,
 )
 
-__all__ = ["Metric", "known_metrics", "load_metric", "metric", "register_metric"]
+if TYPE_CHECKING:
+    from fieldmark.metrics._retrieval import (
+        average_precision_at_k,
+        average_precisions,
+        first_positives,
+        ndcg_at_k,
+        recall_at_k,
+        reciprocal_rank,
+        reciprocal_rank_at_k,
+    )
+    from fieldmark.metrics._values import mean_value
+
+__all__ = [
+    "Metric",
+    "average_precision_at_k",
+    "average_precisions",
+    "first_positives",
+    "known_metrics",
+    "load_metric",
+    "mean_value",
+    "metric",
+    "ndcg_at_k",
+    "recall_at_k",
+    "reciprocal_rank",
+    "reciprocal_rank_at_k",
+    "register_metric",
+]
+
+
+__getattr__ = exports(
+    __name__,
+    {
+        "_retrieval": (
+            "average_precision_at_k", "average_precisions", "first_positives", "ndcg_at_k",
+            "recall_at_k", "reciprocal_rank", "reciprocal_rank_at_k",
+        ),
+        "_values": ("mean_value",),
+    },
+)  # fmt: skip

@@ -59,11 +59,11 @@ def register_metric(
 
 def _built_in() -> dict[str, Metric]:
     # Imported here: numpy is not needed to list commands.
-    from fieldmark.metrics import _classification, _open_set, _ranking
+    from fieldmark.metrics import _classification, _open_set, _ranking, _values
 
     return {
         name: cast(Metric, function)
-        for module in (_classification, _open_set, _ranking)
+        for module in (_classification, _open_set, _ranking, _values)
         for name, function in vars(module).items()
         if hasattr(function, "direction") and not name.startswith("_")
     }

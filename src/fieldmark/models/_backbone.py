@@ -126,8 +126,40 @@ class DualEncoder(Backbone, Protocol):
         """What a cosine is multiplied by before the softmax or sigmoid (already exponentiated)."""
         ...
 
+    @property
+    def logit_bias(self) -> float | None:
+        """Added to the scaled cosine before the sigmoid; None unless trained with one."""
+        ...
+
+    @property
+    def text_limit(self) -> int | None:
+        """Tokens of a text that are read, special ones included; None when no limit is known."""
+        ...
+
+    @property
+    def text_fingerprint(self) -> str:
+        """Changes when the text tower, the tokeniser, the limit or the arithmetic changes."""
+        ...
+
+    @property
+    def projectors(self) -> tuple[str, ...]:
+        """Names of the visual projectors where there are several, the model's own first."""
+        ...
+
+    def projected(self, projector: str) -> DualEncoder:
+        """The same network with that projector; its features and logit scale differ, its texts'
+        do not.
+        """
+        ...
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int] | None:
+        """Tokens that each text needs uncut, special ones included: more than `text_limit` and it
+        is cut. None when that is not known.
+        """
+        ...
+
     def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """float32, n × dim, in the order of the texts."""
+        """float32, n × dim, in the order of the texts; one text never depends on the others."""
         ...
 
 

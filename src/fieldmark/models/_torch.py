@@ -15,7 +15,7 @@ images to vectors.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +32,8 @@ from fieldmark.models._user import source_hash, test_pictures
 if TYPE_CHECKING:
     from PIL import Image
 
-Encode = Callable[[Any, Any, bool], tuple[Any, Any]]
+Encode = Callable[..., tuple[Any, Any]]
 """(module, images n×3×h×w, are patches wanted) → (pooled n×d, patches n×p×w or None), all torch"""
-
-TEXT_BATCH = 256
 
 
 class TorchBackbone:
@@ -88,7 +86,7 @@ class TorchBackbone:
         pooled, tokens = self._guarded(
             lambda: self.encode(self._to_device(batch), patches), len(batch)
         )
-        return Features(_to_array(pooled), _to_array(tokens) if tokens is not None else None)
+        return Features(to_array(pooled), to_array(tokens) if tokens is not None else None)
 
     def _to_device(self, batch: np.ndarray) -> Any:
         images = torch.from_numpy(np.ascontiguousarray(batch)).to(self.device)
@@ -146,7 +144,10 @@ class TorchBackbone:
         recipe = self.preprocess
         seen = recipe.describe() if isinstance(recipe, Recipe) else self._behaviour()
         parts = (sorted(self.options.items()), self.precision, self._code)
-        return draws.digest("torch 1", _weights.hash_weights(self.module), seen, *parts).hex()
+        return draws.digest("torch 1", self._weights_hash(), seen, *parts).hex()
+
+    def _weights_hash(self) -> str:
+        return _weights.hash_weights(self.module)
 
     def _behaviour(self) -> str:
         """What an unknown `preprocess` makes of the test pictures: its code cannot always be
@@ -165,45 +166,5 @@ class TorchBackbone:
         return devices.fitting_batch(self.device, lambda n: self.embed_images(self._blank(n)))
 
 
-class TorchDual(TorchBackbone):
-    """A `TorchBackbone` that also embeds texts; `tokenise` is made on first use, it may need
-    files.
-    """
-
-    def __init__(
-        self,
-        module: Any,
-        preprocess: Callable[[Image.Image], Any],
-        *,
-        make_tokeniser: Callable[[], Callable[[list[str]], Any]],
-        encode_text: Callable[[Any, Any], Any],
-        **rest: Any,
-    ) -> None:
-        super().__init__(module, preprocess, **rest)
-        self._make_tokeniser, self._encode_text = make_tokeniser, encode_text
-
-    @cached_property
-    def tokenise(self) -> Callable[[list[str]], Any]:
-        return self._make_tokeniser()
-
-    @property
-    def logit_scale(self) -> float:
-        return float(self.module.logit_scale.exp())
-
-    @property
-    def logit_bias(self) -> float | None:
-        """Added to the scaled cosine by sigmoid-trained models."""
-        bias = getattr(self.module, "logit_bias", None)
-        return None if bias is None else float(bias)
-
-    def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
-        parts = [np.zeros((0, self.dim), np.float32)]
-        for start in range(0, len(texts), TEXT_BATCH):
-            tokens = self.tokenise(list(texts[start : start + TEXT_BATCH])).to(self.device)
-            encoded = self._guarded(lambda: self._encode_text(self.module, tokens), len(tokens))  # noqa: B023
-            parts.append(_to_array(encoded))
-        return np.concatenate(parts)
-
-
-def _to_array(value: Any) -> np.ndarray:
+def to_array(value: Any) -> np.ndarray:
     return np.ascontiguousarray(value.float().cpu().numpy())

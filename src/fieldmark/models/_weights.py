@@ -13,7 +13,7 @@ import hashlib
 import pickle
 import re
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,6 +25,11 @@ from fieldmark.models._name import ModelRequest
 
 PATIENCE_S = 10.0
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+TOKENISER = (
+    ("tokenizer_config.json",),
+    ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"),
+)
+"""files of a tokeniser on the hub: one of each group"""
 INSTEAD = "give local weights with ?weights=PATH, or random ones with ?pretrained=false"
 WRAPPINGS = ("state_dict", "model", "teacher", "model_state_dict")
 PREFIXES = ("module.", "_orig_mod.")
@@ -100,12 +105,14 @@ def fit_weights(
     module.load_state_dict(kept)
 
 
-def hash_weights(module: Any) -> str:
-    """Over name, type, shape and bytes of every parameter and stored buffer, one tensor in memory
-    at a time.
+def hash_weights(module: Any, is_counted: Callable[[str], bool] = bool) -> str:
+    """Over name, type, shape and bytes of every parameter and stored buffer whose name counts, one
+    tensor in memory at a time.
     """
     hasher = hashlib.blake2b(digest_size=16)
     for name, value in sorted(module.state_dict().items()):
+        if not is_counted(name):
+            continue
         if not torch.is_tensor(value):
             hasher.update(f"{name} {value!r}".encode())
             continue

@@ -124,10 +124,6 @@ CHECKPOINTS = (
 
 CONFIG = "open_clip_config.json"
 WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
-TOKENISER = (
-    ("tokenizer_config.json",),
-    ("tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"),
-)
 
 
 def local_files(checkpoint: str) -> list[Path]:
@@ -141,7 +137,7 @@ def local_files(checkpoint: str) -> list[Path]:
 
 def load(request: ModelRequest) -> Backbone:
     library = need_package(request, "open_clip")
-    from fieldmark.models._torch import TorchDual
+    from fieldmark.models._dual import TextTower, TorchDual
     from fieldmark.models._weights import fit_weights, read_weights, seeded
 
     weights = request.path("weights")
@@ -151,15 +147,20 @@ def load(request: ModelRequest) -> Backbone:
         model = _create(library, request, {**arguments, "load_weights": is_loaded})
     if weights is not None:
         fit_weights(model, read_weights(weights), weights)
+    options = {"family": "open-clip", "code": VERSION, "library": library_version(LIBRARY)}
     return TorchDual(
         model,
         _recipe(model.visual.preprocess_cfg),
-        make_tokeniser=partial(_tokeniser, library, request, arguments["model_name"]),
-        encode_text=lambda module, tokens: module.encode_text(tokens),
+        tower=TextTower(
+            partial(_tokeniser, library, request, arguments["model_name"]),
+            lambda module, tokens: module.encode_text(**tokens),
+            lambda weight: not weight.startswith("visual."),
+            options=options,
+        ),
         encode=encode,
         device=request.device,
         precision=request.precision,
-        options={"family": "open-clip", "code": VERSION, "library": library_version(LIBRARY)},
+        options=options,
     )
 
 
@@ -287,7 +288,8 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     """The tokeniser a configuration asks for; its files are fetched only now, when texts are
     embedded.
     """
-    from fieldmark.models._weights import hub_folder
+    from fieldmark.models._dual import Tokeniser
+    from fieldmark.models._weights import TOKENISER, hub_folder
 
     kind, _, place = model_name.partition(":")
     if kind == "local-dir":
@@ -299,10 +301,25 @@ def _tokeniser(library: Any, request: ModelRequest, model_name: str) -> Any:
     length = text.get("context_length", 77)
     repo = text.get("hf_tokenizer_name", "")
     if not repo:
-        return library.tokenizer.SimpleTokenizer(context_length=length, **settings)
+        simple = library.tokenizer.SimpleTokenizer(context_length=length, **settings)
+        return Tokeniser(
+            length,
+            lambda texts: {"text": simple(texts)},
+            lambda texts: [len(simple.encode(text)) + 2 for text in texts],
+        )
     has_own = kind == "local-dir" and (Path(place) / TOKENISER[0][0]).is_file()
     folder = Path(place) if has_own else hub_folder(request, repo, TOKENISER)
     mode = text.get("tokenizer_mode")
-    return library.tokenizer.HFTokenizer(
+    theirs = library.tokenizer.HFTokenizer(
         str(folder), context_length=length, tokenizer_mode=mode, **settings
     )
+    return Tokeniser(
+        length, lambda texts: {"text": theirs(texts)}, partial(_count, theirs, mode == "clips")
+    )
+
+
+def _count(tokeniser: Any, adds_own: bool, texts: list[str]) -> list[int]:
+    """`adds_own`: begin, end and class are put around what the tokeniser gives."""
+    clean = [tokeniser.clean_fn(text) for text in texts]
+    rows = tokeniser.tokenizer(clean, add_special_tokens=not adds_own, verbose=False).input_ids
+    return [len(row) + 3 * adds_own for row in rows]

@@ -32,6 +32,7 @@ from fieldmark.registry import PROTOCOLS
 
 if TYPE_CHECKING:
     from fieldmark.protocols._check import task_problems
+    from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows
     from fieldmark.protocols._items import (
         Draw,
         PartItems,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from fieldmark.protocols._score import (
         Scoring,
         arrange,
+        item_values,
         recorded_kinds,
         score_answers,
         score_run,
@@ -72,6 +74,7 @@ __all__ = [
     "Protocol",
     "Range",
     "Reread",
+    "RowFeatures",
     "Scoring",
     "Selection",
     "Sending",
@@ -82,10 +85,13 @@ __all__ = [
     "check_part",
     "draw_test",
     "draw_train",
+    "embed_options",
+    "embed_rows",
     "field_docs",
     "fitting_protocols",
     "given",
     "how_only",
+    "item_values",
     "left_out",
     "load_protocol",
     "make_settings",
@@ -113,8 +119,11 @@ __getattr__ = exports(
             "Draw", "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of",
             "rows_of", "split_parts",
         ),
+        "_features": ("RowFeatures", "embed_options", "embed_rows"),
         "_predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),
-        "_score": ("Scoring", "arrange", "recorded_kinds", "score_answers", "score_run"),
+        "_score": (
+            "Scoring", "arrange", "item_values", "recorded_kinds", "score_answers", "score_run",
+        ),
         "_workspace": ("MissingData", "Workspace", "no_data", "root_of"),
         "ask": ("LanguageProtocol",),
         "ask.sending": ("AskOptions", "Sending", "ask_options", "open_sending"),

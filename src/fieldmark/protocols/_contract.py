@@ -72,6 +72,8 @@ class Protocol:
     """raised whenever the same answers of a model give other predictions"""
     needs: ClassVar[frozenset[str]] = frozenset({EMBEDS_IMAGES})
     """abilities a model must have"""
+    or_needs: ClassVar[frozenset[str]] = frozenset()
+    """abilities that do as well, of a protocol that can ask two kinds of models"""
     settings: ClassVar[type] = NoSettings
     """what a user may set, besides the block"""
     head: ClassVar[str] = ""
@@ -85,6 +87,14 @@ class Protocol:
     """names of the scores it adds itself: rates and costs, not metrics of labels"""
     takes_metrics: ClassVar[bool] = True
     """can finished runs be scored by further metrics?"""
+
+    @property
+    def ways(self) -> tuple[frozenset[str], ...]:
+        """Abilities with any of which it can ask a model."""
+        return (self.needs, self.or_needs) if self.or_needs else (self.needs,)
+
+    def can_ask(self, abilities: Collection[str]) -> bool:
+        return any(way <= set(abilities) for way in self.ways)
 
     # What a task file and a grid may say.
 
@@ -143,8 +153,9 @@ class Protocol:
             return f"task {task.task!r} has a form that `{self.name}` cannot read"
         if self.has_block and self.block_of(task) is None:
             return f"task {task.task!r} has no `{self.name}` block"
-        if lacking := sorted(self.needs - set(abilities)):
-            return f"`{self.name}` needs a model that {_and(lacking)}"
+        if not self.can_ask(abilities):
+            ways = sorted((_and(sorted(way - set(abilities))) for way in self.ways), key=len)
+            return f"`{self.name}` needs a model that {' or '.join(ways)}"
         if self.learns and draw.n_train == 0:
             return f"n_train = 0: `{self.name}` cannot learn from 0 training images"
         if draw.n_test == 0:
@@ -176,7 +187,7 @@ class Protocol:
         """What there is to be asked, part by part; raises where a part cannot be asked."""
         from fieldmark.protocols._items import table_parts
 
-        return table_parts(task, draw, selection, at)
+        return table_parts(task, draw, selection, at, self.learns or draw.n_train != 0)
 
     def root(self, task: Any, at: Workspace) -> Path:
         """The folder of the task's images; Path() where items name their own."""
@@ -328,7 +339,7 @@ def fitting_protocols(task: Any, abilities: Collection[str], wanted: str = "") -
     if wanted:
         return [load_protocol(wanted).name]
     every = protocols()
-    can = [name for name, protocol in every.items() if protocol.needs <= set(abilities)]
+    can = [name for name, protocol in every.items() if protocol.can_ask(abilities)]
     reading = [name for name, protocol in every.items() if protocol.reads(task)]
     ordered = [name for name in getattr(task, "protocols", reading) if name in reading]
     fit = [name for name in ordered if name in can]

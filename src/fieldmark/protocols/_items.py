@@ -81,32 +81,34 @@ def split_parts(
     task: Task, table: pl.DataFrame, selection: Selection | None = None
 ) -> list[PartItems]:
     """The parts that the selection keeps, in name order (named settings: in file order)."""
-    kept_rows = _keep(task, table, task.where, "where")
+    kept_rows = keep_rows(task, table, task.where, "where")
     if kept_rows.is_empty():
         raise _nothing_fits(task, table)
     if task.traits:
-        return _selected(task, _trait_parts(task, kept_rows), selection or Selection())
+        return keep_selected(task, _trait_parts(task, kept_rows), selection or Selection())
     rows = _targets(task, kept_rows, task.label, "label")
     if isinstance(task.parts, dict):
         parts = [
             PartItems(
                 name,
-                _keep(task, rows, part.train, "parts", name, "train"),
-                _keep(task, rows, part.test, "parts", name, "test"),
+                keep_rows(task, rows, part.train, "parts", name, "train"),
+                keep_rows(task, rows, part.test, "parts", name, "test"),
             )
             for name, part in task.parts.items()
         ]
     elif isinstance(task.parts, str):
-        _need_column(task, rows, task.parts, "parts")
+        need_column(task, rows, task.parts, "parts")
         grouped = rows.drop_nulls(task.parts).group_by([task.parts])
         parts = [_part(task, str(key[0]), own) for key, own in grouped]
         parts.sort(key=lambda part: part.name)
     else:
         parts = [_part(task, "", rows)]
-    return _selected(task, parts, selection or Selection())
+    return keep_selected(task, parts, selection or Selection())
 
 
-def table_parts(task: Task, draw: Draw, selection: Selection, at: Workspace) -> list[PartItems]:
+def table_parts(
+    task: Task, draw: Draw, selection: Selection, at: Workspace, has_training: bool = True
+) -> list[PartItems]:
     """The parts of a task, made once for all jobs that ask about the same rows, and checked."""
     blocks = dict.fromkeys(task.protocols)
     rows = repr(task.model_dump(exclude={*ASKING_ONLY, *blocks}))
@@ -116,9 +118,9 @@ def table_parts(task: Task, draw: Draw, selection: Selection, at: Workspace) -> 
 
     def check() -> None:
         for part in parts:
-            check_part(task, part, at.table(task), drawn)
+            check_part(task, part, at.table(task), drawn, has_training)
 
-    at.once(("checked", id(parts), drawn), check)
+    at.once(("checked", id(parts), drawn, has_training), check)
     return parts
 
 
@@ -149,7 +151,7 @@ def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:
     return f"fewer than {draw.n_train} training images{where} (fewest: {min(short)}): all are used"
 
 
-def _selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
+def keep_selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
     kept = [part for part in parts if _is_selected(part, wanted)]
     if not kept:
         raise _nothing_selected(task, parts, wanted)
@@ -157,12 +159,16 @@ def _selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[Par
 
 
 def check_part(
-    task: Task, part: PartItems, table: pl.DataFrame | None = None, draw: Draw | None = None
+    task: Task,
+    part: PartItems,
+    table: pl.DataFrame | None = None,
+    draw: Draw | None = None,
+    has_training: bool = True,
 ) -> None:
     """Refuses a part that cannot be asked, in one line; `table` is what its rows came from."""
     name = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
     for key, which, rows in (("train", "training", part.train), ("test", "test", part.test)):
-        if rows.is_empty():
+        if rows.is_empty() and (has_training or key == "test"):
             own = task.parts.get(part.name) if isinstance(task.parts, dict) else None
             wanted = getattr(own or task, key)
             raise DataError(
@@ -171,7 +177,7 @@ def check_part(
                 "the task file which rows do."
             )
     labels = part.train.get_column(part.name if part.is_joint else "target").drop_nulls()
-    if labels.n_unique() < 2:
+    if has_training and labels.n_unique() < 2:
         has = f"have the label {str(labels[0]).lower()!r}" if len(labels) else "lack a label"
         raise DataError(
             f"{name}: all {len(labels) or len(part.train)} training images {has}: "
@@ -293,28 +299,28 @@ def _trait_parts(task: Task, rows: pl.DataFrame) -> list[PartItems]:
     known = rows.filter(pl.any_horizontal(pl.col(*task.traits).is_not_null())).with_columns(
         pl.concat_str(answers, separator=" ").alias("target"), _unit(task)
     )
-    train = _keep(task, known, task.train, "train")
+    train = keep_rows(task, known, task.train, "train")
     return [PartItems(part.name, train, part.test, part.groups, is_joint=True) for part in parts]
 
 
 def _part(task: Task, name: str, rows: pl.DataFrame) -> PartItems:
     groups = []
     for column in task.groups:
-        _need_column(task, rows, column, "groups")
+        need_column(task, rows, column, "groups")
         values = rows.get_column(column).drop_nulls()
         if len(values):
             groups.append((column, str(values[0])))
     if task.is_leave_one_out:
         return PartItems(name, rows, rows, tuple(groups))
-    train = _keep(task, rows, task.train, "train")
-    test = train if task.test == "rest" else _keep(task, rows, task.test, "test")
+    train = keep_rows(task, rows, task.train, "train")
+    test = train if task.test == "rest" else keep_rows(task, rows, task.test, "test")
     return PartItems(name, train, test, tuple(groups))
 
 
 def _targets(task: Task, rows: pl.DataFrame, column: str, key: str) -> pl.DataFrame:
     """Adds `target` (a name) and a full `unit`; rows without a target cannot be asked about."""
-    _need_column(task, rows, column, key)
-    _need_column(task, rows, task.unit, "unit")
+    need_column(task, rows, column, key)
+    need_column(task, rows, task.unit, "unit")
     known = rows.with_columns(pl.col(column).cast(pl.String).alias("target"), _unit(task)).filter(
         pl.col("target").is_not_null()
     )
@@ -332,7 +338,7 @@ def _unit(task: Task) -> pl.Expr:
 
 def _with_kinds(task: Task, rows: pl.DataFrame) -> pl.DataFrame:
     """Adds `class_kind`, which must be known, and the same in all rows of a class."""
-    _need_column(task, rows, task.kinds, "kinds")
+    need_column(task, rows, task.kinds, "kinds")
     rows = rows.with_columns(pl.col(task.kinds).cast(pl.String).alias("class_kind"))
     by_class = rows.group_by("target").agg(pl.col("class_kind").unique()).sort("target")
     for target, kinds in by_class.iter_rows():
@@ -354,16 +360,17 @@ def kinds_of(part: PartItems) -> dict[str, str]:
     return dict(both.unique().sort("target").iter_rows())
 
 
-def _keep(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:
+def keep_rows(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:
+    """The rows that a filter of the task (at `key` of its file) allows."""
     for column, patterns in wanted.items():
-        _need_column(task, rows, column, *key, column)
+        need_column(task, rows, column, *key, column)
         values = rows.get_column(column).cast(pl.String).unique().to_list()
         allowed = [value for value in values if is_match(value, patterns)]
         rows = rows.filter(pl.col(column).cast(pl.String).is_in(allowed))
     return rows
 
 
-def _need_column(task: Task, rows: pl.DataFrame, column: str, *key: str) -> None:
+def need_column(task: Task, rows: pl.DataFrame, column: str, *key: str) -> None:
     if column in rows.columns:
         return
     known = [name for name in rows.columns if name != "target"]

@@ -7,6 +7,7 @@ reported as its own rate.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, update_wrapper
@@ -77,13 +78,16 @@ def score_run(
     parts: Sequence[PartItems],
     predictions: pl.DataFrame,
     kinds: Mapping[str, str] | None = None,
+    further: Sequence[str] = (),
 ) -> list[Score]:
     """All scores of a run: the whole first, then groups and parts.
 
-    `kinds` says what each class is, as the run recorded it, for metrics that ask.
+    `kinds` says what each class is, as the run recorded it, for metrics that ask; `further` are
+    metrics that the protocol adds to the task's.
     """
     groups = {part.name: dict(part.groups) for part in parts}
-    scoring = Scoring((task.metric, *task.also), task.primary or task.score, groups)
+    metrics = tuple(dict.fromkeys((task.metric, *task.also, *further)))
+    scoring = Scoring(metrics, task.primary or task.score, groups)
     return score_answers(scoring, predictions, kinds)
 
 
@@ -95,14 +99,17 @@ def score_answers(
     metrics = {name: load_metric(name) for name in _with_steadier(scoring.metrics)}
     arranged: dict[str, pl.DataFrame] = {}
     for name, metric in metrics.items():
-        if metric.uses not in arranged or metric.uses == "kinds":
+        if metric.uses == "value":
+            arranged[name] = _valued(rows, name)
+        elif metric.uses not in arranged or metric.uses == "kinds":
             arranged[metric.uses], metrics[name] = arrange(rows, ["prediction"], metric, kinds)
     scores = []
     for view in _views(scoring):
         for name, metric in metrics.items():
             if _is_shown(view, metric, len(scoring.parts)):
                 is_primary = not view.name and name == scoring.metrics[0]
-                scores.append(_score(view, arranged[metric.uses], name, metric, is_primary))
+                mine = arranged[name if metric.uses == "value" else metric.uses]
+                scores.append(_score(view, mine, name, metric, is_primary))
     return scores
 
 
@@ -168,6 +175,29 @@ def _score(view: _View, rows: pl.DataFrame, name: str, metric: Metric, is_primar
         is_fraction=metric.bounds == (0.0, 1.0),
         warning=weak.words if weak else "",
     )
+
+
+def item_values(rows: pl.DataFrame, name: str) -> pl.Series:
+    """What each row's item was worth by a metric, as it was stored with the answer; null: it has
+    no such value.
+    """
+    infos = (json.loads(info) if info else {} for info in rows["info"])
+    values = [(info.get("values") or {}).get(name) for info in infos]
+    return pl.Series(name, values, pl.Float64, strict=False)
+
+
+def value_names(predictions: pl.DataFrame) -> list[str]:
+    """The metrics that any answer has a value of, in the order they are stored."""
+    infos = (json.loads(info) for info in predictions["info"] if info)
+    return list(dict.fromkeys(name for info in infos for name in info.get("values") or {}))
+
+
+def _valued(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    """The rows that have a value of that name, and it in place of the prediction."""
+    value = item_values(rows, name).alias("prediction")
+    unit = pl.col("unit").fill_null(pl.col("id"))
+    valued = rows.with_columns(value, unit, pl.lit(0).alias("target"))
+    return valued.filter(pl.col("prediction").is_not_null())
 
 
 def recorded_kinds(parts: Iterable[PartRecord]) -> dict[str, str]:

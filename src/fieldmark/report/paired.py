@@ -58,28 +58,40 @@ def read_paired(store: Store, runs: Sequence[Run], metric: Metric) -> Paired:
 
 def _valued(store: Store, runs: Sequence[Run], asked: Answers, metric: Metric) -> Paired:
     """Items by their values; an item without one (failed, or not valued) is left out."""
-    value_mn = asked.score_mn
-    if value_mn is None or metric.title != value_metric(runs[0]):
-        value_mn = _looked_up(store, runs, asked, metric.title)
+    value_mn, name = asked.score_mn, str(getattr(metric, "__name__", metric.title))
+    if value_mn is None or name != value_metric(runs[0]):
+        value_mn = _looked_up(store, runs, asked, name)
     is_known: np.ndarray = np.isfinite(value_mn).all(axis=0)
     known = asked.taken(is_known)
     unit = np.where(known.unit > 0, known.unit, -1 - known.item)
-    items = Items(np.zeros(len(known.item), np.int64), unit)
+    target = np.zeros(len(known.item), np.int64)
+    is_mean = score_rule(runs[0]) == "mean"
+    items = Items(target, unit, known.part, "mean") if is_mean else Items(target, unit)
     return Paired(items, value_mn[:, is_known], metric, known, int((~is_known).sum()))
 
 
 def _looked_up(store: Store, runs: Sequence[Run], asked: Answers, name: str) -> np.ndarray:
     """The values of another metric than the task's first, which stand in what a row tells."""
-    names = store.texts(np.unique(asked.item))
-    places = list(
-        zip(asked.repeat.tolist(), map(names.__getitem__, asked.item.tolist()), strict=True)
-    )
-    providers = [provider_of(run) for run in runs]
-    values = [
-        provider.item_values(store, run, name) if provider else {}
-        for provider, run in zip(providers, runs, strict=True)
-    ]
+    columns = (_names(store, asked.part), asked.repeat.tolist(), _names(store, asked.item))
+    places = list(zip(*columns, strict=True))
+    values = [_item_values(store, run, name) for run in runs]
     return np.array([[mine.get(place, np.nan) for place in places] for mine in values], np.float64)
+
+
+def _names(store: Store, numbers: np.ndarray) -> list[str]:
+    names = store.texts(np.unique(numbers))
+    return [names[number] for number in numbers.tolist()]
+
+
+def _item_values(store: Store, run: Run, name: str) -> Mapping[tuple[str, int, str], float]:
+    from fieldmark.protocols import item_values
+
+    provider = provider_of(run)
+    if provider is not None:
+        return provider.item_values(store, run, name)
+    rows = store.predictions(run.id)
+    kept = rows.select("part", "repeat", "id", item_values(rows, name).alias("value")).drop_nulls()
+    return {(part, repeat, item): value for part, repeat, item, value in kept.iter_rows()}
 
 
 def score_rule(run: Run) -> str:

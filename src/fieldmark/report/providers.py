@@ -52,8 +52,10 @@ class ReportProvider(Protocol):
     def why_not_paired(self, name: str) -> str:
         """Why runs cannot be compared item by item by that metric, in words."""
 
-    def item_values(self, store: Store, run: Run, name: str) -> Mapping[tuple[int, str], float]:
-        """What each answered item was worth by a metric, by repeat and item id."""
+    def item_values(
+        self, store: Store, run: Run, name: str
+    ) -> Mapping[tuple[str, int, str], float]:
+        """What each answered item was worth by a metric, by part, repeat and item id."""
 
     def item_texts(self, info: Mapping[str, Any]) -> tuple[str | None, Sequence[str]]:
         """The question and the answers in words, from what was stored beside a prediction."""

@@ -39,7 +39,16 @@ if TYPE_CHECKING:
         task_readers,
         yaml_files,
     )
-    from fieldmark.tasks._schema import Filter, Names, Part, Strict, Task, is_match, task_schema
+    from fieldmark.tasks._schema import (
+        Filter,
+        Names,
+        Part,
+        Strict,
+        Task,
+        Template,
+        is_match,
+        task_schema,
+    )
 
 __all__ = [
     "LEVELS",
@@ -60,6 +69,7 @@ __all__ = [
     "Task",
     "TaskName",
     "TaskReader",
+    "Template",
     "find_file",
     "is_match",
     "is_pattern",
@@ -88,6 +98,8 @@ __getattr__ = exports(
             "Problem", "RenderedTask", "TaskReader", "merge_problems", "problems_of",
             "task_readers", "yaml_files",
         ),
-        "_schema": ("Filter", "Names", "Part", "Strict", "Task", "is_match", "task_schema"),
+        "_schema": (
+            "Filter", "Names", "Part", "Strict", "Task", "Template", "is_match", "task_schema",
+        ),
     },
 )  # fmt: skip

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -36,7 +37,15 @@ def _as_list(value: Any) -> Any:
     return [str(item).lower() if isinstance(item, bool) else str(item) for item in value]
 
 
+def _check_template(template: str) -> str:
+    if template.count("{}") != 1 or "{" in template.replace("{}", ""):
+        raise ValueError(f"{template!r}: expected a sentence with one {{}} where the text stands")
+    return template
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+Template = Annotated[str, AfterValidator(_check_template)]
+"""a sentence with one {} where a name or a text stands"""
 Filter = dict[str, Names]
 """column → allowed values; `*` and `?` match as in file names"""
 Count = Annotated[StrictInt, Field(ge=-1, le=10**9)]

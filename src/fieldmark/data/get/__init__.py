@@ -1,6 +1,6 @@
 """Addresses → files on disk: streamed, resumed, checked, unpacked, whatever the servers do.
 
-    get_sources(sources, root, Choice(), progress)     a dataset's files into their layout
+    get_dataset(dataset, root, Choice(), progress)     a dataset's files into their layout
     get_urls(table, out, UrlColumns(), pace, progress)    a table of addresses into a folder
 
 Only the standard library is used. Nothing is fetched twice, nothing half-done has a final name.
@@ -8,6 +8,7 @@ Only the standard library is used. Nothing is fetched twice, nothing half-done h
 
 from __future__ import annotations
 
+from fieldmark.data.get.listed import get_dataset, lists_sources
 from fieldmark.data.get.plan import Choice, FileState, announce, get_sources
 from fieldmark.data.get.state import FOLDER
 from fieldmark.data.get.urls import POLITE, REPORT, UrlColumns, UrlListResult, get_urls
@@ -23,6 +24,8 @@ __all__ = [
     "UrlColumns",
     "UrlListResult",
     "announce",
+    "get_dataset",
     "get_sources",
     "get_urls",
+    "lists_sources",
 ]

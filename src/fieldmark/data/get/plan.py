@@ -132,12 +132,16 @@ def _existing(folder: Path) -> Path:
     return next(path for path in (folder, *folder.absolute().parents) if path.exists())
 
 
-def _refuse_odd(source: Source, name: str) -> None:
+def refuse_outside(source: Source, name: str) -> None:
     """A dataset of a user's may be wrong, too."""
     for folder in (name, source.unpack):
         path = PurePosixPath(folder)
         if path.is_absolute() or ".." in path.parts:
             raise UsageError(f"source {name!r}: {folder!r} is outside of the dataset's folder.")
+
+
+def _refuse_odd(source: Source, name: str) -> None:
+    refuse_outside(source, name)
     if source.kind and source.kind not in KINDS:
         raise UsageError(f"source {name!r}: kind {source.kind!r}, expected {' or '.join(KINDS)}.")
     for url in (source.url, *source.mirrors):
@@ -328,7 +332,7 @@ class _DatasetDownload:
 def announce(states: Sequence[FileState], say: Callable[[str], None]) -> None:
     """The lines a person needs: what failed and why, and what only a person can do."""
     for state in states:
-        if state.state in ("failed", "damaged"):
+        if state.state in ("failed", "damaged") or (state.state == "missing" and state.reason):
             say(f"{state.file}  {state.state}: {state.reason}.")
     steps = dict.fromkeys(state.steps for state in states if state.steps)
     if steps:

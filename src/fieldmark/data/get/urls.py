@@ -68,7 +68,7 @@ def get_urls(
     progress = progress or Silent()
     results: list[DownloadResult] = []
     with locked_folder(out):
-        todo = [file for file in files if not _is_here(file)]
+        todo = [file for file in files if not is_here(file)]
         progress.start("files", len(todo))
 
         def done(result: DownloadResult) -> None:
@@ -80,7 +80,7 @@ def get_urls(
         finally:
             failed = [*unnamed, *(_row(one, out) for one in results if one.state == "failed")]
             failed.sort(key=lambda row: int(row[0]))
-            _write_report(out, failed)
+            write_report(out / REPORT, ("row", "file", "url", "reason"), failed)
     n_fetched = sum(one.state == "fetched" for one in results)
     return UrlListResult(len(files) - len(todo), n_fetched, tuple(failed))
 
@@ -175,7 +175,7 @@ def _is_other(first: Download, second: Download) -> bool:
     return not (has_same_sum or (is_same and not first.has_checksum and not second.has_checksum))
 
 
-def _is_here(file: Download) -> bool:
+def is_here(file: Download) -> bool:
     """A wrong one loses its name, so that the right one can take it."""
     if not file.target.is_file():
         return False
@@ -190,13 +190,12 @@ def _row(result: DownloadResult, out: Path) -> FailedRow:
     return (file.origin, file.target.relative_to(out).as_posix(), file.urls[0], result.reason)
 
 
-def _write_report(out: Path, failed: Sequence[FailedRow]) -> None:
-    path = out / REPORT
+def write_report(path: Path, header: Sequence[str], failed: Sequence[Sequence[str]]) -> None:
     draft = path.with_name(path.name + ".part")
     try:
         with draft.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(("row", "file", "url", "reason"))
+            writer.writerow(header)
             writer.writerows(failed)
         draft.replace(path)
     except OSError as error:

@@ -213,6 +213,15 @@ def refuse_odd(
             raise DataError(at(path, row + first_line, text))
 
 
+def refuse_twins(path: Path, ids: pl.Series) -> None:
+    """Points at the first row whose id stands further up already."""
+    seen: dict[str, int] = {}
+    for line, name in enumerate(ids, start=2):
+        if name is not None and seen.setdefault(name, line) != line:
+            text = f"id {name!r} stands on line {seen[name]} already: ids must be unique."
+            raise DataError(at(path, line, text))
+
+
 def is_whole(column: str) -> pl.Expr:
     """Is the text a whole number?"""
     return pl.col(column).str.contains(r"^-?\d+$")

@@ -15,39 +15,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from fieldmark.errors import MissingExtra, UsageError
-from fieldmark.metrics import Metric, metric
 
 Weighted = Callable[[np.ndarray], np.ndarray]
 """weights (resamples × documents) → values"""
 _ANY = (-math.inf, math.inf)
-
-
-def document_value(
-    name: str, direction: Literal["up", "down"] = "up", bounds: tuple[float, float] = _ANY
-) -> Metric:
-    """The mean of the documents' values of that name, as a metric whose predictions they are.
-
-    >>> mean_acc = document_value("acc")
-    >>> mean_acc(np.zeros(2, int), np.array([0.0, 1.0])), mean_acc.uses, mean_acc.title
-    (0.5, 'value', 'acc')
-    """
-
-    @metric(name, direction=direction, kind="mean", bounds=bounds, uses="value")
-    def mean_value(
-        target: np.ndarray,  # noqa: ARG001
-        prediction: np.ndarray,
-        weight: np.ndarray | None = None,
-    ) -> float:
-        weight_n = np.ones(len(prediction)) if weight is None else np.asarray(weight, np.float64)
-        total = weight_n.sum()
-        return float(weight_n @ prediction / total) if total > 0 else math.nan
-
-    return mean_value
 
 
 def mean(items: Sequence[Any]) -> Weighted:

@@ -24,7 +24,6 @@ import polars as pl
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.lmms.code.call import load_function
 from fieldmark.lmms.code.trust import Function
-from fieldmark.lmms.metrics.aggregations import document_value
 from fieldmark.lmms.metrics.registry import (
     Aggregation,
     DocumentMetric,
@@ -42,6 +41,7 @@ from fieldmark.lmms.score.resample import (
     numbers_in,
     weighted_limits,
 )
+from fieldmark.metrics import mean_value
 from fieldmark.stats import Items, Resampling, interval
 from fieldmark.store import OK, Score
 
@@ -227,7 +227,7 @@ def _mean_limits(
 ) -> ScoreLimits:
     """The interval of a mean, as `stats` has it."""
     bounds = (0.0, 1.0) if _are_shares(value_n) else (-math.inf, math.inf)
-    limits = interval(items, value_n, document_value(name, bounds=bounds), resampling)
+    limits = interval(items, value_n, mean_value(name, bounds=bounds), resampling)
     return ScoreLimits(limits.low, limits.high, limits.method, limits.n_units)
 
 

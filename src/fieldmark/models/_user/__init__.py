@@ -1,18 +1,11 @@
 """Models of the user's own: built from a file or a factory, known by what they rest on."""
 
 from fieldmark.models._user.fingerprint import library_version, path_digest
-from fieldmark.models._user.load import (
-    Basis,
-    UserBackbone,
-    adopt,
-    code_of,
-    known_key,
-    load_file,
-    source_hash,
-    test_pictures,
-)
+from fieldmark.models._user.load import adopt, code_of, known_key, load_file, source_hash
+from fieldmark.models._user.wrap import TEST_TEXTS, Basis, UserBackbone, test_pictures
 
 __all__ = [
+    "TEST_TEXTS",
     "Basis",
     "UserBackbone",
     "adopt",

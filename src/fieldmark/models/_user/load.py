@@ -1,25 +1,22 @@
 """User models: how does a class that somebody else wrote become a backbone?
 
-Anything with `transform`, `embed_images` and `dim` will do. What it lacks is supplied (a name, a
-fingerprint made of its code, files, options and state), what it gets wrong is said in one line
-when it is loaded, not hours later.
+Built from a file or a factory, and watched meanwhile: its fingerprint is made of its code, the
+files it opened, its options and its state. `wrap` keeps the contract for it.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fieldmark import draws
 from fieldmark.code import DATA, Bundle, Closure, Digest, closure_of, is_users
-from fieldmark.errors import FieldmarkError, ModelError, UsageError, first_line, naming_model
-from fieldmark.models._backbone import Backbone, Features
+from fieldmark.errors import FieldmarkError, ModelError, UsageError, first_line
+from fieldmark.models._backbone import Backbone
 from fieldmark.models._name import (
     NO,
     YES,
@@ -40,39 +37,15 @@ from fieldmark.models._user.fingerprint import (
     options_content,
     watch,
 )
+from fieldmark.models._user.wrap import Basis, UserBackbone, wrap
 from fieldmark.registry import resolve_reference, run_file
-
-if TYPE_CHECKING:
-    import numpy as np
-    from PIL import Image
 
 LOG = logging.getLogger(__name__)
 
-NEEDED = {
-    "transform": "a method: an RGB PIL image in, an array out",
-    "embed_images": "a method: stacked transform results in, features (n × dim) out",
-    "dim": "the length of a feature, a whole number above 0",
-}
 READERS = ("flax", "h5py", "jax", "keras", "lmdb", "onnxruntime", "safetensors", "zarr")
 """packages that open files unheard: a model that imports one is known only by its loaded state,
 unless the file they read was found
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """What a model of the user's turned out to rest on."""
-
-    key: str
-    """of what is known without loading it: code, options, versions of libraries"""
-    folder: Path
-    """of its own file"""
-    files: tuple[tuple[Path, str], ...]
-    """that it opened, or that its state names, with their content"""
-    is_known: bool
-    """is it certain that no other file can change it?"""
-    precision: str
-    """the arithmetic, where the model asked for one"""
 
 
 def load_file(request: ModelRequest) -> Backbone:
@@ -84,7 +57,7 @@ def load_file(request: ModelRequest) -> Backbone:
         model = _build(entry, request)
         model.look()
     _tell_unheeded(request, wish)
-    model.settle(request, bundle.closure, _BuildNotes(opened, wish, bundle))
+    _settle(model, request, bundle.closure, _BuildNotes(opened, wish, bundle))
     return model
 
 
@@ -97,7 +70,7 @@ def adopt(entry: Any, request: ModelRequest) -> Backbone:
             return model  # one of ours, which knows itself
         model.look()
     _tell_unheeded(request, wish)
-    model.settle(request, closure, _BuildNotes(opened, wish))
+    _settle(model, request, closure, _BuildNotes(opened, wish))
     return model
 
 
@@ -155,8 +128,7 @@ def known_key(name: ModelName, closure: Closure | None, digest: Digest) -> str:
 
 def _build(entry: Any, request: ModelRequest) -> UserBackbone:
     built = _call(entry, request) if callable(entry) else _ready(entry, request)
-    _check(built, request.name.text)
-    return UserBackbone(built, request.name.text)
+    return wrap(built, request.name.text)
 
 
 def _ready(entry: Any, request: ModelRequest) -> Any:
@@ -212,140 +184,35 @@ def option_value(text: str) -> bool | int | float | str:
     return text
 
 
-def _check(built: Any, name: str) -> None:
-    for attribute, meaning in NEEDED.items():
-        value = getattr(built, attribute, None)
-        is_good = _is_dim(value) if attribute == "dim" else callable(value)
-        if is_good:
-            continue
-        what = "has no" if value is None else f"has an unusable {value!r} as"
-        raise ModelError(
-            f"model {name!r}: {type(built).__name__} {what} `{attribute}`, expected {meaning}."
+def _settle(
+    model: UserBackbone, request: ModelRequest, closure: Closure | None, seen: _BuildNotes
+) -> None:
+    """Says what the model rests on, now that it has been built and has looked."""
+    folder = closure.root.parent if closure else Path.cwd()
+    state = StateDigest(folder)
+    state.add(model.inner)
+    for module in seen.bundle.modules() if seen.bundle else ():
+        state.globals(vars(module))
+    own = _own_fingerprint(model.inner)
+    code = [path for path in state.files if path.suffix == ".py"]
+    if closure is None and not code and not own:
+        raise UsageError(
+            f"model {request.name.text!r}: the source of {type(model.inner).__name__} cannot "
+            "be read, so it must bring its own `fingerprint`."
         )
-    fingerprint = getattr(built, "fingerprint", "none")
-    if not isinstance(fingerprint, str) or not fingerprint:
-        raise ModelError(
-            f"model {name!r}: `fingerprint` is {fingerprint!r}, expected text that changes with "
-            "the weights (or none at all: then one is made from code, files and state)."
-        )
-
-
-def _is_dim(value: Any) -> bool:
-    try:
-        return operator.index(value) > 0
-    except TypeError:
-        return False
-
-
-class UserBackbone:
-    """Someone's object, with what the contract wants around it; other attributes are the object's
-    own.
-    """
-
-    basis: Basis | None = None
-    """None for a ready model of ours"""
-
-    def __init__(self, inner: Any, name: str) -> None:
-        self.inner = inner
-        self.name = name
-        self._behaviour: np.ndarray | None = None
-        self._fingerprint = ""
-
-    def __getattr__(self, attribute: str) -> Any:
-        if attribute == "inner":
-            raise AttributeError(attribute)
-        return getattr(self.inner, attribute)
-
-    @property
-    def dim(self) -> int:
-        return operator.index(self.inner.dim)
-
-    @property
-    def fingerprint(self) -> str:
-        """Of code, options, libraries, precision, opened files and state. An author's own
-        `fingerprint` stands for the files and the state; the code counts all the same.
-        """
-        return self._fingerprint or str(self.inner.fingerprint)
-
-    def behaviour(self) -> np.ndarray | None:
-        """float32, test pictures × dim: its features when it was loaded. They tell of a change
-        that nothing else shows.
-        """
-        return self._behaviour
-
-    def stand_apart(self, fingerprint: str) -> None:
-        """Takes another fingerprint: one that did otherwise has had this one."""
-        self._fingerprint = fingerprint
-
-    def look(self) -> None:
-        """Embeds the test pictures: what cannot see is refused, what is loaded late is loaded."""
-        import numpy as np
-
-        arrays = []
-        for picture in test_pictures():
-            size = f"{picture.width} × {picture.height} px"
-            with naming_model(self.name, f"transform of a test picture of {size}"):
-                arrays.append(self.transform(picture))
-        shapes = sorted({array.shape for array in arrays})
-        if len(shapes) > 1:
-            raise ModelError(
-                f"model {self.name!r}: transform gave arrays of the shapes {shapes[0]} and "
-                f"{shapes[1]}, expected one shape for all images."
-            )
-        with naming_model(self.name, "embed_images"):
-            self._behaviour = self.embed_images(np.stack(arrays)).pooled
-
-    def settle(self, request: ModelRequest, closure: Closure | None, seen: _BuildNotes) -> None:
-        """Says what the model rests on, now that it has been built and has looked."""
-        folder = closure.root.parent if closure else Path.cwd()
-        state = StateDigest(folder)
-        state.add(self.inner)
-        for module in seen.bundle.modules() if seen.bundle else ():
-            state.globals(vars(module))
-        own = _own_fingerprint(self.inner)
-        code = [path for path in state.files if path.suffix == ".py"]
-        if closure is None and not code and not own:
-            raise UsageError(
-                f"model {request.name.text!r}: the source of {type(self.inner).__name__} cannot "
-                "be read, so it must bring its own `fingerprint`."
-            )
-        rest = {file for path in code for file in closure_of(path).files if file.is_file()}
-        named = {path for path in state.files if path.suffix in DATA}
-        rest |= {*seen.opened.files(folder), *seen.opened.unwritten(named)}
-        files = sorted(rest - set(closure.files if closure else ()))
-        key = known_key(request.name, closure, request.digest)
-        asked = seen.wish.is_precision_asked
-        precision = resolve_precision(request.device, request.precision) if asked else ""
-        held = tuple((path, request.digest(path).hex()) for path in files)
-        contents = sorted((path.name, content) for path, content in held)
-        parts = ["own", own] if own else ["state", state.hexdigest(), contents]
-        self._fingerprint = draws.digest(key, precision, *parts).hex()
-        self.basis = Basis(key, folder, held, _is_known(closure, files), precision)
-
-    def transform(self, image: Image.Image) -> np.ndarray:
-        import numpy as np
-
-        return np.asarray(self.inner.transform(image))
-
-    def embed_images(self, batch: np.ndarray, *, patches: bool = False) -> Features:
-        """Also takes a bare array, or (pooled, patches), from the inner object."""
-        import numpy as np
-
-        if len(batch) == 0:
-            return Features(np.zeros((0, self.dim), np.float32))
-        takes = "patches" in inspect.signature(self.inner.embed_images).parameters
-        result = self.inner.embed_images(batch, **({"patches": patches} if takes else {}))
-        if isinstance(result, Features):
-            pooled, tokens = result.pooled, result.patches
-        else:
-            pooled, tokens = result if isinstance(result, tuple) else (result, None)
-        pooled = np.ascontiguousarray(pooled, dtype=np.float32)
-        if pooled.shape != (len(batch), self.dim):
-            raise ModelError(
-                f"model {self.name!r}: embed_images gave shape {pooled.shape} for {len(batch)} "
-                f"images, expected {(len(batch), self.dim)} (`dim` is {self.dim})."
-            )
-        return Features(pooled, None if tokens is None else np.asarray(tokens, np.float32))
+    rest = {file for path in code for file in closure_of(path).files if file.is_file()}
+    named = {path for path in state.files if path.suffix in DATA}
+    rest |= {*seen.opened.files(folder), *seen.opened.unwritten(named)}
+    files = sorted(rest - set(closure.files if closure else ()))
+    key = known_key(request.name, closure, request.digest)
+    asked = seen.wish.is_precision_asked
+    precision = resolve_precision(request.device, request.precision) if asked else ""
+    held = tuple((path, request.digest(path).hex()) for path in files)
+    contents = sorted((path.name, content) for path, content in held)
+    parts = ["own", own] if own else ["state", state.hexdigest(), contents]
+    fingerprint = draws.digest(key, precision, *parts).hex()
+    basis = Basis(key, folder, held, _is_known(closure, files), precision)
+    model.settle(fingerprint, basis)
 
 
 def _own_fingerprint(inner: Any) -> str:
@@ -361,18 +228,3 @@ def _is_known(closure: Closure | None, files: Sequence[Path]) -> bool:
         return False
     is_found = any(path.suffix in UNHEARD for path in (*files, *closure.data.values()))
     return is_found or not closure.libraries.intersection(READERS)
-
-
-@lru_cache(maxsize=1)
-def test_pictures() -> tuple[Image.Image, ...]:
-    """Noise, a gradient, a tall and a wide picture; always the same."""
-    import numpy as np
-    import PIL.Image
-
-    rows, columns = np.mgrid[0:480, 0:640]
-    planes = (rows * columns // 7, rows * 3 + columns, rows - columns * 2)
-    pattern = np.stack([plane % 256 for plane in planes], axis=-1).astype(np.uint8)
-    slope = np.stack([rows // 2, columns * 2 // 5, 255 - rows // 2], axis=-1).astype(np.uint8)
-    noise = draws.generator("test picture").integers(0, 256, (256, 256, 3), dtype=np.uint8)
-    arrays = (noise, slope[:257, :331], pattern[:, :240], pattern[:224])
-    return tuple(PIL.Image.fromarray(np.ascontiguousarray(array)) for array in arrays)

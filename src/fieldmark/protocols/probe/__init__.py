@@ -110,19 +110,12 @@ class Probe(Protocol):
         at: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
+        from fieldmark.protocols._features import embed_options
         from fieldmark.protocols.probe.run import run
 
         if self.block_of(assignment.task) is None:
             raise UsageError(f"task {assignment.task.task!r} has no `probe` block.")
         return run(assignment, wanted, model, embed_options(at), progress)
-
-
-def embed_options(at: Workspace) -> Any:
-    """How images are embedded in this command."""
-    from fieldmark.embed import EmbedOptions
-
-    own = at.settings
-    return EmbedOptions(own.cache, own.threads, own.batch_size, own.bad_images, at.contents)
 
 
 PROTOCOL = Probe()

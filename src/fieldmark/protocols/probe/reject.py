@@ -21,8 +21,8 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.errors import DataError
 from fieldmark.metrics import load_metric
+from fieldmark.protocols._features import RowFeatures
 from fieldmark.protocols._score import arrange
-from fieldmark.protocols.probe.features import RowFeatures
 from fieldmark.protocols.probe.fit import Fitted
 from fieldmark.tasks import Task
 

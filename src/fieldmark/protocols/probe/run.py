@@ -19,6 +19,7 @@ from fieldmark.errors import DataError, UsageError
 from fieldmark.probes import Normaliser
 from fieldmark.progress import Progress
 from fieldmark.protocols._contract import Assignment
+from fieldmark.protocols._features import RowFeatures, embed_rows
 from fieldmark.protocols._items import (
     Draw,
     PartItems,
@@ -29,7 +30,6 @@ from fieldmark.protocols._items import (
 )
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
 from fieldmark.protocols.probe.block import ProbeBlock
-from fieldmark.protocols.probe.features import RowFeatures, embed_rows
 from fieldmark.protocols.probe.fit import Fitted, device_of, fit_probe, new_probe
 from fieldmark.protocols.probe.joint import ask_jointly
 from fieldmark.protocols.probe.reject import choose_threshold

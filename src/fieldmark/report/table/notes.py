@@ -32,7 +32,7 @@ def fit_lines(store: Store, rows: Sequence[Row], width: int = 80) -> list[str]:
         if images:  # the same for every model, as a rule
             lost[f"{row.heading}: {images}"] = None
     return [
-        *_block("chosen on the training images:", fits, width),
+        *_block("notes of the runs:", fits, width),
         *_block("left out, because they cannot be read (--json names them all):", lost, width),
     ]
 

@@ -91,7 +91,7 @@ function fitDetails(column) {
   if (!told.length) return null;
   const rows = told.map((cell) => h("tr", {}, h("th", { scope: "row" }, models[cell.model].name),
     h("td", {}, cell.fit.map((line) => h("div", {}, line)), cell.leftOut && h("div", {}, `Left out, cannot be read: ${cell.leftOut}`))));
-  const heads = h("tr", {}, h("th", { scope: "col" }, "model"), h("th", { scope: "col" }, "chosen on the training images"));
+  const heads = h("tr", {}, h("th", { scope: "col" }, "model"), h("th", { scope: "col" }, "notes"));
   const table = h("table", { class: "plain-table" }, h("thead", {}, heads), h("tbody", {}, rows));
   return h("details", { class: "parts" }, h("summary", {}, "What the fits chose, and images left out"), scrolling("Choices of the fits", table));
 }

@@ -21,6 +21,13 @@ from fieldmark.protocols._items import refs_of
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
+    from fieldmark.protocols._workspace import Workspace
+
+
+def embed_options(at: Workspace) -> EmbedOptions:
+    """How images and texts are embedded in this command."""
+    own = at.settings
+    return EmbedOptions(own.cache, own.threads, own.batch_size, own.bad_images, at.contents)
 
 
 @dataclass(frozen=True, slots=True)

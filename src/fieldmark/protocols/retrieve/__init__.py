@@ -1,0 +1,86 @@
+"""Retrieval (image-text, cross-modal): how is a dual encoder asked to find what belongs together?
+
+Both ways, as two parts: the caption of an image among all captions, the image of a caption among
+all images. A row's own partner is the only right answer (as published), and beside it every row
+that shares the caption or the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.protocols._contract import Assignment, Protocol
+from fieldmark.protocols._dual import DUAL
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pydantic import BaseModel
+
+    from fieldmark.progress import Progress
+    from fieldmark.protocols._items import Draw, PartItems, Selection
+    from fieldmark.protocols._predictions import PartPredictions
+    from fieldmark.protocols._workspace import Workspace
+    from fieldmark.store import PartRecord, Score
+
+
+class Retrieve(Protocol):
+    name = "retrieve"
+    summary = "a dual encoder: the caption of each image, and the image of each caption"
+    needs = DUAL
+    hub_task = "image-text-to-text"
+
+    def block(self) -> type[BaseModel]:
+        from fieldmark.protocols.retrieve.block import RetrieveBlock
+
+        return RetrieveBlock
+
+    def problems(self, task: Any) -> list[str]:
+        from fieldmark.protocols._values import value_problems
+
+        return value_problems(task, self.name)
+
+    def why_not(
+        self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
+    ) -> str | None:
+        if self.block_of(task) is not None and draw.n_train:
+            return "n_train: expected 0, `retrieve` looks at no training images"
+        return super().why_not(task, draw, settings, abilities)
+
+    def columns(self, task: Any) -> tuple[str, ...]:
+        return (self.block_of(task).caption,)
+
+    def parts(self, task: Any, draw: Draw, selection: Selection, at: Workspace) -> list[PartItems]:
+        from fieldmark.protocols.retrieve.run import caption_parts
+
+        key = ("captions", at.root(task), repr(task.model_dump()), selection)
+        parts: list[PartItems] = at.once(
+            key, lambda: caption_parts(task, at.table(task), selection)
+        )
+        return parts
+
+    def answer(
+        self,
+        assignment: Assignment,
+        wanted: Collection[str],
+        model: Any,
+        at: Workspace,
+        progress: Progress,
+    ) -> Iterator[PartPredictions]:
+        from fieldmark.protocols._features import embed_options
+        from fieldmark.protocols.retrieve.run import run
+
+        return run(assignment, wanted, model, embed_options(at), progress)
+
+    def score(
+        self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],
+        folder: Path,
+    ) -> list[Score]:  # fmt: skip
+        from fieldmark.protocols._score import score_run, value_names
+
+        further = value_names(predictions)
+        return score_run(assignment.task, assignment.parts, predictions, further=further)
+
+
+PROTOCOL = Retrieve()

@@ -1,0 +1,86 @@
+"""Zero-shot classification: how is a dual encoder asked a task that it was never trained on?
+
+The class whose text is nearest to the image is the answer. Nothing is fitted, no training image is
+looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.protocols._contract import Assignment, Protocol
+from fieldmark.protocols._dual import DUAL
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pydantic import BaseModel
+
+    from fieldmark.progress import Progress
+    from fieldmark.protocols._items import Draw
+    from fieldmark.protocols._predictions import PartPredictions
+    from fieldmark.protocols._workspace import Workspace
+    from fieldmark.store import PartRecord, Score
+
+
+class ZeroShot(Protocol):
+    name = "zero_shot"
+    summary = "a dual encoder: the class whose text is nearest to the image"
+    needs = DUAL
+    head = "text"
+    hub_task = "zero-shot-image-classification"
+
+    def block(self) -> type[BaseModel]:
+        from fieldmark.protocols.zero_shot.block import ZeroShotBlock
+
+        return ZeroShotBlock
+
+    def why_not(
+        self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
+    ) -> str | None:
+        if self.block_of(task) is not None and draw.n_train:
+            return "n_train: expected 0, zero-shot models are shown no training images"
+        if self.block_of(task) is not None and task.traits:
+            return f"task {task.task!r} asks for traits: `zero_shot` chooses one of several classes"
+        return super().why_not(task, draw, settings, abilities)
+
+    def identity(self, assignment: Assignment) -> dict[str, Any]:
+        """What is said about models changes no answer; what a list of taxa holds does."""
+        from fieldmark.protocols.zero_shot.classes import taxa_of
+
+        task, block = assignment.task, self.block_of(assignment.task)
+        facts = block.model_dump(mode="json", exclude={"seen_by", "taxa"})
+        taxa = taxa_of(task, block)
+        return {self.name: facts | ({"taxa": sorted(taxa)} if taxa else {})}
+
+    def columns(self, task: Any) -> tuple[str, ...]:
+        from fieldmark.protocols.zero_shot.classes import class_columns
+
+        return class_columns(self.block_of(task))
+
+    def answer(
+        self,
+        assignment: Assignment,
+        wanted: Collection[str],
+        model: Any,
+        at: Workspace,
+        progress: Progress,
+    ) -> Iterator[PartPredictions]:
+        from fieldmark.protocols._features import embed_options
+        from fieldmark.protocols.zero_shot.run import run
+
+        return run(assignment, wanted, model, embed_options(at), progress)
+
+    def score(
+        self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],
+        folder: Path,
+    ) -> list[Score]:  # fmt: skip
+        """By the task's metrics, by top-k and at each rank of the taxonomy."""
+        from fieldmark.protocols._score import recorded_kinds, score_run, value_names
+
+        task, kinds, own = assignment.task, recorded_kinds(parts), value_names(predictions)
+        return score_run(task, assignment.parts, predictions, kinds, own)
+
+
+PROTOCOL = ZeroShot()

@@ -1,0 +1,40 @@
+"""The `zero_shot` block of a task file: by which texts do classes stand?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from fieldmark.tasks import Names, Strict, Template
+
+RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
+"""of the Linnean hierarchy, the highest first; the species is its epithet"""
+LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+TextType = Literal["asis", "sci", "com", "taxon", "sci_com", "taxon_com"]
+
+
+class ZeroShotBlock(Strict):
+    """How a dual encoder is asked: it chooses the class whose text is nearest to the image."""
+
+    text: TextType = "asis"
+    """what stands for a class: its name as it is; its scientific (sci) or common (com) name; its
+    ranks from kingdom to species (taxon); or the former with the common name"""
+    templates: Literal["openai", "none"] | Annotated[tuple[Template, ...], LIST] = "openai"
+    """sentences around it, whose features are averaged: `openai` (the 80 of CLIP's paper), `none`,
+    or your own with {} where the class stands"""
+    names: str = ""
+    """the column with the name of each class, for `asis`; without it the labels"""
+    scientific: str = ""
+    """column of the scientific name; without it genus and species of the lineage"""
+    common: str = ""
+    """column of the common name"""
+    lineage: Names = ()
+    """columns from kingdom to species (seven, or those there are, named as the ranks)"""
+    taxa: Names = ()
+    """only classes that are, or belong to, one of these taxa are asked about and offered; one
+    name that ends in .txt is a file with a taxon a line"""
+    projector: str = ""
+    """which of its projections a model with several uses: `taxonomic` or `caption`"""
+    seen_by: dict[str, str] = Field(default_factory=dict)
+    """model names (with * and ?) → what their training data have to do with this task"""

@@ -1,0 +1,146 @@
+"""Classes of a part: which are offered, under which texts, and where in the taxonomy do they stand?
+
+A class is a label of the task; its names come from the columns that the block names, from the most
+frequent value where rows of one class disagree. Classes are those of all rows of the part, so that
+drawing fewer test images offers no fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+import polars as pl
+
+from fieldmark.errors import UsageError, meant
+from fieldmark.protocols._items import PartItems, need_column
+from fieldmark.protocols.zero_shot.block import RANKS, ZeroShotBlock
+from fieldmark.protocols.zero_shot.class_text import TaxonNames, names_of, plain
+from fieldmark.source_lines import read_text
+from fieldmark.tasks import Task
+
+PROTOCOL_KEY = "zero_shot"
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTexts:
+    """The classes of a part by label, in name order."""
+
+    names: dict[str, TaxonNames]
+    texts: list[str]
+    """what stands for each class, before any template"""
+
+    @property
+    def labels(self) -> list[str]:
+        return list(self.names)
+
+    @property
+    def shared(self) -> list[tuple[str, list[str]]]:
+        """Texts that several classes have, with these: no model can tell them apart."""
+        by_text: dict[str, list[str]] = {}
+        for label, text in zip(self.names, self.texts, strict=True):
+            by_text.setdefault(text, []).append(label)
+        return [(text, labels) for text, labels in by_text.items() if len(labels) > 1]
+
+
+def class_columns(block: ZeroShotBlock) -> tuple[str, ...]:
+    """The columns of the data that classes get their names from."""
+    named = (block.names, block.scientific, block.common, *block.lineage)
+    return tuple(filter(None, named))
+
+
+def rank_columns(block: ZeroShotBlock) -> dict[str, str]:
+    """Rank → its column: seven columns in order, or fewer that are named as the ranks."""
+    if len(block.lineage) == len(RANKS):
+        return dict(zip(RANKS, block.lineage, strict=True))
+    return {rank: column for column in block.lineage if (rank := _rank(column)) in RANKS}
+
+
+def _rank(column: str) -> str:
+    return "class" if column == "cls" else column
+
+
+def class_texts(task: Task, block: ZeroShotBlock, part: PartItems) -> ClassTexts:
+    """The classes of the part that its taxa leave, with their texts."""
+    columns = class_columns(block)
+    for column in columns:
+        need_column(task, part.test, column, PROTOCOL_KEY)
+    rows = pl.concat([part.train, part.test]) if len(part.train) else part.test
+    by_class = rows.group_by("target").agg(
+        _most_frequent(column) for column in dict.fromkeys(columns)
+    )
+    ranks, names = rank_columns(block), {}
+    for row in by_class.sort("target").iter_rows(named=True):
+        label = row[block.names] if block.names else None
+        names[row["target"]] = names_of(
+            label or row["target"],
+            row.get(block.scientific),
+            row.get(block.common),
+            {rank: row[column] for rank, column in ranks.items()},
+        )
+    kept = _within(task, part, names, taxa_of(task, block))
+    return ClassTexts(kept, [own.text(block.text) for own in kept.values()])
+
+
+def _most_frequent(column: str) -> pl.Expr:
+    value = pl.col(column).cast(pl.String).str.strip_chars().replace("", None)
+    return value.drop_nulls().mode().sort().first().alias(column)
+
+
+def taxa_of(task: Task, block: ZeroShotBlock) -> tuple[str, ...]:
+    """The taxa that classes must belong to; () = no restriction."""
+    if len(block.taxa) != 1 or not block.taxa[0].endswith(".txt"):
+        return block.taxa
+    given = Path(block.taxa[0])
+    beside = Path(task.place_of(PROTOCOL_KEY).rpartition(":")[0]).parent / given
+    path = given if given.is_file() or not beside.is_file() else beside
+    lines = [plain(line.partition("#")[0]) for line in read_text(path).splitlines()]
+    taxa = tuple(dict.fromkeys(filter(None, lines)))
+    if not taxa:
+        raise UsageError(f"{path}  holds no taxon: expected one a line.")
+    return taxa
+
+
+def _within(
+    task: Task, part: PartItems, names: dict[str, TaxonNames], taxa: Sequence[str]
+) -> dict[str, TaxonNames]:
+    """The classes that are, or belong to, one of the taxa."""
+    if not taxa:
+        return names
+    by_class = {label: _memberships(own) for label, own in names.items()}
+    known = set().union(*by_class.values())
+    strange = [taxon for taxon in taxa if plain(taxon).lower() not in known]
+    wanted = {plain(taxon).lower() for taxon in taxa}
+    kept = {label: own for label, own in names.items() if by_class[label] & wanted}
+    if len(kept) < 2:
+        where = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
+        hint = f" {strange[0]!r} is no name of any.{meant(strange[0], known)}" if strange else ""
+        raise UsageError(
+            f"{task.place_of(PROTOCOL_KEY)}  taxa leave {len(kept)} of {len(names)} classes of "
+            f"{where}: at least two are needed.{hint}"
+        )
+    return kept
+
+
+def _memberships(own: TaxonNames) -> set[str]:
+    """Every name by which a list of taxa may mean the class."""
+    ranks = own.ranks or {}
+    higher = [name for rank, name in ranks.items() if rank != "species"]
+    every = (own.label, own.scientific, own.common, *higher)
+    return {plain(name).lower() for name in every if name}
+
+
+@cache
+def openai_templates() -> tuple[str, ...]:
+    """The 80 prompts of CLIP's ImageNet evaluation. arXiv:2103.00020"""
+    file = resources.files("fieldmark.protocols.zero_shot") / "openai_templates.txt"
+    return tuple(file.read_text(encoding="utf-8").splitlines())
+
+
+def templates_of(block: ZeroShotBlock) -> tuple[str, ...]:
+    if block.templates == "openai":
+        return openai_templates()
+    return ("{}",) if block.templates == "none" else block.templates

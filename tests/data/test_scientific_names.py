@@ -1,0 +1,45 @@
+"""Are authors, hybrid signs, ranks and underscores of names read as what they are?"""
+
+import pytest
+
+from fieldmark.data.read.names import parse_name
+
+NAMES = {
+    "Amanita excelsa Gonn. & Rabenh.": "Amanita excelsa",
+    "Amanita muscaria (L.) Lam., 1783": "Amanita muscaria",
+    "Agaricus impudicus (Rea) Pilát": "Agaricus impudicus",
+    "Amanita phalloides (Vaill. ex Fr.) Link": "Amanita phalloides",
+    "Mycena pura de Vries": "Mycena pura",
+    "Lamium_galeobdolon": "Lamium galeobdolon",
+    "Capsella bursa-pastoris (L.) Medik.": "Capsella bursa-pastoris",
+    "Mentha x piperita L.": "Mentha x piperita",
+    "Mentha × piperita L.": "Mentha × piperita",
+    "Mentha ×piperita": "Mentha × piperita",
+    "× Cuprocyparis leylandii (A.B.Jacks.) Farjon": "× Cuprocyparis leylandii",
+    "Amanita muscaria var. formosa (Pers.) Bertill.": "Amanita muscaria var. formosa",
+    "Rosa canina L. subsp. vosagiaca": "Rosa canina subsp. vosagiaca",
+    "Rosa canina L. f. inermis": "Rosa canina f. inermis",
+    "Impatiens balfourii Hook. f. ex Lindl.": "Impatiens balfourii",
+    "Equus zebra hartmannae": "Equus zebra hartmannae",
+    "Amanita cf. muscaria": "Amanita muscaria",
+    "Dasineura sp": "Dasineura",
+    "Dasineura sp. nov.": "Dasineura",
+    "Russula": "Russula",
+    "Russula Pers.": "Russula",
+}
+
+
+@pytest.mark.parametrize("text", NAMES)
+def test_the_name_without_its_author(text: str):
+    assert str(parse_name(text)) == NAMES[text]
+
+
+def test_the_parts():
+    name = parse_name("Mentha x piperita var. citrata (Ehrh.) Briq.")
+    assert name is not None
+    assert (name.genus, name.species, name.below) == ("Mentha", "x piperita", "var. citrata")
+
+
+@pytest.mark.parametrize("text", ["", "  ", "x", "yellow cutworm", "1355868", "L. virosa"])
+def test_what_is_no_name(text: str):
+    assert parse_name(text) is None

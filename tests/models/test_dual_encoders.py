@@ -1,0 +1,281 @@
+"""One suite over dual encoders: what they promise about texts, whoever made them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fieldmark.errors import ModelError
+from fieldmark.models import DualEncoder, abilities, abilities_of, load_model
+
+OWN = """
+import hashlib
+import numpy as np
+
+class Letters:
+    dim = 26
+
+    def transform(self, image):
+        return np.asarray(image.resize((8, 8)), np.float32)
+
+    def embed_images(self, batch):
+        return np.resize(batch.reshape(len(batch), -1), (len(batch), 26))
+
+    def embed_texts(self, texts):
+        rows = [[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts]
+        return np.array(rows, np.float64)
+"""
+
+NAMES = ("open-clip/local-dir:CLIP", "open-clip/local-dir:CLIP?pretrained=false", "own")
+
+TEXTS = [
+    "a photo of a lynx",
+    "",
+    "A PHOTO OF A LYNX",
+    "Ångström × Ο αετός, 雪豹 🐆",
+    "  a   photo\tof a\nlynx ",
+    "many words " * 60,
+    "Animalia Chordata Aves with common name wren",
+]
+
+
+@pytest.fixture(scope="session")
+def load(
+    clip_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], DualEncoder]:
+    own = tmp_path_factory.mktemp("own") / "letters.py"
+    own.write_text(OWN)
+    places = {"own": f"{own}:Letters"}
+
+    @cache
+    def by_name(name: str) -> DualEncoder:
+        base, mark, options = name.partition("?")
+        full = places.get(base, base).replace("CLIP", str(clip_folder))
+        model = load_model(f"{full}{mark}{options}", device="cpu")
+        assert isinstance(model, DualEncoder)
+        return model
+
+    return by_name
+
+
+@pytest.fixture(params=NAMES, scope="session")
+def model(request: pytest.FixtureRequest, load: Callable[[str], DualEncoder]) -> DualEncoder:
+    return load(request.param)
+
+
+def test_texts_come_in_order_as_finite_float32_of_the_images_length(model: DualEncoder) -> None:
+    features = model.embed_texts(TEXTS)
+    assert (features.shape, features.dtype) == ((len(TEXTS), model.dim), np.float32)
+    assert features.flags.c_contiguous
+    assert np.isfinite(features).all()
+    assert np.array_equal(model.embed_texts(TEXTS), features)
+    assert model.embed_texts([]).shape == (0, model.dim)
+    assert not np.allclose(features[0], features[-1])
+
+
+def test_a_text_is_the_same_in_any_company(model: DualEncoder) -> None:
+    features = model.embed_texts(TEXTS)
+    alone = np.concatenate([model.embed_texts([text]) for text in TEXTS])
+    backwards = model.embed_texts(TEXTS[::-1])[::-1]
+    crowded = model.embed_texts(["a crowd", *TEXTS, *["something long " * 20] * 30])[
+        1 : len(TEXTS) + 1
+    ]
+    for other in (alone, backwards, crowded):
+        assert np.abs(other - features).max() <= 1e-6 * np.abs(features).max()
+
+
+def test_scale_bias_limit_and_fingerprint_are_told(model: DualEncoder) -> None:
+    assert model.logit_scale > 0
+    assert model.logit_bias is None or np.isfinite(model.logit_bias)
+    assert model.text_limit is None or model.text_limit > 2
+    assert re.fullmatch(r"[0-9a-f]{32}", model.text_fingerprint)
+    assert model.projectors == ()
+    assert {"embeds_images", "embeds_texts"} <= abilities_of(model)
+    assert "embeds_texts" in abilities(model.name)
+
+
+def test_tokens_are_counted_as_if_nothing_were_cut(model: DualEncoder) -> None:
+    counts = model.count_tokens(TEXTS)
+    if counts is None:
+        assert model.text_limit is None
+        return
+    assert model.text_limit is not None
+    assert len(counts) == len(TEXTS)
+    assert counts[1] <= 3 < counts[0] <= model.text_limit < counts[5]
+    assert model.count_tokens([]) == []
+    words = [f"lynx {'eagle ' * n}" for n in range(2 * model.text_limit)]
+    sizes = model.count_tokens(words)
+    assert sizes is not None
+    fits = [text for text, size in zip(words, sizes, strict=True) if size <= model.text_limit]
+    cut = [text for text, size in zip(words, sizes, strict=True) if size > model.text_limit]
+    features = model.embed_texts([*fits[-2:], *cut[:2]])
+    assert not np.allclose(features[0], features[1])
+    assert np.abs(features[2] - features[3]).max() <= 1e-6 * np.abs(features).max()
+
+
+def test_text_fingerprints_tell_models_apart(load: Callable[[str], DualEncoder]) -> None:
+    models = [load(name) for name in NAMES]
+    assert len({model.text_fingerprint for model in models}) == len(NAMES)
+
+
+# --- what makes another text tower
+
+
+def test_weights_tokeniser_and_limit_of_a_text_tower_are_its_fingerprint(
+    clip_folder: Path, tmp_path: Path
+) -> None:
+    import json
+    import shutil
+
+    import torch
+
+    def variant(name: str, change: Callable[[dict, dict], None]) -> DualEncoder:
+        folder = shutil.copytree(clip_folder, tmp_path / name)
+        config = json.loads((folder / "open_clip_config.json").read_text())
+        weights = torch.load(folder / "open_clip_pytorch_model.bin")
+        change(config["model_cfg"]["text_cfg"], weights)
+        (folder / "open_clip_config.json").write_text(json.dumps(config))
+        torch.save(weights, folder / "open_clip_pytorch_model.bin")
+        model = load_model(f"open-clip/local-dir:{folder}", device="cpu")
+        assert isinstance(model, DualEncoder)
+        return model
+
+    def shorter(text: dict, weights: dict) -> None:
+        text["context_length"] = 12
+        weights["positional_embedding"] = weights["positional_embedding"][:12]
+
+    same = variant("same", lambda text, weights: None)
+    case = variant("case", lambda text, _: text.update(tokenizer_kwargs={"clean": "whitespace"}))
+    short = variant("short", shorter)
+    tower = variant("tower", lambda _, weights: weights["ln_final.bias"].add_(0.1))
+    picture = variant("picture", lambda _, weights: weights["visual.ln_post.bias"].add_(0.1))
+    texts = [each.text_fingerprint for each in (same, case, short, tower)]
+    assert len(set(texts)) == 4
+    assert picture.text_fingerprint == same.text_fingerprint
+    assert picture.fingerprint != same.fingerprint == case.fingerprint
+    assert np.array_equal(picture.embed_texts(TEXTS), same.embed_texts(TEXTS))
+
+
+def test_precision_is_part_of_the_text_fingerprint(clip_folder: Path) -> None:
+    name = f"open-clip/local-dir:{clip_folder}"
+    prints = {
+        load_model(name, device="cpu", precision=precision).text_fingerprint
+        for precision in ("float32", "bf16")
+    }
+    assert len(prints) == 2
+
+
+# --- classes of the user's
+
+
+def own_model(folder: Path, body: str = "", *, old: str = "", new: str = "") -> str:
+    path = folder / "letters.py"
+    path.write_text(OWN.replace(old, new) + body)
+    return f"{path}:Letters"
+
+
+def test_a_class_with_embed_texts_needs_nothing_else(
+    load: Callable[[str], DualEncoder], photos: list[Image.Image]
+) -> None:
+    model = load("own")
+    assert (model.logit_scale, model.logit_bias, model.text_limit) == (100.0, None, None)
+    assert model.count_tokens(["a"]) is None
+    assert model.text_fingerprint == model.fingerprint
+    assert model.embed_texts(["abba"])[0, :3].tolist() == [2, 2, 0]
+    batch = np.stack([model.transform(photo) for photo in photos])
+    assert model.embed_images(batch).pooled.shape == (7, 26)
+
+
+def test_what_a_class_says_of_itself_is_passed_on(tmp_path: Path) -> None:
+    body = """
+    logit_scale, logit_bias, text_limit = 7, -2.5, 12
+    text_fingerprint = "letters 1"
+    projectors = ("plain", "double")
+    def count_tokens(self, texts): return [len(text) for text in texts]
+    def projected(self, name): return Double()
+
+class Double(Letters):
+    logit_scale = 9.0
+    def embed_images(self, batch): return 2 * super().embed_images(batch)
+"""
+    model = load_model(own_model(tmp_path, body))
+    assert isinstance(model, DualEncoder)
+    assert (model.logit_scale, model.logit_bias, model.text_limit) == (7.0, -2.5, 12)
+    assert model.count_tokens(["abc", ""]) == [3, 0]
+    assert model.text_fingerprint != model.fingerprint
+    assert model.projectors == ("plain", "double")
+    twin = model.projected("double")
+    assert twin.logit_scale == 9.0
+    assert twin.fingerprint not in (model.fingerprint, model.text_fingerprint)
+    batch = np.zeros((1, 8, 8, 3), np.float32) + 3
+    wanted = 2 * model.embed_images(batch).pooled
+    assert np.array_equal(twin.embed_images(batch).pooled, wanted)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            "return np.array(rows, np.float64)",
+            "return np.array(rows)[:, :5]",
+            "embed_texts gave shape (9, 5) for 9 texts, expected (9, 26) (`dim` is 26).",
+        ),
+        (
+            "return np.array(rows, np.float64)",
+            "return np.array(rows) * np.nan",
+            "embed_texts gave a number that is not finite for the text ''.",
+        ),
+        ("return np.array(rows", "return 1 / 0, (rows", "failed in embed_texts: ZeroDivision"),
+        (
+            "dim = 26",
+            "dim = 26\n    text_limit = 'long'",
+            "Letters has an unusable 'long' as `text_limit`, expected how many tokens it reads, "
+            "or None where there is no limit.",
+        ),
+        (
+            "dim = 26",
+            "dim = 26\n    logit_scale = -1",
+            "Letters has an unusable -1 as `logit_scale`, expected a number above 0 that cosines "
+            "are multiplied by.",
+        ),
+        (
+            "dim = 26",
+            "dim = 26\n    text_fingerprint = 3",
+            "Letters has an unusable 3 as `text_fingerprint`, expected text that changes with "
+            "what embeds texts.",
+        ),
+        (
+            "def embed_texts(self, texts):",
+            "embed_texts = 'yes'\n    def other(self, texts):",
+            "Letters has an unusable 'yes' as `embed_texts`, expected a method: a list of texts "
+            "in, features (n × dim) out.",
+        ),
+        (
+            "dim = 26",
+            "dim = 26\n    def count_tokens(self, texts): return [1]",
+            "count_tokens gave 1 numbers for 9 texts, expected one for each.",
+        ),
+    ],
+)
+def test_a_broken_class_gets_one_line(tmp_path: Path, old: str, new: str, line: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(line)) as caught:
+        load_model(own_model(tmp_path, old=old, new=new))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_only_texts_need_is_part_of_the_model(tmp_path: Path) -> None:
+    new = "rows = [[len(open('WORDS').read()) + i for i in range(26)] for text in texts]"
+    old = "rows = [[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts]"
+    words = tmp_path / "words.txt"
+    prints = set()
+    for content in ("one", "three"):
+        words.write_text(content)
+        name = own_model(tmp_path, old=old, new=new.replace("WORDS", str(words)))
+        prints.add(load_model(name).fingerprint)
+    assert len(prints) == 2
