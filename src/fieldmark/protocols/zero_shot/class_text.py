@@ -30,7 +30,7 @@ _GENUS = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ][\wà-öø-ÿ-]*\.?")
 
 
 @dataclass(frozen=True, slots=True)
-class TaxonNames:
+class ClassNames:
     """The names of one class; "" or absent where nobody knows them."""
 
     label: str
@@ -69,7 +69,7 @@ class TaxonNames:
 
 def names_of(
     label: str, scientific: str | None, common: str | None, ranks: Mapping[str, str | None]
-) -> TaxonNames:
+) -> ClassNames:
     """The names of a class, as they are written in texts.
 
     >>> names_of("x", "amanita_excelsa Gonn. & Rabenh.", "", {}).scientific
@@ -81,7 +81,7 @@ def names_of(
     written = scientific_name(scientific or "")
     if not written and higher["genus"] and epithet:
         written = f"{higher['genus']} {epithet}"
-    return TaxonNames(label, written, plain(common or ""), lineage)
+    return ClassNames(label, written, plain(common or ""), lineage)
 
 
 def plain(text: str) -> str:
