@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmark.embed import search
-from fieldmark.embed.search import CandidateCounts, PositiveRanks, rank_positives, top_k
+from fieldmark.embed import CandidateCounts, PositiveRanks, rank_positives, search, top_k
 from fieldmark.errors import DataError
 
 

@@ -11,7 +11,8 @@ from fieldmark.embed.cache import (
 )
 from fieldmark.embed.engine import Embedded, EmbedOptions, checking, embed
 from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
-from fieldmark.embed.search import CandidateCounts, PositiveRanks, rank_positives, top_k
+from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
+from fieldmark.embed.search import top_k
 from fieldmark.embed.texts import EmbeddedTexts, embed_texts
 
 __all__ = [
