@@ -97,7 +97,8 @@ def scientific_name(text: str) -> str:
 def _epithet(text: str, genus: str) -> str:
     """The species' own word, also where data write genus and species."""
     words = plain(text).split()
-    if len(words) > 1 and (words[0].lower() == genus.lower() or words[0][:1].isupper()):
+    is_binomial = len(words) > 1 and words[0][:1].isupper() and words[1][:1].islower()
+    if is_binomial or (len(words) > 1 and words[0].lower() == genus.lower()):
         words = words[1:]
     if not words:
         return ""
