@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +75,58 @@ def hf_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     transformers.SiglipImageProcessor(size=square).save_pretrained(folders["siglip"])
     transformers.BitImageProcessor(size={"shortest_edge": 40}, crop_size=square).save_pretrained(
         folders["dinov2"]
+    )
+    return folders
+
+
+WORDS = ("a", "photo", "of", "lynx", "wren", "eagle", "many", "words", "with", "common", "name")
+
+
+def save_tokeniser(folder: Path, *, words: Sequence[str] = WORDS, begin: bool = True) -> None:
+    """A tokeniser of whole words, lower case; `begin` puts a token before the text as CLIP does."""
+    import tokenizers
+    import transformers
+
+    vocabulary = {
+        word: number for number, word in enumerate(["[pad]", "[b]", "[u]", "[e]", *words])
+    }
+    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="[u]"))
+    fast.normalizer = tokenizers.normalizers.Lowercase()
+    fast.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    fast.post_processor = tokenizers.processors.TemplateProcessing(
+        single=f"{'[b] ' if begin else ''}$A [e]", special_tokens=[("[b]", 1), ("[e]", 3)]
+    )
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=fast, pad_token="[pad]", bos_token="[b]", eos_token="[e]", unk_token="[u]"
+    ).save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def hf_duals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Dual encoders with a tokeniser, as `save_pretrained` writes them."""
+    import torch
+    import transformers
+
+    root = tmp_path_factory.mktemp("hf_duals")
+    text = {**TEXT, "intermediate_size": 48, "pad_token_id": 0, "bos_token_id": 1}
+    text |= {"eos_token_id": 3}
+    small = {**text, "max_position_embeddings": 20}
+    both = {"vision_config": VISION, "projection_dim": 24}
+    configs = {
+        "clip": transformers.CLIPConfig(text_config=small, **both),
+        "siglip": transformers.SiglipConfig(text_config=small, vision_config=VISION),
+        "chinese": transformers.ChineseCLIPConfig(text_config=text, **both),
+        "metaclip2": transformers.MetaClip2Config(text_config=small, **both),
+    }
+    folders = {name: root / name for name in configs}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        for name, config in configs.items():
+            transformers.AutoModel.from_config(config).save_pretrained(folders[name])
+            save_tokeniser(folders[name], begin=name != "siglip")
+    square = {"height": 32, "width": 32}
+    transformers.CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=square).save_pretrained(
+        folders["clip"]
     )
     return folders
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -32,7 +34,16 @@ class Letters:
         return np.array(rows, np.float64)
 """
 
-NAMES = ("open-clip/local-dir:CLIP", "open-clip/local-dir:CLIP?pretrained=false", "own")
+NAMES = (
+    "open-clip/local-dir:CLIP",
+    "open-clip/local-dir:CLIP?pretrained=false",
+    "hf/clip",
+    "hf/clip?pretrained=false",
+    "hf/siglip",
+    "hf/chinese",
+    "hf/metaclip2",
+    "own",
+)
 
 TEXTS = [
     "a photo of a lynx",
@@ -47,11 +58,12 @@ TEXTS = [
 
 @pytest.fixture(scope="session")
 def load(
-    clip_folder: Path, tmp_path_factory: pytest.TempPathFactory
+    clip_folder: Path, hf_duals: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], DualEncoder]:
     own = tmp_path_factory.mktemp("own") / "letters.py"
     own.write_text(OWN)
-    places = {"own": f"{own}:Letters"}
+    places = {f"hf/{name}": f"hf/{folder}" for name, folder in hf_duals.items()}
+    places["own"] = f"{own}:Letters"
 
     @cache
     def by_name(name: str) -> DualEncoder:
@@ -124,15 +136,127 @@ def test_text_fingerprints_tell_models_apart(load: Callable[[str], DualEncoder])
     assert len({model.text_fingerprint for model in models}) == len(NAMES)
 
 
+# --- transformers
+
+
+def test_hf_texts_are_what_transformers_gives(
+    load: Callable[[str], DualEncoder], hf_duals: dict[str, Path]
+) -> None:
+    """Against transformers itself, called by hand; SigLIP is padded and has no mask."""
+    import torch
+    import transformers
+
+    texts = ["a photo of a lynx", "wren", "many words " * 40]
+    for name, folder in hf_duals.items():
+        ours = load(f"hf/{name}")
+        theirs = transformers.AutoModel.from_pretrained(folder).eval()
+        tokeniser = transformers.AutoTokenizer.from_pretrained(folder)
+        padding = "max_length" if name == "siglip" else True
+        tokens = tokeniser(
+            texts, padding=padding, truncation=True, max_length=ours.text_limit, return_tensors="pt"
+        )
+        names = ("input_ids",) if name == "siglip" else ("input_ids", "attention_mask")
+        with torch.no_grad():
+            wanted = theirs.get_text_features(**{key: tokens[key] for key in names}).pooler_output
+            scale = float(theirs.logit_scale.exp())
+            bias = float(theirs.logit_bias) if name == "siglip" else None
+        assert np.allclose(ours.embed_texts(texts), wanted.numpy(), atol=1e-5), name
+        assert (ours.logit_scale, ours.logit_bias) == (pytest.approx(scale), pytest.approx(bias))
+    assert {load(f"hf/{name}").text_limit for name in ("clip", "siglip")} == {20}
+    assert load("hf/chinese").text_limit == 52
+
+
+def test_a_text_tower_does_not_make_the_images_another_model(
+    hf_duals: dict[str, Path], tmp_path: Path, photos: list[Image.Image]
+) -> None:
+    """The same folder without a tokeniser sees the same, and cannot read."""
+    for name in ("clip", "siglip"):
+        folder = shutil.copytree(hf_duals[name], tmp_path / name)
+        dual = load_model(f"hf/{folder}", device="cpu")
+        for file in folder.glob("*token*"):
+            file.unlink()
+        plain = load_model(f"hf/{folder}", device="cpu")
+        assert "embeds_texts" not in abilities(f"hf/{folder}") | abilities_of(plain)
+        assert plain.fingerprint == dual.fingerprint
+        batch = np.stack([plain.transform(photo) for photo in photos])
+        pairs = (model.embed_images(batch).pooled for model in (plain, dual))
+        assert np.array_equal(*pairs)
+
+
+def test_images_outside_the_common_space_come_without_texts(hf_duals: dict[str, Path]) -> None:
+    name = f"hf/{hf_duals['clip']}?pool=mean"
+    assert "embeds_texts" not in abilities(name) | abilities_of(load_model(name, device="cpu"))
+
+
+def test_a_text_tower_is_loaded_whole_or_not_at_all(
+    hf_duals: dict[str, Path], tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(hf_duals["clip"], tmp_path / "clip")
+    weights = load_file(folder / "model.safetensors")
+    torn = {key: value for key, value in weights.items() if "text_projection" not in key}
+    save_file(torn, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match=r"no weights for text_projection.weight, which would st"):
+        load_model(f"hf/{folder}", device="cpu")
+    own = tmp_path / "torn.safetensors"
+    save_file(torn, own)
+    with pytest.raises(ModelError, match=r"it lacks text_projection.weight"):
+        load_model(f"hf/{hf_duals['clip']}?weights={own}", device="cpu")
+    seen = {key: value for key, value in weights.items() if not key.startswith("text_")}
+    save_file(seen, own)
+    save_file(seen, folder / "model.safetensors", {"format": "pt"})
+    for name in (f"hf/{folder}", f"hf/{hf_duals['clip']}?weights={own}"):
+        assert abilities_of(load_model(name, device="cpu")) == {"embeds_images"}
+
+
+def test_siglip_reads_lower_case_and_the_first_one_no_marks(
+    hf_duals: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(hf_duals["siglip"], tmp_path / "siglip")
+    path = folder / "tokenizer.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({**about, "normalizer": None}))
+    texts = ["A Photo of a LYNX.", "a photo of a lynx"]
+    second = load_model(f"hf/{folder}", device="cpu")
+    assert isinstance(second, DualEncoder)
+    assert second.count_tokens(texts) == [7, 6]
+    path = folder / "tokenizer_config.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({**about, "tokenizer_class": "SiglipTokenizer"}))
+    first = load_model(f"hf/{folder}", device="cpu")
+    assert isinstance(first, DualEncoder)
+    assert first.count_tokens(texts) == [6, 6]
+    assert np.array_equal(*first.embed_texts(texts))
+    assert first.text_fingerprint != second.text_fingerprint
+    assert first.fingerprint == second.fingerprint
+
+
+def test_abilities_by_configuration_and_else_by_name(
+    hf_duals: dict[str, Path], hf_folders: dict[str, Path], put_in_hub_cache: Callable[..., None]
+) -> None:
+    both, images = {"embeds_images", "embeds_texts"}, {"embeds_images"}
+    assert abilities("hf/openai/clip-vit-base-patch16") == both
+    assert abilities("hf/google/siglip2-base-patch16-224") == both
+    assert abilities("hf/google/siglip2-base-patch16-224?pool=mean") == images
+    assert abilities("hf/facebook/dinov2-base") == images
+    assert abilities(f"hf/{hf_folders['dinov2']}") == images
+    put_in_hub_cache("org/anything", hf_duals["clip"])
+    put_in_hub_cache("org/clipped-dino", hf_folders["dinov2"])
+    assert abilities("hf/org/anything") == both
+    assert abilities("hf/org/anything@" + "0" * 40) == both
+    assert abilities("hf/org/clipped-dino") == images
+    model = load_model("hf/org/anything", device="cpu", offline=True)
+    assert isinstance(model, DualEncoder)
+    assert model.embed_texts(["lynx"]).shape == (1, 24)
+
+
 # --- what makes another text tower
 
 
 def test_weights_tokeniser_and_limit_of_a_text_tower_are_its_fingerprint(
     clip_folder: Path, tmp_path: Path
 ) -> None:
-    import json
-    import shutil
-
     import torch
 
     def variant(name: str, change: Callable[[dict, dict], None]) -> DualEncoder:

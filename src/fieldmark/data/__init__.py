@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from fieldmark.data._image import ImageRef, crop_image, load_image, open_image, quick_check
     from fieldmark.data.read.folders import is_image
+    from fieldmark.data.read.names import ScientificName, parse_name
 
 __all__ = [
     "ABSENT",
@@ -49,6 +50,7 @@ __all__ = [
     "Finding",
     "ImageRef",
     "Info",
+    "ScientificName",
     "Source",
     "annotation_digests",
     "content_key",
@@ -61,6 +63,7 @@ __all__ = [
     "load_image",
     "need",
     "open_image",
+    "parse_name",
     "quick_check",
     "read_bytes",
     "register_dataset",
@@ -109,6 +112,7 @@ __getattr__ = exports(
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
         "read.folders": ("is_image",),
+        "read.names": ("ScientificName", "parse_name"),
         "_image": ("ImageRef", "crop_image", "load_image", "open_image", "quick_check"),
     },
 )  # fmt: skip

@@ -105,8 +105,8 @@ multi_mrr = _share(
 multi_map = _share(
     "multi_map",
     "mean average precision, all positives",
-    "The mean over queries of `sum over k of (recall_k - recall_k-1) × precision_k`, where all rows "
-    "that share the caption or the image are right.",
+    "The mean over queries of `sum over k of (recall_k - recall_k-1) × precision_k`, where all "
+    "rows that share the caption or the image are right.",
 )
 ap_at_k = _share(
     "ap_at_k",

@@ -98,9 +98,9 @@ def load_model(
 def abilities(name: str) -> frozenset[str]:
     """How a model can be asked: any of embeds_images, embeds_texts, answers, scores_continuations.
 
-    Loads no weights and runs no code of the user's: a family says it for all its checkpoints, a
-    class of your own by the methods it defines (embed_images, embed_texts, answer, score). A
-    function that makes a model says nothing, and is taken for one that embeds images.
+    Loads no weights and runs no code of the user's: a family says it for all its checkpoints or for
+    a name, a class of your own by the methods it defines (embed_images, embed_texts, answer,
+    score). A function that makes a model says nothing, and is taken for one that embeds images.
 
     >>> sorted(abilities("open-clip/ViT-B-16/openai"))
     ['embeds_images', 'embeds_texts']
@@ -115,6 +115,8 @@ def abilities(name: str) -> frozenset[str]:
     entry = REGISTRY.get(parsed.family)
     if not hasattr(entry, "load"):
         return abilities_of(entry)
+    if hasattr(entry, "abilities"):
+        return frozenset(entry.abilities(parsed))
     return frozenset(getattr(entry, "ABILITIES", (EMBEDS_IMAGES,)))
 
 

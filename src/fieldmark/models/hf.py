@@ -1,5 +1,5 @@
-"""hf: vision models of Hugging Face transformers. DINOv2 and DINOv3, SigLIP 2, CLIP, V-JEPA 2,
-ViT, ConvNeXt, …
+"""hf: vision models and dual encoders of Hugging Face transformers. DINOv2 and DINOv3, SigLIP 2,
+CLIP, V-JEPA 2, ViT, ConvNeXt, …
 
     hf/ORG/NAME[@REVISION]     hf/facebook/dinov2-with-registers-base
     hf/PATH_TO_FOLDER          what save_pretrained wrote; ?pretrained=false needs its config only
@@ -7,22 +7,26 @@ ViT, ConvNeXt, …
 Pooled features, by type: the class token after the last norm (vit, deit, beit, DINOv2), the
 model's own pooling (DINOv3, SigLIP, ConvNeXt, Swin, AIMv2), the projected image features of CLIP,
 the mean of the patches (I-JEPA, V-JEPA 2, which sees the image as a still clip). `?pool=` chooses
-otherwise. Image size and colour scaling come from the model's processor file; a local folder
-without one gets its config's size and ImageNet's scaling. Code that a repository brings is never
-run. https://huggingface.co/docs/transformers
+otherwise. CLIP, SigLIP, ALIGN, AltCLIP, Chinese-CLIP and MetaCLIP 2 embed texts too, unless
+`?pool=` takes their images out of the common space or a local folder holds no tokeniser. Image size
+and colour scaling come from the model's processor file; a local folder without one gets its
+config's size and ImageNet's scaling. Code that a repository brings is never run.
+https://huggingface.co/docs/transformers
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import string
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fieldmark.abilities import EMBEDS_IMAGES, EMBEDS_TEXTS
 from fieldmark.errors import ModelError, UsageError, first_line
 from fieldmark.models._backbone import Backbone, Recipe, checkpoint_table
-from fieldmark.models._name import ModelRequest, need_package
+from fieldmark.models._name import ModelName, ModelRequest, need_package
 from fieldmark.models._user import library_version
 
 VERSION = 1
@@ -117,7 +121,53 @@ REFUSED = {
 PROCESSORS = ("preprocessor_config.json", "video_preprocessor_config.json", "processor_config.json")
 INDEX = "model.safetensors.index.json"
 WEIGHTS = ("model.safetensors", INDEX, "pytorch_model.bin")
-UNUSED = ("text_model", "text_projection", "predictor")
+
+DUAL = {"align": 64, "altclip": 77, "chinese_clip": 52, "clip": 77, "metaclip_2": 77, "siglip": 64}
+"""types with a text tower in the images' space, and the tokens that they were trained to read"""
+DUAL_WORDS = ("align", "clip", "siglip")
+"""parts of names by which one is known before anything of it is here"""
+TEXT_PARTS = ("text_model", "text_projection")
+TOKENISER_FILES = ("tokenizer_config.json", "tokenizer.json")
+
+
+def abilities(name: ModelName) -> tuple[str, ...]:
+    """By the configuration in a local folder or the hub's cache, else by the words of the name."""
+    own = local_files(name.checkpoint)
+    config = _config_here(name.checkpoint)
+    if config is None:
+        is_dual = any(word in name.checkpoint.lower() for word in DUAL_WORDS)
+    else:
+        is_dual = config.get("model_type") in DUAL and (not own or _has_tokeniser(own[0]))
+    is_dual = is_dual and "pool" not in name.options
+    return (EMBEDS_IMAGES, EMBEDS_TEXTS) if is_dual else (EMBEDS_IMAGES,)
+
+
+def _config_here(checkpoint: str) -> dict[str, Any] | None:
+    own = local_files(checkpoint)
+    path = own[0] / "config.json" if own else _cached_config(checkpoint)
+    try:
+        config = json.loads(path.read_text(encoding="utf-8")) if path else None
+    except (OSError, ValueError):
+        return None
+    return config if isinstance(config, dict) else None
+
+
+def _cached_config(checkpoint: str) -> Path | None:
+    """In the hub's cache, without the hub's own library: that takes longer than all the rest."""
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        return None
+    repo, _, revision = checkpoint.partition("@")
+    folder = Path(constants.HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
+    mark = folder / "refs" / (revision or "main")
+    commit = mark.read_text(encoding="utf-8").strip() if mark.is_file() else revision
+    path = folder / "snapshots" / commit / "config.json"
+    return path if commit and path.is_file() else None
+
+
+def _has_tokeniser(folder: Path) -> bool:
+    return any((folder / file).is_file() for file in TOKENISER_FILES)
 
 
 def local_files(checkpoint: str) -> list[Path]:
@@ -128,6 +178,7 @@ def local_files(checkpoint: str) -> list[Path]:
 
 def load(request: ModelRequest) -> Backbone:
     library = need_package(request, "transformers")
+    from fieldmark.models._dual import TorchDual
     from fieldmark.models._torch import TorchBackbone
 
     pool = request.choice("pool", ("cls", "mean", "pooler"))
@@ -137,20 +188,20 @@ def load(request: ModelRequest) -> Backbone:
     if config.model_type in REFUSED:
         raise ModelError(f"model {request.name.text!r}: {REFUSED[config.model_type]}.")
     pooled_by = pool or POOLED_BY.get(config.model_type, "auto")
+    is_dual = EMBEDS_TEXTS in abilities(request.name)
+    model = _build(library, request, (folder, config), (pooled_by, is_dual))
+    options = {"family": "hf", "code": VERSION, "library": library_version(LIBRARY)}
+    rest: dict[str, Any] = {
+        "device": request.device,
+        "precision": request.precision,
+        "options": {**options, "pool": pooled_by},
+        "encode": partial(encode, pooled_by=pooled_by),
+    }
     recipe = _recipe(library, request, folder, config)
-    return TorchBackbone(
-        _build(library, request, (folder, config), pooled_by),
-        recipe,
-        device=request.device,
-        precision=request.precision,
-        options={
-            "family": "hf",
-            "code": VERSION,
-            "library": library_version(LIBRARY),
-            "pool": pooled_by,
-        },
-        encode=partial(encode, pooled_by=pooled_by),
-    )
+    if not is_dual or model.text_model is None:
+        return TorchBackbone(model, recipe, **rest)
+    tower = _tower(library, request, (folder, config), options)
+    return TorchDual(model, recipe, tower=tower, **rest)
 
 
 def encode(model: Any, images: Any, patches: bool, *, pooled_by: str) -> tuple[Any, Any]:
@@ -223,10 +274,16 @@ def _read(request: ModelRequest, kind: Any, folder: Path, **rest: Any) -> Any:
         ) from error
 
 
-def _build(library: Any, request: ModelRequest, source: tuple[Path, Any], pooled_by: str) -> Any:
+def _build(
+    library: Any, request: ModelRequest, source: tuple[Path, Any], use: tuple[str, bool]
+) -> Any:
+    """The network without the parts nobody uses; `use` is how it pools, and whether it embeds
+    texts.
+    """
     from fieldmark.models._weights import fit_weights, read_weights, seeded
 
     folder, config = source
+    pooled_by, is_dual = use
     weights, missing = request.path("weights"), set()
     with seeded("hf", request.checkpoint):
         if weights is not None or not request.flag("pretrained", True):
@@ -234,7 +291,11 @@ def _build(library: Any, request: ModelRequest, source: tuple[Path, Any], pooled
         else:
             model, about = _read(request, library.AutoModel, folder, output_loading_info=True)
             missing = {str(key) for key in about["missing_keys"]}
-    unused = [*UNUSED, *(["pooler"] if pooled_by in ("cls", "mean") else [])]
+    state = read_weights(weights) if weights is not None else {}
+    given = state if weights is not None else {*model.state_dict()} - missing
+    unused = ["predictor", *(["pooler"] if pooled_by in ("cls", "mean") else [])]
+    if not is_dual or not any(key.startswith(TEXT_PARTS) for key in given):
+        unused += TEXT_PARTS
     dropped = tuple(f"{name}." for name in unused if getattr(model, name, None) is not None)
     for prefix in dropped:
         setattr(model, prefix[:-1], None)
@@ -245,8 +306,76 @@ def _build(library: Any, request: ModelRequest, source: tuple[Path, Any], pooled
             f"{f' and {len(lost) - 1} more' if len(lost) > 1 else ''}, which would stay random."
         )
     if weights is not None:
-        fit_weights(model, read_weights(weights), weights, dropped)
+        fit_weights(model, state, weights, dropped)
     return model.float()
+
+
+def _tower(
+    library: Any, request: ModelRequest, source: tuple[Path, Any], options: dict[str, Any]
+) -> Any:
+    from fieldmark.models._dual import TextTower
+
+    return TextTower(
+        partial(_tokeniser, library, request, source),
+        lambda module, tokens: module.get_text_features(**tokens).pooler_output,
+        lambda weight: weight.startswith(TEXT_PARTS),
+        lambda weight: not weight.startswith(TEXT_PARTS),
+        options=options,
+    )
+
+
+def _tokeniser(library: Any, request: ModelRequest, source: tuple[Path, Any]) -> Any:
+    """The model's own tokeniser; its files are fetched only now, when texts are embedded."""
+    from fieldmark.models._dual import Tokeniser
+    from fieldmark.models._weights import TOKENISER, hub_folder
+
+    folder, config = source
+    if not local_files(request.checkpoint):
+        folder = hub_folder(request, request.checkpoint, TOKENISER)
+    is_siglip = config.model_type == "siglip"
+    kind = library.PreTrainedTokenizerFast if _is_siglip_1(folder) else library.AutoTokenizer
+    theirs = _read(request, kind, folder)
+    limit = min(
+        DUAL[config.model_type], config.text_config.max_position_embeddings, theirs.model_max_length
+    )
+    clean = partial(_siglip_text, without_marks=_is_siglip_1(folder)) if is_siglip else str
+    # SigLIP was trained without a mask: its padding is part of the text.
+    names = ("input_ids",) if is_siglip else ("input_ids", "attention_mask")
+
+    def encode_texts(texts: list[str]) -> dict[str, Any]:
+        tokens = theirs(
+            [clean(text) for text in texts],
+            padding="max_length",
+            truncation=True,
+            max_length=limit,
+            return_tensors="pt",
+            return_attention_mask=True,
+        )
+        return {name: tokens[name] for name in names}
+
+    def count(texts: list[str]) -> list[int]:
+        rows = theirs([clean(text) for text in texts], verbose=False)["input_ids"]
+        return [len(row) for row in rows]
+
+    return Tokeniser(limit, encode_texts, count)
+
+
+def _is_siglip_1(folder: Path) -> bool:
+    """SigLIP's own tokeniser wants a package of its own; the fast one reads the same vocabulary."""
+    about = json.loads((folder / TOKENISER_FILES[0]).read_text(encoding="utf-8"))
+    is_its_own = about.get("tokenizer_class") in ("SiglipTokenizer", "SiglipTokenizerFast")
+    return is_its_own and (folder / TOKENISER_FILES[1]).is_file()
+
+
+def _siglip_text(text: str, *, without_marks: bool) -> str:
+    """As trained: in lower case (SigLIP 2), and without punctuation (SigLIP).
+
+    >>> _siglip_text(" A photo of: Lynx  lynx. ", without_marks=True)
+    'a photo of lynx lynx'
+    """
+    if without_marks:
+        text = " ".join(text.translate(str.maketrans("", "", string.punctuation)).split())
+    return text.lower()
 
 
 def _recipe(library: Any, request: ModelRequest, folder: Path, config: Any) -> Any:
@@ -293,10 +422,11 @@ def _scaling(about: dict[str, Any]) -> tuple[tuple[float, ...], tuple[float, ...
     """Mean and spread for pixels in 0…1, whatever range the processor works in."""
     factor = about.get("rescale_factor", 1 / 255) if about.get("do_rescale", True) else 1.0
     top = 1.0 if abs(factor * 255 - 1) < 1e-6 else factor * 255
+    below = 1.0 if about.get("rescale_offset") else 0.0  # ALIGN's pixels go from -1 to 1
     if not about.get("do_normalize", True):
-        return (0.0,) * 3, (1 / top,) * 3
+        return (below / top,) * 3, (1 / top,) * 3
     mean, std = about["image_mean"], about["image_std"]
-    return tuple(value / top for value in mean), tuple(value / top for value in std)
+    return tuple((value + below) / top for value in mean), tuple(value / top for value in std)
 
 
 def _interpolation(about: dict[str, Any]) -> str:

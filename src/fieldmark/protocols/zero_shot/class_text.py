@@ -7,30 +7,15 @@ signs, "sp.", in any case, and with ranks missing. arXiv:2311.18803
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fieldmark.data import parse_name
 from fieldmark.protocols.zero_shot.block import RANKS, TextType
-
-_OPEN = re.compile(r"(sp|spp|indet|nov|n)\.?|spp?\.\S+", re.IGNORECASE)
-"""what stands for a species that nobody named"""
-_DOUBT = {"cf", "cf.", "aff", "aff.", "nr", "nr.", "?"}
-"""what stands before a name that is not certain"""
-_BELOW = {"subsp", "subsp.", "ssp", "ssp.", "var", "var.", "f", "f.", "forma", "cv.", "subvar."}
-"""ranks below the species: an epithet follows"""
-_PARTICLES = {
-    "al.", "and", "auct", "da", "de", "del", "den", "der", "di", "dos", "du", "emend", "et", "ex",
-    "in", "la", "le", "non", "van", "von",
-}  # fmt: skip
-"""what authors' names begin with, or stand between"""
-_HYBRID = {"x", "X", "×"}
-_EPITHET = re.compile(r"[a-zà-öø-ÿ][a-zà-öø-ÿ-]+")
-_GENUS = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ][\wà-öø-ÿ-]*\.?")
 
 
 @dataclass(frozen=True, slots=True)
-class TaxonNames:
+class ClassNames:
     """The names of one class; "" or absent where nobody knows them."""
 
     label: str
@@ -69,7 +54,7 @@ class TaxonNames:
 
 def names_of(
     label: str, scientific: str | None, common: str | None, ranks: Mapping[str, str | None]
-) -> TaxonNames:
+) -> ClassNames:
     """The names of a class, as they are written in texts.
 
     >>> names_of("x", "amanita_excelsa Gonn. & Rabenh.", "", {}).scientific
@@ -81,7 +66,7 @@ def names_of(
     written = scientific_name(scientific or "")
     if not written and higher["genus"] and epithet:
         written = f"{higher['genus']} {epithet}"
-    return TaxonNames(label, written, plain(common or ""), lineage)
+    return ClassNames(label, written, plain(common or ""), lineage)
 
 
 def plain(text: str) -> str:
@@ -98,58 +83,27 @@ def scientific_name(text: str) -> str:
 
     >>> [scientific_name(name) for name in ("PANTHERA LEO (Linnaeus, 1758)", "Amanita sp. 3")]
     ['Panthera leo', 'Amanita']
-    >>> scientific_name("Quercus x rosacea Bechst."), scientific_name("Salix cf. alba L.")
-    ('Quercus × rosacea', 'Salix alba')
-    >>> scientific_name("Brassica oleracea L. var. capitata L.")
-    'Brassica oleracea var. capitata'
+    >>> scientific_name("quercus x rosacea Bechst."), scientific_name("Salix cf. alba L.")
+    ('Quercus x rosacea', 'Salix alba')
     """
     words = plain(text).split()
-    if all(word.isupper() for word in words[:2]):
+    if words and all(word.isupper() for word in words[:2]):
         n_shouted = len(words) if plain(text).isupper() else 2
         words = [*(word.lower() for word in words[:n_shouted]), *words[n_shouted:]]
-    parts: list[str] = []
-    if words and words[0] in _HYBRID:
-        parts, words = ["×"], words[1:]
-    elif words and words[0][0] == "×":
-        parts, words = ["×"], [words[0][1:], *words[1:]]
-    if not words or not _GENUS.fullmatch(words[0]):
-        return ""
-    return " ".join([*parts, _capital(words[0]), *_epithets(words[1:])])
-
-
-def _epithets(words: Sequence[str]) -> list[str]:
-    """What follows the genus: up to the first author, and epithets that a rank announces."""
-    kept: list[str] = []
-    may_follow = True
-    for place, word in enumerate(words):
-        before = words[place - 1] if place else ""
-        if _OPEN.fullmatch(word):
-            break
-        if word.lower() in _DOUBT:
-            continue
-        if word in _HYBRID and may_follow:
-            kept.append("×")
-        elif word.lower() in _BELOW and place + 1 < len(words) and kept:
-            if _EPITHET.fullmatch(words[place + 1]):
-                kept += [word.lower(), words[place + 1]]
-        elif before.lower() in _BELOW and kept and kept[-1] == word:
-            continue
-        elif may_follow and word not in _PARTICLES and _EPITHET.fullmatch(word.removeprefix("×")):
-            kept += ["×", word[1:]] if word[0] == "×" else [word]
-        else:
-            may_follow = False
-    return kept
+    parsed = parse_name(_capital(" ".join(words)))
+    return "" if parsed is None else str(parsed)
 
 
 def _epithet(text: str, genus: str) -> str:
     """The species' own word, also where data write genus and species."""
     words = plain(text).split()
-    if genus and words and words[0].lower() == genus.lower() and len(words) > 1:
+    is_binomial = len(words) > 1 and words[0][:1].isupper() and words[1][:1].islower()
+    if is_binomial or (len(words) > 1 and words[0].lower() == genus.lower()):
         words = words[1:]
-    words = [word.lower() for word in words] if len(words) == 1 else words
-    if len(words) > 1 and words[0][:1].isupper():  # another genus' name, or that of a synonym
-        words = words[1:]
-    return " ".join(_epithets(words))
+    if not words:
+        return ""
+    parsed = parse_name(" ".join(["Genus", words[0].lower(), *words[1:]]))
+    return "" if parsed is None else " ".join(filter(None, (parsed.species, parsed.below)))
 
 
 def _capital(name: str) -> str:

@@ -18,7 +18,7 @@ import polars as pl
 from fieldmark.errors import UsageError, meant
 from fieldmark.protocols._items import PartItems, need_column
 from fieldmark.protocols.zero_shot.block import RANKS, ZeroShotBlock
-from fieldmark.protocols.zero_shot.class_text import TaxonNames, names_of, plain
+from fieldmark.protocols.zero_shot.class_text import ClassNames, names_of, plain
 from fieldmark.source_lines import read_text
 from fieldmark.tasks import Task
 
@@ -29,7 +29,7 @@ PROTOCOL_KEY = "zero_shot"
 class ClassTexts:
     """The classes of a part by label, in name order."""
 
-    names: dict[str, TaxonNames]
+    names: dict[str, ClassNames]
     texts: list[str]
     """what stands for each class, before any template"""
 
@@ -105,8 +105,8 @@ def taxa_of(task: Task, block: ZeroShotBlock) -> tuple[str, ...]:
 
 
 def _within(
-    task: Task, part: PartItems, names: dict[str, TaxonNames], taxa: Sequence[str]
-) -> dict[str, TaxonNames]:
+    task: Task, part: PartItems, names: dict[str, ClassNames], taxa: Sequence[str]
+) -> dict[str, ClassNames]:
     """The classes that are, or belong to, one of the taxa."""
     if not taxa:
         return names
@@ -125,7 +125,7 @@ def _within(
     return kept
 
 
-def _memberships(own: TaxonNames) -> set[str]:
+def _memberships(own: ClassNames) -> set[str]:
     """Every name by which a list of taxa may mean the class."""
     ranks = own.ranks or {}
     higher = [name for rank, name in ranks.items() if rank != "species"]

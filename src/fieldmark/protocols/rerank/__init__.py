@@ -1,0 +1,109 @@
+"""Reranking (INQUIRE): how is a model asked to put the images found for a query in order?
+
+A dual encoder by cosine. Scores are means over queries: average precision, nDCG and reciprocal
+rank, of all and of each group of queries. arXiv:2411.02537
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.protocols._contract import Assignment, Protocol
+from fieldmark.protocols._dual import DUAL
+
+if TYPE_CHECKING:
+    import polars as pl
+    from pydantic import BaseModel
+
+    from fieldmark.progress import Progress
+    from fieldmark.protocols._items import Draw, PartItems, Selection
+    from fieldmark.protocols._predictions import PartPredictions
+    from fieldmark.protocols._score import Scoring
+    from fieldmark.protocols._workspace import Workspace
+    from fieldmark.store import PartRecord, RunSpec, Score
+
+
+class Rerank(Protocol):
+    name = "rerank"
+    summary = "the images found for a query, put in order"
+    needs = DUAL
+    hub_task = "zero-shot-image-classification"
+
+    def block(self) -> type[BaseModel]:
+        from fieldmark.protocols.rerank.block import RerankBlock
+
+        return RerankBlock
+
+    def problems(self, task: Any) -> list[str]:
+        from fieldmark.protocols._values import value_problems
+
+        return value_problems(task, self.name)
+
+    def why_not(
+        self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
+    ) -> str | None:
+        if self.block_of(task) is not None and draw.n_train:
+            return "n_train: expected 0, `rerank` looks at no training images"
+        return super().why_not(task, draw, settings, abilities)
+
+    def columns(self, task: Any) -> tuple[str, ...]:
+        from fieldmark.protocols.rerank.queries import result_columns
+
+        return result_columns(self.block_of(task))
+
+    def parts(self, task: Any, draw: Draw, selection: Selection, at: Workspace) -> list[PartItems]:
+        from fieldmark.protocols._items import keep_selected
+        from fieldmark.protocols.rerank.queries import result_part
+
+        key = ("results", at.root(task), repr(task.model_dump()))
+        part: PartItems = at.once(key, lambda: result_part(task, at.table(task)))
+        return keep_selected(task, [part], selection)
+
+    def needed(self, assignment: Assignment, broken: Collection[str]) -> pl.DataFrame:
+        from fieldmark.protocols.rerank.queries import drawn_rows
+
+        rows = drawn_rows(assignment.task, assignment.parts[0], assignment.draw)
+        return rows.select("id", "image", "crop")
+
+    def answer(
+        self,
+        assignment: Assignment,
+        wanted: Collection[str],
+        model: Any,
+        at: Workspace,
+        progress: Progress,
+    ) -> Iterator[PartPredictions]:
+        from fieldmark.protocols._features import embed_options
+        from fieldmark.protocols.rerank.run import rerank_by_cosine
+
+        yield rerank_by_cosine(assignment, model, embed_options(at), progress)
+
+    def score(
+        self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],
+        folder: Path,
+    ) -> list[Score]:  # fmt: skip
+        from fieldmark.protocols._score import Scoring, value_names
+
+        task = assignment.task
+        metrics = dict.fromkeys((task.metric, *task.also, *value_names(predictions)))
+        return self._scores(Scoring(tuple(metrics), "pooled", {"": {}}), predictions)
+
+    def score_stored(
+        self,
+        scoring: Scoring,
+        spec: RunSpec,
+        predictions: pl.DataFrame,
+        parts: Sequence[PartRecord],
+    ) -> list[Score]:
+        return self._scores(scoring, predictions)
+
+    def _scores(self, scoring: Scoring, predictions: pl.DataFrame) -> list[Score]:
+        from fieldmark.protocols._score import score_answers
+        from fieldmark.protocols.rerank.queries import score_groups
+
+        return score_answers(scoring, predictions) + score_groups(scoring, predictions)
+
+
+PROTOCOL = Rerank()

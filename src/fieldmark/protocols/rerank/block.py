@@ -1,0 +1,32 @@
+"""The `rerank` block of a task file: which results does a query have, and which are right?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StrictInt
+
+from fieldmark.tasks import Names, Strict, Template
+
+
+class RerankBlock(Strict):
+    """How a model is asked to sort the results of queries; a row of the data is one result."""
+
+    query: str = "query"
+    """the column of the query's words"""
+    query_id: str = "query_id"
+    """the column that says which results belong together"""
+    relevant: str = "relevant"
+    """the column that says whether the image answers the query: yes or no"""
+    groups: Names = ()
+    """columns of the queries whose values get scores of their own"""
+    k: Annotated[StrictInt, Field(ge=0)] = 0
+    """results that count, the best first; 0 = all of them"""
+    template: Template = "{}"
+    """for dual encoders: the words around a query, with {} where it stands"""
+    projector: str = ""
+    """for dual encoders: which of its projections a model with several uses"""
+    prompt: Template = (
+        "Does this image show: {}? Answer with one word, Yes or No, and nothing else."
+    )
+    """for language models: the question about one image, with {} where the query stands"""

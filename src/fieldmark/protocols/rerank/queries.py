@@ -1,0 +1,152 @@
+"""Queries and their results (reranking): which images does each query come with, and what is an
+order of them worth?
+
+An item of a run is a query: what its answer was worth is one number per metric, and intervals are
+over queries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fieldmark import draws
+from fieldmark.errors import DataError
+from fieldmark.metrics import average_precision_at_k, ndcg_at_k, reciprocal_rank_at_k
+from fieldmark.protocols._items import Draw, PartItems, keep_rows, need_column
+from fieldmark.protocols._score import NO, YES, Scoring, score_answers
+from fieldmark.protocols.rerank.block import RerankBlock
+from fieldmark.store import Score
+from fieldmark.tasks import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query and the images that were found for it."""
+
+    id: str
+    text: str
+    rows: pl.DataFrame
+    """of its results: id, image, crop, target (yes or no)"""
+    groups: Mapping[str, str]
+
+    @property
+    def is_relevant(self) -> np.ndarray:
+        return self.rows["target"].is_in(YES).to_numpy()
+
+
+def result_part(task: Task, table: pl.DataFrame) -> PartItems:
+    """Every result of every query the task asks about, one row each."""
+    block: RerankBlock = task.block("rerank")
+    rows = keep_rows(task, table, task.where, "where")
+    if task.test != "rest":
+        rows = keep_rows(task, rows, task.test, "test")
+    for column in result_columns(block):
+        need_column(task, rows, column, "rerank")
+    rows = rows.with_columns(
+        pl.col(block.relevant).cast(pl.String).str.to_lowercase().alias("target"),
+        pl.col(block.query_id).cast(pl.String).alias("unit"),
+    ).filter(pl.col("image").is_not_null(), pl.col("unit").is_not_null())
+    strange = rows.filter(~pl.col("target").is_in([*YES, *NO]) | pl.col("target").is_null())
+    if rows.is_empty() or len(strange):
+        what = f"{strange['target'][0]!r} of row {strange['id'][0]!r}" if len(strange) else "no row"
+        raise DataError(
+            f"{task.place_of('rerank')}  column {block.relevant!r} of dataset {task.dataset!r}: "
+            f"{what}: expected yes or no."
+        )
+    return PartItems("", rows.clear(), rows.sort("id"))
+
+
+def result_columns(block: RerankBlock) -> tuple[str, ...]:
+    return block.query, block.query_id, block.relevant, *block.groups
+
+
+def drawn_rows(task: Task, part: PartItems, draw: Draw) -> pl.DataFrame:
+    """All results of the queries that are drawn: `n_test` is a number of queries."""
+    if draw.n_test < 0:
+        return part.test
+    every = part.test["unit"].unique().sort().to_list()
+    chosen = draws.sample(every, draw.n_test, draw.seed, task.task, "", "test")
+    return part.test.filter(pl.col("unit").is_in(chosen))
+
+
+def queries_of(block: RerankBlock, rows: pl.DataFrame) -> Iterator[Query]:
+    """By name of the query."""
+    for (name,), own in rows.sort("id").group_by("unit", maintain_order=True):
+        first = own.row(0, named=True)
+        groups = {column: str(first[column]) for column in block.groups if first[column]}
+        yield Query(str(name), str(first[block.query]), own, groups)
+
+
+def worth(
+    relevant: np.ndarray, score: np.ndarray, k: int, n_positives: int | None = None
+) -> dict[str, float]:
+    """Metric → what an order of results was worth; `n_positives`: right ones there are in all."""
+    total = int(relevant.sum()) if n_positives is None else n_positives
+    if k and len(score) > k:
+        best = np.lexsort((np.arange(len(score)), -score))[:k]
+        relevant, score = relevant[best], score[best]
+    return {
+        "ap_at_k": average_precision_at_k(relevant, score, total),
+        "ndcg_at_k": ndcg_at_k(relevant, score, total),
+        "mrr": reciprocal_rank_at_k(relevant, score),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RankedQuery:
+    """A query with what its order of results was worth; or why there is none."""
+
+    query: Query
+    values: Mapping[str, float] | None
+    first: str | None = None
+    """the result that came first"""
+    outcome: str = "ok"
+    about: Mapping[str, Any] | None = None
+    """what else is to be stored"""
+
+
+def ranked_frame(ranked: Sequence[RankedQuery], metric: str) -> pl.DataFrame:
+    """One row a query, as the store wants it."""
+    rows = [
+        {
+            "id": one.query.id,
+            "target": one.query.text,
+            "unit": one.query.id,
+            "prediction": one.first if one.values is not None else None,
+            "score": (one.values or {}).get(metric),
+            "outcome": one.outcome,
+            "info": json.dumps(
+                {
+                    **({"values": dict(one.values)} if one.values is not None else {}),
+                    "groups": dict(one.query.groups),
+                    "query": one.query.text,
+                    **(one.about or {}),
+                },
+                ensure_ascii=False,
+            ),
+            "repeat": 0,
+        }
+        for one in ranked
+    ]
+    texts = ("id", "target", "unit", "prediction", "outcome", "info")
+    schema = dict.fromkeys(texts, pl.String) | {"score": pl.Float64, "repeat": pl.Int64}
+    return pl.DataFrame(rows, schema)
+
+
+def score_groups(scoring: Scoring, predictions: pl.DataFrame) -> list[Score]:
+    """Scores of the queries of each group, by the groups that are stored with them."""
+    infos = [json.loads(info) if info else {} for info in predictions["info"]]
+    groups = [info.get("groups") or {} for info in infos]
+    scores = []
+    for pair in sorted({pair for own in groups for pair in own.items()}):
+        is_member = pl.Series([own.get(pair[0]) == pair[1] for own in groups])
+        own = score_answers(replace(scoring, parts={"": {}}), predictions.filter(is_member))
+        named = f"{pair[0]}: {pair[1]}"
+        scores += [replace(score, part=named, is_primary=False) for score in own]
+    return scores

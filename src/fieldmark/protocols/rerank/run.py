@@ -1,0 +1,60 @@
+"""Reranking with a dual encoder: in which order does it put the results of a query?
+
+By the cosine of the query's words and each image, without any prompt of its own, as INQUIRE does.
+arXiv:2411.02537
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fieldmark.embed import EmbedOptions, embed_texts
+from fieldmark.progress import Progress
+from fieldmark.protocols._contract import Assignment
+from fieldmark.protocols._dual import projected, unit_rows
+from fieldmark.protocols._features import embed_rows
+from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
+from fieldmark.protocols.rerank.block import RerankBlock
+from fieldmark.protocols.rerank.queries import (
+    RankedQuery,
+    drawn_rows,
+    queries_of,
+    ranked_frame,
+    worth,
+)
+
+if TYPE_CHECKING:
+    from fieldmark.models import DualEncoder
+
+
+def rerank_by_cosine(
+    assignment: Assignment, model: DualEncoder, options: EmbedOptions, progress: Progress
+) -> PartPredictions:
+    task, part = assignment.task, assignment.parts[0]
+    block: RerankBlock = task.block("rerank")
+    model = projected(model, block.projector)
+    rows = drawn_rows(task, part, assignment.draw)
+    features = embed_rows(model, assignment.root, rows, options, progress)
+    rows = features.readable(rows, f"task {task.task!r}: none of the {{}} test")
+    began = time.monotonic()
+    queries = list(queries_of(block, rows))
+    texts = [block.template.replace("{}", query.text) for query in queries]
+    embedded = embed_texts(model, texts, options, progress)
+    ranked = []
+    for query, text_d in zip(queries, unit_rows(embedded.features), strict=True):
+        image_kd = unit_rows(features.matrix(query.rows))
+        score = image_kd.astype(np.float64) @ text_d.astype(np.float64)
+        first = query.rows["id"][int(score.argmax())]
+        ranked.append(RankedQuery(query, worth(query.is_relevant, score, block.k), first))
+    fits = FitNotes("rerank")
+    if embedded.n_cut:
+        fits.notes[
+            f"{embedded.n_cut:,} of {len(set(texts)):,} queries are longer than the "
+            f"{embedded.limit} tokens the model reads: their ends are cut off"
+        ] += 1
+    notes = fits.noted() | left_out(task, part, assignment.draw, features.bad)
+    frame = ranked_frame(ranked, task.metric)
+    return PartPredictions("", frame, 0, notes).timed(time.monotonic() - began)
