@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -157,7 +159,7 @@ def test_ranks_are_brute_force(
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_ranks_over_many_blocks(dtype: Any) -> None:
     query, gallery = made(0, 2500, 6).astype(dtype), made(1, 1300, 6).astype(dtype)
-    pairs = random_pairs(2, 2500, 1300, 0.001)
+    pairs = random_pairs(2, 2500, 1300, 0.0003)
     weights = (np.arange(2500) % 3 + 1, np.arange(1300) % 4 + 1)
     check_pairs(query, gallery, pairs, *weights)
     check_pairs(query, gallery, pairs)
@@ -238,3 +240,13 @@ def test_a_pair_is_listed_once() -> None:
         rank_positives(made(0, 3, 4), made(1, 3, 4), (twice, twice))
     with pytest.raises(ValueError, match="k is 0"):
         top_k(made(0, 3, 4), made(1, 3, 4), 0)
+
+
+@pytest.mark.slow
+def test_the_benchmark_runs_and_agrees() -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "retrieval.py"
+    done = subprocess.run(
+        [sys.executable, script, "--quick"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count("100.00% equal to float64") == 5
+    assert "DIFFERS" not in done.stdout
