@@ -46,24 +46,38 @@ class Rerank(Protocol):
     ) -> str | None:
         if self.block_of(task) is not None and draw.n_train:
             return "n_train: expected 0, `rerank` looks at no training images"
+        if self.block_of(task) is not None and task.options.get("form") == "full":
+            from fieldmark.protocols.rerank.full import why_no_gallery
+
+            if why := why_no_gallery(self.block_of(task)):
+                return why
         return super().why_not(task, draw, settings, abilities)
 
     def columns(self, task: Any) -> tuple[str, ...]:
+        from fieldmark.protocols.rerank.full import ADDED
         from fieldmark.protocols.rerank.queries import result_columns
 
-        return result_columns(self.block_of(task))
+        block = self.block_of(task)
+        return (*result_columns(block), *(ADDED if block.gallery else ()))
 
     def parts(self, task: Any, draw: Draw, selection: Selection, at: Workspace) -> list[PartItems]:
         from fieldmark.protocols._items import keep_selected
+        from fieldmark.protocols.rerank.full import query_part
         from fieldmark.protocols.rerank.queries import result_part
 
+        is_full = bool(self.block_of(task).gallery)
         key = ("results", at.root(task), repr(task.model_dump()))
-        part: PartItems = at.once(key, lambda: result_part(task, at.table(task)))
+        part: PartItems = at.once(
+            key, lambda: query_part(task, at) if is_full else result_part(task, at.table(task))
+        )
         return keep_selected(task, [part], selection)
 
-    def needed(self, assignment: Assignment, broken: Collection[str]) -> pl.DataFrame:
+    def needed(self, assignment: Assignment, broken: Collection[str]) -> pl.DataFrame | None:
+        """No image where they were embedded before: what the gallery holds is in the digest."""
         from fieldmark.protocols.rerank.queries import drawn_rows
 
+        if self.block_of(assignment.task).gallery:
+            return None
         rows = drawn_rows(assignment.task, assignment.parts[0], assignment.draw)
         return rows.select("id", "image", "crop")
 
@@ -76,9 +90,12 @@ class Rerank(Protocol):
         progress: Progress,
     ) -> Iterator[PartPredictions]:
         from fieldmark.protocols._features import embed_options
+        from fieldmark.protocols.rerank.full import rank_gallery
         from fieldmark.protocols.rerank.run import rerank_by_cosine
 
-        yield rerank_by_cosine(assignment, model, embed_options(at), progress)
+        is_full = bool(self.block_of(assignment.task).gallery)
+        rank = rank_gallery if is_full else rerank_by_cosine
+        yield rank(assignment, model, embed_options(at), progress)
 
     def score(
         self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],

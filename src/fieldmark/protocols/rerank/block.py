@@ -22,6 +22,9 @@ class RerankBlock(Strict):
     """columns of the queries whose values get scores of their own"""
     k: Annotated[StrictInt, Field(ge=0)] = 0
     """results that count, the best first; 0 = all of them"""
+    gallery: str = ""
+    """whose embeddings to rank, of a dataset whose photos were embedded before: rows of the data
+    are then queries, and all photos of the gallery their results"""
     template: Template = "{}"
     """for dual encoders: the words around a query, with {} where it stands"""
     projector: str = ""
