@@ -37,7 +37,13 @@ from fieldmark.data._check import (
 )
 from fieldmark.data._dataset import Finding, Info, Source, find_home, finish_table
 from fieldmark.data._make import pick, species_pool, write_rows
-from fieldmark.data.read.table import is_given, read_annotations, refuse_odd, with_optional
+from fieldmark.data.read.table import (
+    capitalised,
+    is_given,
+    read_annotations,
+    refuse_odd,
+    with_optional,
+)
 from fieldmark.draws import digest
 from fieldmark.errors import DataError
 from fieldmark.world import RANKS, Scene, write_photo
@@ -141,11 +147,11 @@ def _read(root: Path, name: str, path: Path) -> pl.DataFrame:
         _unit(),
         pl.lit(name).alias("set"),
         *[
-            _capitalised(column).alias(rank)
+            capitalised(column).alias(rank)
             for rank, column in zip(RANKS[:-1], _FILE_RANKS, strict=False)
         ],
         pl.col("species").str.to_lowercase(),
-        _capitalised("scientific_name"),
+        capitalised("scientific_name"),
         "common_name",
         _place("location_id").alias("location"),
         "original_label",
@@ -172,12 +178,6 @@ def _place(column: str) -> pl.Expr:
     text = pl.col(column)
     is_known = text.str.contains(" : ", literal=True) & ~text.str.ends_with(": unknown")
     return pl.when(is_known).then(text)
-
-
-def _capitalised(column: str) -> pl.Expr:
-    text = pl.col(column)
-    first, rest = text.str.slice(0, 1).str.to_uppercase(), text.str.slice(1).str.to_lowercase()
-    return (first + rest).alias(column)
 
 
 # --- making ---
