@@ -130,6 +130,10 @@ class Protocol:
         """What in its block nobody knows, one line each with its place; nothing is loaded."""
         return []
 
+    def warnings(self, task: Any, at: Workspace) -> list[str]:
+        """What the data, which are there, make doubtful about the task; no model is loaded."""
+        return []
+
     def cell(self, task: Any, choice: DrawChoice) -> tuple[Any, Draw]:
         """The task and the draw of one cell of a grid."""
         from fieldmark.protocols._items import Draw

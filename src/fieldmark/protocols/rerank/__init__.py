@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.abilities import DUAL
 from fieldmark.protocols._contract import Assignment, Protocol
-from fieldmark.protocols._dual import DUAL
 
 if TYPE_CHECKING:
     import polars as pl

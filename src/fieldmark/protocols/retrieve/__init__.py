@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.abilities import DUAL
 from fieldmark.protocols._contract import Assignment, Protocol
-from fieldmark.protocols._dual import DUAL
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,6 +40,16 @@ class Retrieve(Protocol):
         from fieldmark.protocols._values import value_problems
 
         return value_problems(task, self.name)
+
+    def warnings(self, task: Any, at: Workspace) -> list[str]:
+        from fieldmark.protocols._dual import long_words, too_long_for_clip
+        from fieldmark.protocols._items import Draw, Selection
+
+        block, rows = self.block_of(task), self.parts(task, Draw(0), Selection(), at)[0].test
+        texts = {block.template.replace("{}", caption) for caption in rows[block.caption]}
+        long = too_long_for_clip(sorted(texts))
+        words = long_words(long, len(texts), "captions") if long else ""
+        return [f"{task.place_of(self.name)}  {words}"] if long else []
 
     def why_not(
         self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
