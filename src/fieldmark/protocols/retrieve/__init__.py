@@ -29,6 +29,7 @@ class Retrieve(Protocol):
     name = "retrieve"
     summary = "a dual encoder: the caption of each image, and the image of each caption"
     needs = DUAL
+    takes_training = False
     hub_task = "image-text-to-text"
 
     def block(self) -> type[BaseModel]:
@@ -50,13 +51,6 @@ class Retrieve(Protocol):
         long = too_long_for_clip(sorted(texts))
         words = long_words(long, len(texts), "captions") if long else ""
         return [f"{task.place_of(self.name)}  {words}"] if long else []
-
-    def why_not(
-        self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
-    ) -> str | None:
-        if self.block_of(task) is not None and draw.n_train:
-            return "n_train: expected 0, `retrieve` looks at no training images"
-        return super().why_not(task, draw, settings, abilities)
 
     def columns(self, task: Any) -> tuple[str, ...]:
         return (self.block_of(task).caption,)

@@ -28,6 +28,7 @@ class ZeroShot(Protocol):
     name = "zero_shot"
     summary = "a dual encoder: the class whose text is nearest to the image"
     needs = DUAL
+    takes_training = False
     head = "text"
     hub_task = "zero-shot-image-classification"
 
@@ -39,8 +40,6 @@ class ZeroShot(Protocol):
     def why_not(
         self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
     ) -> str | None:
-        if self.block_of(task) is not None and draw.n_train:
-            return "n_train: expected 0, zero-shot models are shown no training images"
         if self.block_of(task) is not None and task.traits:
             return f"task {task.task!r} asks for traits: `zero_shot` chooses one of several classes"
         return super().why_not(task, draw, settings, abilities)
