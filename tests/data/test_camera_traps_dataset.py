@@ -171,7 +171,7 @@ def test_the_published_tables(real_table: Callable[[str], Path], tmp_path: Path,
 
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
-    root = made_copy("camera-traps")
+    root = made_copy("camera_traps")
     assert {path.name for path in root.iterdir()} == {
         "data", *(f"{name}-balanced.csv" for name in camera_traps.PUBLISHED),
     }  # fmt: skip

@@ -255,7 +255,7 @@ def test_the_published_tables(real_table: Callable[[str], Path], tmp_path: Path,
 
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
-    root = made_copy("meta-album")
+    root = made_copy("meta_album")
     folders = [album.folder for album in meta_album.SETS.values()]
     assert {path.name for path in root.iterdir()} == set(folders)
     forms = [(root / folder / "labels.csv").is_file() for folder in folders]
