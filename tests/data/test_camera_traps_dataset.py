@@ -127,7 +127,7 @@ def test_broken_files(tmp_path: Path):
     assert refusal(tmp_path) == (
         "ROOT  holds none of the tables desert-lion-balanced.csv, ENA24-balanced.csv, "
         "island-balanced.csv, ohio-small-animals-balanced.csv, orinoquia-balanced.csv: expected at "
-        "least one. `fieldmark datasets camera-traps` shows layout and sources."
+        "least one. `fieldmark datasets camera_traps` shows layout and sources."
     )
     path = tmp_path / "island-balanced.csv"
     path.write_text("filepath,common_name\na.png,bird\n")

@@ -190,7 +190,7 @@ def test_what_check_says(tmp_path: Path):
 def test_broken_inputs(tmp_path: Path):
     assert refusal(tmp_path) == (
         "ROOT  holds no set of Meta-Album: expected folders like FNG_Mini, each with labels.csv or "
-        "metadata.csv. `fieldmark datasets meta-album` shows layout and sources."
+        "metadata.csv. `fieldmark datasets meta_album` shows layout and sources."
     )
     assert refusal(tmp_path, set="plt_net") == (
         "ROOT/PLT_NET_Mini  is missing or holds neither labels.csv nor metadata.csv. `fieldmark "

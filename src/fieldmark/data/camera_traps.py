@@ -100,7 +100,7 @@ def table(root: Path) -> pl.DataFrame:
     if not parts:
         raise DataError(
             f"{root}  holds none of the tables {', '.join(path.name for path in files.values())}: "
-            "expected at least one. `fieldmark datasets camera-traps` shows layout and sources."
+            "expected at least one. `fieldmark datasets camera_traps` shows layout and sources."
         )
     return finish_table(pl.concat(parts), root)
 
