@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -12,6 +12,10 @@ RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
 """of the Linnean hierarchy, the highest first; the species is its epithet"""
 LIST = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
 TextType = Literal["asis", "sci", "com", "taxon", "sci_com", "taxon_com"]
+
+
+def _split(taxa: Any) -> Any:
+    return [taxon.strip() for taxon in taxa.split(",")] if isinstance(taxa, str) else taxa
 
 
 class ZeroShotBlock(Strict):
@@ -31,9 +35,9 @@ class ZeroShotBlock(Strict):
     """column of the common name"""
     lineage: Names = ()
     """columns from kingdom to species (seven, or those there are, named as the ranks)"""
-    taxa: Names = ()
-    """only classes that are, or belong to, one of these taxa are asked about and offered; one
-    name that ends in .txt is a file with a taxon a line"""
+    taxa: Annotated[Names, BeforeValidator(_split)] = ()
+    """only classes that are, or belong to, one of these taxa are asked about and offered: a list,
+    names with commas between, or one file that ends in .txt with a taxon a line"""
     projector: str = ""
     """which of its projections a model with several uses: `taxonomic` or `caption`"""
     seen_by: dict[str, str] = Field(default_factory=dict)
