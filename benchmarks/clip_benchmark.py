@@ -8,7 +8,7 @@ throw-away folder beside the same torch and open_clip) prepares the images and r
 itself. Both compute in float32, each in its own order: an item whose best two scores agree to six
 digits may fall either way, so figures may differ by two items. Without the package it says so.
 
-2026-11-16, CLIP_benchmark 1.6.2, --size 500 (34 photos): 8 figures, 0 items apart.
+2026-11-16, CLIP_benchmark 1.6.2, 41 photos: 8 figures, 0 items apart.
 """
 
 from __future__ import annotations

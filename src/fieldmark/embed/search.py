@@ -70,6 +70,7 @@ class _Best:
         self.score_qk = np.full((len(query_qd), k), -np.inf)
         self.length_q = lengths(query_qd)
         self.n_taken = 0
+        self.space = np.empty(_TILE, np.float32)
 
     def take(self, start: int, block_bd: np.ndarray) -> None:
         """Rows from `start` on; later calls bring later rows."""
@@ -88,7 +89,9 @@ class _Best:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Pairs (query of the part, row) that may be among the best."""
         query_ad = self.query_qd[part]
-        score_ab = query_ad @ block_bd.T
+        n_scores = len(query_ad) * len(block_bd)
+        score_ab = self.space[:n_scores].reshape(len(query_ad), len(block_bd))
+        np.matmul(query_ad, block_bd.T, out=score_ab)
         slack_a = rounding_error(block_bd.shape[1], self.length_q[part] * length)
         floor_a = self.score_qk[part, -1] - slack_a
         if len(block_bd) > self.k and np.isneginf(floor_a).any():
