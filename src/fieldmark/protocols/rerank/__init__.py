@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.abilities import DUAL
 from fieldmark.protocols._contract import Assignment, Protocol
-from fieldmark.protocols._dual import DUAL
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,6 +29,7 @@ class Rerank(Protocol):
     name = "rerank"
     summary = "the images found for a query, put in order"
     needs = DUAL
+    takes_training = False
     hub_task = "zero-shot-image-classification"
 
     def block(self) -> type[BaseModel]:
@@ -44,8 +45,6 @@ class Rerank(Protocol):
     def why_not(
         self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
     ) -> str | None:
-        if self.block_of(task) is not None and draw.n_train:
-            return "n_train: expected 0, `rerank` looks at no training images"
         if self.block_of(task) is not None and task.options.get("form") == "full":
             from fieldmark.protocols.rerank.full import why_no_gallery
 

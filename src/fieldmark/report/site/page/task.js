@@ -93,7 +93,7 @@ function fitDetails(column) {
     h("td", {}, cell.fit.map((line) => h("div", {}, line)), cell.leftOut && h("div", {}, `Left out, cannot be read: ${cell.leftOut}`))));
   const heads = h("tr", {}, h("th", { scope: "col" }, "model"), h("th", { scope: "col" }, "notes"));
   const table = h("table", { class: "plain-table" }, h("thead", {}, heads), h("tbody", {}, rows));
-  return h("details", { class: "parts" }, h("summary", {}, "What the fits chose, and images left out"), scrolling("Choices of the fits", table));
+  return h("details", { class: "parts" }, h("summary", {}, "Notes of the runs, and images left out"), scrolling("Choices of the fits", table));
 }
 
 /**
