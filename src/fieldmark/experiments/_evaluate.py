@@ -78,5 +78,18 @@ def _register(model: Backbone) -> str:
     """A model object is known by its name and told apart by its fingerprint."""
     name = f"{model.name}#{model.fingerprint[:12]}"
     if name not in {checkpoint.name for checkpoint in known_models()}:
-        register_model(name, lambda: model)
+        register_model(name, _HandedOver(model))
     return name
+
+
+class _HandedOver:
+    """A factory of a model that is there already, with its methods: they tell its abilities."""
+
+    def __init__(self, model: Backbone) -> None:
+        self.model = model
+
+    def __call__(self) -> Backbone:
+        return self.model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)

@@ -370,6 +370,18 @@ def keep_rows(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.D
     return rows
 
 
+def asked_rows(task: Task, table: pl.DataFrame) -> pl.DataFrame:
+    """The test rows of a task that is not about labels; refuses when there are none."""
+    rows = keep_rows(task, table, task.where, "where")
+    if rows.is_empty():
+        raise _nothing_fits(task, table)
+    key, wanted = ("train", task.train) if task.test == "rest" else ("test", task.test)
+    asked = keep_rows(task, rows, wanted, key)
+    if asked.is_empty():
+        check_part(task, PartItems("", asked, asked), table, has_training=False)
+    return asked
+
+
 def need_column(task: Task, rows: pl.DataFrame, column: str, *key: str) -> None:
     if column in rows.columns:
         return

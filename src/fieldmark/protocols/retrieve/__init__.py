@@ -21,8 +21,14 @@ if TYPE_CHECKING:
     from fieldmark.progress import Progress
     from fieldmark.protocols._items import Draw, PartItems, Selection
     from fieldmark.protocols._predictions import PartPredictions
+    from fieldmark.protocols._score import Scoring
     from fieldmark.protocols._workspace import Workspace
-    from fieldmark.store import PartRecord, Score
+    from fieldmark.store import PartRecord, RunSpec, Score
+
+
+POOLED = "pooled"
+"""Both ways are asked about the same rows, so that the mean of the two is the mean of all answers;
+as such, a unit is drawn with its answers both ways, which are no independent ones."""
 
 
 class Retrieve(Protocol):
@@ -51,6 +57,9 @@ class Retrieve(Protocol):
         long = too_long_for_clip(sorted(texts))
         words = long_words(long, len(texts), "captions") if long else ""
         return [f"{task.place_of(self.name)}  {words}"] if long else []
+
+    def outline(self, assignment: Assignment) -> dict[str, Any]:
+        return super().outline(assignment) | {"score": POOLED}
 
     def columns(self, task: Any) -> tuple[str, ...]:
         return (self.block_of(task).caption,)
@@ -81,10 +90,26 @@ class Retrieve(Protocol):
         self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],
         folder: Path,
     ) -> list[Score]:  # fmt: skip
-        from fieldmark.protocols._score import score_run, value_names
+        from fieldmark.protocols._score import Scoring, value_names
 
-        further = value_names(predictions)
-        return score_run(assignment.task, assignment.parts, predictions, further=further)
+        task = assignment.task
+        metrics = dict.fromkeys((task.metric, *task.also, *value_names(predictions)))
+        names: dict[str, dict[str, str]] = {name: {} for name in assignment.part_names}
+        return self._scores(Scoring(tuple(metrics), POOLED, names), predictions)
+
+    def score_stored(
+        self,
+        scoring: Scoring,
+        spec: RunSpec,
+        predictions: pl.DataFrame,
+        parts: Sequence[PartRecord],
+    ) -> list[Score]:
+        return self._scores(scoring, predictions)
+
+    def _scores(self, scoring: Scoring, predictions: pl.DataFrame) -> list[Score]:
+        from fieldmark.protocols._score import MEAN, score_answers
+
+        return [score for score in score_answers(scoring, predictions) if score.part != MEAN]
 
 
 PROTOCOL = Retrieve()

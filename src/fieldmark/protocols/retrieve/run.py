@@ -27,8 +27,8 @@ from fieldmark.protocols._features import RowFeatures, embed_rows
 from fieldmark.protocols._items import (
     PartItems,
     Selection,
+    asked_rows,
     draw_test,
-    keep_rows,
     keep_selected,
     need_column,
     refs_of,
@@ -47,12 +47,10 @@ DEPTHS = (1, 5, 10)
 def caption_parts(task: Task, table: pl.DataFrame, selection: Selection) -> list[PartItems]:
     """The rows that have a caption, as two parts with the same rows."""
     block: RetrieveBlock = task.block("retrieve")
-    rows = keep_rows(task, table, task.where, "where")
-    if task.test == "rest":
-        rows = keep_rows(task, rows, task.train, "train")
-    else:
-        rows = keep_rows(task, rows, task.test, "test")
+    rows = asked_rows(task, table)
     need_column(task, rows, block.caption, "retrieve")
+    need_column(task, rows, task.unit, "unit")
+    n_rows = len(rows)
     text = pl.col(block.caption).cast(pl.String).str.strip_chars().replace("", None)
     rows = rows.with_columns(
         text.alias(block.caption),
@@ -61,8 +59,8 @@ def caption_parts(task: Task, table: pl.DataFrame, selection: Selection) -> list
     ).drop_nulls(block.caption)
     if len(rows) < 2:
         raise DataError(
-            f"task {task.task!r}: {len(rows)} rows of dataset {task.dataset!r} have a "
-            f"{block.caption!r}: at least two are needed."
+            f"task {task.task!r}: {len(rows)} of {n_rows} rows of dataset {task.dataset!r} have a "
+            f"text in the column {block.caption!r}: at least two are needed."
         )
     rows = rows.sort("id")
     parts = [PartItems(name, rows.clear(), rows, is_joint=True) for name in (TO_TEXT, TO_IMAGE)]
