@@ -4,3 +4,5 @@ from __future__ import annotations
 
 EMBEDS_IMAGES, EMBEDS_TEXTS = "embeds_images", "embeds_texts"
 ANSWERS, SCORES_CONTINUATIONS = "answers", "scores_continuations"
+DUAL = frozenset({EMBEDS_IMAGES, EMBEDS_TEXTS})
+"""of a dual encoder, whose images and texts live in one space"""

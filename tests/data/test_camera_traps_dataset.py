@@ -127,7 +127,7 @@ def test_broken_files(tmp_path: Path):
     assert refusal(tmp_path) == (
         "ROOT  holds none of the tables desert-lion-balanced.csv, ENA24-balanced.csv, "
         "island-balanced.csv, ohio-small-animals-balanced.csv, orinoquia-balanced.csv: expected at "
-        "least one. `fieldmark datasets camera-traps` shows layout and sources."
+        "least one. `fieldmark datasets camera_traps` shows layout and sources."
     )
     path = tmp_path / "island-balanced.csv"
     path.write_text("filepath,common_name\na.png,bird\n")
@@ -171,7 +171,7 @@ def test_the_published_tables(real_table: Callable[[str], Path], tmp_path: Path,
 
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
-    root = made_copy("camera-traps")
+    root = made_copy("camera_traps")
     assert {path.name for path in root.iterdir()} == {
         "data", *(f"{name}-balanced.csv" for name in camera_traps.PUBLISHED),
     }  # fmt: skip

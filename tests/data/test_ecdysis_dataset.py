@@ -50,12 +50,13 @@ def test_the_table(tmp_path: Path):
     write(tmp_path, [insect(7), insect(8, path="Insecta|Diptera|||")])
     rows = ecdysis.table(tmp_path)
     assert rows.columns == [
-        "id", "image", "crop", "split", "label", "unit", "rank", *ecdysis.RANKS, "date", "country",
-        "state_region", "county_region",
+        "id", "image", "crop", "split", "label", "unit", "rank", "scientific_name", *ecdysis.RANKS,
+        "date", "country", "state_region", "county_region",
     ]  # fmt: skip
     assert rows.row(0) == (
-        "7", "images/7.JPG", None, "train", "H. axyridis", "107", "species", "Insecta",
-        "Coleoptera", "Cocc", "Harmonia", "H. axyridis", date(2021, 6, 1), "USA", None, None,
+        "7", "images/7.JPG", None, "train", "H. axyridis", "107", "species", "H. axyridis",
+        "Insecta", "Coleoptera", "Cocc", "Harmonia", "H. axyridis", date(2021, 6, 1), "USA",
+        None, None,
     )  # fmt: skip
     assert rows.select("label", "rank", "species").row(1) == ("Diptera", "order", None)
 
@@ -69,8 +70,12 @@ def test_labels_are_names_that_mean_one_group(tmp_path: Path):
         "||||",
     ]
     write(tmp_path, [insect(n, path=path) for n, path in enumerate(paths)])
-    assert ecdysis.table(tmp_path)["label"].to_list() == [
+    rows = ecdysis.table(tmp_path)
+    assert rows["label"].to_list() == [
         "Harmonia axyridis", "Morus alba", "I|C|F|Morus|", "A|D|G|Morus|", None,
+    ]  # fmt: skip
+    assert rows["scientific_name"].to_list() == [
+        "Harmonia axyridis", "Morus alba", "Morus", "Morus", None,
     ]  # fmt: skip
 
 

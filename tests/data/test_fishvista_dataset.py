@@ -51,12 +51,12 @@ def test_the_table(tmp_path: Path, folder: str):
     write(tmp_path, folder)
     rows = fishvista.table(tmp_path)
     assert rows.columns == [
-        "id", "image", "crop", "split", "label", "unit", "species", "family", "specimen",
-        *fishvista.TRAITS, "classification_split",
+        "id", "image", "crop", "split", "label", "unit", "species", "scientific_name", "family",
+        "specimen", *fishvista.TRAITS, "classification_split",
     ]  # fmt: skip
     assert rows.row(0) == (
-        "t1.jpg", f"{folder}/t1.jpg", None, "train", "a b", "a b", "a b", "Abidae", "ark:t", True,
-        False, True, True, None,
+        "t1.jpg", f"{folder}/t1.jpg", None, "train", "a b", "a b", "a b", "A b", "Abidae",
+        "ark:t", True, False, True, True, None,
     )  # fmt: skip
     assert rows["split"].to_list() == ["train", "train", "val", "test_insp", "test_lvsp"]
 

@@ -11,6 +11,7 @@ import pytest
 
 from fieldmark.data import fungiclef
 from fieldmark.errors import UsageError
+from fieldmark.world import RANKS
 from kit.dataset import finding_lines, jpeg, table_error
 
 refusal = partial(table_error, fungiclef)
@@ -48,10 +49,11 @@ def test_the_table(tmp_path: Path):
     rows = fungiclef.table(tmp_path)
     assert rows.columns == [
         "id", "image", "crop", "split", "label", "unit", "is_unknown", "is_poisonous", "kind",
-        "class_id",
+        "class_id", *RANKS, "scientific_name",
     ]  # fmt: skip
     assert rows.row(1) == (
         "DF20_300/1-2.JPG", "DF20_300/1-2.JPG", None, "train", "0", "1", False, None, None, 0,
+        *[None] * 8,
     )  # fmt: skip
     assert rows.row(3)[:5] == ("DF21_300/3-1.JPG", "DF21_300/3-1.JPG", None, "val", "4")
 
@@ -70,6 +72,32 @@ def test_species_names_where_the_table_has_them(tmp_path: Path):
     assert fungiclef.table(tmp_path)["label"].to_list() == [
         "Amanita s0", "Amanita s0", "Amanita s4", "Amanita s4", "unknown", "unknown",
     ]  # fmt: skip
+
+
+def test_names_and_ranks_of_classes(tmp_path: Path):
+    """By class: a photo of val has those of its class, unknown ones none, contradictions none."""
+    write(tmp_path, TRAIN, VAL)
+    for split in ("train", "val"):
+        path = tmp_path / fungiclef.FILES[split]
+        header, *lines = path.read_text().splitlines()
+        told = {"0": "Amanita muscaria (L.) Lam.,Amanitaceae,", "4": "Russula vesca,Russulaceae,"}
+        named = [
+            line + "," + told.get(line.split(",")[1], "Mycena pura,Mycenaceae,") + order
+            for line, order in zip(lines, ("Agaricales", "Boletales", "Russulales"), strict=True)
+        ]
+        path.write_text("\n".join([f"{header},species,family,order", *named]) + "\n")
+    rows = fungiclef.table(tmp_path)
+    columns = ("scientific_name", "species", "family", "order")
+    assert rows.select(columns).rows() == [
+        ("Amanita muscaria", "muscaria", "Amanitaceae", None),
+        ("Amanita muscaria", "muscaria", "Amanitaceae", None),
+        ("Russula vesca", "vesca", "Russulaceae", "Russulales"),
+        ("Russula vesca", "vesca", "Russulaceae", "Russulales"),
+        (None, None, None, None),
+        (None, None, None, None),
+    ]
+    assert rows["label"][0] == "Amanita muscaria (L.) Lam.", "the label stays as it is"
+    assert len(fungiclef.table(tmp_path, rows="observation")) == 5
 
 
 def test_defect_fungiclef_nothing_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

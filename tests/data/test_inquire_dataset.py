@@ -230,6 +230,15 @@ def test_broken_lists_are_told_with_their_line(tmp_path: Path, file: str, text: 
     assert refusal(tmp_path, form="full") == f"ROOT/inquire_{file}.csv{says}"
 
 
+def test_one_list_is_enough_for_its_split(tmp_path: Path):
+    write_lists(tmp_path, f"0,7,{WREN},Behavior,Songs,Birds\n", answers="7,1,a.jpg\n8,2,b.jpg\n")
+    (tmp_path / "inquire_queries_val.csv").unlink()
+    assert inquire.table(tmp_path, form="full")["id"].to_list() == ["7"]
+    write(tmp_path, [row(1)])
+    assert inquire.table(tmp_path)["query_id"].to_list() == ["7"]
+    assert [line for line in findings(tmp_path) if not line.startswith("note: ")] == []
+
+
 def test_lists_that_are_missing(tmp_path: Path):
     with pytest.raises(DataError, match=r"inquire_queries_val\.csv  is missing: the list of"):
         inquire.read_queries(tmp_path, "val")
@@ -237,6 +246,11 @@ def test_lists_that_are_missing(tmp_path: Path):
         inquire.read_queries(tmp_path, "train")
     with pytest.raises(DataError, match=r"inquire_annotations\.csv  is missing: the photos"):
         inquire.read_positives(tmp_path)
+    (tmp_path / "inquire_annotations.csv").write_text("query_id,image_path\n7,a.jpg\n")
+    assert refusal(tmp_path, form="full") == (
+        "ROOT/inquire_queries_test.csv  is missing: the list of queries. `fieldmark datasets "
+        "inquire` shows layout and sources."
+    )
 
 
 def test_findings_of_the_lists(tmp_path: Path):

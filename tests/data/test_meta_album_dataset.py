@@ -190,7 +190,7 @@ def test_what_check_says(tmp_path: Path):
 def test_broken_inputs(tmp_path: Path):
     assert refusal(tmp_path) == (
         "ROOT  holds no set of Meta-Album: expected folders like FNG_Mini, each with labels.csv or "
-        "metadata.csv. `fieldmark datasets meta-album` shows layout and sources."
+        "metadata.csv. `fieldmark datasets meta_album` shows layout and sources."
     )
     assert refusal(tmp_path, set="plt_net") == (
         "ROOT/PLT_NET_Mini  is missing or holds neither labels.csv nor metadata.csv. `fieldmark "
@@ -255,7 +255,7 @@ def test_the_published_tables(real_table: Callable[[str], Path], tmp_path: Path,
 
 
 def test_the_made_layout(made_copy: Callable[[str], Path]):
-    root = made_copy("meta-album")
+    root = made_copy("meta_album")
     folders = [album.folder for album in meta_album.SETS.values()]
     assert {path.name for path in root.iterdir()} == set(folders)
     forms = [(root / folder / "labels.csv").is_file() for folder in folders]

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from fieldmark.models import Backbone, load_model
+from fieldmark.errors import UsageError
+from fieldmark.models import Backbone, DualEncoder, _words, _words_fit, load_model
 from fieldmark.models import _classical as classical
+from fieldmark.world import Scene, World
 
 KINDS = ["colour", "texture", "pixels", "shape", "all", "chance"]
 
@@ -137,3 +139,89 @@ def test_fast_enough_for_a_demo(kind: str, least: int) -> None:
     for _ in range(3):
         embed(model, images)
     assert 60 / (time.process_time() - start) > least / 2
+
+
+# --- classical/words: pictures and texts
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def new_world(request: pytest.FixtureRequest) -> tuple[World, np.ndarray, list[int], list[str]]:
+    """Photos of 24 species that the model has never met: features, species and captions."""
+    world, model = World(seed=request.param), load_model("classical/words")
+    shots = [
+        Scene(index, burst=9, individual=burst, shot=burst)
+        for index in range(24)
+        for burst in range(2)
+    ]
+    photos = [world.photo(scene) for scene in shots]
+    captions = [str(photo.truth["caption"]) for photo in photos]
+    features = embed(model, [photo.image for photo in photos])
+    return world, features, [scene.species for scene in shots], captions
+
+
+def unit(features: np.ndarray) -> np.ndarray:
+    return features / np.linalg.norm(features, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    "form", ["{common}", "a photo of a {common}.", "{taxon}", "{taxon} with common name {common}"]
+)
+def test_words_name_species_of_a_world_they_were_not_fitted_on(
+    new_world: tuple[World, np.ndarray, list[int], list[str]], form: str
+) -> None:
+    """Chance is 1/24; three times that is the least a demonstration must show."""
+    world, images, species, _ = new_world
+    model = load_model("classical/words")
+    assert isinstance(model, DualEncoder)
+    texts = [
+        form.format(common=one.common_name, taxon=" ".join(one.ranks.values()))
+        for one in world.species[:24]
+    ]
+    likeness = unit(images) @ unit(model.embed_texts(texts)).T
+    assert (likeness.argmax(axis=1) == species).mean() > 3 / 24
+
+
+def test_words_find_the_photo_of_a_caption(
+    new_world: tuple[World, np.ndarray, list[int], list[str]],
+) -> None:
+    _, images, _, captions = new_world
+    model = load_model("classical/words")
+    assert isinstance(model, DualEncoder)
+    likeness = unit(model.embed_texts(captions)) @ unit(images).T
+    rank = (likeness > np.diag(likeness)[:, None]).sum(axis=1)
+    assert (rank < 10).mean() > 0.6  # chance: 0.2
+
+
+def test_words_come_in_any_order_and_unknown_ones_do_no_harm() -> None:
+    model = load_model("classical/words")
+    assert isinstance(model, DualEncoder)
+    texts = ["spotted marsh finch", "Finch, SPOTTED marsh!", "", "🐆", "xyzzyq spotted marsh finch"]
+    features = model.embed_texts(texts)
+    assert np.array_equal(features[0], features[1])
+    assert np.array_equal(features[2], features[3])
+    assert np.isfinite(features).all()
+    likeness = unit(features) @ unit(features[:1]).T
+    assert likeness[4] > likeness[2]
+    assert 1 < model.logit_scale < 100
+
+
+def test_words_are_small_quick_and_take_one_size() -> None:
+    assert _words.WEIGHTS.stat().st_size < 500_000
+    load_model("classical/words")
+    start = time.process_time()
+    for _ in range(5):
+        load_model("classical/words")
+    assert (time.process_time() - start) / 5 < 0.1
+    with pytest.raises(UsageError, match="size=64, expected 128, which it was fitted with"):
+        load_model("classical/words?size=64")
+
+
+def test_the_fit_is_deterministic_and_finds_what_goes_together() -> None:
+    """A small one: the shipped matrices come from the same functions, with forty worlds."""
+    x_nm, texts = _words_fit.gather([1000])
+    first, again = (_words_fit.fit(x_nm, texts) for _ in range(2))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    shapes = {name: first[name].shape for name in ("image_map", "text_map")}
+    assert shapes == {"image_map": (2072, 64), "text_map": (2048, 64)}
+    scale = _words_fit.logit_scale(first, [1000])
+    assert scale > _words_fit.logit_scale(first, [1001])  # surer of what it was fitted on

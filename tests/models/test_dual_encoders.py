@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fieldmark.errors import ModelError
+from fieldmark.errors import ModelError, UsageError
 from fieldmark.models import DualEncoder, abilities, abilities_of, load_model
 
 OWN = """
@@ -42,6 +42,7 @@ NAMES = (
     "hf/siglip",
     "hf/chinese",
     "hf/metaclip2",
+    "classical/words",
     "own",
 )
 
@@ -117,8 +118,10 @@ def test_tokens_are_counted_as_if_nothing_were_cut(model: DualEncoder) -> None:
     if counts is None:
         assert model.text_limit is None
         return
-    assert model.text_limit is not None
     assert len(counts) == len(TEXTS)
+    if model.text_limit is None:
+        assert counts[1] == 0 < counts[0] < counts[5]
+        return
     assert counts[1] <= 3 < counts[0] <= model.text_limit < counts[5]
     assert model.count_tokens([]) == []
     words = [f"lynx {'eagle ' * n}" for n in range(2 * model.text_limit)]
@@ -293,6 +296,135 @@ def test_precision_is_part_of_the_text_fingerprint(clip_folder: Path) -> None:
         for precision in ("float32", "bf16")
     }
     assert len(prints) == 2
+
+
+# --- two visual projectors
+
+
+@pytest.fixture(scope="session")
+def biocap(clip_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny CLIP with a second projector, under the names that BioCAP's training writes."""
+    import torch
+
+    folder = shutil.copytree(clip_folder, tmp_path_factory.mktemp("biocap") / "model")
+    state = torch.load(folder / "open_clip_pytorch_model.bin")
+    generator = torch.Generator().manual_seed(5)
+    state["visual.caption_proj"] = torch.randn(32, 24, generator=generator)
+    state["logit_scale_caption"] = torch.tensor(3.0)
+    torch.save(state, folder / "open_clip_pytorch_model.bin")
+    return folder
+
+
+def ask_for_two(folder: Path) -> None:
+    path = folder / "open_clip_config.json"
+    config = json.loads(path.read_text())
+    config["model_cfg"]["vision_cfg"]["dual_projector"] = True
+    path.write_text(json.dumps(config))
+
+
+def check_two_projectors(name: str, clip_folder: Path, photos: list[Image.Image]) -> None:
+    """The first projector is plain CLIP; the second is the pooled feature times its matrix."""
+    import torch
+
+    model = load_model(name, device="cpu")
+    plain = load_model(f"open-clip/local-dir:{clip_folder}", device="cpu")
+    assert isinstance(model, DualEncoder) and isinstance(plain, DualEncoder)
+    assert model.projectors == ("taxonomic", "caption")
+    assert model.projected("taxonomic") is model
+    twin = model.projected("caption")
+    assert twin is model.projected("caption")
+    assert (twin.projectors, twin.dim, twin.text_limit) == ((), model.dim, model.text_limit)
+    batch = np.stack([model.transform(photo) for photo in photos])
+    seen = plain.embed_images(batch, patches=True)
+    assert np.array_equal(model.embed_images(batch).pooled, plain.embed_images(batch).pooled)
+    visual = plain.module.visual
+    own, visual.proj = visual.proj, None
+    with torch.no_grad():
+        pooled = visual(plain._to_device(batch)).numpy()
+    visual.proj = own
+    matrix = torch.randn(32, 24, generator=torch.Generator().manual_seed(5)).numpy()
+    for patches in (False, True):
+        both = twin.embed_images(batch, patches=patches)
+        assert np.allclose(both.pooled, pooled @ matrix, atol=1e-4)
+    assert both.patches is not None and seen.patches is not None
+    assert np.allclose(both.patches, seen.patches, atol=1e-5)
+    assert np.array_equal(model.embed_images(batch).pooled, seen.pooled)
+    assert twin.logit_scale == pytest.approx(np.exp(3.0))
+    assert model.logit_scale == plain.logit_scale != twin.logit_scale
+    assert np.array_equal(twin.embed_texts(TEXTS), model.embed_texts(TEXTS))
+    assert twin.text_fingerprint == model.text_fingerprint
+    assert twin.fingerprint != model.fingerprint == plain.fingerprint
+
+
+def test_two_projectors_in_a_folder(
+    biocap: Path, clip_folder: Path, photos: list[Image.Image], tmp_path: Path
+) -> None:
+    from safetensors.torch import save_file
+
+    check_two_projectors(f"open-clip/local-dir:{biocap}", clip_folder, photos)
+    asked = shutil.copytree(biocap, tmp_path / "asked")
+    ask_for_two(asked)
+    check_two_projectors(f"open-clip/local-dir:{asked}", clip_folder, photos)
+    import torch
+
+    state = torch.load(asked / "open_clip_pytorch_model.bin")
+    (asked / "open_clip_pytorch_model.bin").unlink()
+    save_file(state, asked / "open_clip_model.safetensors")
+    check_two_projectors(f"open-clip/local-dir:{asked}", clip_folder, photos)
+
+
+def test_two_projectors_in_a_file_of_a_training_run(
+    biocap: Path, clip_folder: Path, photos: list[Image.Image], tmp_path: Path
+) -> None:
+    import torch
+
+    state = torch.load(biocap / "open_clip_pytorch_model.bin")
+    path = tmp_path / "epoch_50.pt"
+    state = {f"module.{key}": value for key, value in state.items()}
+    torch.save({"epoch": 50, "state_dict": state}, path)
+    name = f"open-clip/local-dir:{clip_folder}?weights={path}"
+    check_two_projectors(name, clip_folder, photos)
+
+
+def test_a_projector_can_be_part_of_the_name(biocap: Path, clip_folder: Path) -> None:
+    name = f"open-clip/local-dir:{biocap}"
+    base = load_model(name, device="cpu")
+    named = load_model(f"{name}?projector=caption", device="cpu")
+    assert isinstance(base, DualEncoder)
+    assert named.name == base.projected("caption").name == f"{name}?projector=caption"
+    assert named.fingerprint == base.projected("caption").fingerprint
+    assert load_model(f"{name}?projector=taxonomic", device="cpu").fingerprint == base.fingerprint
+    with pytest.raises(UsageError, match=r"no projector 'captoin': taxonomic, caption. Did you m"):
+        load_model(f"{name}?projector=captoin", device="cpu")
+    with pytest.raises(UsageError, match=r"no projector 'caption': one projector only"):
+        load_model(f"open-clip/local-dir:{clip_folder}?projector=caption", device="cpu")
+
+
+def test_one_projector_or_random_ones_where_two_are_asked_for(
+    biocap: Path, clip_folder: Path, tmp_path: Path
+) -> None:
+    """Its training writes a second scale for networks with one projector too."""
+    import torch
+
+    folder = shutil.copytree(biocap, tmp_path / "one")
+    ask_for_two(folder)
+    state = torch.load(folder / "open_clip_pytorch_model.bin")
+    del state["visual.caption_proj"]
+    torch.save(state, folder / "open_clip_pytorch_model.bin")
+    model = load_model(f"open-clip/local-dir:{folder}", device="cpu")
+    assert isinstance(model, DualEncoder)
+    assert model.projectors == ()
+    plain = load_model(f"open-clip/local-dir:{clip_folder}", device="cpu")
+    assert model.fingerprint == plain.fingerprint
+    random = load_model(f"open-clip/local-dir:{folder}?pretrained=false&size=48", device="cpu")
+    assert isinstance(random, DualEncoder)
+    assert random.projectors == ("taxonomic", "caption")
+    assert random.transform(Image.new("RGB", (9, 9))).shape == (48, 48, 3)
+    assert random.projected("caption").fingerprint != random.fingerprint
+    state["visual.caption_proj"] = torch.zeros(3, 4)
+    torch.save(state, folder / "open_clip_pytorch_model.bin")
+    with pytest.raises(ModelError, match=r"second projector is \(3, 4\), expected \(32, 24\)"):
+        load_model(f"open-clip/local-dir:{folder}", device="cpu")
 
 
 # --- classes of the user's

@@ -52,6 +52,7 @@ def factory(width=3):
     ("name", "expected"),
     [
         ("classical/all", {IMAGES}),
+        ("classical/words", {IMAGES, TEXTS}),
         ("timm/resnet18?pretrained=false", {IMAGES}),
         ("torchvision/resnet18", {IMAGES}),
         ("hf/facebook/dinov2-base", {IMAGES}),
@@ -124,6 +125,6 @@ def test_an_unknown_family_is_refused() -> None:
 
 
 def test_a_loaded_model_can_do_what_its_name_said() -> None:
-    for name in ("classical/colour", "chat/mock/wren"):
+    for name in ("classical/colour", "classical/words", "chat/mock/wren"):
         load = load_chat_model if name.startswith("chat/") else load_model
         assert abilities_of(load(name)) >= abilities(name)

@@ -22,6 +22,7 @@ NAMES = {
     "classical/pixels": 768,
     "classical/shape": 187,
     "classical/all": 2072,
+    "classical/words": 64,
     "classical/chance": 64,
     "timm/test_resnet?pretrained=false&size=64": 96,  # BatchNorm
     "timm/test_vit?pretrained=false&size=48": 64,

@@ -1,4 +1,4 @@
-"""Every task file runs end to end on made data; a new file is tested without a new test."""
+"""Every task with a probe runs end to end on made data; a new file is tested without a test."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ NAMES = [
     name
     for base in sorted(task_files())
     for name in (base, *(f"{base}@{variant}" for variant in load_own_task(base).variants))
+    if load_own_task(name).block("probe")
 ]
 
 

@@ -36,6 +36,8 @@ TASKS = (
 )
 CHAT_MODEL, CHAT_TASKS = "chat/mock/wren", ("world-species", "world-stage")
 """a stand-in for a multimodal language model, which answers over HTTP from this process"""
+DUAL_MODEL, DUAL_TASKS = "classical/words", ("world-species", "world-night", "world-captions")
+"""a small dual encoder: it names what it was never trained on, and finds captions"""
 MAX_IMAGES = 100
 """photos per task on the page: enough to look at, quickly made"""
 SIZES = {"world": 800, "newt": 1312, "beluga": 120}
@@ -54,6 +56,7 @@ class DemoArgs:
 def run(args: DemoArgs) -> int:
     from fieldmark.experiments import Axes, How, execute, make_jobs, make_plan
     from fieldmark.progress import for_people
+    from fieldmark.protocols import load_protocol
 
     began = time.monotonic()
     settings = dataclasses.replace(
@@ -68,6 +71,8 @@ def run(args: DemoArgs) -> int:
         jobs = make_jobs([(name, "") for name in MODELS], [(name, "") for name in TASKS], Axes())
         asked = [(name, "") for name in CHAT_TASKS]
         jobs += make_jobs([(CHAT_MODEL, "")], asked, Axes())
+        dual = make_jobs([(DUAL_MODEL, "")], [(name, "") for name in DUAL_TASKS], Axes())
+        jobs += tuple(job for job in dual if not load_protocol(job.protocol).takes_training)
         plan = make_plan(jobs, settings, may_load=True)
         outcome = execute(plan, settings, progress, How(["fieldmark", "demo"]))
     end(plan, outcome)
@@ -78,7 +83,8 @@ def run(args: DemoArgs) -> int:
         took = time.monotonic() - began
         talk(
             f"\n{len(MODELS)} models on {len(TASKS)} tasks, a mock chat model on "
-            f"{len(CHAT_TASKS)}, in {took:.0f} s. All of it: {args.out}/"
+            f"{len(CHAT_TASKS)}, a dual encoder on {len(DUAL_TASKS)}, in {took:.0f} s. "
+            f"All of it: {args.out}/"
         )
         talk(f"open:  {page}")
         where = shlex.quote(str(settings.results))
@@ -126,3 +132,5 @@ def _show(path: Path) -> None:
         print(wide_table(read_table(store, RunFilter(models=MODELS)), width()))
         print("\na language model (here a mock), asked in words:\n")
         print(wide_table(read_table(store, RunFilter(models=(CHAT_MODEL,))), width()))
+        print("\na dual encoder, shown no training photo: species by their names, captions:\n")
+        print(wide_table(read_table(store, RunFilter(models=(DUAL_MODEL,))), width()))

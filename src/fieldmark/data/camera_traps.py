@@ -37,7 +37,13 @@ from fieldmark.data._check import (
 )
 from fieldmark.data._dataset import Finding, Info, Source, find_home, finish_table
 from fieldmark.data._make import pick, species_pool, write_rows
-from fieldmark.data.read.table import is_given, read_annotations, refuse_odd, with_optional
+from fieldmark.data.read.table import (
+    capitalised,
+    is_given,
+    read_annotations,
+    refuse_odd,
+    with_optional,
+)
 from fieldmark.draws import digest
 from fieldmark.errors import DataError
 from fieldmark.world import RANKS, Scene, write_photo
@@ -94,7 +100,7 @@ def table(root: Path) -> pl.DataFrame:
     if not parts:
         raise DataError(
             f"{root}  holds none of the tables {', '.join(path.name for path in files.values())}: "
-            "expected at least one. `fieldmark datasets camera-traps` shows layout and sources."
+            "expected at least one. `fieldmark datasets camera_traps` shows layout and sources."
         )
     return finish_table(pl.concat(parts), root)
 
@@ -141,11 +147,11 @@ def _read(root: Path, name: str, path: Path) -> pl.DataFrame:
         _unit(),
         pl.lit(name).alias("set"),
         *[
-            _capitalised(column).alias(rank)
+            capitalised(column).alias(rank)
             for rank, column in zip(RANKS[:-1], _FILE_RANKS, strict=False)
         ],
         pl.col("species").str.to_lowercase(),
-        _capitalised("scientific_name"),
+        capitalised("scientific_name"),
         "common_name",
         _place("location_id").alias("location"),
         "original_label",
@@ -174,16 +180,11 @@ def _place(column: str) -> pl.Expr:
     return pl.when(is_known).then(text)
 
 
-def _capitalised(column: str) -> pl.Expr:
-    text = pl.col(column)
-    first, rest = text.str.slice(0, 1).str.to_uppercase(), text.str.slice(1).str.to_lowercase()
-    return (first + rest).alias(column)
-
-
 # --- making ---
 
 ANIMALS = ("mammal", "bird", "lizard", "whale", "fish", "beetle", "spider", "butterfly")
 SPECIES_A_SET = 4
+IMAGES_A_SPECIES = 8
 ISLAND, OHIO = "island", "ohio-small-animals"
 _HASHES = ("hashsum_original", "hashsum_resized")
 
@@ -201,16 +202,17 @@ class _Animal:
 
 
 def make(root: Path, world: World, size: int) -> None:
-    """All five sets, a fifth of `size` each, at least two images of four animals.
+    """All five sets, a fifth of `size` each: four animals or more, at least two images of each.
 
     In `island` one animal is known to its class only, one has a single image; in
     `ohio-small-animals` two animals share a common name and photos come in sequences.
     """
     pool = species_pool(world, "camera_traps", SPECIES_A_SET, *ANIMALS)
+    n_species = max(SPECIES_A_SET, min(len(pool), size // IMAGES_A_SPECIES) // len(PUBLISHED))
+    n_each = max(2, size // len(PUBLISHED) // n_species)
     for place, name in enumerate(PUBLISHED):
-        first = place * SPECIES_A_SET
-        chosen = [world.species[pool[(first + k) % len(pool)]] for k in range(SPECIES_A_SET)]
-        n_each = max(2, size // len(PUBLISHED) // SPECIES_A_SET)
+        indices = [pool[(place * n_species + k) % len(pool)] for k in range(n_species)]
+        chosen = [world.species[index] for index in indices]
         rows = [
             _made_row(root, world, name, animal, turn)
             for animal in _animals(name, chosen)

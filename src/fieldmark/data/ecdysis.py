@@ -2,7 +2,9 @@
 
     label     the species, or the lowest rank that is known; the path of ranks where two groups
               share a name
+    scientific_name   the same, always the name alone
     rank      which rank the label is: species, genus, family, order or class
+    class … species   its ranks; species is the whole name, genus and epithet
     unit      the specimen: one may have several photos
     date      when the field was visited
     split     train or test, made here, per label and by time (below)
@@ -84,6 +86,7 @@ def specimens(root: Path) -> pl.DataFrame:
         _label(),
         pl.col("specimen_id").alias("unit"),
         "rank",
+        pl.col("lowest").alias("scientific_name"),
         *[pl.col(f"gbif_{rank}").alias(rank) for rank in RANKS],
         pl.col("visit_date").str.slice(0, 10).str.to_date("%Y-%m-%d", strict=False).alias("date"),
         *_KEPT[1:],

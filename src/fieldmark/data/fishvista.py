@@ -4,6 +4,7 @@
     split                 train, val, test_insp (species that train has), test_lvsp (species left
                           out of train)
     label, unit           the species: its traits were looked up once for all its photos
+    scientific_name       the same with a capital, whatever the table writes
     classification_split  train, val or test of the species task, if its tables are there; photos
                           of that task only have no split
     specimen              one museum photo may hold several fish, each cut out of it
@@ -26,6 +27,7 @@ from fieldmark.data.fishnet import FISH
 from fieldmark.data.read.folders import list_files
 from fieldmark.data.read.table import (
     as_boolean,
+    capitalised,
     is_given,
     is_yes_or_no,
     read_annotations,
@@ -89,8 +91,11 @@ def table(root: Path) -> pl.DataFrame:
         unit="standardized_species",
         species="standardized_species",
         specimen="arkid",
+        scientific_name=capitalised("standardized_species"),
     )
-    columns = ["id", "image", "split", "label", "unit", "species", "family", "specimen"]
+    columns = [
+        "id", "image", "split", "label", "unit", "species", "scientific_name", "family", "specimen",
+    ]  # fmt: skip
     return finish_table(frame.select(*columns, *TRAITS, "classification_split"), root)
 
 

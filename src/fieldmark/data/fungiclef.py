@@ -1,6 +1,8 @@
 """FungiCLEF 2023: fungi, some of which are in no training image and some poisonous.
 
     label         the class (its species' name if the table has one), or "unknown"
+    scientific_name, kingdom … species   of the class, as its training photos have them (species is
+                  the epithet); null for unknown ones and where the table has no such columns
     is_unknown    true for val photos of classes that train does not have, class_id -1 or not
     unit          the observation: it may have several photos, all of one class
     is_poisonous  from ROOT/poison_status_list.csv if it is there, else from the tables' column
@@ -31,6 +33,7 @@ from fieldmark.data._check import (
 )
 from fieldmark.data._dataset import Finding, Info, Source, finish_table, need
 from fieldmark.data._make import both_answers, pick, species_pool, take_photo, write_rows
+from fieldmark.data.read.names import parse_name
 from fieldmark.data.read.table import (
     is_given,
     is_whole,
@@ -40,7 +43,7 @@ from fieldmark.data.read.table import (
     with_optional,
 )
 from fieldmark.errors import UsageError
-from fieldmark.world import Scene
+from fieldmark.world import RANKS, Scene
 
 if TYPE_CHECKING:
     from fieldmark.world import World
@@ -54,7 +57,7 @@ FILES = {split: f"FungiCLEF2023_{split}_metadata_PRODUCTION.csv" for split in FO
 POISON_FILE = "poison_status_list.csv"
 ROWS = ("photo", "observation")
 NEEDED = ("image_path", "class_id", "observationID")
-OPTIONAL = ("species", "poisonous")
+OPTIONAL = ("species", "poisonous", *RANKS[:-1])
 PUBLISHED = {"train": 295_938}
 _ADDRESS = "http://ptak.felk.cvut.cz/plants/DanishFungiDataset"
 
@@ -89,6 +92,7 @@ def table(root: Path, rows: str = "photo") -> pl.DataFrame:
 def _photos(root: Path) -> pl.DataFrame:
     parts = {split: _read(root, split) for split in FILES}
     names = _class_names(parts["train"])
+    ranks = _class_ranks(parts["train"])
     known = parts["train"].get_column("class_id").unique().to_list()
     is_unknown = (pl.col("class_id") == "-1") | ~pl.col("class_id").is_in(known)
     frame = pl.concat(list(parts.values()))
@@ -107,7 +111,21 @@ def _photos(root: Path) -> pl.DataFrame:
         "is_poisonous",
         _kind(frame).alias("kind"),
         pl.col("class_id").cast(pl.Int64),
+        *[_of_class(values).alias(rank) for rank, values in ranks.items()],
+        *_name_parts(names),
     )
+
+
+def _of_class(values: dict[str, str]) -> pl.Expr:
+    value = pl.col("class_id").replace_strict(values, default=None, return_dtype=pl.String)
+    return pl.when(~pl.col("is_unknown")).then(value)
+
+
+def _name_parts(names: dict[str, str]) -> Iterator[pl.Expr]:
+    parsed = {class_id: parse_name(name) for class_id, name in names.items()}
+    parts = {class_id: name for class_id, name in parsed.items() if name and name.species}
+    yield _of_class({key: name.species for key, name in parts.items()}).alias("species")
+    yield _of_class({key: str(name) for key, name in parts.items()}).alias("scientific_name")
 
 
 def _observations(photos: pl.DataFrame) -> pl.DataFrame:
@@ -176,6 +194,17 @@ def _class_names(train: pl.DataFrame) -> dict[str, str]:
         & (pl.col("species") != UNKNOWN)
     )
     return dict(fit.rows())
+
+
+def _class_ranks(train: pl.DataFrame) -> dict[str, dict[str, str]]:
+    """Rank → class_id → its value, where all photos of the class agree."""
+    values = train.group_by("class_id").agg(
+        pl.when(pl.col(rank).drop_nulls().n_unique() == 1)
+        .then(pl.col(rank).drop_nulls().first())
+        .alias(rank)
+        for rank in RANKS[:-1]
+    )
+    return {rank: dict(values.select("class_id", rank).drop_nulls().rows()) for rank in RANKS[:-1]}
 
 
 def _poison(root: Path, photos: pl.DataFrame) -> pl.Expr:
@@ -251,7 +280,10 @@ def _observation_findings(rows: pl.DataFrame) -> Iterator[Finding]:
 
 # --- making ---
 
-HEADER = ("observationID", "year", "month", "day", "species", "class_id", "image_path", "poisonous")
+HEADER = (
+    "observationID", "year", "month", "day", *RANKS[:-1], "species", "class_id", "image_path",
+    "poisonous",
+)  # fmt: skip
 _ROUND = ("train", "train", "val", "train")
 """where the observations of a species go, in turn"""
 
@@ -294,8 +326,11 @@ def _write(
         scene = Scene(species=species, individual=number, burst=number, shot=shot)
         take_photo(world, scene, root / FOLDERS[split] / name)
         day = [2020 + (split == "val"), 1 + number % 12, 1 + number % 28]
-        named = None if class_id == -1 else world.species[species].scientific_name
-        rows.append([observation, *day, named, class_id, name, poisonous])
+        ranks: list[str | None] = [world.species[species].ranks[rank] for rank in RANKS[:-1]]
+        named = [*ranks, world.species[species].scientific_name]
+        if class_id == -1:
+            named = [None] * len(named)
+        rows.append([observation, *day, *named, class_id, name, poisonous])
     return rows
 
 

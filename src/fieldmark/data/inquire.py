@@ -198,14 +198,18 @@ def _refuse_odd_rows(root: Path, frame: pl.DataFrame) -> None:
 def _known_queries(root: Path) -> pl.DataFrame:
     """split, query, query_id and the kinds as `…_listed`; empty where no list is there."""
     schema = dict.fromkeys(("query_id", "query", *KINDS, "split"), pl.String)
-    lists = [
-        read_queries(root, split).with_columns(split=pl.lit(split))
-        for split in SPLITS
-        if (root / QUERIES[split]).is_file()
-    ]
-    known = pl.concat([pl.DataFrame(schema=schema), *lists])
+    known = pl.concat([pl.DataFrame(schema=schema), *_lists(root).values()])
     known = known.unique(["split", "query"], keep="first", maintain_order=True)
     return known.rename({name: f"{name}_listed" for name in KINDS})
+
+
+def _lists(root: Path) -> dict[str, pl.DataFrame]:
+    """The lists of queries that are here, with the column `split`."""
+    return {
+        split: read_queries(root, split).with_columns(split=pl.lit(split))
+        for split, name in QUERIES.items()
+        if (root / name).is_file()
+    }
 
 
 # --- queries, and the photos that answer them ---
@@ -259,8 +263,10 @@ def find_positives(gallery: VectorGallery, positives: pl.DataFrame) -> PositiveR
 
 def _ranked(root: Path) -> pl.DataFrame:
     counts = read_positives(root).group_by("query_id").len("n_positives")
-    lists = [read_queries(root, split).with_columns(split=pl.lit(split)) for split in SPLITS]
-    queries = pl.concat(lists).join(counts, on="query_id", how="left", maintain_order="left")
+    lists = _lists(root) or {"test": read_queries(root, "test")}
+    queries = pl.concat(lists.values()).join(
+        counts, on="query_id", how="left", maintain_order="left"
+    )
     rows = queries.with_columns(
         id="query_id",
         unit="query_id",
@@ -282,7 +288,7 @@ def check(root: Path) -> Iterator[Finding]:
         yield from _rerank_findings(root)
     elif not names:
         yield Finding("error", _nothing_to_rerank(root))
-    if names or any((root / name).is_file() for name in (*QUERIES.values(), ANNOTATIONS)):
+    if names or _lists(root):
         yield from _list_findings(root)
     for name in names:
         yield from _gallery_findings(root, name)
@@ -309,9 +315,12 @@ def _rerank_findings(root: Path) -> Iterator[Finding]:
 
 
 def _list_findings(root: Path) -> Iterator[Finding]:
-    queries = {split: read_queries(root, split) for split in SPLITS}
-    counts = {split: len(rows) for split, rows in queries.items()}
-    counts |= dict(queries["test"].get_column("supercategory").drop_nulls().value_counts().rows())
+    lists = _lists(root) or {"test": read_queries(root, "test")}
+    listed = pl.concat(lists.values())
+    counts = {split: len(rows) for split, rows in lists.items()}
+    if "test" in lists:
+        kinds = lists["test"].get_column("supercategory").drop_nulls().value_counts()
+        counts |= dict(kinds.rows())
     odd = [
         f"{name} {counts.get(name, 0):,} of {n:,}"
         for name, n in PUBLISHED_QUERIES.items()
@@ -319,7 +328,6 @@ def _list_findings(root: Path) -> Iterator[Finding]:
     ]
     if odd:
         yield Finding("note", f"not the published number of queries: {', '.join(odd)}.")
-    listed = pl.concat(list(queries.values()))
     twins = listed.filter(pl.col("query").is_duplicated()).get_column("query").unique().sort()
     if len(twins):
         n = counted(len(twins), "query", "queries")
@@ -334,7 +342,7 @@ def _list_findings(root: Path) -> Iterator[Finding]:
         n = counted(len(without), "query", "queries")
         yield Finding("warning", f"{n} without a photo that answers it: {name_some(without)}.")
     unknown = sorted(ids - set(listed.get_column("query_id")))
-    if unknown:
+    if unknown and len(lists) == len(SPLITS):
         n = counted(len(unknown), "query", "queries")
         text = f"{n} in {ANNOTATIONS} that no list of queries has: {name_some(unknown)}."
         yield Finding("warning", text)

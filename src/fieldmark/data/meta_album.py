@@ -130,7 +130,7 @@ INFO = Info(
             steps="Get the Mini version of each set from https://meta-album.github.io/ (hosted by "
             "OpenML, without a login) and unpack it to ROOT, so that ROOT/FNG_Mini, ROOT/PLK_Mini "
             "and so on hold the files. Any of the eight will do. Then run `fieldmark data check "
-            "meta-album ROOT`."
+            "meta_album ROOT`."
         ),
     ),
 )
@@ -149,13 +149,13 @@ def table(root: Path, set: str = "") -> pl.DataFrame:
         if wanted not in folders:
             raise DataError(
                 f"{root / SETS[wanted].folder}  is missing or holds neither {LABELS} nor "
-                f"{METADATA}. `fieldmark datasets meta-album` shows layout and sources."
+                f"{METADATA}. `fieldmark datasets meta_album` shows layout and sources."
             )
         folders = {wanted: folders[wanted]}
     if not folders:
         raise DataError(
             f"{root}  holds no set of Meta-Album: expected folders like FNG_Mini, each with "
-            f"{LABELS} or {METADATA}. `fieldmark datasets meta-album` shows layout and sources."
+            f"{LABELS} or {METADATA}. `fieldmark datasets meta_album` shows layout and sources."
         )
     return finish_table(
         pl.concat([_read(root, name, folder) for name, folder in folders.items()]), root

@@ -105,7 +105,7 @@ def rank_positives(
 
 
 def _tiles(query_qd: np.ndarray, gallery_gd: np.ndarray, most: float) -> Iterator[_Tile]:
-    """All scores, a tile at a time; a tile holds until the second next is asked for."""
+    """All scores, a tile at a time; a tile holds until the next but one is made."""
     n_q, n_g = _TILE_SHAPE
     slack = float(rounding_error(query_qd.shape[1], np.asarray(most)))
     spaces = cycle(np.empty((2, n_q * n_g), np.float32))

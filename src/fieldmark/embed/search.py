@@ -17,6 +17,7 @@ from fieldmark.embed.scores import (
     check_width,
     exact_scores,
     lengths,
+    longest,
     places,
     prefetched,
     round_down,
@@ -49,7 +50,9 @@ def top_k(
     if k < 1:
         raise ValueError(f"k is {k}: at least one row must be asked for.")
     query_qd = as_finite(query_qd, "query", 0)
-    arrays = [gallery] if isinstance(gallery, np.ndarray) else gallery
+    arrays: Iterable[np.ndarray] = gallery
+    if isinstance(gallery, np.ndarray):
+        arrays, k = [gallery], min(k, max(1, len(gallery)))
     best = _Best(query_qd, k)
     n_queries, n_dims = query_qd.shape
     n_rows = min(_ROWS, max(64, block_bytes // (4 * (3 * n_dims + 2 * n_queries + 1))))
@@ -71,7 +74,7 @@ class _Best:
     def take(self, start: int, block_bd: np.ndarray) -> None:
         """Rows from `start` on; later calls bring later rows."""
         self.n_taken += len(block_bd)
-        length = float(lengths(block_bd).max(initial=0.0))
+        length = longest(block_bd)
         n_queries = max(1, _TILE // max(1, len(block_bd)))
         for first in range(0, len(self.query_qd), n_queries):
             part = slice(first, first + n_queries)

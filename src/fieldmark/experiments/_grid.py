@@ -185,7 +185,14 @@ def make_jobs(
     if len(axes.n_train) > 1 and not all(load_protocol(job.protocol).learns for job in jobs):
         # Where a curve of models begins that need no training, there is nothing to train on.
         jobs = [job for job in jobs if job.draw.n_train or not load_protocol(job.protocol).learns]
+    if not axes.protocol:
+        # Who asks for training images means the ways of asking that look at some.
+        jobs = [job for job in jobs if not _looks_past_training(job)] or jobs
     return _once(jobs)
+
+
+def _looks_past_training(job: Job) -> bool:
+    return job.draw.n_train != 0 and not load_protocol(job.protocol).takes_training
 
 
 def _once(jobs: Iterable[Job]) -> tuple[Job, ...]:

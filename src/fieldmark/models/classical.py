@@ -1,7 +1,9 @@
 """classical: what pictures say without a trained network. numpy and Pillow only: fast, and a floor
 for the others.
 
-Any model worth its weights must beat these. `classical/chance` is the control: its features are
+Any model worth its weights must beat these. `classical/words` embeds texts too: a linear model
+fitted once on synthetic worlds, so that zero-shot classification and retrieval can be tried without
+a download; of the real world it knows nothing. `classical/chance` is the control: its features are
 noise made from a hash of the pixels, so a score above chance with it means that labels leak
 somewhere.
 """
@@ -12,9 +14,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fieldmark import draws
+from fieldmark.abilities import EMBEDS_IMAGES, EMBEDS_TEXTS
 from fieldmark.errors import UnknownName
 from fieldmark.models._backbone import Backbone, Features, Recipe, checkpoint_table
-from fieldmark.models._name import ModelRequest
+from fieldmark.models._name import ModelName, ModelRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +34,7 @@ CHECKPOINTS = checkpoint_table(
     pixels | 0 | 16 | | | The picture as 16 × 16 pixels
     shape | 0 | 64 | | | Outline and moments of what differs from the border
     all | 0 | 128 | | | Colour, texture, pixels and shape side by side
+    words | 132608 | 128 | | | Linear image–text model of the synthetic world
     chance | 0 | 64 | | | Control: noise from a hash of the pixels
     """,
     "",
@@ -47,12 +51,22 @@ def check_checkpoint(checkpoint: str) -> None:
         raise UnknownName("model", f"classical/{checkpoint}", names, "fieldmark models classical")
 
 
+def abilities(name: ModelName) -> tuple[str, ...]:
+    return (EMBEDS_IMAGES, EMBEDS_TEXTS) if name.checkpoint == "words" else (EMBEDS_IMAGES,)
+
+
 def load(request: ModelRequest) -> Backbone:
     from fieldmark.models import _classical
 
-    known = {name: getattr(_classical, name) for name in SIZES if name != "all"}
-    known["all"] = _classical.together
     check_checkpoint(request.checkpoint)
+    if request.checkpoint == "words":
+        from fieldmark.models._words import SIZE_PX, WordsModel
+
+        if request.pixels() not in (None, SIZE_PX):
+            raise request.wrong("size", f"{SIZE_PX}, which it was fitted with")
+        return WordsModel()
+    known = {name: getattr(_classical, name) for name in SIZES if name not in ("all", "words")}
+    known["all"] = _classical.together
     size = request.pixels() or SIZES[request.checkpoint]
     return Classical(request.checkpoint, known[request.checkpoint], size)
 

@@ -7,8 +7,10 @@ BioCLIP family.
     open-clip/local-dir:PATH        a folder with open_clip_config.json
 
 Features are the image tower's projected output, not normalised, as zero-shot classification uses
-it. The activation follows the weights: ViT-B-16/openai gets QuickGELU, which open_clip itself only
-warns about. https://github.com/mlfoundations/open_clip
+it. BioCAP has two projectors on one pooled feature: `taxonomic`, the network's own, for names, and
+`caption` for sentences (`?projector=caption`), with a logit scale of its own; a file that holds
+only one loads as any other. The activation follows the weights: ViT-B-16/openai gets QuickGELU,
+which open_clip itself only warns about. https://github.com/mlfoundations/open_clip
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ OPTIONS = {
     "pretrained": "false: random weights, always the same for a name",
     "weights": "a file with a state_dict for exactly this architecture (safetensors or torch)",
     "size": "input pixels; position embeddings are resized",
+    "projector": "taxonomic or caption, where the weights have two visual projectors (BioCAP)",
 }
 
 _PAGE = "https://github.com/mlfoundations/open_clip/blob/main/docs/PRETRAINED.md"
@@ -124,6 +127,11 @@ CHECKPOINTS = (
 
 CONFIG = "open_clip_config.json"
 WEIGHTS = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
+PROJECTORS = ("taxonomic", "caption")
+SECOND = ("visual.caption_proj", "logit_scale_caption", "logit_bias_caption")
+"""weights of the second projector, which open_clip's own networks have no place for"""
+TWO_PROJECTORS = "dual_projector"
+"""key of `vision_cfg` in a configuration that asks for both"""
 
 
 def local_files(checkpoint: str) -> list[Path]:
@@ -138,17 +146,12 @@ def local_files(checkpoint: str) -> list[Path]:
 def load(request: ModelRequest) -> Backbone:
     library = need_package(request, "open_clip")
     from fieldmark.models._dual import TextTower, TorchDual
-    from fieldmark.models._weights import fit_weights, read_weights, seeded
 
-    weights = request.path("weights")
-    is_loaded = request.flag("pretrained", True) and weights is None
+    is_loaded = request.flag("pretrained", True) and "weights" not in request.name.options
     arguments = _source(library, request, is_loaded)
-    with seeded("open-clip", request.checkpoint):
-        model = _create(library, request, {**arguments, "load_weights": is_loaded})
-    if weights is not None:
-        fit_weights(model, read_weights(weights), weights)
+    model, second = _network(library, request, arguments, is_loaded)
     options = {"family": "open-clip", "code": VERSION, "library": library_version(LIBRARY)}
-    return TorchDual(
+    dual = TorchDual(
         model,
         _recipe(model.visual.preprocess_cfg),
         tower=TextTower(
@@ -158,16 +161,27 @@ def load(request: ModelRequest) -> Backbone:
             options=options,
         ),
         encode=encode,
+        projections=dict(zip(PROJECTORS, (None, second), strict=True)) if second else None,
         device=request.device,
         precision=request.precision,
         options=options,
     )
+    dual.name = request.name.text
+    projector = request.name.options.get("projector")
+    return dual.projected(projector) if projector else dual
 
 
-def encode(model: Any, images: Any, patches: bool) -> tuple[Any, Any]:
-    if not patches:
-        return model.encode_image(images), None
+def encode(model: Any, images: Any, patches: bool, projection: Any = None) -> tuple[Any, Any]:
+    """`projection` stands in for the image tower's own projector."""
     visual = model.visual
+    if projection is not None:
+        from torch.func import functional_call
+
+        see = partial(functional_call, visual, {"proj": projection})
+    else:
+        see = model.encode_image
+    if not patches:
+        return see(images), None
     if hasattr(visual, "trunk"):  # a timm network inside
         features = visual.trunk.forward_features(images)
         pooled = visual.head(visual.trunk.forward_head(features))
@@ -175,13 +189,90 @@ def encode(model: Any, images: Any, patches: bool) -> tuple[Any, Any]:
         start = getattr(visual.trunk, "num_prefix_tokens", 0)
         return pooled, features[:, start:] if is_tokens else None
     if not hasattr(visual, "output_tokens"):
-        return model.encode_image(images), None
+        return see(images), None
     before, visual.output_tokens = visual.output_tokens, True
     try:
-        pooled, tokens = visual(images)
+        pooled, tokens = visual(images) if projection is None else see(images)
     finally:
         visual.output_tokens = before
     return pooled, tokens
+
+
+def _network(
+    library: Any, request: ModelRequest, arguments: dict[str, Any], is_loaded: bool
+) -> tuple[Any, Any]:
+    """The network with its weights, and its second projector or None."""
+    from fieldmark.models._weights import fit_weights, read_weights, seeded
+
+    is_two, weights = arguments.pop(TWO_PROJECTORS, False), request.path("weights")
+    path = weights or (_own_file(request, arguments["model_name"]) if is_loaded else None)
+    state = _with_second(path) if path else {}
+    if weights and not state:
+        state = read_weights(weights)
+    with seeded("open-clip", request.checkpoint):
+        model = _create(library, request, {**arguments, "load_weights": is_loaded and not state})
+        if is_two and not is_loaded and not weights:
+            state = _drawn_second(model)
+    beside = {name: state.pop(name) for name in SECOND if name in state}
+    if path and state:
+        if not weights:
+            library.model.resize_pos_embed(state, model)  # as open_clip does for `size`
+        fit_weights(model, state, path)
+    return model, _second(request, model, beside)
+
+
+def _own_file(request: ModelRequest, model_name: str) -> Path | None:
+    """The file of weights that may hold a second projector: none of open_clip's own tags does."""
+    kind, _, place = model_name.partition(":")
+    if kind == "local-dir":
+        files = (Path(place) / name for name in WEIGHTS)
+        return next((file for file in files if file.is_file()), None)
+    return next(iter(local_files(request.checkpoint)), None)
+
+
+def _with_second(path: Path) -> dict[str, Any]:
+    """The weights in a file that holds any of a second projector; empty for all others, which are
+    open_clip's to read.
+    """
+    from fieldmark.models._weights import read_weights
+
+    if path.suffix == ".safetensors":
+        from safetensors import safe_open
+
+        with contextlib.suppress(Exception), safe_open(path, "pt") as file:
+            return read_weights(path) if any(name in file.keys() for name in SECOND) else {}  # noqa: SIM118
+        return {}
+    try:
+        state = read_weights(path)
+    except ModelError:
+        return {}
+    return state if any(name in state for name in SECOND) else {}
+
+
+def _drawn_second(model: Any) -> dict[str, Any]:
+    import torch
+
+    shape = model.visual.proj.shape
+    return {SECOND[0]: torch.randn(shape) * shape[0] ** -0.5}
+
+
+def _second(request: ModelRequest, model: Any, weights: dict[str, Any]) -> Any:
+    from fieldmark.models._dual import Projection
+
+    matrix = weights.get(SECOND[0])
+    if matrix is None:
+        return None
+    own = getattr(model.visual, "proj", None)
+    if own is None or own.shape != matrix.shape:
+        raise ModelError(
+            f"model {request.name.text!r}: its second projector is {tuple(matrix.shape)}, "
+            f"expected {'no projector' if own is None else tuple(own.shape)} as its first."
+        )
+    scale = weights.get(SECOND[1], model.logit_scale)
+    bias = weights.get(SECOND[2], getattr(model, "logit_bias", None))
+    return Projection(
+        matrix.float(), float(scale.detach().exp()), None if bias is None else float(bias.detach())
+    )
 
 
 def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, Any]:
@@ -191,12 +282,12 @@ def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, A
     kind, _, place = request.checkpoint.partition(":")
     if kind == "hf-hub":
         folder = hub_folder(request, place, [(CONFIG,), WEIGHTS][: 2 if is_loaded else 1])
-        return {"model_name": f"local-dir:{folder}"}
+        return {"model_name": f"local-dir:{folder}", **_vision(request, folder)}
     if kind == "local-dir":
         path = Path(place).expanduser()
         if not (path / CONFIG).is_file():
             raise UsageError(f"model {request.name.text!r}: {path / CONFIG} does not exist.")
-        return {"model_name": f"local-dir:{path.resolve()}"}
+        return {"model_name": f"local-dir:{path.resolve()}", **_vision(request, path)}
     architecture, _, tag = request.checkpoint.partition("/")
     if architecture not in library.list_models():
         names = [f"open-clip/{name}" for name in library.list_models()]
@@ -205,6 +296,21 @@ def _source(library: Any, request: ModelRequest, is_loaded: bool) -> dict[str, A
     if tag and path.is_file():
         return {"model_name": architecture, "pretrained": str(path.resolve())}
     return {"model_name": architecture, **_tagged(library, request, (architecture, tag), is_loaded)}
+
+
+def _vision(request: ModelRequest, folder: Path) -> dict[str, Any]:
+    """What a configuration that asks for two projectors must leave out for open_clip."""
+    try:
+        about = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["model_cfg"]
+        vision = dict(about["vision_cfg"])
+    except (ValueError, KeyError, TypeError):
+        return {}  # open_clip says what is wrong with it
+    if TWO_PROJECTORS not in vision:
+        return {}
+    is_two = bool(vision.pop(TWO_PROJECTORS))
+    if size := request.pixels():
+        vision["image_size"] = size
+    return {TWO_PROJECTORS: is_two, "vision_cfg": vision}
 
 
 def _tagged(

@@ -31,7 +31,7 @@ from fieldmark.protocols._settings import (
 from fieldmark.registry import PROTOCOLS
 
 if TYPE_CHECKING:
-    from fieldmark.protocols._check import task_problems
+    from fieldmark.protocols._check import data_warnings, task_problems
     from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows
     from fieldmark.protocols._items import (
         Draw,
@@ -83,6 +83,7 @@ __all__ = [
     "arrange",
     "ask_options",
     "check_part",
+    "data_warnings",
     "draw_test",
     "draw_train",
     "embed_options",
@@ -114,7 +115,7 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "_check": ("task_problems",),
+        "_check": ("data_warnings", "task_problems"),
         "_items": (
             "Draw", "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of",
             "rows_of", "split_parts",

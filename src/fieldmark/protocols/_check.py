@@ -13,6 +13,7 @@ from fieldmark.data import load_dataset
 from fieldmark.errors import FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
 from fieldmark.protocols._contract import load_protocol
+from fieldmark.protocols._workspace import Workspace
 from fieldmark.registry import short_name
 from fieldmark.tasks import Task
 
@@ -39,6 +40,19 @@ def task_problems(task: Task) -> list[str]:
     for name in task.protocols:
         problems.extend(load_protocol(name).problems(task))
     return problems
+
+
+def data_warnings(task: Task, at: Workspace) -> list[str]:
+    """One line for each thing that the data make doubtful; nothing where they are not here."""
+    if not at.root(task).exists():
+        return []
+    lines: list[str] = []
+    for name in task.protocols:
+        try:
+            lines += load_protocol(name).warnings(task, at)
+        except FieldmarkError as error:  # the data are broken: told by who reads them
+            lines.append(str(error).splitlines()[0])
+    return list(dict.fromkeys(lines))
 
 
 def _check_fit(task: Task) -> None:

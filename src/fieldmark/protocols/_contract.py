@@ -81,6 +81,8 @@ class Protocol:
     block of a variant a new one"""
     learns: ClassVar[bool] = False
     """does it fit something on training images, and so needs at least one?"""
+    takes_training: ClassVar[bool] = True
+    """can it look at training images at all, to learn from or as examples?"""
     hub_task: ClassVar[str] = "image-classification"
     """the task type that model cards name"""
     beside: ClassVar[tuple[str, ...]] = ()
@@ -130,6 +132,10 @@ class Protocol:
         """What in its block nobody knows, one line each with its place; nothing is loaded."""
         return []
 
+    def warnings(self, task: Any, at: Workspace) -> list[str]:
+        """What the data, which are there, make doubtful about the task; no model is loaded."""
+        return []
+
     def cell(self, task: Any, choice: DrawChoice) -> tuple[Any, Draw]:
         """The task and the draw of one cell of a grid."""
         from fieldmark.protocols._items import Draw
@@ -158,6 +164,8 @@ class Protocol:
             return f"`{self.name}` needs a model that {' or '.join(ways)}"
         if self.learns and draw.n_train == 0:
             return f"n_train = 0: `{self.name}` cannot learn from 0 training images"
+        if draw.n_train and not self.takes_training:
+            return f"n_train: expected 0, `{self.name}` looks at no training images"
         if draw.n_test == 0:
             return "n_test = 0: without test images there is no score"
         return None

@@ -243,6 +243,13 @@ def as_boolean(column: str) -> pl.Expr:
     return pl.when(text.is_in(_YES)).then(True).when(text.is_in(_NO)).then(False).alias(column)
 
 
+def capitalised(column: str) -> pl.Expr:
+    """`tamias striatus` → `Tamias striatus`, as ranks and scientific names are written."""
+    text = pl.col(column)
+    first, rest = text.str.slice(0, 1).str.to_uppercase(), text.str.slice(1).str.to_lowercase()
+    return (first + rest).alias(column)
+
+
 def numbered(column: str) -> pl.Expr:
     """The text; its second and later appearances get a number: `a`, `a#2`."""
     turn = pl.int_range(pl.len()).over(column)

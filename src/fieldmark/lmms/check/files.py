@@ -1,8 +1,8 @@
 """Checking task files: which of these files are wrong, and where?
 
 Files in fieldmark's own form and in lmms-eval's alike, from a single one to a checkout of
-thousands. Offline: neither data nor network; the code of tasks is imported in processes of its own,
-or not at all.
+thousands. Offline: no network, and of data only the tables of fieldmark's own tasks; the code of
+tasks is imported in processes of its own, or not at all.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fieldmark.data import Contents
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.lmms.check.code import code_problems
 from fieldmark.lmms.check.task import group_problems
@@ -21,8 +22,9 @@ from fieldmark.lmms.read.groups import expand_file
 from fieldmark.lmms.read.index import Index, IndexEntry, index_folders
 from fieldmark.lmms.read.load import make_group, make_task
 from fieldmark.progress import Progress, Silent
-from fieldmark.protocols import task_problems
+from fieldmark.protocols import Workspace, data_warnings, task_problems
 from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.settings import load_settings
 from fieldmark.source_lines import Located
 from fieldmark.tasks import (
     CheckedFile,
@@ -121,6 +123,14 @@ def _own_problems(path: Path, trust: Trust, with_code: bool) -> list[Problem]:
     lines = [f"{place}  {file} lies {outside}" for place, file in code if not trust.allows(file)]
     if not lines and (with_code or not code):
         lines = [line for variant in every for line in task_problems(variant)]
+    if not lines and (with_code or not code):
+        at = Workspace(load_settings(), Contents(None))
+        doubts = [line for variant in every for line in data_warnings(variant, at)]
+        return [replace(problem, level="warning") for problem in _parsed(doubts, path)]
+    return _parsed(lines, path)
+
+
+def _parsed(lines: Sequence[str], path: Path) -> list[Problem]:
     errors = [UsageError(line) for line in dict.fromkeys(lines)]
     return [problem for error in errors for problem in problems_of(error, "key", str(path))]
 

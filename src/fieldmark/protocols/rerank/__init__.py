@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import ANSWERS
+from fieldmark.abilities import ANSWERS, DUAL
 from fieldmark.protocols._contract import Assignment
-from fieldmark.protocols._dual import DUAL
 from fieldmark.protocols.ask import LanguageProtocol
 
 if TYPE_CHECKING:
@@ -38,6 +37,7 @@ class Rerank(LanguageProtocol):
     summary = "the images found for a query, put in order"
     needs = DUAL
     or_needs = frozenset({ANSWERS})
+    takes_training = False
     hub_task = "zero-shot-image-classification"
 
     def block(self) -> type[BaseModel]:
@@ -53,8 +53,6 @@ class Rerank(LanguageProtocol):
     def why_not(
         self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
     ) -> str | None:
-        if self.block_of(task) is not None and draw.n_train:
-            return "n_train: expected 0, `rerank` looks at no training images"
         if self.block_of(task) is not None and task.options.get("form") == "full":
             from fieldmark.protocols.rerank.full import why_no_gallery
 

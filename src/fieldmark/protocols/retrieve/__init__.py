@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.abilities import DUAL
 from fieldmark.protocols._contract import Assignment, Protocol
-from fieldmark.protocols._dual import DUAL
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,6 +29,7 @@ class Retrieve(Protocol):
     name = "retrieve"
     summary = "a dual encoder: the caption of each image, and the image of each caption"
     needs = DUAL
+    takes_training = False
     hub_task = "image-text-to-text"
 
     def block(self) -> type[BaseModel]:
@@ -41,12 +42,15 @@ class Retrieve(Protocol):
 
         return value_problems(task, self.name)
 
-    def why_not(
-        self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
-    ) -> str | None:
-        if self.block_of(task) is not None and draw.n_train:
-            return "n_train: expected 0, `retrieve` looks at no training images"
-        return super().why_not(task, draw, settings, abilities)
+    def warnings(self, task: Any, at: Workspace) -> list[str]:
+        from fieldmark.protocols._dual import long_words, too_long_for_clip
+        from fieldmark.protocols._items import Draw, Selection
+
+        block, rows = self.block_of(task), self.parts(task, Draw(0), Selection(), at)[0].test
+        texts = {block.template.replace("{}", caption) for caption in rows[block.caption]}
+        long = too_long_for_clip(sorted(texts))
+        words = long_words(long, len(texts), "captions") if long else ""
+        return [f"{task.place_of(self.name)}  {words}"] if long else []
 
     def columns(self, task: Any) -> tuple[str, ...]:
         return (self.block_of(task).caption,)

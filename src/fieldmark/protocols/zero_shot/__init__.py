@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.protocols._contract import Assignment, Protocol
-from fieldmark.protocols._dual import DUAL
+from fieldmark.abilities import DUAL
+from fieldmark.protocols._contract import Assignment, DrawChoice, Protocol
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +28,7 @@ class ZeroShot(Protocol):
     name = "zero_shot"
     summary = "a dual encoder: the class whose text is nearest to the image"
     needs = DUAL
+    takes_training = False
     head = "text"
     hub_task = "zero-shot-image-classification"
 
@@ -39,11 +40,16 @@ class ZeroShot(Protocol):
     def why_not(
         self, task: Any, draw: Draw, settings: Any, abilities: Collection[str]
     ) -> str | None:
-        if self.block_of(task) is not None and draw.n_train:
-            return "n_train: expected 0, zero-shot models are shown no training images"
         if self.block_of(task) is not None and task.traits:
             return f"task {task.task!r} asks for traits: `zero_shot` chooses one of several classes"
         return super().why_not(task, draw, settings, abilities)
+
+    def warnings(self, task: Any, at: Workspace) -> list[str]:
+        from fieldmark.protocols._items import Selection
+        from fieldmark.protocols.zero_shot.classes import text_warnings
+
+        draw = self.cell(task, DrawChoice())[1]
+        return text_warnings(task, self.parts(task, draw, Selection(), at))
 
     def identity(self, assignment: Assignment) -> dict[str, Any]:
         """What is said about models changes no answer; what a list of taxa holds does."""

@@ -16,6 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from fieldmark.errors import UsageError, meant
+from fieldmark.protocols._dual import long_words, too_long_for_clip
 from fieldmark.protocols._items import PartItems, need_column
 from fieldmark.protocols.zero_shot.block import RANKS, ZeroShotBlock
 from fieldmark.protocols.zero_shot.class_text import ClassNames, names_of, plain
@@ -83,6 +84,28 @@ def class_texts(task: Task, block: ZeroShotBlock, part: PartItems) -> ClassTexts
         )
     kept = _within(task, part, names, taxa_of(task, block))
     return ClassTexts(kept, [own.text(block.text) for own in kept.values()])
+
+
+def text_warnings(task: Task, parts: Sequence[PartItems]) -> list[str]:
+    """Classes that no model can tell apart, and texts that CLIP does not read to their end."""
+    block: ZeroShotBlock = task.block(PROTOCOL_KEY)
+    place, longest = task.place_of(PROTOCOL_KEY), max(templates_of(block), key=len)
+    lines: list[str] = []
+    texts: set[str] = set()
+    for part in parts:
+        classes = class_texts(task, block, part)
+        texts.update(longest.replace("{}", text) for text in classes.texts)
+        lines += [f"{place}  {shared_words(*shared)}." for shared in classes.shared]
+    if long := too_long_for_clip(sorted(texts)):
+        lines.append(f"{place}  {long_words(long, len(texts), 'class texts')}")
+    return lines
+
+
+def shared_words(text: str, labels: Sequence[str]) -> str:
+    """That no model can tell classes apart."""
+    names = " and ".join(map(repr, labels[:2]))
+    more = f" and {len(labels) - 2} more" if len(labels) > 2 else ""
+    return f"classes {names}{more} have the same text {text!r}: no model can tell them apart"
 
 
 def _most_frequent(column: str) -> pl.Expr:

@@ -27,7 +27,12 @@ from fieldmark.protocols._features import RowFeatures, embed_rows
 from fieldmark.protocols._items import PartItems, draw_test, rows_of
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
 from fieldmark.protocols.zero_shot.block import RANKS, ZeroShotBlock
-from fieldmark.protocols.zero_shot.classes import ClassTexts, class_texts, templates_of
+from fieldmark.protocols.zero_shot.classes import (
+    ClassTexts,
+    class_texts,
+    shared_words,
+    templates_of,
+)
 
 if TYPE_CHECKING:
     from fieldmark.models import DualEncoder
@@ -106,17 +111,10 @@ class _Asked:
                 f"{embedded.n_cut:,} of {len(set(texts)):,} class texts are longer than the "
                 f"{embedded.limit} tokens the model reads: their ends are cut off"
             )
-        notes += [f"{shared_words(text, labels)}" for text, labels in classes.shared[:3]]
+        notes += [shared_words(*shared) for shared in classes.shared[:3]]
         fits.add(None, {}, notes)
         by_template = unit_rows(embedded.features).reshape(len(classes.texts), len(templates), -1)
         return unit_rows(by_template.mean(axis=1))
-
-
-def shared_words(text: str, labels: Sequence[str]) -> str:
-    """That no model can tell classes apart."""
-    names = " and ".join(map(repr, labels[:2]))
-    more = f" and {len(labels) - 2} more" if len(labels) > 2 else ""
-    return f"classes {names}{more} have the same text {text!r}: no model can tell them apart"
 
 
 def choose(
