@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from fieldmark.chat.prompt.build import Built, parse_answer, spread
     from fieldmark.chat.prompt.few_shot import FewShot, Limits, Prompts, limits_of, plan_prompts
     from fieldmark.chat.prompt.letters import (
+        first_word_shares,
         letter_choice,
         letter_question,
         letter_scores,
@@ -108,6 +109,7 @@ __all__ = [
     "cut",
     "draw_pairs",
     "estimate",
+    "first_word_shares",
     "letter_choice",
     "letter_question",
     "letter_scores",
@@ -144,7 +146,10 @@ __getattr__ = exports(
         "parse.values": ("Parsed",),
         "prompt.build": ("Built", "parse_answer", "spread"),
         "prompt.few_shot": ("FewShot", "Limits", "Prompts", "limits_of", "plan_prompts"),
-        "prompt.letters": ("letter_choice", "letter_question", "letter_scores", "letter_settings"),
+        "prompt.letters": (
+            "first_word_shares", "letter_choice", "letter_question", "letter_scores",
+            "letter_settings",
+        ),
         "prompt.options": ("draw_pairs",),
         "prompt.question": ("AskRules", "Asking", "Item", "Question", "make_question"),
         "send.ask": ("ModelConnection", "ask_all", "ask_now"),

@@ -129,6 +129,8 @@ _DASHED = re.compile(r"^\s*[-*•]\s+(.+?)\s*$", re.MULTILINE)
 _LISTED = re.compile(r"(?:options|choices|one of|classes)\b[^:\n]{0,40}:[ \t]*(\S.*)", re.I)
 _MANY = re.compile(r"all (?:options )?that (?:hold|apply)|any number of them", re.IGNORECASE)
 _COUNT = re.compile(r"how many|whole number", re.IGNORECASE)
+_YES_NO = re.compile(r"\b(yes) or (no)\b", re.IGNORECASE)
+_SCALE = re.compile(r"number from (\d+)\b[^\n]{0,40}?\bto (\d+)\b", re.IGNORECASE)
 _WIDE = 2000
 """vocabularies up to this size are looked for in a prompt that lists no options"""
 
@@ -192,7 +194,7 @@ class MockVision:
             _listed(view.text)
             or [("", name) for name in _enum(view.target[1])]
             or _listed(view.before)
-            or ([("", "yes"), ("", "no")] if "yes or no" in view.words else [])
+            or [("", word) for pair in _YES_NO.findall(view.words)[-1:] for word in pair]
             or [("", name) for name in self._words_in(view.text)]
         )
 
@@ -202,7 +204,12 @@ class MockVision:
         who = "+".join(view.pictures[-size:])
         luck = draws.number(script.seed, who, "skill") / 2**64
         knows = luck < script.skill_after(max(0, len(view.pictures) - size))
+        if scale := _SCALE.search(view.text):
+            is_high = self._is_so(view, truths) == knows
+            return (("", _grade(int(scale[1]), int(scale[2]), is_high, script.seed, who)),)
         options = self.offered(view)
+        if are_yes_no(options) and not are_yes_no([("", truth) for truth in truths[:1]]):
+            truths = ("yes" if self._is_so(view, truths) else "no",) if self._words else truths
         if not options and view.wants_count:
             return (("", _count(truths, knows)),)
         options = options or [("", word) for word in (truths if knows else self._words)]
@@ -214,6 +221,10 @@ class MockVision:
         pool = (right if knows else wrong) or options if right else options
         return (_drawn(pool, script.seed, who),) if pool else ()
 
+    def _is_so(self, view: PromptView, truths: Collection[str]) -> bool:
+        """Is the picture what the question asks for by a name that is true of some picture?"""
+        return any(word in truths for word in self._words_in(view.text))
+
     def _words_in(self, text: str) -> Iterator[str]:
         """Words of the vocabulary that the text holds, longest first, none inside another."""
         for word in self._words if len(self._words) <= _WIDE else ():
@@ -221,6 +232,11 @@ class MockVision:
             if whole.search(text):
                 yield word
                 text = whole.sub(" ", text)
+
+
+def are_yes_no(options: Collection[ListedOption]) -> bool:
+    """Is the answer nothing but yes or no?"""
+    return bool(options) and all(_folded(name) in ("yes", "no") for _, name in options)
 
 
 def _folded(name: str) -> str:
@@ -281,6 +297,12 @@ def _with_a_slip(
 def _count(truths: Sequence[str], knows: bool) -> str:
     known = next((int(truth) for truth in truths if truth.isdecimal()), None)
     return "1" if known is None else str(known if knows else known + 1)
+
+
+def _grade(low: int, high: int, is_high: bool, seed: int, who: str) -> str:
+    """From the half of the scale that fits."""
+    off = draws.number(seed, who, "grade") % max(1, (high - low) // 2)
+    return str(high - off if is_high else low + off)
 
 
 def _hash(url: str) -> str:

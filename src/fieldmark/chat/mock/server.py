@@ -27,6 +27,7 @@ from fieldmark.chat.mock.answers import (
     MockVision,
     PromptView,
     ScriptedAnswers,
+    are_yes_no,
     max_tokens_of,
     phrase_answer,
     read_answers,
@@ -209,9 +210,11 @@ class MockServer:
             message["content"], finish = text[:_CUT_OFF], "length"
         choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": finish}
         if body.get("logprobs"):
-            letters = [letter for letter, _ in self._vision.offered(view) if letter]
+            offered = self._vision.offered(view)
+            marks = [letter for letter, _ in offered if letter]
+            marks = [name for _, name in offered] if are_yes_no(offered) else marks
             written = str(message["content"] or "")
-            choice["logprobs"] = token_logprobs(written, letters, body, self.script)
+            choice["logprobs"] = token_logprobs(written, marks, body, self.script)
         tokens = self._tokens(data, view, text, max_tokens_of(body))
         self.counts.spend(tokens["total_tokens"])
         return {

@@ -98,16 +98,35 @@ def letter_scores(answer: Answer, options: Sequence[Option]) -> list[float] | No
     return next((_scores(place, marks) for place in places), None)
 
 
+def first_word_shares(answer: Answer) -> dict[str, float]:
+    """How likely the first word of the answer was, and each of its rivals, over all tokens that
+    write it ("Yes", " yes", "YES"): folded word → probability. Empty without log-probabilities.
+    """
+    places = (token for token in _after_thought(answer.logprobs) if _mark(token.token))
+    return next((_shares(_rivals(place)) for place in places), {})
+
+
 def _scores(place: TokenChance, marks: Sequence[str]) -> list[float]:
-    rivals = list(place.top)
-    if all(token != place.token for token, _ in rivals):
-        rivals.append((place.token, place.logprob))
-    shares: dict[str, float] = {}
-    for token, logprob in rivals:
-        shares[_mark(token)] = shares.get(_mark(token), 0.0) + math.exp(logprob)
+    rivals = _rivals(place)
+    shares = _shares(rivals)
     floor = min((value for _, value in rivals if math.isfinite(value)), default=0.0) - _FLOOR
     totals = [shares.get(mark, 0.0) for mark in marks]
     return [math.log(share) if share > math.exp(floor) else floor for share in totals]
+
+
+def _rivals(place: TokenChance) -> list[tuple[str, float]]:
+    """The token itself with all that might have stood in its place."""
+    rivals = list(place.top)
+    if all(token != place.token for token, _ in rivals):
+        rivals.append((place.token, place.logprob))
+    return rivals
+
+
+def _shares(rivals: Iterable[tuple[str, float]]) -> dict[str, float]:
+    shares: dict[str, float] = {}
+    for token, logprob in rivals:
+        shares[_mark(token)] = shares.get(_mark(token), 0.0) + math.exp(logprob)
+    return shares
 
 
 def _after_thought(chances: Sequence[TokenChance]) -> Sequence[TokenChance]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -166,13 +166,17 @@ def summed_up(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
 
 def answer_rates(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
     """usd_per_answer (where every price is known) and the rates of answers that were not scored."""
-    outcomes = predictions["outcome"]
-    n, n_failed = len(outcomes), int((outcomes == "failed").sum())
+    return outcome_rates(Counter(predictions["outcome"].to_list()), parts)
+
+
+def outcome_rates(outcomes: Mapping[str, int], parts: Sequence[PartRecord]) -> list[Score]:
+    """The same, of answers that were counted by their outcomes."""
+    n, n_failed = sum(outcomes.values()), outcomes.get("failed", 0)
     n_answered = n - n_failed
     scores = [
         _rate("failure_rate", n_failed, n, is_good=False),
-        _rate("refusal_rate", int((outcomes == "refused").sum()), n_answered, is_good=False),
-        _rate("parse_success_rate", int((outcomes == OK).sum()), n_answered, is_good=True),
+        _rate("refusal_rate", outcomes.get("refused", 0), n_answered, is_good=False),
+        _rate("parse_success_rate", outcomes.get(OK, 0), n_answered, is_good=True),
     ]
     # The first repeat of a part holds the price of all its repeats. One answer may give several
     # predictions (traits), or several answers one (turned options): what is paid for is answers.

@@ -1,7 +1,8 @@
 """Reranking (INQUIRE): how is a model asked to put the images found for a query in order?
 
-A dual encoder by cosine. Scores are means over queries: average precision, nDCG and reciprocal
-rank, of all and of each group of queries. arXiv:2411.02537
+A dual encoder by cosine, a language model by what it says of each image. Scores are means over
+queries: average precision, nDCG and reciprocal rank, of all and of each group of queries.
+arXiv:2411.02537
 """
 
 from __future__ import annotations
@@ -10,25 +11,32 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.abilities import DUAL
-from fieldmark.protocols._contract import Assignment, Protocol
+from fieldmark.abilities import ANSWERS, DUAL
+from fieldmark.protocols._contract import Assignment
+from fieldmark.protocols.ask import LanguageProtocol
 
 if TYPE_CHECKING:
     import polars as pl
     from pydantic import BaseModel
 
+    from fieldmark.chat import Estimate
     from fieldmark.progress import Progress
     from fieldmark.protocols._items import Draw, PartItems, Selection
     from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._score import Scoring
     from fieldmark.protocols._workspace import Workspace
+    from fieldmark.protocols.ask.settings import AskSettings
     from fieldmark.store import PartRecord, RunSpec, Score
 
+APPLIES = ("temp", "system", "frames", "max_output_tokens")
+"""settings of `ask` that mean something here"""
 
-class Rerank(Protocol):
+
+class Rerank(LanguageProtocol):
     name = "rerank"
     summary = "the images found for a query, put in order"
     needs = DUAL
+    or_needs = frozenset({ANSWERS})
     takes_training = False
     hub_task = "zero-shot-image-classification"
 
@@ -50,7 +58,25 @@ class Rerank(Protocol):
 
             if why := why_no_gallery(self.block_of(task)):
                 return why
-        return super().why_not(task, draw, settings, abilities)
+        return super().why_not(task, draw, settings, abilities) or self._why_unset(
+            task, settings.unusual(), ANSWERS in abilities
+        )
+
+    def _why_unset(self, task: Any, given: Collection[str], answers: bool) -> str | None:
+        """Why what the block or a setting asks for is not for such a model."""
+        if not answers:
+            words = "is for language models: a dual encoder has no such setting"
+            return next((f"{name} {words}" for name in given), None)
+        if self.block_of(task).gallery:
+            return "a gallery of embeddings is ranked by dual encoders, not by language models"
+        words = "is for tasks with an `ask` block: `rerank` has its own prompts"
+        return next((f"{name} {words}" for name in given if name not in APPLIES), None)
+
+    def identity(self, assignment: Assignment) -> dict[str, Any]:
+        """What was given as it is by default is not told from what was left out."""
+        settings: AskSettings = assignment.settings
+        block = self.block_of(assignment.task).model_dump(mode="json")
+        return {self.name: block} | settings.unusual()
 
     def columns(self, task: Any) -> tuple[str, ...]:
         from fieldmark.protocols.rerank.full import ADDED
@@ -80,6 +106,15 @@ class Rerank(Protocol):
         rows = drawn_rows(assignment.task, assignment.parts[0], assignment.draw)
         return rows.select("id", "image", "crop")
 
+    def estimate(self, assignment: Assignment, model_name: str) -> Estimate | None:
+        from fieldmark.models import abilities, load_chat_model
+
+        if ANSWERS not in abilities(model_name):
+            return None
+        from fieldmark.protocols.rerank.by_answer import estimate_reranking
+
+        return estimate_reranking(assignment, load_chat_model(model_name))
+
     def answer(
         self,
         assignment: Assignment,
@@ -88,6 +123,15 @@ class Rerank(Protocol):
         at: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
+        from fieldmark.chat import ChatModel, LocalModel
+
+        if isinstance(model, ChatModel | LocalModel):
+            from fieldmark.protocols.ask.sending import ask_options
+            from fieldmark.protocols.rerank.by_answer import rerank_by_answer
+
+            options = ask_options(assignment.settings, at)
+            yield rerank_by_answer(assignment, model, options, progress)
+            return
         from fieldmark.protocols._features import embed_options
         from fieldmark.protocols.rerank.full import rank_gallery
         from fieldmark.protocols.rerank.run import rerank_by_cosine
@@ -104,7 +148,8 @@ class Rerank(Protocol):
 
         task = assignment.task
         metrics = dict.fromkeys((task.metric, *task.also, *value_names(predictions)))
-        return self._scores(Scoring(tuple(metrics), "pooled", {"": {}}), predictions)
+        scores = self._scores(Scoring(tuple(metrics), "pooled", {"": {}}), predictions)
+        return scores + self.scores_beside(predictions, parts)
 
     def score_stored(
         self,
@@ -113,7 +158,18 @@ class Rerank(Protocol):
         predictions: pl.DataFrame,
         parts: Sequence[PartRecord],
     ) -> list[Score]:
-        return self._scores(scoring, predictions)
+        return self._scores(scoring, predictions) + self.scores_beside(predictions, parts)
+
+    def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
+        """Rates of requests, of which a query has many; a dual encoder is sent none."""
+        from collections import Counter
+
+        from fieldmark.protocols.ask.answers import outcome_rates
+
+        outcomes = Counter[str]()
+        for part in parts:
+            outcomes.update((part.info or {}).get("outcomes", {}) if part.repeat == 0 else {})
+        return outcome_rates(outcomes, parts) if outcomes else []
 
     def _scores(self, scoring: Scoring, predictions: pl.DataFrame) -> list[Score]:
         from fieldmark.protocols._score import score_answers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt
 
@@ -33,3 +33,11 @@ class RerankBlock(Strict):
         "Does this image show: {}? Answer with one word, Yes or No, and nothing else."
     )
     """for language models: the question about one image, with {} where the query stands"""
+    by: Literal["auto", "likelihood", "grade"] = "auto"
+    """for language models: the score of an image is how likely Yes is against No, or a grade that
+    the model gives; auto: likelihoods where the model tells them"""
+    grade_prompt: Template = (
+        "How well does this image match: {}? Answer with one whole number from 0 (not at all) to "
+        "10 (perfectly), and nothing else."
+    )
+    """for language models, by grade: the question, with {} where the query stands"""

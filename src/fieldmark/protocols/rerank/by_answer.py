@@ -1,0 +1,328 @@
+"""Reranking with a language model (pointwise relevance): how well does it find an image to answer
+a query?
+
+Every result of every query is a request of its own. The score of an image is P(yes) / (P(yes) +
+P(no)) of the first word of the answer, over all spellings of the two, as INQUIRE has it; or a grade
+from 0 to 10 that the model writes, where it tells no likelihoods. One way holds for a whole run. A
+query one of whose images has no score has no value: it is never a wrong answer. arXiv:2411.02537
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from fieldmark.chat import (
+    Answer,
+    ChatModel,
+    Estimate,
+    Estimator,
+    LocalModel,
+    Message,
+    Option,
+    Parsed,
+    Picture,
+    PictureCache,
+    Request,
+    estimate,
+    first_word_shares,
+    letter_settings,
+    parse_text,
+    prepare,
+    spread,
+    system,
+    user,
+)
+from fieldmark.errors import DataError, ModelError, UsageError
+from fieldmark.progress import Progress
+from fieldmark.protocols._contract import Assignment
+from fieldmark.protocols._items import refs_of
+from fieldmark.protocols._predictions import FitNotes, PartPredictions
+from fieldmark.protocols.ask.answers import outcome_of, spent
+from fieldmark.protocols.ask.items import Images, judge_broken
+from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending
+from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.protocols.rerank.block import RerankBlock
+from fieldmark.protocols.rerank.queries import (
+    Query,
+    RankedQuery,
+    drawn_rows,
+    queries_of,
+    ranked_frame,
+    worth,
+)
+from fieldmark.store import OK
+
+Way = Literal["likelihood", "grade"]
+SPELLINGS = {
+    word: tuple(
+        f"{blank}{spelt}" for blank in ("", " ") for spelt in (word.title(), word, word.upper())
+    )
+    for word in ("yes", "no")
+}
+"""what a model on this machine is asked the likelihoods of. Where a tokeniser drops the blank, two
+spellings are one and count twice, on both sides: the ratio stays."""
+YES_NO = tuple(Option(word, word) for word in SPELLINGS)
+GRADES = tuple(Option(str(grade), str(grade)) for grade in range(11))
+STRICT = ("json", "tag", "answer line", "whole text")
+"""the places of a text where a number is the answer, not a number of birds"""
+_OF_TEN = re.compile(r"(?<=\d)\s*(?:/|out of)\s*10\b")
+WORST = ("failed", "refused", "length", "unparsed")
+"""outcomes of requests, the one first that a query takes"""
+N_TRIED = 3
+"""requests whose answers show whether an endpoint tells log-probabilities"""
+N_LOOKED = 8
+"""images whose prompts are built for an estimate"""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedImage:
+    """What became of the request about one image."""
+
+    score: float | None
+    outcome: str
+    answer: Answer
+    """without its log-probabilities"""
+    is_by_text: bool = False
+    """Yes or No is known from the words alone"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reranking:
+    """What the requests of a run have in common."""
+
+    block: RerankBlock
+    model: ChatModel | LocalModel
+    images: Images
+    settings: AskSettings
+    seed: int
+
+    def pictures(self, rows: pl.DataFrame) -> list[tuple[Picture, ...]]:
+        """Of each row, as many as are sent."""
+        most = self.settings.value("frames")
+        return [spread(tuple(map(self.images.picture, refs)), most) for refs in refs_of(rows)]
+
+    def request(
+        self, query: Query, result: str, pictures: Sequence[Picture], way: Way, repeat: int = 0
+    ) -> Request:
+        words = self.block.prompt if way == "likelihood" else self.block.grade_prompt
+        asked = user(*pictures, words.replace("{}", query.text))
+        opening = self.settings.value("system")
+        messages: tuple[Message, ...] = (*([system(opening)] if opening else []), asked)
+        name, info = f"{query.id}#{result}", (query.id, result, repeat)
+        # With one seed for all repeats an endpoint would say the same every time.
+        how = self.model.settings(self.settings.sending(self.seed + repeat, None))
+        if way == "grade":
+            return Request(name, messages, how, repeat, info)
+        if isinstance(self.model, LocalModel):
+            every = tuple(text for texts in SPELLINGS.values() for text in texts)
+            return Request(name, messages, how, repeat, info, continuations=every)
+        how = replace(letter_settings(how), temperature=how.temperature)
+        return Request(name, messages, how, repeat, info)
+
+    def requests(self, queries: Sequence[Query], way: Way, n_repeats: int = 1) -> Iterator[Request]:
+        for query in queries:
+            shown = zip(query.rows["id"], self.pictures(query.rows), strict=True)
+            for result, pictures in shown:
+                for repeat in range(n_repeats):
+                    yield self.request(query, result, pictures, way, repeat)
+
+
+def estimate_reranking(assignment: Assignment, model: ChatModel | LocalModel) -> Estimate:
+    """What the requests will take, from a few of them, spread over all; sends nothing."""
+    images = Images(assignment.root)
+    asker = _reranking(assignment, model, images)
+    rows = drawn_rows(assignment.task, assignment.parts[0], assignment.draw)
+    way = _known_way(asker) or "likelihood"
+    shelf, asked = PictureCache(model.picture_limits), []
+    for query in queries_of(asker.block, rows[:: -(-len(rows) // N_LOOKED)]):
+        for request in asker.requests([query], way):
+            with suppress(DataError):  # running, not planning, tells which images cannot be read
+                sent = [shelf.prepare(picture) for picture in request.pictures]
+                asked.append((request, [(picture.width, picture.height) for picture in sent]))
+    return estimate(asked, Estimator(model.card)).scaled(len(rows) * assignment.draw.repeats)
+
+
+def rerank_by_answer(
+    assignment: Assignment,
+    model: ChatModel | LocalModel,
+    options: AskOptions,
+    progress: Progress,
+) -> PartPredictions:
+    """The order a language model puts the results of every query in."""
+    began, task, draw = time.monotonic(), assignment.task, assignment.draw
+    asker = _reranking(assignment, model, Images(assignment.root, options.contents))
+    rows, broken = _readable(asker, assignment, options.bad_images, progress)
+    queries = list(queries_of(asker.block, rows))
+    progress.start(f"{task.task} with {model.name}", len(rows) * draw.repeats)
+    judged: dict[tuple[str, str, int], JudgedImage] = {}
+    seen = _what_a_mock_sees(asker, queries) if model.is_mock else None
+    with open_sending(model, options, progress, seen) as sending:
+        way = _known_way(asker) or _tried_way(asker, queries, sending, task.task)
+
+        def keep(request: Request, answer: Answer) -> None:
+            judged[request.info] = judge_image(answer, way)
+            progress.advance()
+
+        sending.send(task.task, asker.requests(queries, way, draw.repeats), keep)
+    frames = []
+    for repeat in range(draw.repeats):
+        ranked = [_ranked(query, judged, repeat, asker.block.k) for query in queries]
+        frames.append(
+            ranked_frame(ranked, task.metric).with_columns(pl.lit(repeat).alias("repeat"))
+        )
+    notes = _notes(list(judged.values()), way)
+    if broken:
+        notes |= {"n_bad_images": len(broken), "bad_images": broken}
+    predictions = PartPredictions("", pl.concat(frames), 0, notes)
+    return predictions.timed(time.monotonic() - began)
+
+
+def _reranking(assignment: Assignment, model: ChatModel | LocalModel, images: Images) -> Reranking:
+    block: RerankBlock = assignment.task.block("rerank")
+    if block.by == "likelihood" and "logprobs" in model.lacks:
+        raise UsageError(
+            f"{assignment.task.place_of('rerank')}  by: likelihood needs a model that tells "
+            f"log-probabilities, and {model.name!r} does not: expected auto or grade."
+        )
+    return Reranking(block, model, images, assignment.settings, assignment.draw.seed)
+
+
+def _readable(
+    asker: Reranking, assignment: Assignment, bad_images: str, progress: Progress
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    """The results whose pictures can all be read, and why others cannot."""
+    rows = drawn_rows(assignment.task, assignment.parts[0], assignment.draw)
+    shown = [[picture.name for picture in pictures] for pictures in asker.pictures(rows)]
+    every = dict.fromkeys(name for names in shown for name in names)
+    broken = asker.images.find_broken(list(every), progress)
+    judge_broken(assignment.root, broken, len(every), bad_images, progress)
+    kept = rows.filter(pl.Series([broken.keys().isdisjoint(names) for names in shown]))
+    if kept.is_empty():
+        image, why = next(iter(broken.items()))
+        raise DataError(
+            f"task {assignment.task.task!r}: none of the {len(rows)} images can be read "
+            f"(first: {image} {why})."
+        )
+    return kept, broken
+
+
+def _known_way(asker: Reranking) -> Way | None:
+    """The way of the run; None where the endpoint's answers must show it."""
+    by = asker.block.by
+    if by == "grade" or "logprobs" in asker.model.lacks:
+        return "grade"
+    return "likelihood" if isinstance(asker.model, LocalModel) else None
+
+
+def _tried_way(asker: Reranking, queries: Sequence[Query], sending: Sending, title: str) -> Way:
+    """By a few of the requests that likelihoods need. Their answers are journalled: a run that goes
+    on after a kill goes on in its way.
+    """
+    answers: list[Answer] = []
+    first = list(islice(asker.requests(queries, "likelihood"), N_TRIED))
+    sending.send(title, first, lambda _, answer: answers.append(answer))
+    spoken = [answer for answer in answers if answer.outcome in ("ok", "length")]
+    if not spoken or any(answer.logprobs for answer in spoken):
+        return "likelihood"
+    if asker.block.by == "likelihood":
+        raise ModelError(
+            f"model {asker.model.name!r} tells no log-probabilities, and `by: likelihood` needs "
+            "them: expected `by: auto` or `by: grade` in the task's `rerank` block."
+        )
+    return "grade"
+
+
+def judge_image(answer: Answer, way: Way) -> JudgedImage:
+    """The score of an image by the answer about it, between 0 and 1; or why there is none."""
+    bare = replace(answer, logprobs=(), likelihoods=())
+    if answer.outcome in ("failed", "refused"):
+        return JudgedImage(None, answer.outcome, bare)
+    if way == "grade":
+        parsed = _read_grade(answer)
+        score = None if parsed.label is None else int(parsed.label) / 10
+        return JudgedImage(score, outcome_of(answer.outcome, parsed), bare)
+    likely = _share_of_yes(answer)
+    if likely is not None:
+        return JudgedImage(likely, OK, bare)
+    parsed = parse_text(answer.text, YES_NO, "yes_no", is_cut=answer.outcome == "length")
+    score = None if parsed.label is None else float(parsed.label == "yes")
+    return JudgedImage(score, outcome_of(answer.outcome, parsed), bare, score is not None)
+
+
+def _share_of_yes(answer: Answer) -> float | None:
+    """P(yes) / (P(yes) + P(no)); None where neither is among what might have been said."""
+    if answer.likelihoods:
+        every = [likelihood.logprob for likelihood in answer.likelihoods]
+        n = len(SPELLINGS["yes"])
+        yes, no = np.logaddexp.reduce(every[:n]), np.logaddexp.reduce(every[n:])
+        return float(1 / (1 + math.exp(min(no - yes, 700.0))))
+    shares = first_word_shares(answer)
+    yes, no = shares.get("yes", 0.0), shares.get("no", 0.0)
+    return yes / (yes + no) if yes + no > 0 else None
+
+
+def _read_grade(answer: Answer) -> Parsed:
+    """A number from 0 to 10 that is the answer by itself."""
+    text = _OF_TEN.sub("", answer.text)
+    parsed = parse_text(text, GRADES, "count", is_cut=answer.outcome == "length")
+    is_loose = parsed.label is not None and parsed.how not in STRICT
+    return Parsed(None, parsed.how, "no number alone") if is_loose else parsed
+
+
+def _ranked(
+    query: Query, judged: Mapping[tuple[str, str, int], JudgedImage], repeat: int, k: int
+) -> RankedQuery:
+    """What the order was worth, where every image has a score."""
+    results = query.rows["id"].to_list()
+    own = [judged[query.id, result, repeat] for result in results]
+    scores = {result: one.score for result, one in zip(results, own, strict=True)}
+    about: dict[str, Any] = {"scores": scores}
+    outcomes = {one.outcome for one in own}
+    outcome = next((name for name in WORST if name in outcomes), OK)
+    if outcome != OK:
+        about["unscored"] = {
+            result: [one.outcome, one.answer.error or one.answer.text]
+            for result, one in zip(results, own, strict=True)
+            if one.score is None
+        }
+        return RankedQuery(query, None, outcome=outcome, about=about)
+    score = np.array([one.score for one in own], np.float64)
+    first = results[int(score.argmax())]
+    return RankedQuery(query, worth(query.is_relevant, score, k), first, about=about)
+
+
+def _notes(judged: Sequence[JudgedImage], way: Way) -> dict[str, Any]:
+    """What the requests cost, what became of them, and in which way scores were made."""
+    fits = FitNotes("rerank")
+    fits.chosen.append({"by": way})
+    n_by_text = sum(one.is_by_text for one in judged)
+    if n_by_text:
+        fits.notes[
+            f"{n_by_text:,} of {len(judged):,} answers have no log-probability of Yes or No: what "
+            "they say counts as certain"
+        ] += 1
+    outcomes = dict(sorted(Counter(one.outcome for one in judged).items()))
+    return spent([one.answer for one in judged]) | {"outcomes": outcomes, "by": way} | fits.noted()
+
+
+def _what_a_mock_sees(asker: Reranking, queries: Sequence[Query]) -> dict[str, tuple[str, ...]]:
+    """SHA-256 of the pictures as they are sent → the queries that they answer."""
+    truths: dict[str, tuple[str, ...]] = {}
+    limits = asker.model.picture_limits
+    for query in queries:
+        shown = zip(asker.pictures(query.rows), query.is_relevant, strict=True)
+        for pictures, is_relevant in shown:
+            key = "+".join(prepare(picture, limits).sha256 for picture in pictures)
+            truths[key] = (*truths.get(key, ()), *([query.text] if is_relevant else []))
+    return truths
