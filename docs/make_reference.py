@@ -19,7 +19,6 @@ from typing import Any
 import fieldmark.metrics
 from fieldmark.cli import commands, main
 from fieldmark.data import DATASETS
-from fieldmark.lmms.documents import APPLIES
 from fieldmark.lmms.metrics.registry import document_metric, known_document_metrics
 from fieldmark.metrics import known_metrics, load_metric
 from fieldmark.models import known_models
@@ -101,7 +100,7 @@ def _protocols() -> str:
     owners: dict[type, str] = {}
     for name, protocol in protocols().items():
         facts = [
-            f"- needs a model that {' and '.join(_plain(need) for need in sorted(protocol.needs))}",
+            f"- needs a model that {', or that '.join(map(_needs, protocol.ways))}",
             f"- {'fits' if protocol.learns else 'fits nothing; needs no'} training images",
         ]
         if protocol.beside:
@@ -129,6 +128,10 @@ def _block(protocol: Protocol) -> str:
     return head + _table(("key", "type", "default", "meaning"), rows) + tail
 
 
+def _needs(way: frozenset[str]) -> str:
+    return " and ".join(_plain(need) for need in sorted(way))
+
+
 def _settings(protocol: Protocol, owners: dict[type, str]) -> str:
     settings = settings_of(protocol.settings)
     if not settings:
@@ -136,7 +139,8 @@ def _settings(protocol: Protocol, owners: dict[type, str]) -> str:
     if protocol.settings in owners:
         owner = owners[protocol.settings]
         own = [setting.name for setting in settings if setting.changes_answers]
-        refused = [name for name in own if name not in APPLIES]
+        applies = inspect.getmodule(type(protocol)).APPLIES  # type: ignore[union-attr]
+        refused = [name for name in own if name not in applies]
         told = f"\nIts settings are those of [`{owner}`](#settings-of-{owner})."
         return f"{told} Refused, as the task writes its own prompts: {_names(refused)}.\n"
     owners[protocol.settings] = protocol.name
