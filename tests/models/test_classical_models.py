@@ -217,6 +217,7 @@ def test_words_are_small_quick_and_take_one_size() -> None:
         load_model("classical/words?size=64")
 
 
+@pytest.mark.slow
 def test_the_fit_is_deterministic_and_finds_what_goes_together() -> None:
     """A small one: the shipped matrices come from the same functions, with forty worlds."""
     x_nm, texts = fit_words.gather([1000])
