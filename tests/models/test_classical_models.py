@@ -10,8 +10,9 @@ import pytest
 from PIL import Image, ImageDraw
 
 from fieldmark.errors import UsageError
-from fieldmark.models import Backbone, DualEncoder, _words, _words_fit, load_model
-from fieldmark.models import _classical as classical
+from fieldmark.models import Backbone, DualEncoder, load_model
+from fieldmark.models._classical import fit_words, words
+from fieldmark.models._classical import picture as classical
 from fieldmark.world import Scene, World
 
 KINDS = ["colour", "texture", "pixels", "shape", "all", "chance"]
@@ -206,7 +207,7 @@ def test_words_come_in_any_order_and_unknown_ones_do_no_harm() -> None:
 
 
 def test_words_are_small_quick_and_take_one_size() -> None:
-    assert _words.WEIGHTS.stat().st_size < 500_000
+    assert words.WEIGHTS.stat().st_size < 500_000
     load_model("classical/words")
     start = time.process_time()
     for _ in range(5):
@@ -216,12 +217,13 @@ def test_words_are_small_quick_and_take_one_size() -> None:
         load_model("classical/words?size=64")
 
 
+@pytest.mark.slow
 def test_the_fit_is_deterministic_and_finds_what_goes_together() -> None:
     """A small one: the shipped matrices come from the same functions, with forty worlds."""
-    x_nm, texts = _words_fit.gather([1000])
-    first, again = (_words_fit.fit(x_nm, texts) for _ in range(2))
+    x_nm, texts = fit_words.gather([1000])
+    first, again = (fit_words.fit(x_nm, texts) for _ in range(2))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     shapes = {name: first[name].shape for name in ("image_map", "text_map")}
     assert shapes == {"image_map": (2072, 64), "text_map": (2048, 64)}
-    scale = _words_fit.logit_scale(first, [1000])
-    assert scale > _words_fit.logit_scale(first, [1001])  # surer of what it was fitted on
+    scale = fit_words.logit_scale(first, [1000])
+    assert scale > fit_words.logit_scale(first, [1001])  # surer of what it was fitted on

@@ -56,17 +56,17 @@ def abilities(name: ModelName) -> tuple[str, ...]:
 
 
 def load(request: ModelRequest) -> Backbone:
-    from fieldmark.models import _classical
+    from fieldmark.models._classical import picture
 
     check_checkpoint(request.checkpoint)
     if request.checkpoint == "words":
-        from fieldmark.models._words import SIZE_PX, WordsModel
+        from fieldmark.models._classical.words import SIZE_PX, WordsModel
 
         if request.pixels() not in (None, SIZE_PX):
             raise request.wrong("size", f"{SIZE_PX}, which it was fitted with")
         return WordsModel()
-    known = {name: getattr(_classical, name) for name in SIZES if name not in ("all", "words")}
-    known["all"] = _classical.together
+    known = {name: getattr(picture, name) for name in SIZES if name not in ("all", "words")}
+    known["all"] = picture.together
     size = request.pixels() or SIZES[request.checkpoint]
     return Classical(request.checkpoint, known[request.checkpoint], size)
 

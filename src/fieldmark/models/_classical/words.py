@@ -2,7 +2,7 @@
 
 A picture is what `classical/all` measures of it, a text is the sum of its words, a word is itself
 and its character n-grams (as in fastText: Bojanowski et al. 2017), hashed into a fixed number of
-places. One matrix maps each side into the common space. Both were fitted once, by `_words_fit`, and
+places. One matrix maps each side into the common space. Both were fitted once, by `fit_words`, and
 lie beside this file; what they know is the synthetic world. No torch, nothing to fetch.
 """
 
@@ -20,14 +20,14 @@ import numpy as np
 
 from fieldmark import draws
 from fieldmark.errors import UsageError
-from fieldmark.models import _classical
 from fieldmark.models._backbone import Features, Recipe
+from fieldmark.models._classical import picture
 
 if TYPE_CHECKING:
     from PIL import Image
 
 VERSION = 1
-WEIGHTS = Path(__file__).with_name("_words.npz")
+WEIGHTS = Path(__file__).with_name("words.npz")
 SIZE_PX = 128
 N_PLACES = 2048
 GRAM_LENGTHS = (3, 4, 5)
@@ -40,7 +40,7 @@ RECIPE = Recipe((SIZE_PX, SIZE_PX), fit="squash", interpolation="box")
 
 def measure(pixels: np.ndarray) -> np.ndarray:
     """What a picture is here, before the matrix."""
-    return _classical.together(pixels).astype(np.float32)
+    return picture.together(pixels).astype(np.float32)
 
 
 def words_of(text: str) -> list[str]:

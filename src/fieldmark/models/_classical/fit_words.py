@@ -1,6 +1,6 @@
 """Canonical correlation analysis (regularised): fits the two matrices of `classical/words`.
 
-    python -m fieldmark.models._words_fit        about 3 minutes; writes models/_words.npz
+    python -m fieldmark.models._classical.fit_words     about 3 minutes; writes words.npz here
 
 Pairs are photos of synthetic worlds and what can be said of them: caption, common name, scientific
 name, taxonomy, both, the name within a prompt of zero-shot classification. The worlds are others
@@ -20,7 +20,14 @@ from pathlib import Path
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.models._words import N_PLACES, RECIPE, WEIGHTS, measure, places_of, words_of
+from fieldmark.models._classical.words import (
+    N_PLACES,
+    RECIPE,
+    WEIGHTS,
+    measure,
+    places_of,
+    words_of,
+)
 from fieldmark.world import Scene, Species, World
 
 FIT_SEEDS = range(1000, 1040)
