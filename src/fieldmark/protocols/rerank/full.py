@@ -21,7 +21,7 @@ from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
 from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._dual import projected, unit_rows
-from fieldmark.protocols._items import PartItems, keep_rows, need_column
+from fieldmark.protocols._items import PartItems, asked_rows, need_column
 from fieldmark.protocols._predictions import FitNotes, PartPredictions
 from fieldmark.protocols._workspace import Workspace
 from fieldmark.protocols.rerank.block import RerankBlock
@@ -37,8 +37,9 @@ from fieldmark.tasks import Task
 if TYPE_CHECKING:
     from fieldmark.models import DualEncoder
 
-ADDED = ("gallery_digest", "positive_rows")
-"""columns made here: what the vectors' files hold, and the rows of the gallery that are right"""
+ADDED = ("gallery_digest", "positive_rows", "n_positives")
+"""columns that count besides those of the block: what the vectors' files hold, the rows of the
+gallery that are right, and how many photos are, in the gallery or not"""
 _UNIT = 0.01
 """how far from 1 the length of a vector may be that counts as normalised"""
 
@@ -60,8 +61,7 @@ def query_part(task: Task, at: Workspace) -> PartItems:
     block: RerankBlock = task.block("rerank")
     gallery, root = _open(task, block, at.root(task)), at.root(task)
     module: Any = load_dataset(task.dataset)
-    rows = keep_rows(task, at.table(task), task.where, "where")
-    rows = keep_rows(task, rows, task.test, "test") if task.test != "rest" else rows
+    rows = asked_rows(task, at.table(task))
     for column in (block.query, block.query_id, *block.groups):
         need_column(task, rows, column, "rerank")
     positives = module.find_positives(gallery, module.read_positives(root))
@@ -74,8 +74,6 @@ def query_part(task: Task, at: Workspace) -> PartItems:
         pl.col(block.query).alias("target"),
         pl.lit(gallery.digest(at.contents)).alias("gallery_digest"),
     ).join(by_query, left_on="unit", right_on="query_id", how="left", maintain_order="left")
-    if part.is_empty():
-        raise DataError(f"task {task.task!r}: no query of dataset {task.dataset!r} fits it.")
     return PartItems("", part.clear(), part)
 
 

@@ -18,7 +18,7 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.errors import DataError
 from fieldmark.metrics import average_precision_at_k, ndcg_at_k, reciprocal_rank_at_k
-from fieldmark.protocols._items import Draw, PartItems, keep_rows, need_column
+from fieldmark.protocols._items import Draw, PartItems, asked_rows, need_column
 from fieldmark.protocols._score import NO, YES, Scoring, score_answers
 from fieldmark.protocols.rerank.block import RerankBlock
 from fieldmark.store import Score
@@ -43,9 +43,7 @@ class Query:
 def result_part(task: Task, table: pl.DataFrame) -> PartItems:
     """Every result of every query the task asks about, one row each."""
     block: RerankBlock = task.block("rerank")
-    rows = keep_rows(task, table, task.where, "where")
-    if task.test != "rest":
-        rows = keep_rows(task, rows, task.test, "test")
+    rows = asked_rows(task, table)
     for column in result_columns(block):
         need_column(task, rows, column, "rerank")
     rows = rows.with_columns(
@@ -59,7 +57,21 @@ def result_part(task: Task, table: pl.DataFrame) -> PartItems:
             f"{task.place_of('rerank')}  column {block.relevant!r} of dataset {task.dataset!r}: "
             f"{what}: expected yes or no."
         )
+    _refuse_odd_queries(task, block, rows)
     return PartItems("", rows.clear(), rows.sort("id"))
+
+
+def _refuse_odd_queries(task: Task, block: RerankBlock, rows: pl.DataFrame) -> None:
+    """A query has one text."""
+    text = pl.col(block.query).cast(pl.String).str.strip_chars().replace("", None)
+    texts = rows.group_by("unit").agg(text.unique().sort(nulls_last=True).alias("texts"))
+    for query, own in texts.sort("unit").iter_rows():
+        if len(own) != 1 or own[0] is None:
+            has = " and ".join("nothing" if one is None else repr(one) for one in own[:2])
+            raise DataError(
+                f"{task.place_of('rerank')}  column {block.query!r} of dataset {task.dataset!r} "
+                f"has {has} for the query {query!r}: expected one text for each query."
+            )
 
 
 def result_columns(block: RerankBlock) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from fieldmark.progress import Progress
 from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._dual import projected, unit_rows
 from fieldmark.protocols._features import embed_rows
+from fieldmark.protocols._items import Draw, PartItems
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
 from fieldmark.protocols.rerank.block import RerankBlock
 from fieldmark.protocols.rerank.queries import (
@@ -36,7 +37,7 @@ def rerank_by_cosine(
     task, part = assignment.task, assignment.parts[0]
     block: RerankBlock = task.block("rerank")
     model = projected(model, block.projector)
-    rows = drawn_rows(task, part, assignment.draw)
+    drawn = rows = drawn_rows(task, part, assignment.draw)
     features = embed_rows(model, assignment.root, rows, options, progress)
     rows = features.readable(rows, f"task {task.task!r}: none of the {{}} test")
     began = time.monotonic()
@@ -46,7 +47,7 @@ def rerank_by_cosine(
     ranked = []
     for query, text_d in zip(queries, unit_rows(embedded.features), strict=True):
         image_kd = unit_rows(features.matrix(query.rows))
-        score = image_kd.astype(np.float64) @ text_d.astype(np.float64)
+        score = np.einsum("kd,d->k", image_kd, text_d, dtype=np.float64)
         first = query.rows["id"][int(score.argmax())]
         ranked.append(RankedQuery(query, worth(query.is_relevant, score, block.k), first))
     fits = FitNotes("rerank")
@@ -55,6 +56,6 @@ def rerank_by_cosine(
             f"{embedded.n_cut:,} of {len(set(texts)):,} queries are longer than the "
             f"{embedded.limit} tokens the model reads: their ends are cut off"
         ] += 1
-    notes = fits.noted() | left_out(task, part, assignment.draw, features.bad)
+    notes = fits.noted() | left_out(task, PartItems("", part.train, drawn), Draw(), features.bad)
     frame = ranked_frame(ranked, task.metric)
     return PartPredictions("", frame, 0, notes).timed(time.monotonic() - began)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from fieldmark.progress import Progress
-    from fieldmark.protocols._items import Draw
+    from fieldmark.protocols._items import Draw, Selection
     from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._workspace import Workspace
     from fieldmark.store import PartRecord, Score
@@ -43,6 +43,16 @@ class ZeroShot(Protocol):
         if self.block_of(task) is not None and task.traits:
             return f"task {task.task!r} asks for traits: `zero_shot` chooses one of several classes"
         return super().why_not(task, draw, settings, abilities)
+
+    def parts(self, task: Any, draw: Draw, selection: Selection, at: Workspace) -> list[Any]:
+        """A column or taxon that is not there must be known before hours are spent."""
+        from fieldmark.protocols.zero_shot.classes import class_texts
+
+        parts, block = super().parts(task, draw, selection, at), self.block_of(task)
+        for part in parts:
+            key = ("class texts", id(part), repr(block))
+            at.once(key, lambda part=part: class_texts(task, block, part))  # type: ignore[misc]
+        return parts
 
     def warnings(self, task: Any, at: Workspace) -> list[str]:
         from fieldmark.protocols._items import Selection

@@ -19,7 +19,7 @@ from fieldmark.errors import UsageError, meant
 from fieldmark.protocols._dual import long_words, too_long_for_clip
 from fieldmark.protocols._items import PartItems, need_column
 from fieldmark.protocols.zero_shot.block import RANKS, ZeroShotBlock
-from fieldmark.protocols.zero_shot.class_text import ClassNames, names_of, plain
+from fieldmark.protocols.zero_shot.class_text import ClassNames, names_of, plain, scientific_name
 from fieldmark.source_lines import read_text
 from fieldmark.tasks import Task
 
@@ -136,7 +136,7 @@ def _within(
     by_class = {label: _memberships(own) for label, own in names.items()}
     known = set().union(*by_class.values())
     strange = [taxon for taxon in taxa if plain(taxon).lower() not in known]
-    wanted = {plain(taxon).lower() for taxon in taxa}
+    wanted = {name.lower() for taxon in taxa for name in (plain(taxon), scientific_name(taxon))}
     kept = {label: own for label, own in names.items() if by_class[label] & wanted}
     if len(kept) < 2:
         where = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")

@@ -129,13 +129,16 @@ def choose(
     place = {label: index for index, label in enumerate(classes.labels)}
     truth_n = np.array([place[target] for target in rows["target"]])
     taxonomy = [(rank, code) for rank in RANKS if (code := rank_codes(classes, rank)) is not None]
+    # Classes of one text have one column: a product of the same rows need not round the same.
+    _, first_t, text_c = np.unique(classes.texts, return_index=True, return_inverse=True)
+    text_td = text_cd[first_t]
     step = max(1, BLOCK // max(1, len(labels)))
     answers: list[str] = []
     sure: list[float] = []
     infos: list[str] = []
     for start in range(0, len(image_nd), step):
         truth = truth_n[start : start + step]
-        logit_nc = logits(model, unit_rows(image_nd[start : start + step]), text_cd)
+        logit_nc = logits(model, unit_rows(image_nd[start : start + step]), text_td)[:, text_c]
         prob_nc = probabilities(logit_nc, getattr(model, "logit_bias", None) is not None)
         order_nk = np.argsort(-logit_nc, axis=1, kind="stable")[:, :N_SHOWN]
         values = item_worth(logit_nc, prob_nc, truth, taxonomy)
