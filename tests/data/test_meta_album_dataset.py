@@ -194,7 +194,7 @@ def test_broken_inputs(tmp_path: Path):
     )
     assert refusal(tmp_path, set="plt_net") == (
         "ROOT/PLT_NET_Mini  is missing or holds neither labels.csv nor metadata.csv. `fieldmark "
-        "datasets meta-album` shows layout and sources."
+        "datasets meta_album` shows layout and sources."
     )
     with pytest.raises(UsageError) as caught:
         meta_album.table(tmp_path, set="brd")
