@@ -13,19 +13,20 @@ from fieldmark.embed.engine import Embedded, EmbedOptions, checking, embed
 from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
 from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
 from fieldmark.embed.search import top_k
-from fieldmark.embed.texts import EmbeddedTexts, embed_texts
+from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
 
 __all__ = [
     "CandidateCounts",
+    "CutTexts",
     "EmbedOptions",
     "Embedded",
-    "EmbeddedTexts",
     "ModelCache",
     "PatchFeatures",
     "PositiveRanks",
     "cached_models",
     "checking",
     "clean_cache",
+    "count_cut",
     "embed",
     "embed_texts",
     "patch_fingerprint",

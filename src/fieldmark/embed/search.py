@@ -6,7 +6,9 @@ they are: who wants cosines normalises before.
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,8 @@ _TILE = 1 << 22
 """most products computed at a time: 16 MB in float32"""
 _ROWS = 8192
 """most gallery rows read at a time"""
+AHEAD = 4
+"""blocks that a file is read ahead"""
 _FIRST = 4096
 """gallery rows that give the first k best of a query"""
 
@@ -133,6 +137,24 @@ def _blocks(
         at = 0
         while at < len(array):
             step = min(n_rows, n_first) if start == 0 else n_rows
+            _advise(array, at + step, AHEAD * n_rows, "MADV_WILLNEED")
             block_bd = as_finite(array[at : at + step], "gallery", start)
+            _advise(array, at, len(block_bd), "MADV_DONTNEED")
             yield start, block_bd
             at, start = at + len(block_bd), start + len(block_bd)
+
+
+def _advise(array: np.ndarray, first: int, n_rows: int, advice: str) -> None:
+    """Tells the system that rows of a file come next, or are done with: the disk reads while the
+    processor multiplies, and pages that were used do not count as this process' memory.
+    """
+    file: Any = getattr(array, "_mmap", None)
+    is_file = isinstance(array, np.memmap) and array.mode == "r" and array.flags.c_contiguous
+    if not is_file or not hasattr(file, "madvise") or first >= len(array):
+        return
+    inset = array.offset % mmap.ALLOCATIONGRANULARITY
+    start = inset + first * array.strides[0]
+    stop = inset + min(first + n_rows, len(array)) * array.strides[0]
+    page = start - start % mmap.PAGESIZE
+    if stop <= len(file):
+        file.madvise(getattr(mmap, advice), page, stop - page)

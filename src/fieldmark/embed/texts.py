@@ -25,28 +25,17 @@ VERSION = 1
 BATCH = 256
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedTexts:
-    """Features of texts, in their order."""
-
-    features: np.ndarray
-    """float32, n × dim"""
-    n_cut: int
-    """distinct texts that are longer than the model reads; 0 where it does not say"""
-    limit: int | None
-    """tokens that the model reads"""
-
-
 def embed_texts(
     model: DualEncoder,
     texts: Sequence[str],
     options: EmbedOptions,
     progress: Progress | None = None,
-) -> EmbeddedTexts:
-    """Features of the texts: from the cache where it has them, computed and kept otherwise."""
+) -> np.ndarray:
+    """float32, n × dim, in the order of the texts: from the cache where it has them, computed and
+    kept otherwise.
+    """
     with usable_cache(options.cache):
-        features = _gathered(model, texts, options, progress or Silent())
-    return EmbeddedTexts(features, *_cut(model, list(dict.fromkeys(texts))))
+        return _gathered(model, texts, options, progress or Silent())
 
 
 def _gathered(
@@ -94,10 +83,30 @@ def _embedded(model: DualEncoder, texts: list[str]) -> np.ndarray:
     return features
 
 
-def _cut(model: Any, texts: list[str]) -> tuple[int, int | None]:
-    """How many texts are longer than what the model reads, and that length."""
+@dataclass(frozen=True, slots=True)
+class CutTexts:
+    """How many distinct texts are longer than a model reads."""
+
+    n_cut: int
+    """0 where the model does not say"""
+    n_texts: int
+    limit: int | None
+    """tokens that the model reads"""
+
+    def words(self, what: str) -> list[str]:
+        """A note, where some are cut off."""
+        if not self.n_cut:
+            return []
+        return [
+            f"{what} longer than the {self.limit} tokens the model reads: {self.n_cut:,} of "
+            f"{self.n_texts:,}; their ends are cut off"
+        ]
+
+
+def count_cut(model: Any, texts: Sequence[str]) -> CutTexts:
+    """By the model's own tokeniser."""
+    distinct = list(dict.fromkeys(texts))
     limit, count = getattr(model, "text_limit", None), getattr(model, "count_tokens", None)
-    if limit is None or not callable(count) or not texts:
-        return 0, limit
-    counts = count(texts)
-    return (0, limit) if counts is None else (sum(n > limit for n in counts), limit)
+    counts = count(distinct) if limit is not None and callable(count) and distinct else None
+    n_cut = sum(n > limit for n in counts) if counts is not None and limit is not None else 0
+    return CutTexts(n_cut, len(distinct), limit)

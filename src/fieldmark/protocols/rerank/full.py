@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark.data import load_dataset
-from fieldmark.embed import EmbedOptions, embed_texts, top_k
+from fieldmark.embed import EmbedOptions, count_cut, embed_texts, top_k
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
 from fieldmark.protocols._contract import Assignment
@@ -92,10 +92,10 @@ def rank_gallery(
     began = time.monotonic()
     queries = list(queries_of(block, drawn_rows(task, part, assignment.draw)))
     texts = [block.template.replace("{}", query.text) for query in queries]
-    embedded = embed_texts(model, texts, options, progress)
+    text_qd = unit_rows(embed_texts(model, texts, options, progress))
     progress.start(f"{gallery.name}: photos ranked", gallery.n_rows)
     blocks = _seen(_unit_blocks(gallery), progress)
-    index_qk, score_qk = top_k(unit_rows(embedded.features), blocks, block.k)
+    index_qk, score_qk = top_k(text_qd, blocks, block.k)
     first_paths = gallery.paths_at(index_qk[:, 0].tolist())
     ranked, n_missing = [], 0
     for number, query in enumerate(queries):
@@ -105,9 +105,14 @@ def rank_gallery(
         n_missing += row["n_positives"] - len(right)
         values = worth(relevant, score_qk[number], 0, row["n_positives"])
         ranked.append(RankedQuery(query, values, first_paths[number]))
-    notes = _notes(embedded.n_cut, embedded.limit, len(set(texts)), n_missing)
+    fits, words = FitNotes("rerank"), count_cut(model, texts).words("queries")
+    if n_missing:
+        words.append(
+            f"{n_missing:,} photos that answer queries are not in the gallery: they count as missed"
+        )
+    fits.add(None, {}, words)
     frame = ranked_frame(ranked, task.metric)
-    return PartPredictions("", frame, 0, notes).timed(time.monotonic() - began)
+    return PartPredictions("", frame, 0, fits.noted()).timed(time.monotonic() - began)
 
 
 def _open(task: Task, block: RerankBlock, root: Path) -> Any:
@@ -135,17 +140,3 @@ def _seen(blocks: Iterator[np.ndarray], progress: Progress) -> Iterator[np.ndarr
     for block in blocks:
         yield block
         progress.advance(len(block))
-
-
-def _notes(n_cut: int, limit: int | None, n_texts: int, n_missing: int) -> dict[str, Any]:
-    fits = FitNotes("rerank")
-    if n_cut:
-        fits.notes[
-            f"{n_cut:,} of {n_texts:,} queries are longer than the {limit} tokens the model "
-            "reads: their ends are cut off"
-        ] += 1
-    if n_missing:
-        fits.notes[
-            f"{n_missing:,} photos that answer queries are not in the gallery: they count as missed"
-        ] += 1
-    return fits.noted()

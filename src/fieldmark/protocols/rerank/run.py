@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fieldmark.embed import EmbedOptions, embed_texts
+from fieldmark.embed import EmbedOptions, count_cut, embed_texts
 from fieldmark.progress import Progress
 from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._dual import projected, unit_rows
@@ -43,19 +43,15 @@ def rerank_by_cosine(
     began = time.monotonic()
     queries = list(queries_of(block, rows))
     texts = [block.template.replace("{}", query.text) for query in queries]
-    embedded = embed_texts(model, texts, options, progress)
+    text_qd = unit_rows(embed_texts(model, texts, options, progress))
     ranked = []
-    for query, text_d in zip(queries, unit_rows(embedded.features), strict=True):
+    for query, text_d in zip(queries, text_qd, strict=True):
         image_kd = unit_rows(features.matrix(query.rows))
         score = np.einsum("kd,d->k", image_kd, text_d, dtype=np.float64)
         first = query.rows["id"][int(score.argmax())]
         ranked.append(RankedQuery(query, worth(query.is_relevant, score, block.k), first))
     fits = FitNotes("rerank")
-    if embedded.n_cut:
-        fits.notes[
-            f"{embedded.n_cut:,} of {len(set(texts)):,} queries are longer than the "
-            f"{embedded.limit} tokens the model reads: their ends are cut off"
-        ] += 1
+    fits.add(None, {}, count_cut(model, texts).words("queries"))
     notes = fits.noted() | left_out(task, PartItems("", part.train, drawn), Draw(), features.bad)
     frame = ranked_frame(ranked, task.metric)
     return PartPredictions("", frame, 0, notes).timed(time.monotonic() - began)

@@ -17,7 +17,14 @@ import polars as pl
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from fieldmark.embed import CandidateCounts, EmbedOptions, embed_texts, rank_positives
+from fieldmark.embed import (
+    CandidateCounts,
+    CutTexts,
+    EmbedOptions,
+    count_cut,
+    embed_texts,
+    rank_positives,
+)
 from fieldmark.errors import DataError
 from fieldmark.metrics import average_precisions, first_positives, recall_at_k, reciprocal_rank
 from fieldmark.progress import Progress
@@ -84,16 +91,16 @@ def run(
     rows = features.readable(rows, f"task {task.task!r}: none of the {{}} test")
     began = time.monotonic()
     texts = [block.template.replace("{}", caption) for caption in rows[block.caption]]
-    embedded = embed_texts(model, texts, options, progress)
+    text_nd = embed_texts(model, texts, options, progress)
     pairs = Pairs.of(rows, texts, features)
     ranks = rank_positives(
         unit_rows(features.matrix(rows)[pairs.first_image]),
-        unit_rows(embedded.features[pairs.first_text]),
+        unit_rows(text_nd[pairs.first_text]),
         (pairs.image_p, pairs.text_p),
         weight_q=np.bincount(pairs.image_n),
         weight_g=np.bincount(pairs.text_n),
     )
-    notes = _notes(pairs, embedded.n_cut, embedded.limit)
+    notes = _notes(pairs, count_cut(model, texts))
     notes |= left_out(task, part, assignment.draw, features.bad)
     seconds = (time.monotonic() - began) / 2
     captions = rows[block.caption].to_list()
@@ -223,15 +230,10 @@ def _frame(
     )
 
 
-def _notes(pairs: Pairs, n_cut: int, limit: int | None) -> dict[str, Any]:
+def _notes(pairs: Pairs, cut: CutTexts) -> dict[str, Any]:
     fits = FitNotes("retrieve", is_joint=True)
     n, n_texts, n_images = len(pairs.image_n), len(pairs.first_text), len(pairs.first_image)
-    notes = []
-    if n_cut:
-        notes.append(
-            f"{n_cut:,} of {n_texts:,} captions are longer than the {limit} tokens the model "
-            "reads: their ends are cut off"
-        )
+    notes = cut.words("captions")
     if n_texts < n or n_images < n:
         notes.append(
             f"{n:,} rows have {n_images:,} distinct images and {n_texts:,} distinct captions: no "

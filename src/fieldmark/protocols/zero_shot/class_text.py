@@ -42,8 +42,10 @@ class ClassNames:
 
     @property
     def taxon(self) -> str:
-        """All ranks there are, the highest first."""
-        return " ".join(filter(None, ((self.ranks or {}).get(rank, "") for rank in RANKS)))
+        """All ranks there are, the highest first; the scientific name where they end above it."""
+        ranks = self.ranks or {}
+        last = [self.scientific] if ranks and "genus" not in ranks else []
+        return " ".join(filter(None, (*(ranks.get(rank, "") for rank in RANKS), *last)))
 
     @property
     def deepest(self) -> str:

@@ -33,6 +33,16 @@ class ClassTexts:
     names: dict[str, ClassNames]
     texts: list[str]
     """what stands for each class, before any template"""
+    strange: tuple[str, ...] = ()
+    """taxa asked for that no class is or belongs to"""
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the run should know."""
+        notes = [shared_words(*shared) for shared in self.shared[:3]]
+        if self.strange:
+            notes.append(f"taxa that no class belongs to: {', '.join(self.strange[:5])}")
+        return notes
 
     @property
     def labels(self) -> list[str]:
@@ -82,8 +92,8 @@ def class_texts(task: Task, block: ZeroShotBlock, part: PartItems) -> ClassTexts
             row.get(block.common),
             {rank: row[column] for rank, column in ranks.items()},
         )
-    kept = _within(task, part, names, taxa_of(task, block))
-    return ClassTexts(kept, [own.text(block.text) for own in kept.values()])
+    kept, strange = _within(task, part, names, taxa_of(task, block))
+    return ClassTexts(kept, [own.text(block.text) for own in kept.values()], strange)
 
 
 def text_warnings(task: Task, parts: Sequence[PartItems]) -> list[str]:
@@ -129,14 +139,15 @@ def taxa_of(task: Task, block: ZeroShotBlock) -> tuple[str, ...]:
 
 def _within(
     task: Task, part: PartItems, names: dict[str, ClassNames], taxa: Sequence[str]
-) -> dict[str, ClassNames]:
-    """The classes that are, or belong to, one of the taxa."""
+) -> tuple[dict[str, ClassNames], tuple[str, ...]]:
+    """The classes that are, or belong to, one of the taxa; and the taxa that no class does."""
     if not taxa:
-        return names
+        return names, ()
     by_class = {label: _memberships(own) for label, own in names.items()}
     known = set().union(*by_class.values())
-    strange = [taxon for taxon in taxa if plain(taxon).lower() not in known]
-    wanted = {name.lower() for taxon in taxa for name in (plain(taxon), scientific_name(taxon))}
+    spelt = {taxon: {plain(taxon).lower(), scientific_name(taxon).lower()} for taxon in taxa}
+    strange = tuple(taxon for taxon, own in spelt.items() if not own & known)
+    wanted = set().union(*spelt.values())
     kept = {label: own for label, own in names.items() if by_class[label] & wanted}
     if len(kept) < 2:
         where = f"task {task.task!r}" + (f", part {part.name!r}" if part.name else "")
@@ -145,7 +156,7 @@ def _within(
             f"{task.place_of(PROTOCOL_KEY)}  taxa leave {len(kept)} of {len(names)} classes of "
             f"{where}: at least two are needed.{hint}"
         )
-    return kept
+    return kept, strange
 
 
 def _memberships(own: ClassNames) -> set[str]:

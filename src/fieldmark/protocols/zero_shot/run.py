@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 
-from fieldmark.embed import EmbedOptions, embed_texts
+from fieldmark.embed import EmbedOptions, count_cut, embed_texts
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._contract import Assignment
@@ -30,7 +30,6 @@ from fieldmark.protocols.zero_shot.block import RANKS, ZeroShotBlock
 from fieldmark.protocols.zero_shot.classes import (
     ClassTexts,
     class_texts,
-    shared_words,
     templates_of,
 )
 
@@ -41,6 +40,8 @@ N_SHOWN = 5
 """likeliest classes that are stored with an answer"""
 BLOCK = 1 << 24
 """logits at a time: 64 MB"""
+CLASSES = 512
+"""classes whose texts are averaged at a time: 80 templates of width 512 are 84 MB"""
 
 
 def run(
@@ -100,21 +101,24 @@ class _Asked:
     ) -> np.ndarray:
         """float32, classes × dim, of length one."""
         templates = templates_of(self.block)
-        texts = [template.replace("{}", text) for text in classes.texts for template in templates]
-        embedded = embed_texts(self.model, texts, options, progress)
-        notes = [
-            note for pattern, note in self.block.seen_by.items()
-            if fnmatchcase(self.model.name, pattern)
-        ]  # fmt: skip
-        if embedded.n_cut:
-            notes.append(
-                f"{embedded.n_cut:,} of {len(set(texts)):,} class texts are longer than the "
-                f"{embedded.limit} tokens the model reads: their ends are cut off"
-            )
-        notes += [shared_words(*shared) for shared in classes.shared[:3]]
+        longest = max(templates, key=len)
+        cut = count_cut(self.model, [longest.replace("{}", text) for text in classes.texts])
+        notes = [*self._seen(), *cut.words("class texts"), *classes.notes]
         fits.add(None, {}, notes)
-        by_template = unit_rows(embedded.features).reshape(len(classes.texts), len(templates), -1)
-        return unit_rows(by_template.mean(axis=1))
+        means = [np.zeros((0, self.model.dim), np.float32)]
+        for start in range(0, len(classes.texts), CLASSES):
+            some = classes.texts[start : start + CLASSES]
+            texts = [template.replace("{}", text) for text in some for template in templates]
+            features = unit_rows(embed_texts(self.model, texts, options, progress))
+            by_template = features.reshape(len(some), len(templates), -1)
+            means.append(unit_rows(by_template.mean(axis=1)))
+        return np.concatenate(means)
+
+    def _seen(self) -> list[str]:
+        """What the task's file says of the model's training data."""
+        name = self.model.name.partition("?")[0]
+        pairs = self.block.seen_by.items()
+        return [note for pattern, note in pairs if fnmatchcase(name, pattern)]
 
 
 def choose(
@@ -140,7 +144,7 @@ def choose(
         truth = truth_n[start : start + step]
         logit_nc = logits(model, unit_rows(image_nd[start : start + step]), text_td)[:, text_c]
         prob_nc = probabilities(logit_nc, getattr(model, "logit_bias", None) is not None)
-        order_nk = np.argsort(-logit_nc, axis=1, kind="stable")[:, :N_SHOWN]
+        order_nk = likeliest(logit_nc, N_SHOWN)
         values = item_worth(logit_nc, prob_nc, truth, taxonomy)
         for number, top in enumerate(order_nk):
             answers.append(labels[top[0]])
@@ -155,6 +159,18 @@ def choose(
         pl.Series("info", infos, pl.String),
         pl.lit(0).alias("repeat"),
     )
+
+
+def likeliest(logit_nc: np.ndarray, k: int) -> np.ndarray:
+    """The k best classes of each row, best first; of equal ones the first comes first."""
+    k = min(k, logit_nc.shape[1])
+    floor_n1 = -np.partition(-logit_nc, k - 1, axis=1)[:, k - 1 : k]
+    above_nc = np.where(logit_nc >= floor_n1, logit_nc, -np.inf)
+    if (np.isfinite(above_nc).sum(axis=1) == k).all():  # no tie at the last place
+        rows, at = np.nonzero(np.isfinite(above_nc))
+        at_nk, best_nk = at.reshape(-1, k), logit_nc[rows, at].reshape(-1, k)
+        return np.take_along_axis(at_nk, np.argsort(-best_nk, axis=1, kind="stable"), axis=1)
+    return np.argsort(-above_nc, axis=1, kind="stable")[:, :k]
 
 
 def item_worth(
