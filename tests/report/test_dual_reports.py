@@ -62,7 +62,7 @@ def test_a_comparison_has_the_scores_of_the_table(
 ) -> None:
     where = ("--results", results, "--task", task, "--metric", metric, "--json")
     rows = json.loads(printed(capsys, "table", *where))
-    values = {row["model"]: row["value"] for row in rows}
+    values = {row["model_label"].partition("#")[0]: row["value"] for row in rows}
     (compared,) = json.loads(printed(capsys, "compare", *MODELS, *where))
     both = [compared["score_a"], compared["score_b"]]
     assert both == pytest.approx([values[name] for name in MODELS])

@@ -148,9 +148,10 @@ def _advise(array: np.ndarray, first: int, n_rows: int, advice: str) -> None:
     """Tells the system that rows of a file come next, or are done with: the disk reads while the
     processor multiplies, and pages that were used do not count as this process' memory.
     """
+    if not isinstance(array, np.memmap) or array.mode != "r" or not array.flags.c_contiguous:
+        return
     file: Any = getattr(array, "_mmap", None)
-    is_file = isinstance(array, np.memmap) and array.mode == "r" and array.flags.c_contiguous
-    if not is_file or not hasattr(file, "madvise") or first >= len(array):
+    if not hasattr(file, "madvise") or first >= len(array):
         return
     inset = array.offset % mmap.ALLOCATIONGRANULARITY
     start = inset + first * array.strides[0]
