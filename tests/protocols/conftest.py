@@ -11,7 +11,10 @@ from fieldmark.data import load_dataset
 from fieldmark.settings import Settings
 from fieldmark.world import World
 
-SIZES = {"newt": 1312, "beluga": 60, "world": 300, "fishnet": 90, "fishvista": 90, "ecdysis": 90}
+SIZES = {
+    "newt": 1312, "beluga": 60, "world": 300, "fishnet": 90, "fishvista": 90, "ecdysis": 90,
+    "meta_album": 400,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
