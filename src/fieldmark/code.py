@@ -338,7 +338,9 @@ class Bundle:
     def modules(self) -> list[ModuleType]:
         """Those that have been loaded."""
         start = f"{self.package}."
-        return [module for name, module in sorted(sys.modules.copy().items()) if name.startswith(start)]
+        return [
+            module for name, module in sorted(sys.modules.copy().items()) if name.startswith(start)
+        ]
 
     def _import(
         self,
