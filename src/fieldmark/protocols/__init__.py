@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from fieldmark.protocols._score import (
         Scoring,
         arrange,
-        item_values,
         recorded_kinds,
         score_answers,
         score_run,
+        values_by_item,
     )
     from fieldmark.protocols._workspace import MissingData, Workspace, no_data, root_of
     from fieldmark.protocols.ask import LanguageProtocol
@@ -92,7 +92,6 @@ __all__ = [
     "fitting_protocols",
     "given",
     "how_only",
-    "item_values",
     "left_out",
     "load_protocol",
     "make_settings",
@@ -110,6 +109,7 @@ __all__ = [
     "settings_of",
     "split_parts",
     "task_problems",
+    "values_by_item",
 ]
 
 __getattr__ = exports(
@@ -123,7 +123,8 @@ __getattr__ = exports(
         "_features": ("RowFeatures", "embed_options", "embed_rows"),
         "_predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),
         "_score": (
-            "Scoring", "arrange", "item_values", "recorded_kinds", "score_answers", "score_run",
+            "Scoring", "arrange", "recorded_kinds", "score_answers", "score_run",
+            "values_by_item",
         ),
         "_workspace": ("MissingData", "Workspace", "no_data", "root_of"),
         "ask": ("LanguageProtocol",),

@@ -250,10 +250,13 @@ class Protocol:
         self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],
         folder: Path,
     ) -> list[Score]:  # fmt: skip
-        """All scores of a finished run; files that scoring writes go to `folder`."""
-        from fieldmark.protocols._score import recorded_kinds, score_run
+        """All scores of a finished run: by the task's metrics, and by those that answers have
+        values of. Files that scoring writes go to `folder`.
+        """
+        from fieldmark.protocols._score import recorded_kinds, score_run, value_names
 
-        scores = score_run(assignment.task, assignment.parts, predictions, recorded_kinds(parts))
+        task, kinds, own = assignment.task, recorded_kinds(parts), value_names(predictions)
+        scores = score_run(task, assignment.parts, predictions, kinds, own)
         return scores + self.scores_beside(predictions, parts)
 
     def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:

@@ -181,15 +181,38 @@ def item_values(rows: pl.DataFrame, name: str) -> pl.Series:
     """What each row's item was worth by a metric, as it was stored with the answer; null: it has
     no such value.
     """
-    infos = (json.loads(info) if info else {} for info in rows["info"])
-    values = [(info.get("values") or {}).get(name) for info in infos]
+    values = [_stored_values(info).get(name) for info in rows["info"]]
     return pl.Series(name, values, pl.Float64, strict=False)
+
+
+def values_by_item(rows: pl.DataFrame, name: str) -> dict[tuple[str, int, str], float]:
+    """What each answered item was worth by a metric, by part, repeat and item id."""
+    places = rows.select("part", "repeat", "id", "outcome").iter_rows()
+    return {
+        (part, repeat, item): value
+        for (part, repeat, item, outcome), value in zip(
+            places, item_values(rows, name), strict=True
+        )
+        if outcome == OK and value is not None
+    }
 
 
 def value_names(predictions: pl.DataFrame) -> list[str]:
     """The metrics that any answer has a value of, in the order they are stored."""
-    infos = (json.loads(info) for info in predictions["info"] if info)
-    return list(dict.fromkeys(name for info in infos for name in info.get("values") or {}))
+    if "info" not in predictions.columns:
+        return []
+    values = map(_stored_values, predictions["info"])
+    return list(dict.fromkeys(name for own in values for name in own))
+
+
+def _stored_values(info: str | None) -> dict[str, Any]:
+    """`values` of an answer's info; a protocol may also keep text that is no JSON object."""
+    try:
+        stored = json.loads(info) if info else None
+    except ValueError:
+        return {}
+    values = stored.get("values") if isinstance(stored, dict) else None
+    return values if isinstance(values, dict) else {}
 
 
 def _valued(rows: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import Metric, known_metrics, load_metric
-from fieldmark.protocols._score import item_values as values_of
+from fieldmark.protocols._score import values_by_item
 from fieldmark.registry import short_name
-from fieldmark.store import OK, Run, Store
+from fieldmark.store import Run, Store
 
 if TYPE_CHECKING:
     from fieldmark.tasks import Task
@@ -55,13 +55,7 @@ def why_not_paired(name: str) -> str:
 
 
 def item_values(store: Store, run: Run, name: str) -> dict[tuple[str, int, str], float]:
-    rows = store.predictions(run.id)
-    places = rows.select("part", "repeat", "id", "outcome").iter_rows()
-    return {
-        (part, repeat, item): value
-        for (part, repeat, item, outcome), value in zip(places, values_of(rows, name), strict=True)
-        if outcome == OK and value is not None
-    }
+    return values_by_item(store.predictions(run.id), name)
 
 
 def item_texts(info: Mapping[str, Any]) -> tuple[str | None, Sequence[str]]:

@@ -84,14 +84,12 @@ def _names(store: Store, numbers: np.ndarray) -> list[str]:
 
 
 def _item_values(store: Store, run: Run, name: str) -> Mapping[tuple[str, int, str], float]:
-    from fieldmark.protocols import item_values
+    from fieldmark.protocols import values_by_item
 
     provider = provider_of(run)
     if provider is not None:
         return provider.item_values(store, run, name)
-    rows = store.predictions(run.id)
-    kept = rows.select("part", "repeat", "id", item_values(rows, name).alias("value")).drop_nulls()
-    return {(part, repeat, item): value for part, repeat, item, value in kept.iter_rows()}
+    return values_by_item(store.predictions(run.id), name)
 
 
 def score_rule(run: Run) -> str:

@@ -6,22 +6,19 @@ looked at.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.abilities import DUAL
 from fieldmark.protocols._contract import Assignment, DrawChoice, Protocol
 
 if TYPE_CHECKING:
-    import polars as pl
     from pydantic import BaseModel
 
     from fieldmark.progress import Progress
     from fieldmark.protocols._items import Draw, Selection
     from fieldmark.protocols._predictions import PartPredictions
     from fieldmark.protocols._workspace import Workspace
-    from fieldmark.store import PartRecord, Score
 
 
 class ZeroShot(Protocol):
@@ -87,16 +84,6 @@ class ZeroShot(Protocol):
         from fieldmark.protocols.zero_shot.run import run
 
         return run(assignment, wanted, model, embed_options(at), progress)
-
-    def score(
-        self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],
-        folder: Path,
-    ) -> list[Score]:  # fmt: skip
-        """By the task's metrics, by top-k and at each rank of the taxonomy."""
-        from fieldmark.protocols._score import recorded_kinds, score_run, value_names
-
-        task, kinds, own = assignment.task, recorded_kinds(parts), value_names(predictions)
-        return score_run(task, assignment.parts, predictions, kinds, own)
 
 
 PROTOCOL = ZeroShot()
