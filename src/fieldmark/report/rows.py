@@ -1,27 +1,31 @@
 """Table rows: which scores stand in a table, and which of a group of tasks?
 
-Those of finished runs. A run whose data were changed in place since, and run again, is superseded:
-it is left out, and counted.
+Those of finished runs. A row is a model asked in one way, a column a task on one version of its
+data by one metric. Runs that differ in nothing but their seed are draws of one cell. A run whose
+data were changed in place since, and run again, is superseded: it is left out, and counted.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.errors import UnknownName
+from fieldmark.errors import FieldmarkError, UnknownName
 from fieldmark.report.labels import (
     column_labels,
     columns_of_runs,
     data_notes,
     model_labels,
     model_name,
+    newest_first,
     version_notes,
 )
+from fieldmark.report.memory import Memory
 from fieldmark.report.providers import (
     GroupScores,
     is_valued,
@@ -29,15 +33,21 @@ from fieldmark.report.providers import (
     provider_of,
     why_not_paired,
 )
-from fieldmark.report.tiers import BEST, TierCache, tier_runs
+from fieldmark.report.ways import way_labels
 from fieldmark.store import Run, RunFilter, RunSpec, Score, Store, canonical_json
+
+if TYPE_CHECKING:
+    from fieldmark.report.study import Study
+
+BEST = "A"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One score of one run."""
+    """One score: of a model, asked in one way, on one task."""
 
     run: Run
+    """the newest of its runs"""
     score: Score
     model: str
     """the model's name; with its version where several are shown"""
@@ -46,12 +56,30 @@ class Row:
     data: str = ""
     """which version of the data, where the task stands in several"""
     is_counted: bool = True
-    """in means and ranks over tasks; not where the task stands in several data versions"""
+    """in means and ranks over tasks: a task counts once, and on one version of its data"""
     tier: str | None = None
-    """A for those not distinguishable from the best of the column, B for the best of the rest and
-    those not distinguishable from it, ...; None: not compared"""
+    """A for those that may be the best of the column, B for those that may be the best of the
+    rest, ...; None: not compared"""
     outcomes: Mapping[str, int] = field(default_factory=dict)
     """how many items had which outcome, where not all were answered"""
+    way: str = ""
+    """the way of asking, where several are shown"""
+    runs: tuple[Run, ...] = ()
+    """all of its runs, which differ in their seed only"""
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            object.__setattr__(self, "runs", (self.run,))
+
+    @property
+    def name(self) -> str:
+        """What the row is called in a sentence: the model and, where it is named, the way."""
+        return f"{self.model} ({self.way})" if self.way else self.model
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The column: its heading and the metric."""
+        return self.column, self.score.metric
 
     @property
     def heading(self) -> str:
@@ -65,8 +93,19 @@ class Row:
 
     @property
     def is_tied(self) -> bool | None:
-        """Not distinguishable from the best of its column; None: not compared."""
+        """May be the best of its column; None: not compared."""
         return None if self.tier is None else self.tier == BEST
+
+    @property
+    def n_draws(self) -> int:
+        """Training draws, or rounds of answers, behind the score."""
+        return sum(run.spec.repeats for run in self.runs)
+
+    @property
+    def is_drawn_once(self) -> bool:
+        """Were some training images drawn, and only once?"""
+        spec = self.run.spec
+        return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +117,8 @@ class Table:
     """runs that are not done, counted by state"""
     notes: tuple[str, ...] = ()
     """what a reader must know besides, a line each"""
+    study: Study | None = None
+    """which rows may be the best, by task and overall; None: not compared"""
 
 
 def read_table(
@@ -87,12 +128,13 @@ def read_table(
     by_part: bool = False,
     compare: bool = True,
     memory: Path | None = None,
+    by_run: bool = False,
 ) -> Table:
     """The finished runs asked for with their primary scores, or with those of `metric`.
 
-    `by_part` gives every part and group of parts a row of its own. Without `compare`
-    there are no tiers, which saves reading predictions; so does `memory`, a folder that remembers
-    tiers from the last time.
+    `by_part` gives every part and group of parts a row of its own, `by_run` every seed. Without
+    `compare` there is no study and no tier, which saves reading predictions; so does `memory`, a
+    folder that remembers them from the last time.
     """
     where = where or RunFilter()
     _check_names(store, where)
@@ -102,16 +144,27 @@ def read_table(
     if metric and done and not rows:
         known = {score.metric for scores in store.scores(where).values() for score in scores}
         raise UnknownName("metric of these runs", metric, known)
-    rows = _in_one_unit([_with_outcomes(store, row) for row in rows])
     shown = list({row.run.id: row.run for row in rows}.values())
-    columns = [(row.run.spec.task_name, row.data, row.is_counted) for row in rows]
-    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns)]
+    notes = [*superseded_note(n_superseded), *version_notes(shown)]
+    remembered = Memory(memory)
+    if not by_run:
+        rows, n_fewer = _joined(store, rows, remembered)
+        notes += _fewer_note(n_fewer)
+    rows = _in_one_unit([_with_outcomes(store, row) for row in rows])
+    rows, once = _counted_once(rows)
+    columns = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
+    notes += [*data_notes(columns), *once]
+    study = None
     if compare and not by_part:
-        rows = _with_tiers(store, rows, TierCache(memory))
-        notes += _without_tiers(store, rows)
+        from fieldmark.report.study import study_rows
+
+        study = study_rows(store, rows, remembered)
+        rows = [replace(row, tier=study.tier(row)) for row in rows]
+        notes += [*study.notes, *_without_tiers(store, rows)]
+    remembered.save()
     states = [run.state for run in runs if run.state != "done"]
     left_out = {state: states.count(state) for state in sorted(set(states))}
-    return Table(tuple(rows), left_out, tuple(notes))
+    return Table(tuple(rows), left_out, tuple(notes), study)
 
 
 def current_runs(store: Store, where: RunFilter | None = None) -> tuple[list[Run], int]:
@@ -147,6 +200,8 @@ def _plain(row: Row) -> dict[str, Any]:
         **asked,
         **result,
         "model_label": row.model,
+        "way": row.way,
+        "seeds": sorted(run.spec.seed for run in row.runs),
         "column": row.column,
         "is_counted": row.is_counted,
         "tier": row.tier,
@@ -164,23 +219,124 @@ def _plain(row: Row) -> dict[str, Any]:
 def _rows(
     runs: Sequence[Run], scores: Mapping[int, list[Score]], metric: str, by_part: bool
 ) -> list[Row]:
-    columns, models = columns_of_runs(runs), model_labels(runs)
+    columns, models, ways = columns_of_runs(runs), model_labels(runs), way_labels(runs)
     rows = []
     for run in runs:
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
         column = columns[run.id]
         rows += [
-            Row(run, score, models[run.id], column.label, column.data, column.is_counted)
+            Row(
+                run, score, models[run.id], column.label, column.data, column.is_counted,
+                way=ways[run.id],
+            )
             for score in scores.get(run.id, [])
             if score.metric == wanted and (by_part or not score.part)
-        ]
+        ]  # fmt: skip
     return rows
 
 
+# --- cells of several runs ---
+
+
+def _joined(store: Store, rows: Sequence[Row], memory: Memory) -> tuple[list[Row], int]:
+    """Runs that differ only in their seed as one row; of a seed, the run with most repeats. And
+    how many runs others stand for.
+    """
+    cells: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        key = (row.model, row.way, *row.place, row.score.part)
+        cells.setdefault(key, []).append(row)
+    fewer: set[int] = set()
+    joined = []
+    for mine in cells.values():
+        by_seed: dict[int, Row] = {}
+        for row in sorted(mine, key=lambda row: (row.run.spec.repeats, row.run.finished or "")):
+            by_seed[row.run.spec.seed] = row
+        kept = [row for _, row in sorted(by_seed.items())]
+        fewer |= {row.run.id for row in mine} - {row.run.id for row in kept}
+        joined.append(kept[0] if len(kept) == 1 else _cell(store, kept, memory))
+    return joined, len(fewer)
+
+
+def _fewer_note(n: int) -> list[str]:
+    if n == 0:
+        return []
+    words = "run with fewer repeats is" if n == 1 else "runs with fewer repeats are"
+    return [f"{n:,} {words} not shown (`fieldmark table --long` lists all)."]
+
+
+def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
+    runs = tuple(row.run for row in rows)
+    newest = newest_first(runs)[0]
+    first = next(row for row in rows if row.run is newest)
+    score = None if first.score.part else _score_of_draws(store, runs, first.score, memory)
+    if score is None:  # without answers to look at there is a mean, and no interval
+        repeats = [row.run.spec.repeats for row in rows]
+        total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
+        score = replace(first.score, value=total / sum(repeats), low=None, high=None, warning="")
+    return replace(first, score=score, runs=runs)
+
+
+def _score_of_draws(
+    store: Store, runs: Sequence[Run], score: Score, memory: Memory
+) -> Score | None:
+    """The mean over the draws of all runs, with the interval over units and draws; None where the
+    answers cannot be scored here.
+    """
+    from fieldmark.report.paired import read_paired
+    from fieldmark.stats import estimate, interval
+
+    key = memory.key("cell", score.metric, [runs])
+    known = memory.get(key)
+    if known is None:
+        try:
+            metric = pairing_metric(store, runs[0], score.metric)
+        except FieldmarkError:  # a user's own metric whose file is not here
+            return None
+        if metric is None:
+            return None
+        paired = read_paired(store, [runs], metric)
+        if not len(paired.items.target):
+            return None
+        limits = interval(paired.items, paired.answer_mn[0], paired.metric)
+        known = {
+            "value": estimate(paired.items, paired.answer_mn[0], paired.metric),
+            "low": None if math.isnan(limits.low) else limits.low,
+            "high": None if math.isnan(limits.high) else limits.high,
+            "n": len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
+            "n_units": limits.n_units,
+            "method": limits.method,
+            "warning": limits.why,
+        }
+        memory.add(key, known)
+    return replace(score, **known)
+
+
 def _with_outcomes(store: Store, row: Row) -> Row:
-    if row.score.part or row.run.n_ok == row.run.n_items:
+    if row.score.part or all(run.n_ok == run.n_items for run in row.runs):
         return row
-    return replace(row, outcomes=store.outcomes(row.run.id))
+    counts: Counter[str] = Counter()
+    for run in row.runs:
+        counts.update(store.outcomes(run.id))
+    return replace(row, outcomes=dict(counts))
+
+
+def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """A task counts once: where it stands in several columns, the one with most rows; and a line
+    for each that does not count.
+    """
+    columns: dict[str, Counter[tuple[str, str]]] = {}
+    for row in rows:
+        if row.is_counted and not row.score.part:
+            columns.setdefault(row.run.spec.task, Counter())[row.place] += 1
+    spare = {place for mine in columns.values() for place, _ in mine.most_common()[1:]}
+    notes = [
+        f"{heading.replace(chr(10), ' ')} by {metric} counts in no mean and no rank: the task "
+        "counts once."
+        for heading, metric in sorted(spare)
+    ]
+    counted = [replace(row, is_counted=False) if row.place in spare else row for row in rows]
+    return counted, notes
 
 
 def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
@@ -197,23 +353,6 @@ def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
         else row
         for row in rows
     ]
-
-
-def _with_tiers(store: Store, rows: Sequence[Row], memory: TierCache) -> list[Row]:
-    columns: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        columns.setdefault((row.column, row.score.metric), []).append(row)
-    tier: dict[int, str] = {}
-    for (_, metric), mine in columns.items():
-        runs = [row.run for row in mine]
-        known = memory.tiers(runs, metric)
-        if known is None:
-            known = tier_runs(store, runs, metric) or {}
-            if known:
-                memory.add(runs, metric, known)
-        tier |= known
-    memory.save()
-    return [replace(row, tier=tier.get(row.run.id)) for row in rows]
 
 
 def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
@@ -239,6 +378,7 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
         return table
     models = {_model(row.run): row.model for row in table.rows}
     runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
+    ways = way_labels(runs)
     groups = [
         group
         for provider in providers.values()
@@ -247,7 +387,7 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
     stand_ins = [replace(_stand_in(group), id=-number) for number, group in enumerate(groups, 1)]
     columns = column_labels(stand_ins)
     rows = [
-        Row(run, score, models[_model(run)], columns[run.id])
+        Row(run, score, models[_model(run)], columns[run.id], way=_common_way(ways, group))
         for run, group in zip(stand_ins, groups, strict=True)
         for score in group.scores
         if metric in ("", score.metric)
@@ -260,6 +400,12 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
 
 def _model(run: Run) -> tuple[str, str]:
     return run.spec.model, run.spec.model_version
+
+
+def _common_way(ways: Mapping[int, str], group: GroupScores) -> str:
+    """The way all members were asked in."""
+    mine = {ways[run.id] for run in group.members}
+    return mine.pop() if len(mine) == 1 else ""
 
 
 def _stand_in(group: GroupScores) -> Run:
