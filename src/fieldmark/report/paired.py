@@ -48,9 +48,7 @@ class Paired:
     """share that each of the cells given answered, of the items that any of them did"""
 
 
-def read_paired(
-    store: Store, cells: Sequence[Cell], metric: Metric, least: float = 0.0
-) -> Paired:
+def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: float = 0.0) -> Paired:
     """The answers of these cells to one task; without those that answered less than `least`."""
     uses = getattr(metric, "uses", "prediction")
     draws = _draws(store, cells)
@@ -73,11 +71,9 @@ def read_paired(
         target, answer_mn = code_answers(asked)
         items, bound = _items(asked, target, rule), metric
     else:
-        runs = [run for place in kept for run in cells[place]]
+        runs = [run for place in kept.tolist() for run in cells[place]]
         items, answer_mn, bound = _arranged(store, runs, asked, metric, rule)
-    return Paired(
-        items, answer_mn, bound, asked, n_unanswered, tuple(kept.tolist()), answered_c
-    )
+    return Paired(items, answer_mn, bound, asked, n_unanswered, tuple(kept.tolist()), answered_c)
 
 
 def _items(asked: Answers, target: np.ndarray, rule: str) -> Items:

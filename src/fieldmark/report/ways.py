@@ -162,9 +162,7 @@ def _difference(mine: _Facts, own: _Facts) -> dict[str, str]:
     return ({"task_variant": variant} if variant else {}) | differs
 
 
-def _distinguishing(
-    runs: Sequence[Run], differs: Mapping[int, Mapping[str, str]]
-) -> list[str]:
+def _distinguishing(runs: Sequence[Run], differs: Mapping[int, Mapping[str, str]]) -> list[str]:
     """The first few keys that tell all ways of all tasks apart: settings of a probe differ with
     the probe.
     """

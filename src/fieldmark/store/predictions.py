@@ -133,9 +133,7 @@ def _filled(
         if score_mn is not None:
             score_mn[place, is_asked] = _scores(piece)[from_row]
     part, repeat = (np.full(n, number) for number in where)
-    return Answers(
-        part, repeat, usual.item, usual.target, usual.unit, prediction_mn, score_mn
-    )
+    return Answers(part, repeat, usual.item, usual.target, usual.unit, prediction_mn, score_mn)
 
 
 def _chained(answers: Sequence[Answers]) -> Answers:

@@ -25,8 +25,7 @@ from fieldmark.report.plots._panel import (
 )
 from fieldmark.report.plots._results import Results, defined_columns, within
 from fieldmark.report.providers import pairing_metric, why_not_paired
-from fieldmark.report.rows import Row
-from fieldmark.report.tiers import BEST
+from fieldmark.report.rows import BEST, Row
 
 if TYPE_CHECKING:
     from fieldmark.metrics import Metric
@@ -75,16 +74,16 @@ def _metric_for(results: Results, rows: Sequence[Row]) -> Metric | None:
 
 def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
     from fieldmark.report.paired import read_paired
-    from fieldmark.stats import compare, tiers
+    from fieldmark.stats import compare, errors, tiers
 
     best, others = rows[0], rows[1 : most + 1]
     metric = _metric_for(results, rows)
     if metric is None:
         return None
-    paired = read_paired(results.store, [row.run for row in rows], metric)
+    paired = read_paired(results.store, [row.runs for row in rows], metric)
     if not len(paired.items.target):
         return None
-    letters = tiers(paired.items, paired.answer_mn, paired.metric).letters
+    letters = tiers(errors(paired.items, paired.answer_mn, paired.metric)).letters
     names = short_names(row.model for row in rows)
     scale = best.score.scale
     values = []

@@ -28,9 +28,8 @@ from fieldmark.report.plots._results import (
     tiers_of,
     within,
 )
-from fieldmark.report.rows import Row
+from fieldmark.report.rows import BEST, Row
 from fieldmark.report.table.layout import number
-from fieldmark.report.tiers import BEST
 
 MOST_MODELS = 20
 """in each of several panels; a panel alone shows all"""

@@ -1,0 +1,363 @@
+"""Study: which models may be the best, on each task and over all tasks, and how sure is that?
+
+All verdicts of table, comparison, plots and page come from here. For each column the answers of all
+its rows are read once; their joint errors give the tiers. Over the tasks that count, these errors
+are joined: tasks weigh alike, and a unit that several tasks ask about is one unit. One who answers
+without looking is compared with the others: where he may be the best, the task cannot tell guessing
+from the best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.report.memory import Memory
+from fieldmark.report.providers import pairing_metric
+from fieldmark.report.rows import Row
+from fieldmark.store import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fieldmark.stats import Errors
+
+Place = tuple[str, str]
+"""a column: its heading and its metric"""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStudy:
+    """The rows of one column, on the items that all of them answered."""
+
+    letters: Mapping[str, str] = field(default_factory=dict)
+    """tier of each row, by its name; {} for one row, or where rows cannot be compared"""
+    blind: float | None = None
+    """what the best answer without looking scores; None: not known"""
+    is_told_from_blind: bool | None = None
+    """is the best model better than that? None: not known"""
+    answered: Mapping[str, float] = field(default_factory=dict)
+    """share of the items, of rows that answered too few to be compared"""
+    n: int = 0
+    """items compared"""
+    n_units: int = 0
+
+    def above_chance(self, value: float) -> float:
+        """The share of the way from guessing to all right; NaN where that is not known."""
+        if self.blind is None or self.blind >= 1:
+            return math.nan
+        return (value - self.blind) / (1 - self.blind)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One row over all tasks that count."""
+
+    name: str
+    mean: float
+    """over the tasks, on the items that all rows answered"""
+    low: float | None
+    high: float | None
+    may_be_best: bool
+    rank: tuple[int, int]
+    """the best and the worst it may have on these tasks"""
+    rank_elsewhere: tuple[int, int] | None
+    """the same on tasks like these; None for fewer than three photo sets"""
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """The rows that were asked all tasks that count, the highest mean first."""
+
+    places: tuple[Place, ...]
+    photos: tuple[int, ...]
+    """the number of each task's photo set: tasks of one ask about the same photos or units"""
+    standings: tuple[Standing, ...]
+
+    @property
+    def n_photo_sets(self) -> int:
+        return len(set(self.photos))
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The names of the rows that may be the best."""
+        return tuple(one.name for one in self.standings if one.may_be_best)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """The verdicts on the rows of a table."""
+
+    columns: Mapping[Place, ColumnStudy]
+    overall: Overall | None
+    """None for fewer than two tasks that count, or two rows that have them all"""
+    notes: tuple[str, ...] = ()
+
+    def tier(self, row: Row) -> str | None:
+        column = self.columns.get(row.place)
+        return None if column is None else column.letters.get(row.name)
+
+    def standing(self, name: str) -> Standing | None:
+        standings = () if self.overall is None else self.overall.standings
+        return next((one for one in standings if one.name == name), None)
+
+
+def study_rows(store: Store, rows: Sequence[Row], memory: Memory) -> Study:
+    """The study of a table's rows; reads no predictions where all of it is remembered."""
+    columns: dict[Place, list[Row]] = {}
+    for row in rows:
+        if row.is_stored and not row.score.part and not math.isnan(row.score.value):
+            columns.setdefault(row.place, []).append(row)
+    reader = _Reader(store, memory)
+    studied = {place: reader.column(place, mine) for place, mine in columns.items()}
+    counted = {place: columns[place] for place in averaged(rows)}
+    overall = reader.overall(counted, studied)
+    return Study(studied, overall, tuple(_notes(columns, studied)))
+
+
+def averaged(rows: Sequence[Row]) -> list[Place]:
+    """The columns that a mean is over: tasks that count, of the unit and direction that most of
+    them have.
+    """
+    kinds: dict[tuple[bool, bool], dict[Place, None]] = {}
+    for row in rows:
+        if row.is_counted and row.is_stored and not row.score.part:
+            kind = (row.score.higher_is_better, row.score.is_fraction)
+            kinds.setdefault(kind, {})[row.place] = None
+    by_number = sorted(kinds.values(), key=len, reverse=True)
+    return list(by_number[0]) if by_number else []
+
+
+def _notes(
+    columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
+) -> list[str]:
+    notes = []
+    for place, column in studied.items():
+        heading = columns[place][0].heading
+        few = [f"{name} ({100 * share:.0f} %)" for name, share in column.answered.items()]
+        if few:
+            notes.append(
+                f"{heading}: not compared, as too few items were answered: {', '.join(few)}."
+            )
+        if column.is_told_from_blind is False:
+            notes.append(f"{heading} cannot tell the best from always giving the commonest answer.")
+    return notes
+
+
+# --- reading and remembering ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compared:
+    """What one column's answers say, before it is written down."""
+
+    errors: Errors
+    """of the rows kept"""
+    kept: tuple[int, ...]
+    photos: frozenset[int]
+    """numbers of its items and units"""
+
+
+class _Reader:
+    """Reads each column at most once."""
+
+    def __init__(self, store: Store, memory: Memory) -> None:
+        self.store, self.memory = store, memory
+        self.read: dict[Place, _Compared | None] = {}
+
+    def column(self, place: Place, rows: Sequence[Row]) -> ColumnStudy:
+        key = self.memory.key("column", place[1], [row.runs for row in rows])
+        known = self.memory.get(key)
+        if known is None:
+            known = self._study(place, rows)
+            self.memory.add(key, known)
+        names = [row.name for row in rows]
+        letters = dict(zip(names, known["letters"], strict=True))
+        answered = dict(zip(names, known["answered"], strict=True))
+        return ColumnStudy(
+            {name: letter for name, letter in letters.items() if letter},
+            known["blind"],
+            known["is_told"],
+            {name: share for name, share in answered.items() if share is not None},
+            known["n"],
+            known["n_units"],
+        )
+
+    def _study(self, place: Place, rows: Sequence[Row]) -> dict[str, Any]:
+        """The column as JSON; every list has one entry per row."""
+        import numpy as np
+
+        from fieldmark.metrics import blind_answers
+        from fieldmark.report.paired import LEAST_ANSWERED, read_paired
+        from fieldmark.stats import errors, may_be_best, tiers
+
+        nothing: list[Any] = [None] * len(rows)
+        result: dict[str, Any] = {
+            "letters": nothing, "answered": nothing, "blind": None, "is_told": None, "n": 0,
+            "n_units": 0,
+        }  # fmt: skip
+        self.read[place] = None
+        try:
+            metric = pairing_metric(self.store, rows[0].run, place[1])
+        except FieldmarkError:  # a user's own metric whose file is not here
+            metric = None
+        if metric is None:
+            return result
+        paired = read_paired(self.store, [row.runs for row in rows], metric, LEAST_ANSWERED)
+        items, kept = paired.items, paired.kept
+        result["answered"] = [
+            None if number in kept else float(paired.answered_c[number])
+            for number in range(len(rows))
+        ]
+        if not len(items.target) or not kept:
+            return result
+        part = paired.asked.part if len(paired.asked.part) == len(items.target) else None
+        blind_n = blind_answers(items.target, paired.metric, part)
+        answers_mn = paired.answer_mn
+        if blind_n is not None:
+            answers_mn = np.vstack([answers_mn, blind_n[None].astype(answers_mn.dtype)])
+        every = errors(items, answers_mn, paired.metric)
+        own = every if blind_n is None else every.taken(range(len(kept)))
+        self.read[place] = _Compared(own, kept, _photos(paired.asked.item, items.unit))
+        if blind_n is not None:
+            result["blind"] = float(every.value_m[-1])
+            result["is_told"] = not bool(may_be_best(every)[-1])
+        if len(kept) > 1:
+            letters = dict(zip(kept, tiers(own).letters, strict=True))
+            result["letters"] = [letters.get(number) for number in range(len(rows))]
+        return result | {"n": own.n, "n_units": own.n_units}
+
+    # Over all tasks.
+
+    def overall(
+        self, columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
+    ) -> Overall | None:
+        names = _complete(columns, studied)
+        if len(columns) < 2 or len(names) < 2:
+            return None
+        by_name = {place: {row.name: row for row in rows} for place, rows in columns.items()}
+        cells = [by_name[place][name].runs for place in columns for name in names]
+        metrics = " ".join(metric for _, metric in columns)
+        key = self.memory.key(f"overall {len(names)}", metrics, cells)
+        known = self.memory.get(key)
+        if known is None:
+            known = self._join(columns, names)
+            if known is None:
+                return None
+            self.memory.add(key, known)
+        standings = [
+            Standing(name, mean, low, high, is_best, tuple(rank), other and tuple(other))
+            for name, (mean, low, high, is_best, rank, other) in zip(
+                names, known["standings"], strict=True
+            )
+        ]
+        sign = -1 if next(iter(columns.values()))[0].score.higher_is_better else 1
+        standings.sort(key=lambda one: (sign * one.mean, one.name))
+        return Overall(tuple(columns), tuple(known["photos"]), tuple(standings))
+
+    def _join(
+        self, columns: Mapping[Place, Sequence[Row]], names: Sequence[str]
+    ) -> dict[str, Any] | None:
+        import numpy as np
+
+        from fieldmark.stats import (
+            join,
+            may_be_best,
+            rank_limits,
+            rank_limits_elsewhere,
+            score_intervals,
+        )
+
+        tasks, seen = [], []
+        for place, rows in columns.items():
+            if place not in self.read:
+                self._study(place, rows)
+            compared = self.read[place]
+            if compared is None:
+                return None
+            at = {rows[number].name: own for own, number in enumerate(compared.kept)}
+            tasks.append(compared.errors.taken([at[name] for name in names]))
+            seen.append((rows[0].run.root, compared.photos))
+        photos = _photo_sets(seen)
+        joined = join(tasks, photos)
+        sign = 1.0 if joined.is_up else -1.0
+        height_tm = sign * np.array([task.value_m for task in tasks])
+        by_photos = [
+            height_tm[[own == number for own in photos]].mean(axis=0)
+            for number in dict.fromkeys(photos)
+        ]
+        has_limits = not any(task.why for task in tasks)
+        limits = [
+            (known_limit(one.low), known_limit(one.high)) if has_limits else (None, None)
+            for one in score_intervals(joined)
+        ]
+        standings = zip(
+            joined.value_m.tolist(),
+            limits,
+            may_be_best(joined).tolist(),
+            rank_limits(joined).astype(int).tolist(),
+            _whole_ranks(rank_limits_elsewhere(by_photos)),
+            strict=True,
+        )
+        return {
+            "photos": photos,
+            "standings": [
+                [mean, *ends, is_best, rank, other]
+                for mean, ends, is_best, rank, other in standings
+            ],
+        }
+
+
+def known_limit(limit: float) -> float | None:
+    """None for a limit that nobody vouches for."""
+    return None if math.isnan(limit) else limit
+
+
+def _whole_ranks(limits_m2: np.ndarray) -> list[list[int] | None]:
+    return [None if math.isnan(low) else [int(low), int(high)] for low, high in limits_m2.tolist()]
+
+
+def _complete(
+    columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
+) -> list[str]:
+    """The rows that were compared in every column, in the order of the first."""
+    if not columns:
+        return []
+    each_has = [set(studied[place].letters) for place in columns]
+    common = set.intersection(*each_has)
+    return [row.name for row in next(iter(columns.values())) if row.name in common]
+
+
+# --- photo sets ---
+
+
+def _photos(item_n: np.ndarray, unit_n: np.ndarray | None) -> frozenset[int]:
+    """Items are below 0, as units that are an item's own."""
+    import numpy as np
+
+    units = [] if unit_n is None else np.unique(unit_n).tolist()
+    return frozenset([*units, *(-1 - np.unique(item_n)).tolist()])
+
+
+def _photo_sets(columns: Sequence[tuple[str, frozenset[int]]]) -> list[int]:
+    """The number of each column's photo set, from its folder and its items and units.
+
+    Columns of one known folder that share any are of one set. Items of unknown folders may have
+    the same names by chance.
+
+    >>> _photo_sets([("/a", frozenset([1, 2])), ("/a", frozenset([2])), ("", frozenset([2]))])
+    [0, 0, 1]
+    """
+    numbers: list[int] = []
+    for place, (root, photos) in enumerate(columns):
+        same = {
+            numbers[other]
+            for other, (folder, theirs) in enumerate(columns[:place])
+            if root and folder == root and not photos.isdisjoint(theirs)
+        }
+        number = min(same, default=max(numbers, default=-1) + 1)
+        numbers = [number if own in same else own for own in numbers] + [number]
+    return numbers
