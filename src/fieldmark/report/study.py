@@ -151,14 +151,58 @@ def _notes(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Compared:
-    """What one column's answers say, before it is written down."""
+class ColumnErrors:
+    """The joint errors of one column's scores."""
 
-    errors: Errors
-    """of the rows kept"""
+    errors: Errors | None
+    """of the rows kept; None where they have no item in common"""
+    with_blind: Errors | None
+    """the same and, last, of one who does not look; None where his best answer is not known"""
     kept: tuple[int, ...]
+    """places of the rows that answered enough to be compared"""
+    answered: tuple[float, ...]
+    """share of the items that each row answered"""
+    root: str
     photos: frozenset[int]
     """numbers of its items and units"""
+
+
+def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
+    """The errors of rows of one column, on the items all of them answered; None where nothing
+    compares them item by item.
+    """
+    import numpy as np
+
+    from fieldmark.metrics import blind_answers
+    from fieldmark.report.paired import LEAST_ANSWERED, read_paired
+    from fieldmark.stats import errors
+
+    try:
+        metric = pairing_metric(store, rows[0].run, rows[0].score.metric)
+    except FieldmarkError:  # a user's own metric whose file is not here
+        return None
+    if metric is None:
+        return None
+    paired = read_paired(store, [row.runs for row in rows], metric, LEAST_ANSWERED)
+    items, answers_mn, asked = paired.items, paired.answer_mn, paired.asked
+    own = every = None
+    if answers_mn.size:
+        part = asked.part if len(asked.part) == len(items.target) else None
+        blind_n = blind_answers(items.target, paired.metric, part)
+        if blind_n is None:
+            own = errors(items, answers_mn, paired.metric)
+        else:
+            last_1n = blind_n[None].astype(answers_mn.dtype)
+            every = errors(items, np.vstack([answers_mn, last_1n]), paired.metric)
+            own = every.taken(range(len(answers_mn)))
+    return ColumnErrors(
+        own,
+        every,
+        paired.kept,
+        tuple(paired.answered_c.tolist()),
+        rows[0].run.root,
+        _photos(asked.item, items.unit),
+    )
 
 
 class _Reader:
@@ -166,13 +210,14 @@ class _Reader:
 
     def __init__(self, store: Store, memory: Memory) -> None:
         self.store, self.memory = store, memory
-        self.read: dict[Place, _Compared | None] = {}
+        self.read: dict[Place, ColumnErrors | None] = {}
 
     def column(self, place: Place, rows: Sequence[Row]) -> ColumnStudy:
         key = self.memory.key("column", place[1], [row.runs for row in rows])
         known = self.memory.get(key)
         if known is None:
-            known = self._study(place, rows)
+            self.read[place] = read_errors(self.store, rows)
+            known = _written(self.read[place], len(rows))
             self.memory.add(key, known)
         names = [row.name for row in rows]
         letters = dict(zip(names, known["letters"], strict=True))
@@ -185,50 +230,6 @@ class _Reader:
             known["n"],
             known["n_units"],
         )
-
-    def _study(self, place: Place, rows: Sequence[Row]) -> dict[str, Any]:
-        """The column as JSON; every list has one entry per row."""
-        import numpy as np
-
-        from fieldmark.metrics import blind_answers
-        from fieldmark.report.paired import LEAST_ANSWERED, read_paired
-        from fieldmark.stats import errors, may_be_best, tiers
-
-        nothing: list[Any] = [None] * len(rows)
-        result: dict[str, Any] = {
-            "letters": nothing, "answered": nothing, "blind": None, "is_told": None, "n": 0,
-            "n_units": 0,
-        }  # fmt: skip
-        self.read[place] = None
-        try:
-            metric = pairing_metric(self.store, rows[0].run, place[1])
-        except FieldmarkError:  # a user's own metric whose file is not here
-            metric = None
-        if metric is None:
-            return result
-        paired = read_paired(self.store, [row.runs for row in rows], metric, LEAST_ANSWERED)
-        items, kept = paired.items, paired.kept
-        result["answered"] = [
-            None if number in kept else float(paired.answered_c[number])
-            for number in range(len(rows))
-        ]
-        if not len(items.target) or not kept:
-            return result
-        part = paired.asked.part if len(paired.asked.part) == len(items.target) else None
-        blind_n = blind_answers(items.target, paired.metric, part)
-        answers_mn = paired.answer_mn
-        if blind_n is not None:
-            answers_mn = np.vstack([answers_mn, blind_n[None].astype(answers_mn.dtype)])
-        every = errors(items, answers_mn, paired.metric)
-        own = every if blind_n is None else every.taken(range(len(kept)))
-        self.read[place] = _Compared(own, kept, _photos(paired.asked.item, items.unit))
-        if blind_n is not None:
-            result["blind"] = float(every.value_m[-1])
-            result["is_told"] = not bool(may_be_best(every)[-1])
-        if len(kept) > 1:
-            letters = dict(zip(kept, tiers(own).letters, strict=True))
-            result["letters"] = [letters.get(number) for number in range(len(rows))]
-        return result | {"n": own.n, "n_units": own.n_units}
 
     # Over all tasks.
 
@@ -274,14 +275,14 @@ class _Reader:
         tasks, seen = [], []
         for place, rows in columns.items():
             if place not in self.read:
-                self._study(place, rows)
-            compared = self.read[place]
-            if compared is None:
+                self.read[place] = read_errors(self.store, rows)
+            column = self.read[place]
+            if column is None or column.errors is None:
                 return None
-            at = {rows[number].name: own for own, number in enumerate(compared.kept)}
-            tasks.append(compared.errors.taken([at[name] for name in names]))
-            seen.append((rows[0].run.root, compared.photos))
-        photos = _photo_sets(seen)
+            at = {rows[number].name: own for own, number in enumerate(column.kept)}
+            tasks.append(column.errors.taken([at[name] for name in names]))
+            seen.append(column)
+        photos = photo_sets(seen)
         joined = join(tasks, photos)
         sign = 1.0 if joined.is_up else -1.0
         height_tm = sign * np.array([task.value_m for task in tasks])
@@ -309,6 +310,32 @@ class _Reader:
                 for mean, ends, is_best, rank, other in standings
             ],
         }
+
+
+def _written(column: ColumnErrors | None, n_rows: int) -> dict[str, Any]:
+    """What is remembered of a column, as JSON; every list has one entry per row."""
+    from fieldmark.stats import may_be_best, tiers
+
+    nothing: list[Any] = [None] * n_rows
+    result: dict[str, Any] = {
+        "letters": nothing, "answered": nothing, "blind": None, "is_told": None, "n": 0,
+        "n_units": 0,
+    }  # fmt: skip
+    if column is None:
+        return result
+    result["answered"] = [
+        None if number in column.kept else share for number, share in enumerate(column.answered)
+    ]
+    own, every = column.errors, column.with_blind
+    if own is None:
+        return result
+    if every is not None and every.value_m[-1] < every.bounds[1]:
+        result["blind"] = float(every.value_m[-1])
+        result["is_told"] = not bool(may_be_best(every)[-1])
+    if len(column.kept) > 1:
+        letters = dict(zip(column.kept, tiers(own).letters, strict=True))
+        result["letters"] = [letters.get(number) for number in range(n_rows)]
+    return result | {"n": own.n, "n_units": own.n_units}
 
 
 def known_limit(limit: float) -> float | None:
@@ -342,21 +369,20 @@ def _photos(item_n: np.ndarray, unit_n: np.ndarray | None) -> frozenset[int]:
     return frozenset([*units, *(-1 - np.unique(item_n)).tolist()])
 
 
-def _photo_sets(columns: Sequence[tuple[str, frozenset[int]]]) -> list[int]:
-    """The number of each column's photo set, from its folder and its items and units.
+def photo_sets(columns: Sequence[ColumnErrors]) -> list[int]:
+    """The number of each column's photo set.
 
-    Columns of one known folder that share any are of one set. Items of unknown folders may have
-    the same names by chance.
-
-    >>> _photo_sets([("/a", frozenset([1, 2])), ("/a", frozenset([2])), ("", frozenset([2]))])
-    [0, 0, 1]
+    Columns of one known folder that share items or units are of one set. Items of unknown folders
+    may have the same names by chance.
     """
     numbers: list[int] = []
-    for place, (root, photos) in enumerate(columns):
+    for place, column in enumerate(columns):
         same = {
             numbers[other]
-            for other, (folder, theirs) in enumerate(columns[:place])
-            if root and folder == root and not photos.isdisjoint(theirs)
+            for other, theirs in enumerate(columns[:place])
+            if column.root
+            and theirs.root == column.root
+            and not column.photos.isdisjoint(theirs.photos)
         }
         number = min(same, default=max(numbers, default=-1) + 1)
         numbers = [number if own in same else own for own in numbers] + [number]
