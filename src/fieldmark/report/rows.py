@@ -140,27 +140,26 @@ def read_table(
     _check_names(store, where)
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
-    rows = _rows(done, store.scores(where), metric, by_part)
+    rows = _in_one_unit(_rows(done, store.scores(where), metric, by_part))
     if metric and done and not rows:
         known = {score.metric for scores in store.scores(where).values() for score in scores}
         raise UnknownName("metric of these runs", metric, known)
-    shown = list({row.run.id: row.run for row in rows}.values())
-    notes = [*superseded_note(n_superseded), *version_notes(shown)]
-    remembered = Memory(memory)
-    if not by_run:
-        rows, n_fewer = _joined(store, rows, remembered)
-        notes += _fewer_note(n_fewer)
-    rows = _in_one_unit([_with_outcomes(store, row) for row in rows])
     rows, once = _counted_once(rows)
     columns = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
-    notes += [*data_notes(columns), *once]
-    study = None
+    shown = list({row.run.id: row.run for row in rows}.values())
+    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns), *once]
+    remembered, study = Memory(memory), None
+    cells, n_fewer = _joined(store, rows, remembered) if compare or not by_run else ([], 0)
+    if not by_run:
+        rows = cells
+        notes += _fewer_note(n_fewer)
     if compare and not by_part:
         from fieldmark.report.study import study_rows
 
-        study = study_rows(store, rows, remembered)
+        study = study_rows(store, cells, remembered)
         rows = [replace(row, tier=study.tier(row)) for row in rows]
         notes += [*study.notes, *_without_tiers(store, rows)]
+    rows = [_with_outcomes(store, row) for row in rows]
     remembered.save()
     states = [run.state for run in runs if run.state != "done"]
     left_out = {state: states.count(state) for state in sorted(set(states))}

@@ -18,6 +18,7 @@ from fieldmark.errors import FieldmarkError
 from fieldmark.report.memory import Memory
 from fieldmark.report.providers import pairing_metric
 from fieldmark.report.rows import Row
+from fieldmark.report.ways import head_of
 from fieldmark.store import Store
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class ColumnStudy:
     n: int = 0
     """items compared"""
     n_units: int = 0
+    n_classes: int | None = None
+    """classes among their targets, where the metric is a mean over classes"""
 
     def above_chance(self, value: float) -> float:
         """The share of the way from guessing to all right; NaN where that is not known."""
@@ -120,15 +123,19 @@ def study_rows(store: Store, rows: Sequence[Row], memory: Memory) -> Study:
 
 def averaged(rows: Sequence[Row]) -> list[Place]:
     """The columns that a mean is over: tasks that count, of the unit and direction that most of
-    them have.
+    them have. Where no two rows have them all, those that at least half of the rows have.
     """
-    kinds: dict[tuple[bool, bool], dict[Place, None]] = {}
+    kinds: dict[tuple[bool, bool], dict[Place, set[str]]] = {}
     for row in rows:
         if row.is_counted and row.is_stored and not row.score.part:
             kind = (row.score.higher_is_better, row.score.is_fraction)
-            kinds.setdefault(kind, {})[row.place] = None
+            kinds.setdefault(kind, {}).setdefault(row.place, set()).add(row.name)
     by_number = sorted(kinds.values(), key=len, reverse=True)
-    return list(by_number[0]) if by_number else []
+    columns = by_number[0] if by_number else {}
+    every = set().union(*columns.values())
+    if len(every) > 1 and len(set.intersection(*columns.values())) < 2:
+        columns = {place: names for place, names in columns.items() if 2 * len(names) >= len(every)}
+    return list(columns)
 
 
 def _notes(
@@ -144,7 +151,25 @@ def _notes(
             )
         if column.is_told_from_blind is False:
             notes.append(f"{heading} cannot tell the best from always giving the commonest answer.")
+        notes += _easier(columns[place])
     return notes
+
+
+def _easier(rows: Sequence[Row]) -> list[str]:
+    """Who chose among a few answers only, where others had all of them."""
+    few: dict[int, list[str]] = {}
+    for row in rows:
+        settings = row.run.spec.settings
+        block = settings.get(head_of(row.run.spec))
+        n = block.get("choices") if isinstance(block, Mapping) else None
+        few.setdefault(n if isinstance(n, int) else 0, []).append(row.name)
+    if len(few) < 2:
+        return []
+    return [
+        f"{rows[0].heading}: {', '.join(names)} chose among {n} answers, an easier question."
+        for n, names in few.items()
+        if n
+    ]
 
 
 # --- reading and remembering ---
@@ -165,6 +190,8 @@ class ColumnErrors:
     root: str
     photos: frozenset[int]
     """numbers of its items and units"""
+    n_classes: int | None
+    """classes among the targets, where the metric is a mean over classes"""
 
 
 def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
@@ -202,6 +229,7 @@ def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
         tuple(paired.answered_c.tolist()),
         rows[0].run.root,
         _photos(asked.item, items.unit),
+        len(np.unique(items.target)) if metric.closed_form in ("recall", "f1") else None,
     )
 
 
@@ -229,6 +257,7 @@ class _Reader:
             {name: share for name, share in answered.items() if share is not None},
             known["n"],
             known["n_units"],
+            known["n_classes"],
         )
 
     # Over all tasks.
@@ -319,7 +348,7 @@ def _written(column: ColumnErrors | None, n_rows: int) -> dict[str, Any]:
     nothing: list[Any] = [None] * n_rows
     result: dict[str, Any] = {
         "letters": nothing, "answered": nothing, "blind": None, "is_told": None, "n": 0,
-        "n_units": 0,
+        "n_units": 0, "n_classes": None,
     }  # fmt: skip
     if column is None:
         return result
@@ -335,7 +364,7 @@ def _written(column: ColumnErrors | None, n_rows: int) -> dict[str, Any]:
     if len(column.kept) > 1:
         letters = dict(zip(column.kept, tiers(own).letters, strict=True))
         result["letters"] = [letters.get(number) for number in range(n_rows)]
-    return result | {"n": own.n, "n_units": own.n_units}
+    return result | {"n": own.n, "n_units": own.n_units, "n_classes": column.n_classes}
 
 
 def known_limit(limit: float) -> float | None:
