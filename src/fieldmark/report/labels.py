@@ -18,7 +18,7 @@ from fieldmark.report.ways import short_value, spec_facts
 from fieldmark.store import Run, RunSpec, canonical_json
 
 if TYPE_CHECKING:
-    from fieldmark.report.rows import Row
+    from fieldmark.report.cells import Row
 
 LEAST = 4
 """hex digits of a version that are shown"""

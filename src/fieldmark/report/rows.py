@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.errors import FieldmarkError, UnknownName
+from fieldmark.errors import UnknownName
+from fieldmark.report.cells import Row, fewer_note, join_runs
 from fieldmark.report.labels import (
     column_labels,
     columns_of_runs,
     data_notes,
     model_labels,
     model_name,
-    newest_first,
     version_notes,
 )
 from fieldmark.report.memory import Memory
@@ -38,74 +38,6 @@ from fieldmark.store import Run, RunFilter, RunSpec, Score, Store, canonical_jso
 
 if TYPE_CHECKING:
     from fieldmark.report.study import Study
-
-BEST = "A"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One score: of a model, asked in one way, on one task."""
-
-    run: Run
-    """the newest of its runs"""
-    score: Score
-    model: str
-    """the model's name; with its version where several are shown"""
-    column: str
-    """the heading: the task and, on lines of their own, what differs between its columns"""
-    data: str = ""
-    """which version of the data, where the task stands in several"""
-    is_counted: bool = True
-    """in means and ranks over tasks: a task counts once, and on one version of its data"""
-    tier: str | None = None
-    """A for those that may be the best of the column, B for those that may be the best of the
-    rest, ...; None: not compared"""
-    outcomes: Mapping[str, int] = field(default_factory=dict)
-    """how many items had which outcome, where not all were answered"""
-    way: str = ""
-    """the way of asking, where several are shown"""
-    runs: tuple[Run, ...] = ()
-    """all of its runs, which differ in their seed only"""
-
-    def __post_init__(self) -> None:
-        if not self.runs:
-            object.__setattr__(self, "runs", (self.run,))
-
-    @property
-    def name(self) -> str:
-        """What the row is called in a sentence: the model and, where it is named, the way."""
-        return f"{self.model} ({self.way})" if self.way else self.model
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """The column: its heading and the metric."""
-        return self.column, self.score.metric
-
-    @property
-    def heading(self) -> str:
-        """The column's heading in one line."""
-        return self.column.replace("\n", " ")
-
-    @property
-    def is_stored(self) -> bool:
-        """False for the scores of a group of tasks, which are worked out and not run."""
-        return self.run.id > 0
-
-    @property
-    def is_tied(self) -> bool | None:
-        """May be the best of its column; None: not compared."""
-        return None if self.tier is None else self.tier == BEST
-
-    @property
-    def n_draws(self) -> int:
-        """Training draws, or rounds of answers, behind the score."""
-        return sum(run.spec.repeats for run in self.runs)
-
-    @property
-    def is_drawn_once(self) -> bool:
-        """Were some training images drawn, and only once?"""
-        spec = self.run.spec
-        return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +81,10 @@ def read_table(
     shown = list({row.run.id: row.run for row in rows}.values())
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns), *once]
     remembered, study = Memory(memory), None
-    cells, n_fewer = _joined(store, rows, remembered) if compare or not by_run else ([], 0)
+    cells, n_fewer = join_runs(store, rows, remembered) if compare or not by_run else ([], 0)
     if not by_run:
         rows = cells
-        notes += _fewer_note(n_fewer)
+        notes += fewer_note(n_fewer)
     if compare and not by_part:
         from fieldmark.report.study import study_rows
 
@@ -232,83 +164,6 @@ def _rows(
             if score.metric == wanted and (by_part or not score.part)
         ]  # fmt: skip
     return rows
-
-
-# --- cells of several runs ---
-
-
-def _joined(store: Store, rows: Sequence[Row], memory: Memory) -> tuple[list[Row], int]:
-    """Runs that differ only in their seed as one row; of a seed, the run with most repeats. And
-    how many runs others stand for.
-    """
-    cells: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        key = (row.model, row.way, *row.place, row.score.part)
-        cells.setdefault(key, []).append(row)
-    fewer: set[int] = set()
-    joined = []
-    for mine in cells.values():
-        by_seed: dict[int, Row] = {}
-        for row in sorted(mine, key=lambda row: (row.run.spec.repeats, row.run.finished or "")):
-            by_seed[row.run.spec.seed] = row
-        kept = [row for _, row in sorted(by_seed.items())]
-        fewer |= {row.run.id for row in mine} - {row.run.id for row in kept}
-        joined.append(kept[0] if len(kept) == 1 else _cell(store, kept, memory))
-    return joined, len(fewer)
-
-
-def _fewer_note(n: int) -> list[str]:
-    if n == 0:
-        return []
-    words = "run with fewer repeats is" if n == 1 else "runs with fewer repeats are"
-    return [f"{n:,} {words} not shown (`fieldmark table --long` lists all)."]
-
-
-def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
-    runs = tuple(row.run for row in rows)
-    newest = newest_first(runs)[0]
-    first = next(row for row in rows if row.run is newest)
-    score = None if first.score.part else _score_of_draws(store, runs, first.score, memory)
-    if score is None:  # without answers to look at there is a mean, and no interval
-        repeats = [row.run.spec.repeats for row in rows]
-        total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
-        score = replace(first.score, value=total / sum(repeats), low=None, high=None, warning="")
-    return replace(first, score=score, runs=runs)
-
-
-def _score_of_draws(
-    store: Store, runs: Sequence[Run], score: Score, memory: Memory
-) -> Score | None:
-    """The mean over the draws of all runs, with the interval over units and draws; None where the
-    answers cannot be scored here.
-    """
-    from fieldmark.report.paired import read_paired
-    from fieldmark.stats import estimate, interval
-
-    key = memory.key("cell", score.metric, [runs])
-    known = memory.get(key)
-    if known is None:
-        try:
-            metric = pairing_metric(store, runs[0], score.metric)
-        except FieldmarkError:  # a user's own metric whose file is not here
-            return None
-        if metric is None:
-            return None
-        paired = read_paired(store, [runs], metric)
-        if not len(paired.items.target):
-            return None
-        limits = interval(paired.items, paired.answer_mn[0], paired.metric)
-        known = {
-            "value": estimate(paired.items, paired.answer_mn[0], paired.metric),
-            "low": None if math.isnan(limits.low) else limits.low,
-            "high": None if math.isnan(limits.high) else limits.high,
-            "n": len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
-            "n_units": limits.n_units,
-            "method": limits.method,
-            "warning": limits.why,
-        }
-        memory.add(key, known)
-    return replace(score, **known)
 
 
 def _with_outcomes(store: Store, row: Row) -> Row:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.errors import FieldmarkError
+from fieldmark.report.cells import Row
 from fieldmark.report.memory import Memory
 from fieldmark.report.providers import pairing_metric
-from fieldmark.report.rows import Row
 from fieldmark.report.ways import head_of
 from fieldmark.store import Store
 
@@ -56,7 +56,7 @@ class ColumnStudy:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RowStanding:
     """One row over all tasks that count."""
 
     name: str
@@ -78,7 +78,7 @@ class Overall:
     places: tuple[Place, ...]
     photos: tuple[int, ...]
     """the number of each task's photo set: tasks of one ask about the same photos or units"""
-    standings: tuple[Standing, ...]
+    standings: tuple[RowStanding, ...]
 
     @property
     def n_photo_sets(self) -> int:
@@ -103,7 +103,7 @@ class Study:
         column = self.columns.get(row.place)
         return None if column is None else column.letters.get(row.name)
 
-    def standing(self, name: str) -> Standing | None:
+    def standing(self, name: str) -> RowStanding | None:
         standings = () if self.overall is None else self.overall.standings
         return next((one for one in standings if one.name == name), None)
 
@@ -114,7 +114,7 @@ def study_rows(store: Store, rows: Sequence[Row], memory: Memory) -> Study:
     for row in rows:
         if row.is_stored and not row.score.part and not math.isnan(row.score.value):
             columns.setdefault(row.place, []).append(row)
-    reader = _Reader(store, memory)
+    reader = _StudyReader(store, memory)
     studied = {place: reader.column(place, mine) for place, mine in columns.items()}
     counted = {place: columns[place] for place in averaged(rows)}
     overall = reader.overall(counted, studied)
@@ -233,7 +233,7 @@ def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
     )
 
 
-class _Reader:
+class _StudyReader:
     """Reads each column at most once."""
 
     def __init__(self, store: Store, memory: Memory) -> None:
@@ -279,7 +279,7 @@ class _Reader:
                 return None
             self.memory.add(key, known)
         standings = [
-            Standing(name, mean, low, high, is_best, tuple(rank), other and tuple(other))
+            RowStanding(name, mean, low, high, is_best, tuple(rank), other and tuple(other))
             for name, (mean, low, high, is_best, rank, other) in zip(
                 names, known["standings"], strict=True
             )

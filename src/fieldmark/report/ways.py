@@ -171,12 +171,12 @@ def _distinguishing(runs: Sequence[Run], differs: Mapping[int, Mapping[str, str]
     chosen: list[str] = []
     n_told = len({(run.spec.task, head_of(run.spec)) for run in runs})
     for key in order:
-        told = {
+        labels = {
             (run.spec.task, head_of(run.spec), *(differs[run.id].get(k) for k in (*chosen, key)))
             for run in runs
         }
-        if len(told) > n_told:
-            chosen, n_told = [*chosen, key], len(told)
+        if len(labels) > n_told:
+            chosen, n_told = [*chosen, key], len(labels)
     return chosen
 
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fieldmark.errors import DataError
+from fieldmark.report.cells import BEST, Row
 from fieldmark.report.memory import Memory
-from fieldmark.report.rows import BEST, Row, read_table
+from fieldmark.report.rows import read_table
 from fieldmark.report.study import study_rows
 from fieldmark.store import RunFilter, Store, nothing_stored
 

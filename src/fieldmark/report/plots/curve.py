@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from fieldmark.errors import DataError
+from fieldmark.report.cells import Row
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
 from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
@@ -21,7 +22,6 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.rows import Row
 from fieldmark.report.ways import spec_facts
 from fieldmark.store import Score
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
+from fieldmark.report.cells import BEST, Row
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -25,7 +26,6 @@ from fieldmark.report.plots._panel import (
 )
 from fieldmark.report.plots._results import Results, defined_columns, within
 from fieldmark.report.providers import pairing_metric, why_not_paired
-from fieldmark.report.rows import BEST, Row
 
 if TYPE_CHECKING:
     from fieldmark.metrics import Metric

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fieldmark.report.cells import BEST, Row
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -28,7 +29,6 @@ from fieldmark.report.plots._results import (
     tiers_of,
     within,
 )
-from fieldmark.report.rows import BEST, Row
 from fieldmark.report.table.layout import number
 
 MOST_MODELS = 20

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fieldmark.errors import DataError, UnknownName
+from fieldmark.report.cells import Row
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
 from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
@@ -20,7 +21,6 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.rows import Row
 from fieldmark.report.ways import spec_facts
 from fieldmark.store import Score
 

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fieldmark.report.rows import Row
+    from fieldmark.report.cells import Row
     from fieldmark.store import Score
 
 GAP = "  "

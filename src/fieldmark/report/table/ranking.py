@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fieldmark.report.rows import Row, Table
+from fieldmark.report.cells import Row
+from fieldmark.report.rows import Table
 from fieldmark.report.study import Place, averaged
 from fieldmark.report.table.layout import MISSING, arrow, number
 from fieldmark.stats import kendall_tau

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
+from fieldmark.report.cells import Row
 from fieldmark.report.providers import is_valued, pairing_metric, value_metric, why_not_paired
-from fieldmark.report.rows import Row, Table
+from fieldmark.report.rows import Table
 from fieldmark.store import OK, Score, Store
 
 if TYPE_CHECKING:

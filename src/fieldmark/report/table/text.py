@@ -11,8 +11,9 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from fieldmark.report.cells import Row
 from fieldmark.report.labels import signatures
-from fieldmark.report.rows import Row, Table
+from fieldmark.report.rows import Table
 from fieldmark.report.table.layout import (
     GAP,
     MISSING,

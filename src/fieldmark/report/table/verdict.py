@@ -11,7 +11,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from fieldmark.report.rows import Row, Table
+from fieldmark.report.cells import Row
+from fieldmark.report.rows import Table
 from fieldmark.report.study import Overall
 
 N_NAMED = 3
