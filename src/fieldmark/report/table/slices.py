@@ -60,7 +60,7 @@ def _with_slice(
 ) -> pl.DataFrame:
     import polars as pl
 
-    frames = []
+    frames: list[pl.DataFrame] = []
     for run in row.runs:  # the draws of all seeds, one after another
         start = sum(frame["repeat"].n_unique() for frame in frames)
         own = store.predictions(run.id)
