@@ -21,7 +21,6 @@ from fieldmark.report import (
     not_compared,
     read_table,
     sliced,
-    training_notes,
     wide_table,
 )
 from fieldmark.report.export import choose, export
