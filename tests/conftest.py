@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 # Before anything imports numpy or torch, and before the workers start. There is one worker to a
-# core: with more threads than cores they wait for each other. Measured 2026-11-16 on two busy cores:
-# the contract of models and four files of probes took 179 s of CPU time, and 44 s with one thread.
+# core: with more threads than cores they wait for each other. On two busy cores (2026-11-16) the
+# contract of models and four files of probes took 179 s of CPU time, with one thread each 44 s.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if sys.dont_write_bytecode:
