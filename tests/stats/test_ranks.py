@@ -11,7 +11,7 @@ from fieldmark.stats import kendall_tau, rank_limits_elsewhere, ranked
 
 def test_a_model_that_always_wins_is_first_everywhere():
     random = np.random.default_rng(0)
-    height_tm = random.normal(0, 0.01, (8, 4)) + [3.0, 2.0, 1.0, 0.0]
+    height_tm = random.normal(0, 0.01, (8, 4)) + np.array([3.0, 2.0, 1.0, 0.0])
     np.testing.assert_array_equal(
         rank_limits_elsewhere(height_tm), [[1, 1], [2, 2], [3, 3], [4, 4]]
     )
