@@ -1,19 +1,114 @@
-"""Statistical power: how small a difference could these items show, how many would show a smaller?
+"""Statistical power: how small a difference could these units show, how many would show a smaller?
 
-A difference is called visible when a test at 5 % would see it 4 times in 5 (80 % power), given how
-often, or how much, the two models disagreed here.
+A difference is visible when a test at 5 % would see it 4 times in 5 (80 % power): Student's two
+quantiles times the standard error, as if the models differed unit by unit as they did here. An
+exact test needs six units that all lean one way (five still have p = 0.0625), so nothing is visible
+below what six discordant units are worth, met in 4 of 5 draws, nor with fewer than six units. Where
+fewer than six differed here, the others to six are taken to differ altogether: how much a unit may
+differ was then not measured.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from statistics import NormalDist
 
 from fieldmark.stats.wilson import wilson
 
 _NORMAL = NormalDist()
 _FEWEST_SPLITS = 6
-"""five disagreements, all one way, still have an exact p of 0.0625"""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSpread:
+    """How two models differ from unit to unit, whatever the number of units."""
+
+    variance: float
+    """of the difference, times the number of units; about no difference, not about the mean"""
+    discordance: float
+    """share of the units on which the two do not score alike"""
+    effective: float
+    """independent units per unit: less than 1 where some are larger than others"""
+
+    @classmethod
+    def measured(
+        cls,
+        se: float,
+        df: float,
+        n_units: int,
+        n_discordant: int,
+        difference: float = 0.0,
+        level: float = 0.95,
+    ) -> UnitSpread:
+        """From a comparison of `n_units` units whose difference has that standard error."""
+        n_added = max(0, fewest_units(level) - n_discordant)
+        return cls(
+            variance=n_units * se**2 + difference**2 + n_added / n_units,
+            discordance=(n_discordant + n_added) / n_units,
+            effective=(df + 1) / n_units,
+        )
+
+    def detectable(self, n_units: float, level: float = 0.95, power: float = 0.8) -> float:
+        """The smallest difference that `n_units` such units show; infinite where none."""
+        from scipy.special import betaincinv, stdtrit  # slow to load, and most reports need none
+
+        fewest, df = fewest_units(level), self.effective * n_units - 1
+        if n_units < fewest or not df > 0:
+            return math.inf
+        se = math.sqrt(self.variance / n_units)
+        by_test = float(stdtrit(df, (1 + level) / 2) + stdtrit(df, power)) * se
+        # a binomial share with which at least `fewest` of the units are met in `power` of draws
+        share = max(fewest / n_units, float(betaincinv(fewest, n_units - fewest + 1, power)))
+        return max(by_test, share * math.sqrt(self.variance / self.discordance))
+
+    def units_to_detect(self, difference: float, level: float = 0.95, power: float = 0.8) -> int:
+        """The fewest such units that show a difference of that size 4 times in 5."""
+        if not difference > 0:
+            raise ValueError(f"difference is {difference}: expected more than 0.")
+        low, high = 0, fewest_units(level)
+        while self.detectable(high, level, power) > difference:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.detectable(middle, level, power) > difference:
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+def fewest_units(level: float = 0.95) -> int:
+    """How many units that all lean one way an exact test needs.
+
+    >>> fewest_units()
+    6
+    """
+    return math.ceil(1 - math.log2(1 - level) - 1e-9)
+
+
+def detectable(
+    se: float,
+    df: float,
+    n_units: int,
+    n_discordant: int,
+    level: float = 0.95,
+    power: float = 0.8,
+    difference: float = 0.0,
+) -> float:
+    """The smallest difference visible in these units; infinite where none is.
+
+    `se` is the standard error of the difference that was seen, `df` its degrees of freedom.
+
+    >>> round(detectable(se=0.0141, df=999, n_units=1000, n_discordant=200), 3)
+    0.04
+    >>> detectable(se=0.1, df=4, n_units=5, n_discordant=5)
+    inf
+    """
+    if n_units < fewest_units(level) or not df > 0:
+        return math.inf
+    spread = UnitSpread.measured(se, df, n_units, n_discordant, difference, level)
+    return spread.detectable(n_units, level, power)
 
 
 def detectable_share(n_discordant: int, n: int, level: float = 0.95, power: float = 0.8) -> float:
