@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         comparison_notes,
         not_compared,
     )
+    from fieldmark.report.compare.power import measured_spread
     from fieldmark.report.compare.published import match_published, plain_published, published_text
     from fieldmark.report.compare.text import comparison_text, plain_comparison
     from fieldmark.report.providers import ReportProvider, is_valued, register_report_provider
@@ -44,6 +45,7 @@ __all__ = [
     "is_valued",
     "long_table",
     "match_published",
+    "measured_spread",
     "not_compared",
     "part_table",
     "plain_comparison",
@@ -64,6 +66,7 @@ __getattr__ = exports(
     __name__,
     {
         "compare.models": ("ComparedTask", "compare_models", "comparison_notes", "not_compared"),
+        "compare.power": ("measured_spread",),
         "compare.published": ("match_published", "plain_published", "published_text"),
         "compare.text": ("comparison_text", "plain_comparison"),
         "providers": ("ReportProvider", "is_valued", "register_report_provider"),

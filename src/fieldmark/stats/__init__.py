@@ -21,13 +21,15 @@ from fieldmark.stats.interval import bootstrap, interval, percentile_limits
 from fieldmark.stats.items import Items, code_labels, estimate
 from fieldmark.stats.macro_interval import WeakCoverage, weak_coverage
 from fieldmark.stats.paired import Comparison, compare
-from fieldmark.stats.power import items_to_detect
+from fieldmark.stats.power import CORRELATION, DISAGREEMENT, UnitSpread, items_to_detect
 from fieldmark.stats.ranks import Ordering, Ranks, kendall_tau, rank_intervals
 from fieldmark.stats.tiers import Tiers, tiers
 from fieldmark.stats.variance import VarianceParts, variance_parts
 from fieldmark.stats.wilson import Interval, wilson
 
 __all__ = [
+    "CORRELATION",
+    "DISAGREEMENT",
     "Comparison",
     "Interval",
     "Items",
@@ -35,6 +37,7 @@ __all__ = [
     "Ranks",
     "Resampling",
     "Tiers",
+    "UnitSpread",
     "VarianceParts",
     "WeakCoverage",
     "bootstrap",

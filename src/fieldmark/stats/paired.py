@@ -49,6 +49,8 @@ class Comparison:
     direction: str
     """"up": more is better; or "down" """
     level: float
+    se: float = 0.0
+    df: float = 0.0
 
     @property
     def lead(self) -> float:
@@ -94,6 +96,8 @@ def compare(
         n_units=n_units,
         direction=getattr(metric, "direction", "up"),
         level=resampling.level,
+        se=0.0 if lead_u is None else _standard_error(items, lead_u),
+        df=float(n_units - 1),
     )
 
 

@@ -14,10 +14,18 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
+import numpy as np
+
 from fieldmark.stats.wilson import wilson
 
 _NORMAL = NormalDist()
 _FEWEST_SPLITS = 6
+
+
+DISAGREEMENT = 0.2
+"""share of the items that one of two models has right, where nothing was measured"""
+CORRELATION = 0.3
+"""of the differences within a unit, where nothing was measured"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,24 @@ class UnitSpread:
             discordance=(n_discordant + n_added) / n_units,
             effective=(df + 1) / n_units,
         )
+
+    @classmethod
+    def assumed(
+        cls,
+        unit_n: np.ndarray,
+        share_n: np.ndarray,
+        disagreement: float = DISAGREEMENT,
+        correlation: float = CORRELATION,
+    ) -> UnitSpread:
+        """Of items whose weights in the score, and whose units (0 up), are known, where two models
+        would disagree on that share of the items, and be as correlated in a unit.
+        """
+        share_u, n_u = np.bincount(unit_n, share_n), np.bincount(unit_n)
+        apart, together = float(share_n @ share_n), float(share_u @ share_u)
+        variance = disagreement * ((1 - correlation) * apart + correlation * together)
+        any_u = 1 - (1 - disagreement) ** n_u
+        discordance = (1 - correlation) * float(any_u.mean()) + correlation * disagreement
+        return cls(len(n_u) * variance, discordance, 1 / (together * len(n_u)))
 
     def detectable(self, n_units: float, level: float = 0.95, power: float = 0.8) -> float:
         """The smallest difference that `n_units` such units show; infinite where none."""
