@@ -45,7 +45,6 @@ def run(args: TableArgs) -> int:
         plain_rows,
         read_table,
         sliced,
-        training_notes,
         with_groups,
     )
     from fieldmark.store import nothing_stored
@@ -57,7 +56,7 @@ def run(args: TableArgs) -> int:
         )
         notes: list[str] = []
         if args.long and not args.json:
-            notes = [*training_notes(store, table.rows), *fit_lines(store, table.rows, width())]
+            notes = fit_lines(store, table.rows, width())
         if not (args.by or args.by_part or args.task):
             table = with_groups(store, table, args.metric)
         if args.by:

@@ -19,7 +19,7 @@ import polars as pl
 from fieldmark.metrics import Metric, load_metric
 from fieldmark.protocols._items import PartItems
 from fieldmark.registry import portable_name, short_name
-from fieldmark.stats import Items, code_labels, estimate, interval, weak_coverage
+from fieldmark.stats import Items, code_labels, estimate, interval
 from fieldmark.store import OK, PartRecord, Score
 from fieldmark.tasks import Task
 
@@ -157,23 +157,23 @@ def _score(view: _View, rows: pl.DataFrame, name: str, metric: Metric, is_primar
         unit=rows["unit"].to_numpy(),
         part=rows["part"].to_numpy() if is_mean else None,
         score="mean" if is_mean else "pooled",
+        repeat=rows["repeat"].to_numpy(),
     )
     prediction = rows["prediction"].to_numpy()
     ends = interval(items, prediction, metric)
-    weak = weak_coverage(items, metric)
     return Score(
         metric=short_name(name),
         value=estimate(items, prediction, metric),
         part=view.name,
-        low=ends.low,
-        high=ends.high,
+        low=None if ends.why else ends.low,
+        high=None if ends.why else ends.high,
         n=rows.select("part", "id").n_unique(),
         n_units=ends.n_units,
         method=ends.method,
         is_primary=is_primary,
         higher_is_better=metric.direction == "up",
         is_fraction=metric.bounds == (0.0, 1.0),
-        warning=weak.words if weak else "",
+        warning=ends.why,
     )
 
 

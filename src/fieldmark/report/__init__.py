@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fieldmark.report.providers import ReportProvider, is_valued, register_report_provider
     from fieldmark.report.rows import Row, Table, plain_rows, read_table, with_groups
     from fieldmark.report.table.layout import align
-    from fieldmark.report.table.notes import fit_lines, plain_fits, training_notes
+    from fieldmark.report.table.notes import fit_lines, plain_fits
     from fieldmark.report.table.ranking import plain_ranks
     from fieldmark.report.table.slices import STORED, sliced
     from fieldmark.report.table.text import long_table, part_table, wide_table
@@ -57,7 +57,6 @@ __all__ = [
     "read_table",
     "register_report_provider",
     "sliced",
-    "training_notes",
     "wide_table",
     "with_groups",
 ]
@@ -72,7 +71,7 @@ __getattr__ = exports(
         "providers": ("ReportProvider", "is_valued", "register_report_provider"),
         "rows": ("Row", "Table", "plain_rows", "read_table", "with_groups"),
         "table.layout": ("align",),
-        "table.notes": ("fit_lines", "plain_fits", "training_notes"),
+        "table.notes": ("fit_lines", "plain_fits"),
         "table.ranking": ("plain_ranks",),
         "table.slices": ("STORED", "sliced"),
         "table.text": ("long_table", "part_table", "wide_table"),

@@ -52,7 +52,8 @@ def read_paired(store: Store, runs: Sequence[Run], metric: Metric) -> Paired:
         return Paired(items, answer_mn, bound, asked, n_unanswered)
     target, answer_mn = code_answers(asked)
     unit = np.where(asked.unit > 0, asked.unit, -1 - asked.item)
-    items = Items(target, unit, asked.part, "mean") if rule == "mean" else Items(target, unit)
+    part = asked.part if rule == "mean" else None
+    items = Items(target, unit, part, "mean" if rule == "mean" else "pooled", asked.repeat)
     return Paired(items, answer_mn, metric, asked, n_unanswered)
 
 
@@ -66,7 +67,8 @@ def _valued(store: Store, runs: Sequence[Run], asked: Answers, metric: Metric) -
     unit = np.where(known.unit > 0, known.unit, -1 - known.item)
     target = np.zeros(len(known.item), np.int64)
     is_mean = score_rule(runs[0]) == "mean"
-    items = Items(target, unit, known.part, "mean") if is_mean else Items(target, unit)
+    part = known.part if is_mean else None
+    items = Items(target, unit, part, "mean" if is_mean else "pooled", known.repeat)
     return Paired(items, value_mn[:, is_known], metric, known, int((~is_known).sum()))
 
 
@@ -130,10 +132,10 @@ def _arranged(
     answers = [f"answer {number}" for number in range(len(runs))]
     rows, bound = arrange(_named(store, asked, answers), answers, metric, kinds)
     answer_mn = np.stack([rows[name].to_numpy() for name in answers])
-    target, unit = rows["target"].to_numpy(), rows["unit"].to_numpy()
+    target, unit, repeat = (rows[name].to_numpy() for name in ("target", "unit", "repeat"))
     if rule == "mean" and getattr(metric, "uses", "") != "whole":
-        return Items(target, unit, rows["part"].to_numpy(), "mean"), answer_mn, bound
-    return Items(target, unit), answer_mn, bound
+        return Items(target, unit, rows["part"].to_numpy(), "mean", repeat), answer_mn, bound
+    return Items(target, unit, repeat=repeat), answer_mn, bound
 
 
 def _named(store: Store, asked: Answers, answers: Sequence[str]) -> pl.DataFrame:

@@ -24,7 +24,7 @@ def tier_runs(store: Store, runs: Sequence[Run], metric: str) -> dict[int, str] 
     """The letter of each run, best tier first; None where they cannot be compared."""
     from fieldmark.report.paired import read_paired
     from fieldmark.report.providers import pairing_metric
-    from fieldmark.stats import tiers
+    from fieldmark.stats import errors, tiers
 
     if len(runs) < 2:
         return None
@@ -37,7 +37,7 @@ def tier_runs(store: Store, runs: Sequence[Run], metric: str) -> dict[int, str] 
     paired = read_paired(store, runs, function)
     if not len(paired.items.target):
         return None
-    shared = tiers(paired.items, paired.answer_mn, paired.metric)
+    shared = tiers(errors(paired.items, paired.answer_mn, paired.metric))
     return {run.id: letter for run, letter in zip(runs, shared.letters, strict=True)}
 
 

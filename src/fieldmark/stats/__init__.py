@@ -1,61 +1,71 @@
 """Statistics: how sure is a number, and do two of them differ?
 
-Items that share a unit (burst, camera, individual, observation) are one draw from the world, so
-units are resampled, never single frames. Every score has an interval that contains it; two models
-are compared on the same items with the same draws. The tests repeat the simulation behind each
-choice. A metric is any function `f(target, prediction, weight) -> float`; its attributes `kind`,
-`bounds`, `direction` and `closed_form` are used where it has them.
+Items that share a unit (burst, camera, individual, observation) are one draw from the world, in
+whatever parts and repeats they are asked about. From the answers of several models to the same
+items, `errors` finds the covariance of their scores' errors; intervals, differences, tiers and
+ranks all follow from it. A metric is any function `f(target, prediction, weight) -> float`; its
+attributes `kind`, `bounds`, `direction` and `closed_form` are used where it has them.
 """
 
 from __future__ import annotations
 
+from fieldmark.stats.best import Tiers, may_be_best, rank_limits, tier_letter, tiers
 from fieldmark.stats.bootstrap import (
     Resampling,
     jackknife_limits,
-    replicate_scores,
+    percentile_limits,
     unit_blocks,
     unit_weights,
 )
+from fieldmark.stats.covariance import Errors, Source, errors, join
 from fieldmark.stats.holm import holm
-from fieldmark.stats.interval import bootstrap, interval, percentile_limits
+from fieldmark.stats.interval import interval, score_intervals
 from fieldmark.stats.items import Items, code_labels, estimate
-from fieldmark.stats.macro_interval import WeakCoverage, weak_coverage
-from fieldmark.stats.paired import Comparison, compare
-from fieldmark.stats.power import CORRELATION, DISAGREEMENT, UnitSpread, items_to_detect
-from fieldmark.stats.ranks import Ordering, Ranks, kendall_tau, rank_intervals
-from fieldmark.stats.tiers import Tiers, tiers
-from fieldmark.stats.variance import VarianceParts, variance_parts
+from fieldmark.stats.paired import Comparison, Pairs, compare, compare_pair, compare_with
+from fieldmark.stats.power import (
+    CORRELATION,
+    DISAGREEMENT,
+    UnitSpread,
+    detectable,
+    fewest_units,
+)
+from fieldmark.stats.ranks import kendall_tau, rank_limits_elsewhere, ranked
 from fieldmark.stats.wilson import Interval, wilson
 
 __all__ = [
     "CORRELATION",
     "DISAGREEMENT",
     "Comparison",
+    "Errors",
     "Interval",
     "Items",
-    "Ordering",
-    "Ranks",
+    "Pairs",
     "Resampling",
+    "Source",
     "Tiers",
     "UnitSpread",
-    "VarianceParts",
-    "WeakCoverage",
-    "bootstrap",
     "code_labels",
     "compare",
+    "compare_pair",
+    "compare_with",
+    "detectable",
+    "errors",
     "estimate",
+    "fewest_units",
     "holm",
     "interval",
-    "items_to_detect",
     "jackknife_limits",
+    "join",
     "kendall_tau",
+    "may_be_best",
     "percentile_limits",
-    "rank_intervals",
-    "replicate_scores",
+    "rank_limits",
+    "rank_limits_elsewhere",
+    "ranked",
+    "score_intervals",
+    "tier_letter",
     "tiers",
     "unit_blocks",
     "unit_weights",
-    "variance_parts",
-    "weak_coverage",
     "wilson",
 ]

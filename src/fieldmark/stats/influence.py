@@ -1,159 +1,221 @@
-"""Influence values: what does each item add to a score, so that models can be paired by items?
+"""Influence values (leave one unit out): what does each item add to the error of a score?
 
-The share right, macro accuracy and macro F1 have closed forms; any mean over items has its item
-values. What a pair of models' items add to the *difference* is exact for all but F1, whose ratios
-are taken at the mean of both models, where the rest is of third order. Nothing is centred within a
-class: of a class with one image, centring would say it never varies.
+A score is a mean over strata: over all items, over parts, over the classes of macro accuracy. Each
+item is compared with what the *other units* of its stratum say, so that frames of one burst do not
+vouch for each other. A stratum with one unit (a species with one burst, an individual that is its
+own class) has no others: it is compared with the mean of all, and every class is drawn towards that
+mean as by `PRIOR` items, because resamples of a class's one image would never differ.
+
+Macro F1 is a ratio of counts: its items' values are its derivatives. Any other metric is computed
+without each unit in turn (jackknife).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from fieldmark.stats.items import Items, Metric, item_values
+from fieldmark import draws
+from fieldmark.stats.items import Items, Metric, estimate, item_values, members, number_rows
 
-_BY_CLASS = ("recall", "f1")
+PRIOR = 2
+"""items of the mean of all classes that every class is given"""
+MOST_BLOCKS = 400
+"""units left out in turn for a metric without a closed form; beyond, they are dealt into blocks"""
+
+
+class Influence(NamedTuple):
+    """Scores of models, and the errors that make up each; one column per item (or unit)."""
+
+    value_mr: np.ndarray
+    """models × repeats"""
+    residual_mn: np.ndarray
+    """what each column adds to the error of its repeat's score, float32"""
+    weight_n: np.ndarray
+    """the column's share of its repeat's score"""
+    mark_mn: np.ndarray
+    """equal where two models fare alike: right or wrong, the value, or the answer itself"""
+    unit_n: np.ndarray
+    repeat_n: np.ndarray
 
 
 def form_of(metric: Metric) -> str:
     """Which closed form the metric has: "right", "recall", "f1", "mean" of item values, or ""."""
     form = str(getattr(metric, "closed_form", ""))
-    if form in ("right", *_BY_CLASS):
+    if form in ("right", "recall", "f1"):
         return form
     return "mean" if getattr(metric, "kind", "other") == "mean" else ""
 
 
-def item_share(items: Items) -> np.ndarray:
-    """The weight of each item in a score that is a mean over items, or over parts."""
-    n = len(items.target)
-    if items.score == "pooled":
-        return np.full(n, 1 / n)
-    part = items.part_codes()
-    n_items = np.bincount(part)
-    return np.asarray((1 / (len(n_items) * n_items))[part])
+def influence(items: Items, answers_mn: np.ndarray, metric: Metric) -> Influence:
+    """The influence of every item on the scores of m models that answered the same items."""
+    form = form_of(metric)
+    if not form:
+        return _jackknife(items, answers_mn, metric)
+    target, unit_n, repeat_n = np.asarray(items.target), items.unit_codes(), items.repeat_codes()
+    if form == "mean":
+        values = [item_values(metric, target, answer_n) for answer_n in answers_mn]
+        value_mn = np.asarray(values, np.float64)
+    else:
+        value_mn = (answers_mn == target).astype(np.float32)
+    if form == "f1":
+        return _f1(items, answers_mn, value_mn)
+    strata = read_strata(items, form == "recall")
+    value_mr, residual_mn = _of_means(strata, value_mn, unit_n)
+    weight_n = strata.share[strata.code] / strata.size[strata.code]
+    return Influence(value_mr, residual_mn, weight_n, value_mn, unit_n, repeat_n)
+
+
+# --- means over strata ---
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
-    """The classes of a score that is a mean over classes, or over parts of such means."""
+class Strata:
+    """The strata whose means make up a score: repeats, parts in them, and classes in those."""
 
-    target: np.ndarray
-    """class of each item, 0 up, apart in each part; some numbers stand for no class"""
+    code: np.ndarray
+    """of each item, 0 up"""
     size: np.ndarray
-    """items of each class"""
+    """items of each stratum"""
     share: np.ndarray
-    """weight of each class in the score"""
-    shift: np.ndarray | int
-    """what turns an item's answer into a class"""
-
-    def answered(self, answer_n: np.ndarray) -> np.ndarray:
-        """One more than the class of each answer; what belongs to no class has no size."""
-        return np.asarray(np.add(answer_n, self.shift + 1, dtype=np.intp))
+    """weight of each stratum in the score of its repeat"""
+    repeat: np.ndarray
+    """of each stratum"""
+    prior: int
+    """items of the mean of all that each stratum is given"""
 
 
-def read_classes(items: Items, top: int) -> Classes:
-    """The classes in the truth; `top` is the largest answer."""
-    target = np.asarray(items.target, np.intp)
-    width = max(int(target.max()), top) + 2  # the place of "no answer" belongs to no class
-    if items.score == "pooled":
-        size = np.bincount(target, minlength=width)
-        return Classes(target, size, (size > 0) / max(1, (size > 0).sum()), 0)
-    part = items.part_codes()
-    n_parts = int(part.max()) + 1
-    code = target + part * width
-    size = np.bincount(code, minlength=width * n_parts)
-    is_class_pc = (size > 0).reshape(n_parts, width)
-    share = is_class_pc / (n_parts * is_class_pc.sum(axis=1, keepdims=True))
-    return Classes(code, size, share.ravel(), part * width)
+def read_strata(items: Items, by_class: bool) -> Strata:
+    part_n, repeat_n = items.strata(), items.repeat_codes()
+    repeat_p = np.zeros(int(part_n.max()) + 1, np.intp)
+    repeat_p[part_n] = repeat_n
+    share_p = 1 / np.bincount(repeat_p)[repeat_p]
+    if not by_class:
+        return Strata(part_n, np.bincount(part_n), share_p, repeat_p, 0)
+    first_s, code_n = number_rows(part_n, np.asarray(items.target))
+    part_s = part_n[first_s]
+    share_s = share_p[part_s] / np.bincount(part_s)[part_s]
+    return Strata(code_n, np.bincount(code_n), share_s, repeat_p[part_s], PRIOR)
 
 
-def lead_values(items: Items, a: np.ndarray, b: np.ndarray, metric: Metric) -> np.ndarray | None:
-    """What each item adds to the score of `a` minus that of `b`; None for metrics without it."""
-    form = form_of(metric)
-    if form in ("", "mean"):
-        ours, theirs = (item_values(metric, items.target, answer_n) for answer_n in (a, b))
-        return None if ours is None or theirs is None else (ours - theirs) * item_share(items)
-    is_a, is_b = a == items.target, b == items.target
-    lead_n = is_a.astype(np.float64) - is_b
-    if form == "right":
-        return np.asarray(lead_n * item_share(items))
-    classes = read_classes(items, int(max(a.max(), b.max())))
-    if form == "recall":
-        return np.asarray(lead_n * _per(classes.share, classes.size)[classes.target])
-    return _lead_f1(classes, (a, is_a), (b, is_b))
+def _of_means(
+    strata: Strata, value_mn: np.ndarray, unit_n: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    first_c, cell_n = number_rows(strata.code, unit_n)  # cells sort by stratum
+    stratum_c, size_c = strata.code[first_c], np.bincount(cell_n)
+    total_mc = _summed(value_mn, cell_n, len(first_c))
+    starts = np.flatnonzero(np.diff(stratum_c, prepend=-1))
+    total_ms = np.add.reduceat(total_mc, starts, axis=1)
+    n_repeats = int(strata.repeat.max()) + 1
+    value_mr = _summed(total_ms * (strata.share / strata.size), strata.repeat, n_repeats)
+    mean_m = value_mr.mean(axis=1, keepdims=True)
+    others_c = strata.size[stratum_c] - size_c
+    prior_c = np.where(others_c == 0, PRIOR, strata.prior)
+    expected_mc = total_ms[:, stratum_c] - total_mc
+    expected_mc += prior_c * mean_m
+    expected_mc /= others_c + prior_c
+    # A unit held against the mean of m others spreads by (m + 1) / m more than itself.
+    extra_c = size_c * others_c / (others_c + prior_c) ** 2
+    scale_c = strata.share[stratum_c] / strata.size[stratum_c] / np.sqrt(1 + extra_c)
+    residual_mn = value_mn - expected_mc[:, cell_n]
+    residual_mn *= scale_c[cell_n]
+    return value_mr, residual_mn.astype(np.float32, copy=False)
 
 
-def score_values(
-    items: Items, answers_mn: np.ndarray, metric: Metric
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Each model's score, and what each unit adds to it (models × units, float32).
-
-    For F1 the values are those of each model's own ratios: near enough to sort clear cases from
-    close ones, which `lead_values` then decides. None for metrics whose items' values are unknown.
-    """
-    form = form_of(metric)
-    if not form:
-        return None
-    classes = read_classes(items, int(answers_mn.max())) if form in _BY_CLASS else None
-    share_n = item_share(items)
-    if classes is not None:
-        share_n = _per(classes.share, classes.size)[classes.target]
-    unit_n = items.unit_codes()
-    n_units = int(unit_n.max()) + 1
-    score_m = np.empty(len(answers_mn))
-    value_mu = np.empty((len(answers_mn), n_units), np.float32)
-    for model, answer_n in enumerate(answers_mn):
-        if form == "mean":
-            value_n = share_n * item_values(metric, items.target, answer_n)
-        elif classes is not None and form == "f1":
-            value_n = _values_f1(classes, answer_n, answer_n == items.target)
-        else:
-            value_n = share_n * (answer_n == items.target)
-        score_m[model] = value_n.sum()
-        value_mu[model] = value_n if n_units == len(unit_n) else np.bincount(unit_n, value_n)
-    return score_m, value_mu
+def _summed(value_mn: np.ndarray, code_n: np.ndarray, n: int) -> np.ndarray:
+    """Sums over the columns of each code (rows × codes, float64)."""
+    if n == value_mn.shape[1]:
+        order = np.empty(n, np.intp)
+        order[code_n] = np.arange(n)
+        return np.asarray(value_mn[:, order], np.float64)
+    return np.stack([np.bincount(code_n, row, n) for row in value_mn])
 
 
-def _per(share_c: np.ndarray, size_c: np.ndarray) -> np.ndarray:
-    return np.asarray(share_c / np.maximum(size_c, 1))
+# --- macro F1 ---
 
 
-def _lead_f1(
-    classes: Classes, a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
-) -> np.ndarray:
-    """F1 of a class is 2 hits / (size + answers): with both at the two models' mean, their
-    difference is 2 (hits_a - hits_b) / s - f (answers_a - answers_b) / s."""
-    n, answered_a, answered_b = len(classes.size), classes.answered(a[0]), classes.answered(b[0])
-    answers = _count(answered_a, n + 1)[1:] + _count(answered_b, n + 1)[1:]
-    right = a[1].astype(np.int8) + b[1]
-    hits = np.bincount(classes.target, right, n)
-    whole = classes.size + answers / 2
-    per_hit = 2 * _per(classes.share, whole)
-    per_answer = np.r_[0.0, _per(per_hit * hits / 2, whole)]
-    apart = np.flatnonzero(answered_a != answered_b)
-    lead_n = np.zeros(len(answered_a))
-    lead_n[apart] = (
-        (a[1][apart].astype(np.float64) - b[1][apart]) * per_hit[classes.target[apart]]
-        - per_answer[answered_a[apart]]
-        + per_answer[answered_b[apart]]
+def _f1(items: Items, answers_mn: np.ndarray, right_mn: np.ndarray) -> Influence:
+    stratum_n, repeat_n = items.strata(), items.repeat_codes()
+    strata = members(stratum_n)
+    repeat_s = np.array([repeat_n[mine[0]] for mine in strata])
+    share_s = 1 / np.bincount(repeat_s)[repeat_s]
+    value_ms = np.empty((len(answers_mn), len(strata)))
+    residual_mn = np.empty(answers_mn.shape, np.float32)
+    weight_n = np.empty(answers_mn.shape[1])
+    for place, mine in enumerate(strata):
+        target_k = np.unique(np.asarray(items.target)[mine], return_inverse=True)
+        for model, answer_n in enumerate(answers_mn):
+            value, residual_k = _f1_of(target_k, answer_n[mine], right_mn[model, mine] > 0)
+            value_ms[model, place] = value
+            residual_mn[model, mine] = share_s[place] * residual_k
+        size_c = np.bincount(target_k[1])
+        weight_n[mine] = share_s[place] / (len(size_c) * size_c[target_k[1]])
+    value_mr = _summed(value_ms * share_s, repeat_s, int(repeat_s.max()) + 1)
+    units = items.unit_codes()
+    return Influence(value_mr, residual_mn, weight_n, answers_mn, units, repeat_n)
+
+
+def _f1_of(
+    target: tuple[np.ndarray, np.ndarray], answer_n: np.ndarray, is_right: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Macro F1 and what one item changes in 2 hits / (size + answers), of its own class and of the
+    answered one, each at what the other items say."""
+    classes, own_n = target
+    n = len(classes)
+    place_n = np.minimum(np.searchsorted(classes, answer_n), n - 1)
+    answered_n = np.where(classes[place_n] == answer_n, place_n, n)  # n: no class of the truth
+    whole = np.bincount(own_n, minlength=n + 1) + np.bincount(answered_n, minlength=n + 1)
+    hits = np.bincount(own_n, is_right, n + 1)
+    whole[n] = 1
+    share = np.r_[np.full(n, 1 / n), 0.0]
+    value = float(share @ (2 * hits / whole))
+    with_wrong = share / whole * (2 * hits + PRIOR * value) / (whole - 1 + PRIOR)
+    with_right = (2 * (hits - 1) + PRIOR * value) / np.maximum(whole - 2 + PRIOR, 1)
+    gain = 2 * share / whole * (1 - with_right)
+    return value, np.where(is_right, gain[own_n], -with_wrong[own_n] - with_wrong[answered_n])
+
+
+# --- any other metric ---
+
+
+def _jackknife(items: Items, answers_mn: np.ndarray, metric: Metric) -> Influence:
+    """One column per unit and repeat (per block of units, where they are many)."""
+    unit_n, repeat_n = items.unit_codes(), items.repeat_codes()
+    n_units, n_repeats = int(unit_n.max()) + 1, int(repeat_n.max()) + 1
+    block_u = np.arange(n_units)
+    if n_units > MOST_BLOCKS:
+        random = draws.generator(0, "", "", "jackknife")
+        block_u = random.permutation(n_units) % MOST_BLOCKS
+    n_blocks = int(block_u.max()) + 1
+    block_n = block_u[unit_n]
+    value_mr = np.empty((len(answers_mn), n_repeats))
+    residual_mrb = np.zeros((len(answers_mn), n_repeats, n_blocks))
+    for repeat in range(n_repeats):
+        mine = np.flatnonzero(repeat_n == repeat)
+        for model, answer_n in enumerate(answers_mn):
+            whole = _score(items, mine, answer_n, metric)
+            value_mr[model, repeat] = whole
+            for block in np.unique(block_n[mine]):
+                rest = mine[block_n[mine] != block]
+                residual_mrb[model, repeat, block] = whole - _score(items, rest, answer_n, metric)
+    centred = residual_mrb - residual_mrb.mean(axis=2, keepdims=True)
+    centred *= math.sqrt((n_blocks - 1) / n_blocks) if n_blocks > 1 else 0.0
+    salt_n = draws.generator(0, "", "", "marks").random(answers_mn.shape[1])
+    mark_mb = np.stack([np.bincount(block_n, salt_n * row, n_blocks) for row in answers_mn])
+    return Influence(
+        value_mr,
+        np.nan_to_num(centred).reshape(len(answers_mn), -1).astype(np.float32),
+        np.full(n_repeats * n_blocks, 1 / n_blocks),
+        np.tile(mark_mb, n_repeats),
+        np.tile(np.arange(n_blocks), n_repeats),
+        np.repeat(np.arange(n_repeats), n_blocks),
     )
-    return lead_n
 
 
-def _values_f1(classes: Classes, answer_n: np.ndarray, is_right: np.ndarray) -> np.ndarray:
-    """The value of a class shared out evenly, plus what one more such item would change."""
-    n, answered_n = len(classes.size), classes.answered(answer_n)
-    place_n = classes.target + n * is_right
-    whole = np.maximum(classes.size + _count(answered_n, n + 1)[1:], 1)
-    per_hit = 2 * classes.share / whole
-    f1 = per_hit * _count(place_n, 2 * n)[n:]
-    base = _per(f1, classes.size) - f1 / whole
-    per_place = np.concatenate([base, base + per_hit])
-    per_answer = np.concatenate([[0.0], f1 / whole])
-    return np.asarray(per_place.take(place_n) - per_answer.take(answered_n))
-
-
-def _count(code: np.ndarray, n: int) -> np.ndarray:
-    return np.bincount(code, minlength=n)
+def _score(items: Items, which: np.ndarray, answer_n: np.ndarray, metric: Metric) -> float:
+    part = None if items.part is None else np.asarray(items.part)[which]
+    some = Items(np.asarray(items.target)[which], None, part, items.score)
+    return estimate(some, answer_n[which], metric)

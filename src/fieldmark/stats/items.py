@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -21,13 +21,15 @@ class Items:
     unit: np.ndarray | None = None
     """what is independent; None, or None for an item, means the item itself"""
     part: np.ndarray | None = None
-    """parts are fixed (NeWT's questions): units are drawn anew within each. A unit that occurs in
-    two parts counts as one in each."""
+    """parts are fixed (NeWT's questions, the traits of a fish); a unit asked about in several is
+    still one unit"""
     score: Literal["pooled", "mean"] = "pooled"
     """one score over all items, or the mean of the parts' scores"""
+    repeat: np.ndarray | None = None
+    """which training, or which round of answers; the score is the mean of the repeats' scores"""
 
     def __post_init__(self) -> None:
-        for name in ("unit", "part"):
+        for name in ("unit", "part", "repeat"):
             given = getattr(self, name)
             if given is not None and np.shape(given) != np.shape(self.target):
                 raise ValueError(
@@ -44,50 +46,41 @@ class Items:
         return _number_values(np.asarray(self.part))
 
     def unit_codes(self) -> np.ndarray:
-        """A number per item, 0 up, equal for items of one unit and part."""
-        unit_n = _number_units(self.unit, len(self.target))
-        return unit_n if self.part is None else number_rows(self.part_codes(), unit_n)[1]
+        """A number per item, 0 up, equal for items of one unit, whatever their part and repeat."""
+        return _number_units(self.unit, len(self.target))
+
+    def repeat_codes(self) -> np.ndarray:
+        """A number per item, 0 up, in the order the repeats sort."""
+        if self.repeat is None:
+            return np.zeros(len(self.target), np.intp)
+        return _number_values(np.asarray(self.repeat))
+
+    def strata(self) -> np.ndarray:
+        """A number per item, 0 up: its repeat and, where the score is a mean of parts, its part."""
+        if self.score == "pooled":
+            return self.repeat_codes()
+        return number_rows(self.repeat_codes(), self.part_codes())[1]
 
 
 def estimate(items: Items, prediction: np.ndarray, metric: Metric) -> float:
-    """The score itself: over all items, or the mean over parts."""
+    """The score itself: over all items or the mean over parts, and the mean over repeats."""
     target, prediction = np.asarray(items.target), np.asarray(prediction)
-    statistic = weighted_score(items, metric, items.part_codes(), target, prediction)
-    return float(statistic(np.ones((1, len(target))))[0])
+    if not len(target):
+        return float(metric(target, prediction, np.ones(0)))
+    stratum_n = items.strata()
+    first_s = np.zeros(int(stratum_n.max()) + 1, np.intp)
+    first_s[stratum_n] = items.repeat_codes()
+    value_s = [
+        metric(target[mine], prediction[mine], np.ones(len(mine))) for mine in members(stratum_n)
+    ]
+    return float((np.bincount(first_s, value_s) / np.bincount(first_s)).mean())
 
 
-def weighted_score(
-    items: Items, metric: Metric, part: np.ndarray, target: np.ndarray, prediction: np.ndarray
-) -> Callable[[np.ndarray], np.ndarray]:
-    """The score as a function of weights (resamples × items → one value per resample).
-
-    The arrays may be cells that stand for many items.
-    """
-    members = [slice(None)] if items.score == "pooled" else _members(part)
-
-    def score(weight_rn: np.ndarray) -> np.ndarray:
-        values = [
-            _many(metric, target[member], prediction[member], weight_rn[:, member])
-            for member in members
-        ]
-        return np.mean(values, axis=0) if values else np.full(len(weight_rn), np.nan)
-
-    return score
-
-
-def _members(part: np.ndarray) -> list[Any]:
-    order = np.argsort(part, kind="stable")
-    edges = np.flatnonzero(np.diff(part[order])) + 1
+def members(code_n: np.ndarray) -> list[np.ndarray]:
+    """The places of each code, 0 up."""
+    order = np.argsort(code_n, kind="stable")
+    edges = np.flatnonzero(np.diff(code_n[order])) + 1
     return np.split(order, edges) if len(order) else []
-
-
-def _many(
-    metric: Metric, target: np.ndarray, prediction: np.ndarray, weight_rn: np.ndarray
-) -> np.ndarray:
-    """The metric of every resample, at once where it can."""
-    if getattr(metric, "takes_many", False):
-        return np.asarray(metric(target, prediction, weight_rn))
-    return np.array([metric(target, prediction, weight) for weight in weight_rn], np.float64)
 
 
 def item_values(metric: Metric, target: np.ndarray, prediction: np.ndarray) -> np.ndarray | None:
@@ -106,8 +99,8 @@ def number_rows(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Where each distinct row occurs first, and the number of every row, 0 up as the rows sort."""
     code_n = _number_values(np.asarray(columns[0]))
     for column in columns[1:]:
-        each_n = _number_values(np.asarray(column))
-        code_n = _number_values(code_n * (int(each_n.max(initial=0)) + 1) + each_n)
+        next_n = _number_values(np.asarray(column))
+        code_n = _number_values(code_n * (int(next_n.max(initial=0)) + 1) + next_n)
     first_c = np.zeros(int(code_n.max(initial=-1)) + 1, np.intp)
     first_c[code_n[::-1]] = np.arange(len(code_n))[::-1]  # the first of equal rows is written last
     return first_c, code_n

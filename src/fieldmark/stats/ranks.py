@@ -1,94 +1,56 @@
-"""Rank intervals (mean score, Borda) over many tasks, and Kendall's tau between tasks.
+"""Ranks over tasks: where would models stand on other tasks like these, and do tasks agree?
 
-Two ways to one order, always both: by the mean of the scores, and by Borda (the share of the other
-models beaten, averaged over tasks), which no single task's scale can rule. Intervals draw the items
-of each task anew *and* the tasks themselves: with other tasks the order could have been another.
+Tasks are drawn anew, not their items: what the scores of tasks differ by already holds the luck of
+their items, which must not be counted twice. Kendall's tau says whether two tasks order the models
+alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fieldmark.stats.bootstrap import DEFAULT, Resampling
-from fieldmark.stats.interval import widened_tails
+from fieldmark import draws
+from fieldmark.stats.interval import LEVEL, student
+
+N_DRAWS = 2000
+FEWEST_TASKS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Ordering:
-    """Models in one order; every array has one entry per model."""
+def rank_limits_elsewhere(height_tm: ArrayLike, level: float = LEVEL) -> np.ndarray:
+    """The best and the worst rank (models × 2) by the mean over tasks like these, drawn anew.
 
-    value: np.ndarray
-    """the mean score, or the share of other models beaten"""
-    low: np.ndarray
-    high: np.ndarray
-    rank: np.ndarray
-    """1 is the best; equal models share the mean of their places"""
-    rank_low: np.ndarray
-    """the best place it may well have"""
-    rank_high: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class Ranks:
-    """Places of the models over tasks that all of them did."""
-
-    mean: Ordering
-    borda: Ordering
-    n_tasks: int
-    has_items: bool
-    """whether the items were drawn anew as well, not only the tasks"""
-
-
-def rank_intervals(
-    values_tm: ArrayLike,
-    replicates: Sequence[np.ndarray] | None = None,
-    *,
-    is_up: Sequence[bool] | None = None,
-    resampling: Resampling = DEFAULT,
-) -> Ranks:
-    """Places of models (columns) over tasks (rows).
-
-    `replicates`: for each task resampled scores (draws × models) from draws that the models share
-    (`replicate_scores`); without them only tasks are drawn. `is_up`: per task whether more is
-    better. A task that lacks a model's score (NaN) is left out.
+    `height_tm`: scores (tasks × models), turned so that more is better. Tasks on the same photos
+    should come as one row, their mean. NaN for fewer than three rows.
     """
-    score_tm, kept = _read(values_tm)
-    sign_t = np.where(np.ones(len(np.asarray(values_tm))) if is_up is None else is_up, 1.0, -1.0)
-    sign_t = sign_t[kept]
-    drawn_trm = score_tm[:, None]
-    if replicates is not None:
-        least = min(len(replicates[task]) for task in kept)
-        drawn_trm = np.stack([np.asarray(replicates[task])[:least] for task in kept])
-    borda_trm = np.stack(
-        [_borda(s * score_rm) for s, score_rm in zip(sign_t, drawn_trm, strict=True)]
-    )
-    mean_rm, borda_rm = _over_tasks([drawn_trm, borda_trm], resampling)
-    # A mean over tasks some of which want less has no better end; it is read as "up".
-    sign = -1.0 if (sign_t < 0).all() else 1.0
-    value_m = _borda(score_tm * sign_t[:, None]).mean(axis=0)
-    tails = widened_tails(len(kept), len(kept) - 1, resampling.level)
-    return Ranks(
-        _place(score_tm.mean(axis=0), mean_rm, sign, tails),
-        _place(value_m, borda_rm, 1.0, tails),
-        len(kept),
-        replicates is not None,
+    height_tm = np.asarray(height_tm, np.float64)
+    if height_tm.ndim != 2 or not height_tm.shape[1]:
+        raise ValueError(f"values have the shape {height_tm.shape}: expected tasks × models.")
+    n_tasks, n_models = height_tm.shape
+    if n_tasks < FEWEST_TASKS:
+        return np.full((n_models, 2), math.nan)
+    random = draws.generator(0, "", "", "tasks")
+    count_rt = random.multinomial(n_tasks, np.full(n_tasks, 1 / n_tasks), size=N_DRAWS)
+    mean_m = height_tm.mean(axis=0)
+    drawn_rm = count_rt @ height_tm / n_tasks
+    # Few tasks: a resample varies less than a new draw would, and Student's t is wider yet.
+    widen = math.sqrt(n_tasks / (n_tasks - 1)) * student(n_tasks - 1, level) / student(1e9, level)
+    rank_rm = ranked(mean_m + widen * (drawn_rm - mean_m))
+    tail = (1 - level) / 2
+    low_m, high_m = np.quantile(rank_rm, (tail, 1 - tail), axis=0)
+    own_m = ranked(mean_m[None])[0]
+    return np.stack(
+        [np.minimum(np.floor(low_m), own_m), np.maximum(np.ceil(high_m), own_m)], axis=1
     )
 
 
-def _over_tasks(values: Sequence[np.ndarray], resampling: Resampling) -> list[np.ndarray]:
-    """Means over drawn tasks, in each one drawn replicate; the same draws for all `values`."""
-    n_tasks, n_drawn, _ = values[0].shape
-    random = resampling.generator("ranks")
-    task_rt = random.integers(0, n_tasks, (resampling.draws, n_tasks))
-    replicate_rt = random.integers(0, n_drawn, (resampling.draws, n_tasks))
-    return [
-        np.stack([value_trm[t, r].mean(axis=0) for t, r in zip(task_rt, replicate_rt, strict=True)])
-        for value_trm in values
-    ]
+def ranked(height_rm: np.ndarray) -> np.ndarray:
+    """Ranks in each row, 1 for the highest; equals share the mean of their ranks."""
+    from scipy.stats import rankdata  # slow to load, and most reports need none
+
+    return np.asarray(rankdata(-height_rm, axis=1))
 
 
 def kendall_tau(values_tm: ArrayLike) -> np.ndarray:
@@ -107,52 +69,3 @@ def kendall_tau(values_tm: ArrayLike) -> np.ndarray:
     untied_tt = np.abs(sign_tp) @ is_known.T  # pairs untied in the row's task, known in both
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((sign_tp @ sign_tp.T) / np.sqrt(untied_tt * untied_tt.T))
-
-
-def _read(values_tm: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    score_tm = np.asarray(values_tm, np.float64)
-    if score_tm.ndim != 2 or not score_tm.shape[1]:
-        raise ValueError(f"values have the shape {score_tm.shape}: expected tasks × models.")
-    kept = np.flatnonzero(~np.isnan(score_tm).any(axis=1))
-    if not len(kept):
-        raise ValueError("no task has a score of every model: leave out the models with gaps.")
-    return score_tm[kept], kept
-
-
-def _borda(score_tm: np.ndarray) -> np.ndarray:
-    """The share of the other models that each beats, ties half; 1/2 for a model alone."""
-    n = score_tm.shape[1]
-    if n == 1:
-        return np.full(score_tm.shape, 0.5)
-    return np.asarray((n - _ranked(score_tm)) / (n - 1))
-
-
-def _ranked(score_rm: np.ndarray) -> np.ndarray:
-    """Places within each row, 1 for the highest, the mean place for equals."""
-    order = np.argsort(-score_rm, axis=1, kind="stable")
-    sorted_rm = np.take_along_axis(score_rm, order, axis=1)
-    place = np.broadcast_to(np.arange(1.0, score_rm.shape[1] + 1), score_rm.shape)
-    is_new = np.concatenate(
-        [np.ones((len(score_rm), 1), bool), np.diff(sorted_rm, axis=1) != 0], axis=1
-    )
-    run = np.cumsum(is_new.ravel()) - 1
-    mean_place = np.bincount(run, place.ravel()) / np.bincount(run)
-    ranked = np.empty(score_rm.shape)
-    np.put_along_axis(ranked, order, mean_place[run].reshape(score_rm.shape), axis=1)
-    return ranked
-
-
-def _place(
-    value_m: np.ndarray, drawn_rm: np.ndarray, sign: float, tails: tuple[float, float]
-) -> Ordering:
-    low, high = np.quantile(drawn_rm, tails, axis=0) + value_m - drawn_rm.mean(axis=0)
-    rank = _ranked(sign * value_m[None])[0]
-    rank_low, rank_high = np.quantile(_ranked(sign * drawn_rm), tails, axis=0)
-    return Ordering(
-        value_m,
-        np.minimum(low, value_m),
-        np.maximum(high, value_m),
-        rank,
-        np.minimum(np.floor(rank_low), rank),
-        np.maximum(np.ceil(rank_high), rank),
-    )

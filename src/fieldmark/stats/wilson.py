@@ -14,10 +14,12 @@ class Interval:
     low: float
     high: float
     method: str
-    """"wilson", "leave-one-out" or "bootstrap" """
+    """"wilson", "units" (cluster-robust), "units and training draws", or how else"""
     n: int
     n_units: int
     """independent units among the n items"""
+    why: str = ""
+    """why there are no limits (they are NaN then), in words"""
 
     @property
     def half_width(self) -> float:

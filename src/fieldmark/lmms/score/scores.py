@@ -227,7 +227,7 @@ def _mean_limits(
 ) -> ScoreLimits:
     """The interval of a mean, as `stats` has it."""
     bounds = (0.0, 1.0) if _are_shares(value_n) else (-math.inf, math.inf)
-    limits = interval(items, value_n, mean_value(name, bounds=bounds), resampling)
+    limits = interval(items, value_n, mean_value(name, bounds=bounds), resampling.level)
     return ScoreLimits(limits.low, limits.high, limits.method, limits.n_units)
 
 

@@ -15,10 +15,9 @@ import numpy as np
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.report.labels import model_labels, model_name, newest_first
 from fieldmark.report.paired import Paired, read_paired
-from fieldmark.report.providers import is_valued, pairing_metric, why_not_paired
+from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import Row, current_runs, read_table, superseded_note
-from fieldmark.report.table.notes import METRIC, spread
-from fieldmark.stats import Comparison, VarianceParts, compare, holm
+from fieldmark.stats import Comparison, compare, holm
 from fieldmark.store import Run, RunFilter, RunSpec, Store, nothing_stored
 
 N_CLASSES = 3
@@ -52,8 +51,6 @@ class ComparedTask:
     where: Disagreement | None
     """None for metrics that are not about single labels, and answers worth more or less"""
     n_unanswered: int
-    spreads: tuple[VarianceParts | None, VarianceParts | None] = (None, None)
-    """of a and b: the test items' share of the score's spread, and the training's"""
 
     @property
     def verdict(self) -> str:
@@ -204,12 +201,7 @@ def _compare_task(store: Store, a: Row, b: Row) -> ComparedTask | None:
     paired = read_paired(store, [a.run, b.run], metric)
     comparison = compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
     where = _disagreement(store, paired)
-    has_spread = a.score.metric == METRIC and a.run.spec.repeats > 1 and not is_valued(a.run)
-    both = (a, b) if has_spread else ()
-    spreads = [spread(paired.asked, number) for number in range(len(both))] or [None, None]
-    return ComparedTask(
-        a, b, comparison, comparison.p, where, paired.n_unanswered, (spreads[0], spreads[1])
-    )
+    return ComparedTask(a, b, comparison, comparison.p, where, paired.n_unanswered)
 
 
 def _disagreement(store: Store, paired: Paired) -> Disagreement | None:

@@ -14,7 +14,7 @@ from fieldmark.metrics import Metric
 from fieldmark.report.labels import model_name
 from fieldmark.report.paired import read_paired
 from fieldmark.report.providers import pairing_metric
-from fieldmark.stats import Comparison, UnitSpread, compare
+from fieldmark.stats import UnitSpread, compare_pair, errors
 from fieldmark.store import Run, RunSpec, Store
 
 MOST_MODELS = 4
@@ -44,13 +44,13 @@ def measured_spread(
     if metric is None:
         return None
     paired = read_paired(store, alike, metric)
-    pairs = []
+    if not paired.answer_mn.size:
+        return None
+    scores, pairs = errors(paired.items, paired.answer_mn, paired.metric), []
     for a, b in itertools.combinations(range(len(alike)), 2):
-        ours, theirs = paired.answer_mn[a], paired.answer_mn[b]
-        comparison = compare(paired.items, ours, theirs, paired.metric)
-        if comparison.n_units > 1 and comparison.df > 0:
-            spread = spread_of(comparison)
-            pairs.append((spread.detectable(n_units), a, b, spread))
+        comparison = compare_pair(scores, a, b)
+        if comparison.n_units > 1 and comparison.freedom > 0:
+            pairs.append((comparison.spread.detectable(n_units), a, b, comparison.spread))
     if not pairs:
         return None
     _, a, b, spread = sorted(pairs, key=lambda pair: pair[0])[(len(pairs) - 1) // 2]
@@ -59,17 +59,6 @@ def measured_spread(
     if len(pairs) > 1:
         words = f"{len(pairs)} pairs of models, the middle one"
     return MeasuredSpread(spread, words, paired.metric.bounds == (0.0, 1.0))
-
-
-def spread_of(comparison: Comparison) -> UnitSpread:
-    return UnitSpread.measured(
-        comparison.se,
-        comparison.df,
-        comparison.n_units,
-        comparison.n_discordant,
-        comparison.difference,
-        comparison.level,
-    )
 
 
 def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:

@@ -61,8 +61,9 @@ def _smallest(ties: Sequence[ComparedTask]) -> str:
         return ""
     (only,) = ties
     least = _points(only.comparison.detectable, only.a.score)
-    more = only.comparison.n_to_halve - only.comparison.n
-    halve = f"; {more:,} more items like these would halve that" if more > 0 else ""
+    needed = only.comparison.spread.units_to_detect(only.comparison.detectable / 2)
+    more = (needed or 0) - only.comparison.n_units
+    halve = f"; {more:,} more units like these would halve that" if more > 0 else ""
     return f"The smallest difference visible with them is {least}{halve}."
 
 
@@ -147,10 +148,6 @@ def _p(p: float) -> str:
 def _where(question: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
     """Which items and classes make the difference."""
     where = question.where
-    for side, spread in zip("AB", question.spreads, strict=True):
-        if spread is not None:
-            line = f"{question.a.run.spec.task_name}: {side}: {spread.words}"
-            yield from textwrap.wrap(line, width, subsequent_indent="  ")
     if where is None or where.only_a + where.only_b == 0:
         return
     head = f"{question.a.run.spec.task_name}: only A right {where.only_a:,}, only B right "
@@ -209,8 +206,6 @@ def plain_comparison(question: ComparedTask) -> Mapping[str, Any]:
         "verdict": question.verdict,
         "n_unanswered": question.n_unanswered,
         "disagreement": None if question.where is None else asdict(question.where),
-        "spread_a": None if question.spreads[0] is None else asdict(question.spreads[0]),
-        "spread_b": None if question.spreads[1] is None else asdict(question.spreads[1]),
         "run_a": question.a.run.id,
         "run_b": question.b.run.id,
     }

@@ -75,7 +75,7 @@ def _metric_for(results: Results, rows: Sequence[Row]) -> Metric | None:
 
 def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
     from fieldmark.report.paired import read_paired
-    from fieldmark.stats import compare, tiers
+    from fieldmark.stats import compare, errors, tiers
 
     best, others = rows[0], rows[1 : most + 1]
     metric = _metric_for(results, rows)
@@ -84,7 +84,7 @@ def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
     paired = read_paired(results.store, [row.run for row in rows], metric)
     if not len(paired.items.target):
         return None
-    letters = tiers(paired.items, paired.answer_mn, paired.metric).letters
+    letters = tiers(errors(paired.items, paired.answer_mn, paired.metric)).letters
     names = short_names(row.model for row in rows)
     scale = best.score.scale
     values = []

@@ -13,14 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
-from fieldmark import draws
 from fieldmark.report.rows import Row, Table
 from fieldmark.report.table.layout import MISSING, arrow, number
-from fieldmark.stats import Resampling, kendall_tau, rank_intervals
+from fieldmark.stats import kendall_tau, rank_limits_elsewhere, ranked
 from fieldmark.store import Score
 
 
@@ -100,10 +98,6 @@ def _ranks(
 # --- rank intervals ---
 
 
-N_DRAWN = 100
-"""scores drawn per cell, from which each draw of tasks takes one"""
-N_DRAWS = 1000
-"""enough for whole places; the table must not wait for more"""
 FEWEST = 3
 """tasks and models, below which an order is no more than a coin's toss"""
 Grid = Mapping[tuple[str, str], Row]
@@ -144,16 +138,17 @@ def model_ranks(grid: Grid) -> dict[str, RankInterval]:
     if len(models) < 2 or len(columns) < 2:
         return {}
     rows_tm = [[grid[model, column] for model in models] for column in columns]
-    value_tm = [[row.score.value for row in rows] for rows in rows_tm]
-    is_up = [rows[0].score.higher_is_better for rows in rows_tm]
-    drawn = [_drawn(column, rows) for column, rows in zip(columns, rows_tm, strict=True)]
-    intervals = rank_intervals(value_tm, drawn, is_up=is_up, resampling=Resampling(draws=N_DRAWS))
+    height_tm = np.array([[_height(row) for row in rows] for rows in rows_tm])
     kinds = {(rows[0].score.higher_is_better, rows[0].score.is_fraction) for rows in rows_tm}
-    place = intervals.mean if len(kinds) == 1 else intervals.borda
-    ranks = zip(place.rank, place.rank_low, place.rank_high, strict=True)
+    if len(kinds) > 1:
+        height_tm = -ranked(height_tm)
+    limits = rank_limits_elsewhere(height_tm)
+    if np.isnan(limits).any():
+        return {}
+    own_m = ranked(height_tm.mean(axis=0)[None])[0]
     return {
         model: RankInterval(float(rank), int(low), int(high))
-        for model, (rank, low, high) in zip(models, ranks, strict=True)
+        for model, rank, (low, high) in zip(models, own_m, limits, strict=True)
     }
 
 
@@ -209,23 +204,6 @@ def _height(row: Row | None) -> float:
     if row is None:
         return math.nan
     return row.score.value if row.score.higher_is_better else -row.score.value
-
-
-def _drawn(column: str, rows: Sequence[Row]) -> np.ndarray:
-    """Scores that other items might have given (draws × models)."""
-    random = draws.generator(0, column, "", "places")
-    z_rm = random.standard_normal((N_DRAWN, len(rows)))
-    value_m = np.array([row.score.value for row in rows])
-    down_m = np.array([_spread(row, row.score.low) for row in rows])
-    up_m = np.array([_spread(row, row.score.high) for row in rows])
-    return np.asarray(value_m + z_rm * np.where(z_rm < 0, down_m, up_m))
-
-
-def _spread(row: Row, limit: float | None) -> float:
-    """The standard deviation on one side of a score; 0 without an interval."""
-    if limit is None or math.isnan(limit):
-        return 0.0
-    return abs(limit - row.score.value) / NormalDist().inv_cdf((1 + row.score.level) / 2)
 
 
 def _signed(tau: float) -> str:

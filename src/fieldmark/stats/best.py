@@ -1,0 +1,164 @@
+"""Multiple comparisons with the best (max-t): which models may be the best, and at which rank?
+
+A model may be the best unless some other is better by more than chance explains, when all others
+are looked at together: the largest of the differences to it, each in its own standard errors, is
+compared with the largest that chance would give (Hsu 1981). The models' errors are drawn jointly,
+from their covariance, so that models which fail on the same units are told apart by the others.
+
+Tiers: A holds all that may be the best; B all that may be the best of the rest; and so on. A rank
+interval counts who is surely better and who surely worse (Mogstad et al. 2024).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fieldmark import draws
+from fieldmark.stats.covariance import Errors
+from fieldmark.stats.interval import LEVEL
+
+N_DRAWS = 2000
+FEWEST = 6
+"""units on which two models must differ before one can be better"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tiers:
+    """Letters of the models; every array has one entry per model, in the order given."""
+
+    letters: tuple[str, ...]
+    score: np.ndarray
+    order: tuple[int, ...]
+    """models by score, best first, equal scores as given: for reading, not a ranking in a tier"""
+
+    @property
+    def best(self) -> tuple[int, ...]:
+        """Those that may be the best, by score."""
+        return tuple(model for model in self.order if self.letters[model] == "A")
+
+
+def may_be_best(scores: Errors, level: float = LEVEL) -> np.ndarray:
+    """Of each model whether it may be the best; the best is missed in 1 - level of cases."""
+    return ~_Standing(scores).is_beaten(np.arange(len(scores.value_m)), level)
+
+
+def tiers(scores: Errors, level: float = LEVEL) -> Tiers:
+    """The tiers of models that answered the same items."""
+    standing = _Standing(scores)
+    order = np.argsort(-standing.height_m, kind="stable")
+    letters = [""] * len(order)
+    rest, number = order, 0
+    while len(rest):
+        is_beaten = standing.is_beaten(rest, level)
+        for model in rest[~is_beaten]:
+            letters[model] = tier_letter(number)
+        rest, number = rest[is_beaten], number + 1
+    return Tiers(tuple(letters), scores.value_m, tuple(order.tolist()))
+
+
+def rank_limits(scores: Errors, level: float = LEVEL) -> np.ndarray:
+    """The best and the worst rank of each model on these tasks (models × 2), 1 is the best."""
+    standing = _Standing(scores)
+    everyone = np.arange(len(scores.value_m))
+    n_better = standing.count_clear(everyone, (1 + level) / 2, 1)
+    n_worse = standing.count_clear(everyone, (1 + level) / 2, -1)
+    return np.stack([1 + n_better, len(everyone) - n_worse], axis=1)
+
+
+def tier_letter(number: int) -> str:
+    """A to Z for 0 to 25, then AA, AB, ...
+
+    >>> [tier_letter(number) for number in (0, 25, 26, 701, 702)]
+    ['A', 'Z', 'AA', 'ZZ', 'AAA']
+    """
+    before, place = divmod(number, 26)
+    return (tier_letter(before - 1) if before else "") + chr(ord("A") + place)
+
+
+class _Standing:
+    """Differences of all pairs in standard errors, and what chance gives."""
+
+    def __init__(self, scores: Errors) -> None:
+        self.scores = scores
+        self.height_m = scores.value_m if scores.is_up else -scores.value_m
+        variance_mm = scores.pair_mm
+        gap_mm = self.height_m[None] - self.height_m[:, None]
+        se_mm = np.sqrt(np.maximum(variance_mm, 1e-30))
+        self.far_mm = np.where(variance_mm > 1e-24, gap_mm / se_mm, 0.0)
+        """how far the column's model is above the row's"""
+        freedom = scores.pair_freedom_mm[~np.eye(len(gap_mm), dtype=bool)]
+        self.freedom = max(float(np.median(freedom)), 1.0) if len(freedom) else 1.0
+        self._luck_rm: np.ndarray | None = None
+
+    def is_beaten(self, models: np.ndarray, level: float) -> np.ndarray:
+        """Of each of these models, whether some other of them is surely better."""
+        return self.count_clear(models, level, 1, stop=1) > 0
+
+    def count_clear(self, models: np.ndarray, level: float, way: int, stop: int = 0) -> np.ndarray:
+        """How many of the others are surely better (way 1) or worse (-1) than each model.
+
+        With `stop`, counting ends there.
+        """
+        from scipy.special import stdtrit  # slow to load, and most reports need none
+
+        n = len(models)
+        if n < 2:
+            return np.zeros(n, np.int64)
+        least = float(stdtrit(self.freedom, level))
+        most = float(stdtrit(self.freedom, 1 - (1 - level) / (n - 1)))  # Bonferroni
+        far_mm = way * self.far_mm[np.ix_(models, models)]
+        counts = np.zeros(n, np.int64)
+        for place in np.flatnonzero((far_mm > least).any(axis=1)).tolist():
+            far_m = far_mm[place]
+            is_sure = bool(stop) and far_m.max() > 1.5 * most
+            needs = most if is_sure else self._critical(models, place, way, level)
+            candidates = np.flatnonzero(far_m > needs)
+            candidates = candidates[np.argsort(-far_m[candidates], kind="stable")]
+            counts[place] = self._count_sure(models, place, candidates, far_m, needs, stop)
+        return counts
+
+    def _critical(self, models: np.ndarray, place: int, way: int, level: float) -> float:
+        """What the largest of the differences to one model reaches by chance."""
+        luck_rm = self._luck()[:, models]
+        gap_rm = way * (luck_rm - luck_rm[:, [place]])
+        cov_mm = self._spread_mm[np.ix_(models, models)]
+        own_m = np.diag(cov_mm)
+        variance_m = own_m + own_m[place] - 2 * cov_mm[place]
+        is_apart = variance_m > 1e-24
+        if not is_apart.any():
+            return np.inf
+        largest_r = (gap_rm[:, is_apart] / np.sqrt(variance_m[is_apart])).max(axis=1)
+        return float(np.quantile(largest_r * self._heavy_r, level))
+
+    def _luck(self) -> np.ndarray:
+        """Errors that chance would give (draws × models), jointly."""
+        if self._luck_rm is None:
+            strength, axes = np.linalg.eigh(self.scores.cov_mm)
+            root = axes * np.sqrt(np.maximum(strength, 0.0))
+            random = draws.generator(0, "", "", "max-t")
+            self._spread_mm = root @ root.T
+            self._luck_rm = random.standard_normal((N_DRAWS, len(root))) @ root.T
+            chi_r = random.chisquare(self.freedom, N_DRAWS) / self.freedom
+            self._heavy_r = 1 / np.sqrt(chi_r)
+        return self._luck_rm
+
+    def _count_sure(
+        self,
+        models: np.ndarray,
+        place: int,
+        candidates: np.ndarray,
+        far_m: np.ndarray,
+        needs: float,
+        stop: int,
+    ) -> int:
+        """Of the candidates, those that differ on enough units to be sure."""
+        n = 0
+        for other in candidates:
+            n_units = int(self.scores.n_discordant(models[place], models[[other]])[0])
+            is_enough = n_units >= FEWEST and far_m[other] > needs * np.sqrt(1 + 2 / n_units)
+            n += int(is_enough)
+            if stop and n >= stop:
+                break
+        return n

@@ -1,0 +1,69 @@
+"""Thin classes: what may rare classes hide, and when can no interval be vouched for?
+
+A class with one image that was answered rightly may be wrong every third time. An exact bound: m
+classes in which all of N units were right may still hold an error rate of 1 - 0.05^(1/N), which
+moves a mean over C classes by m / C times that; the worst m counts. Macro F1 of rare classes is
+biased when wrong answers go to common ones, which no width mends: then there is no interval.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fieldmark.stats.influence import form_of
+from fieldmark.stats.items import Items, Metric, number_rows
+
+FEW = 5
+"""test images below which a class is thin"""
+MOST_THIN = 0.1
+"""share of thin classes up to which macro F1 has an interval"""
+FEWEST_YES = 30
+"""and as many noes, below which average precision has none"""
+ALARM = 0.05
+
+
+def class_sizes(items: Items) -> tuple[np.ndarray, np.ndarray]:
+    """The class of each item (0 up, apart in each part where parts are averaged), and how many
+    units each has."""
+    part_n = items.part_codes() if items.score == "mean" else np.zeros(len(items.target), np.intp)
+    _, class_n = number_rows(part_n, np.asarray(items.target))
+    first = number_rows(class_n, items.unit_codes())[0]
+    return class_n, np.bincount(class_n[first])
+
+
+def hidden_in_rare_classes(items: Items, right_mn: np.ndarray) -> np.ndarray:
+    """How much lower and higher (models × 2) each mean over classes may be, from classes in which
+    all was right, or all wrong."""
+    class_n, units_c = class_sizes(items)
+    size_c = np.bincount(class_n)
+    order = np.argsort(units_c, kind="stable")
+    hidden_m2 = np.zeros((len(right_mn), 2))
+    for model, right_n in enumerate(right_mn):
+        right_c = np.bincount(class_n, right_n)
+        for side, is_pure_c in enumerate((right_c == size_c, right_c == 0)):
+            units = np.cumsum(units_c[order][is_pure_c[order]])
+            if len(units):
+                share = np.arange(1, len(units) + 1) / len(size_c)
+                hidden_m2[model, side] = float((share * (1 - ALARM ** (1 / units))).max())
+    return hidden_m2
+
+
+def no_interval(items: Items, metric: Metric) -> str:
+    """Why the score has no interval, in words; "" where it has one."""
+    if form_of(metric) == "f1":
+        class_n, _ = class_sizes(items)
+        size_c = np.bincount(class_n, minlength=1) / max(
+            int(items.repeat_codes().max(initial=0)) + 1, 1
+        )
+        n_thin = int((size_c < FEW).sum())
+        if n_thin > MOST_THIN * len(size_c):
+            return (
+                f"{n_thin} of {len(size_c)} classes have < {FEW} test images, whose F1 is biased: "
+                "macro_accuracy has an interval"
+            )
+    if getattr(metric, "uses", "") == "score":
+        n_yes = int((np.asarray(items.target) > 0).sum())
+        least = min(n_yes, len(items.target) - n_yes)
+        if least < FEWEST_YES:
+            return f"{least} items of the rarer answer: average precision needs {FEWEST_YES}"
+    return ""
