@@ -59,7 +59,7 @@ class UnitSpread:
         n_added = max(0, fewest_units(level) - n_discordant)
         return cls(
             variance=n_units * (se**2 - luck) + difference**2 + n_added / n_units,
-            discordance=(n_discordant + n_added) / n_units,
+            discordance=min(1.0, (n_discordant + n_added) / n_units),
             effective=(df + 1) / n_units,
             luck=luck,
             draws_df=draws_df if luck else math.inf,
