@@ -13,10 +13,11 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from fieldmark.errors import DataError, UnknownName, UsageError
+from fieldmark.report.cells import Row
 from fieldmark.report.labels import model_labels, model_name, newest_first
 from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
-from fieldmark.report.rows import Row, current_runs, read_table, superseded_note
+from fieldmark.report.rows import current_runs, read_table, superseded_note
 from fieldmark.stats import Comparison, compare, holm
 from fieldmark.store import Run, RunFilter, RunSpec, Store, nothing_stored
 
@@ -198,7 +199,7 @@ def _compare_task(store: Store, a: Row, b: Row) -> ComparedTask | None:
     metric = pairing_metric(store, a.run, a.score.metric)
     if metric is None:
         return None
-    paired = read_paired(store, [a.run, b.run], metric)
+    paired = read_paired(store, [a.runs, b.runs], metric)
     comparison = compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
     where = _disagreement(store, paired)
     return ComparedTask(a, b, comparison, comparison.p, where, paired.n_unanswered)
