@@ -3,6 +3,7 @@
 examples:
   fieldmark compare bioclip-2 dinov2
   fieldmark compare bioclip-2 dinov2 --task newt
+  fieldmark compare bioclip-2 dinov2 --power 2
   fieldmark compare --published
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags, Words
 from fieldmark.cli._show import print_json, talk, width
@@ -26,6 +27,8 @@ class CompareArgs:
     """only these tasks (* and ? are wildcards)"""
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """use this metric instead of each task's own"""
+    power: Annotated[UseAppendAction[tuple[float, ...]], arg(metavar="POINTS")] = ()
+    """say how many more units would show a difference of so many points between the two"""
     published: bool = False
     """compare your scores with published ones instead"""
     json: bool = False
@@ -34,6 +37,9 @@ class CompareArgs:
 
 
 def run(args: CompareArgs) -> int:
+    for points in args.power:
+        if not points > 0:
+            raise UsageError(f"--power {points:g}: expected a difference above 0, in points.")
     return _published(args) if args.published else _pair(args)
 
 
@@ -42,8 +48,11 @@ def _pair(args: CompareArgs) -> int:
         compare_models,
         comparison_notes,
         comparison_text,
+        needed_text,
+        needed_units,
         not_compared,
         plain_comparison,
+        plain_needed,
     )
     from fieldmark.store import Store
 
@@ -54,10 +63,25 @@ def _pair(args: CompareArgs) -> int:
         questions = compare_models(store, *args.models, tasks=args.task, metric=args.metric)
         left_out = not_compared(store, *args.models, tasks=args.task, metric=args.metric)
         notes = comparison_notes(store, *args.models, tasks=args.task)
+    needed = [
+        needed_units(question.a.heading, question.comparison, question.a.score.scale, args.power)
+        for question in questions
+    ]
     if args.json:
-        print_json([plain_comparison(question) for question in questions])
+        power = [
+            {"power": [plain_needed(row) for row in own]} if args.power else {} for own in needed
+        ]
+        print_json(
+            [
+                {**plain_comparison(question), **own}
+                for question, own in zip(questions, power, strict=True)
+            ]
+        )
     else:
         print(comparison_text(questions, width()))
+        if args.power:
+            print()
+            print(needed_text([row for own in needed for row in own], width()))
     for note in notes:
         talk(note)
     for reason in left_out:

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
         comparison_notes,
         not_compared,
     )
+    from fieldmark.report.compare.power import (
+        measured_spread,
+        needed_text,
+        needed_units,
+        plain_needed,
+    )
     from fieldmark.report.compare.published import match_published, plain_published, published_text
     from fieldmark.report.compare.text import comparison_text, plain_comparison
     from fieldmark.report.providers import ReportProvider, is_valued, register_report_provider
@@ -46,10 +52,14 @@ __all__ = [
     "is_valued",
     "long_table",
     "match_published",
+    "measured_spread",
+    "needed_text",
+    "needed_units",
     "not_compared",
     "part_table",
     "plain_comparison",
     "plain_fits",
+    "plain_needed",
     "plain_published",
     "plain_rows",
     "plain_standings",
@@ -67,6 +77,7 @@ __getattr__ = exports(
     {
         "cells": ("Row",),
         "compare.models": ("ComparedTask", "compare_models", "comparison_notes", "not_compared"),
+        "compare.power": ("measured_spread", "needed_text", "needed_units", "plain_needed"),
         "compare.published": ("match_published", "plain_published", "published_text"),
         "compare.text": ("comparison_text", "plain_comparison"),
         "providers": ("ReportProvider", "is_valued", "register_report_provider"),

@@ -62,7 +62,7 @@ def _smallest(ties: Sequence[ComparedTask]) -> str:
     (only,) = ties
     least = _points(only.comparison.detectable, only.a.score)
     needed = only.comparison.spread.units_to_detect(only.comparison.detectable / 2)
-    more = needed - only.comparison.n_units
+    more = (needed or 0) - only.comparison.n_units
     halve = f"; {more:,} more units like these would halve that" if more > 0 else ""
     return f"The smallest difference visible with them is {least}{halve}."
 
