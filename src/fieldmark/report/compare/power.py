@@ -50,7 +50,7 @@ def measured_spread(
     metric = _pairing_metric(store, alike, str(spec.settings["metric"][0]))
     if metric is None:
         return None
-    paired = read_paired(store, alike, metric)
+    paired = read_paired(store, [[run] for run in alike], metric)
     if not paired.answer_mn.size:
         return None
     scores, pairs = errors(paired.items, paired.answer_mn, paired.metric), []
