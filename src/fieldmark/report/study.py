@@ -365,7 +365,7 @@ def _written(column: ColumnErrors | None, n_rows: int) -> dict[str, Any]:
     own, every = column.errors, column.with_blind
     if own is None:
         return result
-    if every is not None and every.value_m[-1] < every.bounds[1]:
+    if every is not None and every.value_m[-1] < every.bounds[1] - 1e-9:
         result["blind"] = float(every.value_m[-1])
         result["is_told"] = not bool(may_be_best(every)[-1])
     if len(column.kept) > 1:

@@ -87,7 +87,7 @@ def tiers_of(results: Results, rows: Sequence[Row], is_tested: bool = True) -> d
     if is_tested:
         study = study_rows(results.store, rows, Memory())
         letters = {row.run.id: letter for row in rows if (letter := study.tier(row))}
-        if letters:
+        if len(letters) == len(rows):
             return letters
     best = limits(rows[0])
     return {row.run.id: BEST if _meet(limits(row), best) else "B" for row in rows}

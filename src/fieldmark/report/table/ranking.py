@@ -198,12 +198,18 @@ def grid_of(table: Table) -> dict[tuple[str, str], Row]:
 
 
 def agreement(grid: Grid) -> str:
-    """How alike the tasks order the rows, in a sentence; "" for too few of either."""
+    """How alike the tasks order the rows that have them all, in a sentence; "" for too few of
+    either.
+    """
     columns = list(dict.fromkeys(column for _, column in grid))
-    names = list(dict.fromkeys(name for name, _ in grid))
+    names = [
+        name
+        for name in dict.fromkeys(name for name, _ in grid)
+        if all((name, column) in grid for column in columns)
+    ]
     if len(columns) < FEWEST_TASKS or len(names) < FEWEST_ROWS:
         return ""
-    tau_tt = kendall_tau([[_height(grid.get((n, c))) for n in names] for c in columns])
+    tau_tt = kendall_tau([[_height(grid[name, c]) for name in names] for c in columns])
     first, second = np.triu_indices(len(columns), 1)
     tau_p = tau_tt[first, second]
     if np.isnan(tau_p).all():
@@ -218,10 +224,8 @@ def agreement(grid: Grid) -> str:
     )
 
 
-def _height(row: Row | None) -> float:
+def _height(row: Row) -> float:
     """The score, turned so that more is better."""
-    if row is None:
-        return math.nan
     return row.score.value if row.score.higher_is_better else -row.score.value
 
 

@@ -211,7 +211,7 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
     if levels:
         shown = " or ".join(f"{100 * level:g} %" for level in levels)
         what = f"± half of the {shown} interval" if "±" in signs else f"intervals of {shown}"
-        yield f"{what}: {_luck(rows)}"
+        yield f"{what} ({_luck(rows)})"
     yield "n items tested"
     if MISSING in signs:
         yield f"{MISSING} not run (rows with gaps come last)"
@@ -229,11 +229,12 @@ def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
 
 
 def _luck(rows: Sequence[Row]) -> str:
-    """What could have been others, so that the score would be another."""
+    """What an interval holds: what else could have been met."""
     draws = {row.n_draws > 1 for row in rows if row.score.low is not None}
-    if draws == {True}:
-        return "other test items and other training draws"
-    return "other test items" + (" (and training draws, where there are several)" * (True in draws))
+    if True not in draws:
+        return "luck of the test items"
+    several = "" if draws == {True} else " where there are several"
+    return f"luck of the test items, and of the training draws{several}"
 
 
 def _draw_notes(rows: Sequence[Row]) -> Iterator[str]:
