@@ -30,13 +30,6 @@ def answers(
     return Items(target, unit), np.where(is_b, 1, 0), np.where(is_a, 1, 0)
 
 
-def spread_of(items: Items, a: np.ndarray, b: np.ndarray) -> UnitSpread:
-    unit_u = np.bincount(items.unit_codes(), (a == 0) * 1.0 - (b == 0)) / len(a)
-    n = len(unit_u)
-    se = math.sqrt(n) * float(unit_u.std(ddof=1))
-    return UnitSpread.measured(se, n - 1, n, int((unit_u != 0).sum()), float(unit_u.sum()))
-
-
 def seen(n_units: int, size: int, rate: float, icc: float, lead: float, n: int) -> float:
     """How often `compare` tells the two apart."""
     random = np.random.default_rng(7)
@@ -47,7 +40,9 @@ def seen(n_units: int, size: int, rate: float, icc: float, lead: float, n: int) 
 def middle(n_units: int, size: int, rate: float, icc: float) -> UnitSpread:
     """What a pilot of equal models measures, in the middle of many."""
     random = np.random.default_rng(5)
-    pilots = [spread_of(*answers(random, n_units, size, rate, icc, 0)) for _ in range(200)]
+    pilots = [
+        compare(*answers(random, n_units, size, rate, icc, 0), ACCURACY).spread for _ in range(200)
+    ]
     return sorted(pilots, key=lambda spread: spread.detectable(n_units))[100]
 
 
@@ -79,8 +74,9 @@ def test_nothing_is_visible_below_six_units_that_differ() -> None:
     assert detectable(0.1, 0, 1, 1) == math.inf
     for n_units in (17, 100, 10_000):
         for n_discordant in range(6):
-            se = math.sqrt(n_discordant) / n_units
+            se = math.sqrt(n_discordant + 2) / n_units
             assert detectable(se, n_units - 1, n_units, n_discordant) >= 6 / n_units - 1e-12
+        assert detectable(0.0, n_units - 1, n_units, 0) >= 6 / n_units - 1e-12
 
 
 def test_units_that_all_lean_one_way_alike_do_not_make_all_visible() -> None:
@@ -101,6 +97,19 @@ def test_more_units_show_less_and_the_advice_is_the_fewest_that_do() -> None:
         spread.units_to_detect(0.0)
 
 
+def test_more_units_do_not_lessen_the_luck_of_training() -> None:
+    """Half of the variance is of five training draws."""
+    luck = 0.02 / math.sqrt(2)
+    spread = UnitSpread.measured(0.02, 8.0, 400, 80, draws=(luck, 5))
+    assert spread.luck == pytest.approx(luck**2)
+    assert spread.detectable(400) == pytest.approx(detectable(0.02, 8.0, 400, 80), rel=0.02)
+    least = (scipy.stats.t.ppf(0.975, 4) + scipy.stats.t.ppf(0.8, 4)) * luck
+    assert spread.detectable(10**11) == pytest.approx(least, rel=0.01)
+    assert spread.units_to_detect(0.9 * least) is None
+    needed = spread.units_to_detect(1.1 * least)
+    assert needed is not None and needed > 400
+
+
 def test_assumed_spread_is_the_measured_one_of_such_a_world() -> None:
     random = np.random.default_rng(1)
     n_units, size = 3000, 5
@@ -109,7 +118,7 @@ def test_assumed_spread_is_the_measured_one_of_such_a_world() -> None:
     lead = np.where(shared, random.choice(3, n_units, p=(0.1, 0.8, 0.1))[unit],
                     random.choice(3, n_units * size, p=(0.1, 0.8, 0.1))) - 1  # fmt: skip
     a, b = np.where(lead < 0, 1, 0), np.where(lead > 0, 1, 0)
-    measured = spread_of(Items(np.zeros(len(unit), int), unit), a, b)
+    measured = compare(Items(np.zeros(len(unit), int), unit), a, b, ACCURACY).spread
     assumed = UnitSpread.assumed(unit, np.full(len(unit), 1 / len(unit)))
     assert assumed.variance == pytest.approx(measured.variance, rel=0.1)
     assert assumed.discordance == pytest.approx(measured.discordance, rel=0.15)  # one of each: none
