@@ -15,12 +15,7 @@ from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.report.cells import Row
-    from fieldmark.report.compare.models import (
-        ComparedTask,
-        compare_models,
-        comparison_notes,
-        not_compared,
-    )
+    from fieldmark.report.compare.models import ComparedTask, RowComparison, compare_models
     from fieldmark.report.compare.power import (
         measured_spread,
         needed_text,
@@ -43,10 +38,10 @@ __all__ = [
     "ComparedTask",
     "ReportProvider",
     "Row",
+    "RowComparison",
     "Table",
     "align",
     "compare_models",
-    "comparison_notes",
     "comparison_text",
     "fit_lines",
     "is_valued",
@@ -55,7 +50,6 @@ __all__ = [
     "measured_spread",
     "needed_text",
     "needed_units",
-    "not_compared",
     "part_table",
     "plain_comparison",
     "plain_fits",
@@ -76,7 +70,7 @@ __getattr__ = exports(
     __name__,
     {
         "cells": ("Row",),
-        "compare.models": ("ComparedTask", "compare_models", "comparison_notes", "not_compared"),
+        "compare.models": ("ComparedTask", "RowComparison", "compare_models"),
         "compare.power": ("measured_spread", "needed_text", "needed_units", "plain_needed"),
         "compare.published": ("match_published", "plain_published", "published_text"),
         "compare.text": ("comparison_text", "plain_comparison"),
