@@ -7,7 +7,7 @@ import pytest
 
 from fieldmark import draws
 from fieldmark.report import plain_ranks, read_table, wide_table
-from fieldmark.report.rows import Row
+from fieldmark.report.cells import Row
 from fieldmark.report.table.ranking import agreement, grid_of, model_ranks
 from fieldmark.store import Run, RunSpec, Score, Store
 
