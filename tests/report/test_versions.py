@@ -13,7 +13,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.report import compare_models, comparison_notes, plain_rows, read_table, wide_table
+from fieldmark.report import compare_models, plain_rows, read_table, wide_table
 from fieldmark.report.labels import _shortened, signature, signatures
 from fieldmark.report.plots import draw, read_results
 from fieldmark.report.site import build_summary
@@ -115,15 +115,14 @@ def test_compare_takes_versions_by_name_and_else_the_newest(edited: Path) -> Non
     old, new = marks_of(edited)
     first, second = f"m.py:Mine#{old[:4]}", f"m.py:Mine#{new[:4]}"
     with open_at(edited) as store:
-        (question,) = compare_models(store, first, second)
+        (question,) = compare_models(store, first, second).tasks
         assert (question.a.model, question.b.model) == (first, second)
         assert question.a.score.value > question.b.score.value
-        (question,) = compare_models(store, "m.py:Mine", COLOUR)
-        assert question.a.model == second
-        (note,) = comparison_notes(store, "m.py:Mine", COLOUR)
-        assert note == f"{second} is the newest of 2 versions (others: {first})."
-        assert comparison_notes(store, first, COLOUR) == []
-        assert len(compare_models(store, first, COLOUR)) == 2
+        newest = compare_models(store, "m.py:Mine", COLOUR)
+        assert newest.tasks[0].a.model == second
+        assert newest.notes[0] == f"{second} is the newest of 2 versions (others: {first})."
+        oldest = compare_models(store, first, COLOUR)
+        assert len(oldest.tasks) == 2 and oldest.notes == ()
         with pytest.raises(UsageError, match="name two of its versions"):
             compare_models(store, "m.py:Mine", "Mine")
 

@@ -15,11 +15,12 @@ from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
     from fieldmark.report.cells import Row
-    from fieldmark.report.compare.models import (
-        ComparedTask,
-        compare_models,
-        comparison_notes,
-        not_compared,
+    from fieldmark.report.compare.models import ComparedTask, RowComparison, compare_models
+    from fieldmark.report.compare.power import (
+        measured_spread,
+        needed_text,
+        needed_units,
+        plain_needed,
     )
     from fieldmark.report.compare.published import match_published, plain_published, published_text
     from fieldmark.report.compare.text import comparison_text, plain_comparison
@@ -37,19 +38,22 @@ __all__ = [
     "ComparedTask",
     "ReportProvider",
     "Row",
+    "RowComparison",
     "Table",
     "align",
     "compare_models",
-    "comparison_notes",
     "comparison_text",
     "fit_lines",
     "is_valued",
     "long_table",
     "match_published",
-    "not_compared",
+    "measured_spread",
+    "needed_text",
+    "needed_units",
     "part_table",
     "plain_comparison",
     "plain_fits",
+    "plain_needed",
     "plain_published",
     "plain_rows",
     "plain_standings",
@@ -66,7 +70,8 @@ __getattr__ = exports(
     __name__,
     {
         "cells": ("Row",),
-        "compare.models": ("ComparedTask", "compare_models", "comparison_notes", "not_compared"),
+        "compare.models": ("ComparedTask", "RowComparison", "compare_models"),
+        "compare.power": ("measured_spread", "needed_text", "needed_units", "plain_needed"),
         "compare.published": ("match_published", "plain_published", "published_text"),
         "compare.text": ("comparison_text", "plain_comparison"),
         "providers": ("ReportProvider", "is_valued", "register_report_provider"),

@@ -24,6 +24,7 @@ from fieldmark.store import Store
 if TYPE_CHECKING:
     import numpy as np
 
+    from fieldmark.report.paired import Paired
     from fieldmark.stats import Errors
 
 Place = tuple[str, str]
@@ -198,11 +199,7 @@ def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
     """The errors of rows of one column, on the items all of them answered; None where nothing
     compares them item by item.
     """
-    import numpy as np
-
-    from fieldmark.metrics import blind_answers
     from fieldmark.report.paired import LEAST_ANSWERED, read_paired
-    from fieldmark.stats import errors
 
     try:
         metric = pairing_metric(store, rows[0].run, rows[0].score.metric)
@@ -211,23 +208,33 @@ def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
     if metric is None:
         return None
     paired = read_paired(store, [row.runs for row in rows], metric, LEAST_ANSWERED)
-    items, answers_mn, asked = paired.items, paired.answer_mn, paired.asked
+    return errors_of(paired, rows[0].run.root)
+
+
+def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnErrors:
+    """The errors of paired answers to one task, whose photos lie in the folder `root`."""
+    import numpy as np
+
+    from fieldmark.metrics import blind_answers
+    from fieldmark.stats import errors
+
+    items, answers_mn, asked, metric = paired.items, paired.answer_mn, paired.asked, paired.metric
     own = every = None
     if answers_mn.size:
         part = asked.part if len(asked.part) == len(items.target) else None
-        blind_n = blind_answers(items.target, paired.metric, part)
+        blind_n = blind_answers(items.target, metric, part) if with_blind else None
         if blind_n is None:
-            own = errors(items, answers_mn, paired.metric)
+            own = errors(items, answers_mn, metric)
         else:
             last_1n = blind_n[None].astype(answers_mn.dtype)
-            every = errors(items, np.vstack([answers_mn, last_1n]), paired.metric)
+            every = errors(items, np.vstack([answers_mn, last_1n]), metric)
             own = every.taken(range(len(answers_mn)))
     return ColumnErrors(
         own,
         every,
         paired.kept,
         tuple(paired.answered_c.tolist()),
-        rows[0].run.root,
+        root,
         _photos(asked.item, items.unit),
         len(np.unique(items.target)) if metric.closed_form in ("recall", "f1") else None,
     )

@@ -22,11 +22,19 @@ from fieldmark.stats.holm import holm
 from fieldmark.stats.interval import interval, score_intervals
 from fieldmark.stats.items import Items, code_labels, estimate
 from fieldmark.stats.paired import Comparison, Pairs, compare, compare_pair, compare_with
-from fieldmark.stats.power import UnitSpread, detectable, fewest_units
+from fieldmark.stats.power import (
+    CORRELATION,
+    DISAGREEMENT,
+    UnitSpread,
+    detectable,
+    fewest_units,
+)
 from fieldmark.stats.ranks import kendall_tau, rank_limits_elsewhere, ranked
 from fieldmark.stats.wilson import Interval, wilson
 
 __all__ = [
+    "CORRELATION",
+    "DISAGREEMENT",
     "Comparison",
     "Errors",
     "Interval",

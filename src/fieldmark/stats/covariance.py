@@ -147,6 +147,7 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     if not answers_mn.size:
         raise ValueError(f"answers have the shape {answers_mn.shape}: expected models and items.")
     parts = influence(items, answers_mn, metric)
+    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
     n_repeats = parts.value_mr.shape[1]
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
     right_mn = _rights(items, answers_mn, metric, parts)
@@ -156,12 +157,12 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     is_share = form_of(metric) in ("right", "mean") and items.score == "pooled"
     by_class = form_of(metric) in ("recall", "f1")
     return Errors(
-        value_m=parts.value_mr.mean(axis=1),
+        value_m=np.clip(parts.value_mr.mean(axis=1), *bounds),
         sources=sources,
         n=_count_items(items),
         n_units=n_units,
         n_repeats=n_repeats,
-        bounds=getattr(metric, "bounds", (-np.inf, np.inf)),
+        bounds=bounds,
         is_up=getattr(metric, "direction", "up") == "up",
         residual_mu=residual_mu,
         unit_u=_names(items, n_units) if residual_mu.shape[1] == n_units else None,

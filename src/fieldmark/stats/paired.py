@@ -69,7 +69,13 @@ class Comparison:
     def spread(self) -> UnitSpread:
         """How the two models differ from unit to unit, for planning."""
         return UnitSpread.measured(
-            self.se, self.freedom, self.n_units, self.n_discordant, self.difference, self.level
+            self.se,
+            self.freedom,
+            self.n_units,
+            self.n_discordant,
+            self.difference,
+            self.level,
+            (self.se_draws, self.n_repeats),
         )
 
 
