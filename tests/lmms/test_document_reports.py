@@ -133,15 +133,6 @@ def test_percent_only_where_all_runs_of_a_column_say_so(tmp_path):
         assert not any(row.score.is_fraction for row in read_table(store).rows)
 
 
-def test_accuracy_of_documents_has_no_training_spread(tmp_path):
-    made = replace(TASKS["birds-choice"], metric="accuracy")
-    with Store.open(tmp_path / "fieldmark.db") as store:
-        for model in (GOOD, POOR):
-            kit.write_run(store, model, made, repeats=2)
-        assert training_notes(store, read_table(store).rows) == []
-        assert compare_models(store, GOOD, POOR)[0].spreads == (None, None)
-
-
 def test_warnings_of_documents_are_told_in_their_own_words(tmp_path):
     with Store.open(tmp_path / "fieldmark.db") as store:
         run = kit.write_run(store, GOOD, TASKS["birds-f1"])
