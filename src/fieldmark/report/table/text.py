@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from fieldmark.report.cells import Row
 from fieldmark.report.labels import signatures
+from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Table
 from fieldmark.report.table.layout import (
     GAP,
@@ -269,11 +270,12 @@ def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
 
 def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
     """Why a score has no interval, or one that is to be read with care."""
-    whys = [(row, row.score.warning) for row in rows if row.score.warning and not row.score.part]
-    yield from dict.fromkeys(
-        f"{NO_INTERVAL} {row.heading}: {'no interval: ' if row.score.low is None else ''}{why}"
-        for row, why in whys
-    )
+    lines: dict[str, None] = {}
+    for row in rows:
+        if row.score.warning and not row.score.part:
+            what = "" if is_valued(row.run) or row.score.low is not None else "no interval: "
+            lines[f"{NO_INTERVAL} {row.heading}: {what}{row.score.warning}"] = None
+    yield from lines
 
 
 def _left_out(table: Table) -> Iterator[str]:
