@@ -190,7 +190,7 @@ def _text(
         *_unanswered(rows),
         *_wrapped(_no_intervals(rows), width),
         *_left_out(table),
-        *table.notes,
+        *_wrapped(iter(table.notes), width),
         *signatures(rows),
     ]
     return "\n".join([*first, *([""] if first else []), *body, "", *about])
@@ -251,11 +251,13 @@ def _draw_notes(rows: Sequence[Row]) -> Iterator[str]:
 def _class_notes(table: Table) -> Iterator[str]:
     """Means over classes are over those that the test items have."""
     columns = table.study.columns if table.study else {}
-    for place in dict.fromkeys(row.place for row in table.rows):
-        n = columns[place].n_classes if place in columns else None
-        if n:
-            heading = place[0].replace("\n", " ")
-            yield f"{heading}: {place[1]} over the {n:,} classes present in its test items."
+    counts = [
+        f"{place[0].replace(chr(10), ' ')} {column.n_classes:,}"
+        for place, column in columns.items()
+        if column.n_classes
+    ]
+    if counts:
+        yield f"macro metrics are over the classes present in the test items: {', '.join(counts)}."
 
 
 def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
