@@ -141,6 +141,9 @@ def _data_note(task: str, versions: Mapping[str, bool]) -> str:
 
 def _columns_of_task(runs: Sequence[Run]) -> dict[int, Column]:
     """A task that was asked in one variant only is headed by it."""
+    first = runs[0].spec
+    if all(_is_alike(run.spec, first) for run in runs):
+        return {run.id: Column(first.task_name) for run in runs}
     facts = {run.id: spec_facts(run.spec) for run in runs}
     asked = {
         run: {k: short_value(mine[k]) for k in _COLUMN_FACTS if k in mine}
@@ -158,6 +161,12 @@ def _columns_of_task(runs: Sequence[Run]) -> dict[int, Column]:
         is_counted = not versions.words or versions.is_counted(run)
         columns[run.id] = Column("\n".join([name, *lines]), data, is_counted)
     return columns
+
+
+def _is_alike(spec: RunSpec, other: RunSpec) -> bool:
+    """Are two runs of one task surely in the same column?"""
+    names = ("task_variant", "task_version", "data", "settings")
+    return all(getattr(spec, name) == getattr(other, name) for name in names)
 
 
 def _distinguishing(facts: Sequence[Mapping[str, str]]) -> list[str]:
