@@ -7,7 +7,8 @@ models' errors follow every interval, difference, tier and rank, so these cannot
 Units: the squares of their summed influences (cluster-robust, CR2). With uneven units this
 estimate is often too small, because one large unit may happen to be right throughout; so it is not
 taken below the one that gives all units the same correlation of their items (exchangeable).
-Draws: the spread of the repeats' scores, less what chance in single items adds to it.
+Draws: the spread of the repeats' scores. What chance in single answers adds to it is in both, and
+is taken out of the units'.
 """
 
 from __future__ import annotations
@@ -28,22 +29,23 @@ class Source:
     """One source of error of m scores."""
 
     own_m: np.ndarray
-    """variance of each score"""
-    pair_mm: np.ndarray
-    """variance of each difference of two scores"""
+    """variance of each score; not below the diagonal of the covariance"""
     cov_mm: np.ndarray
     freedom: float
     """degrees of freedom: effective units, or draws, less one"""
     is_of_draws: bool = False
 
+    @property
+    def pair_mm(self) -> np.ndarray:
+        """Variance of each difference of two scores."""
+        diagonal_m = np.diag(self.cov_mm)
+        return np.maximum(diagonal_m[:, None] + diagonal_m[None] - 2 * self.cov_mm, 0.0)
+
     def scaled(self, factor: float) -> Source:
-        own_m, pair_mm, cov_mm = factor * self.own_m, factor * self.pair_mm, factor * self.cov_mm
-        return Source(own_m, pair_mm, cov_mm, self.freedom, self.is_of_draws)
+        return replace(self, own_m=factor * self.own_m, cov_mm=factor * self.cov_mm)
 
     def taken(self, at: np.ndarray) -> Source:
-        pairs = np.ix_(at, at)
-        parts = (self.own_m[at], self.pair_mm[pairs], self.cov_mm[pairs])
-        return Source(*parts, self.freedom, self.is_of_draws)
+        return replace(self, own_m=self.own_m[at], cov_mm=self.cov_mm[np.ix_(at, at)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +91,11 @@ class Errors:
 
     @cached_property
     def own_freedom_m(self) -> np.ndarray:
-        return _satterthwaite([(s.own_m, s.freedom) for s in self.sources])
+        return _freedom([(s.own_m, s.freedom) for s in self.sources])
 
     @cached_property
     def pair_freedom_mm(self) -> np.ndarray:
-        return _satterthwaite([(s.pair_mm, s.freedom) for s in self.sources])
+        return _freedom([(s.pair_mm, s.freedom) for s in self.sources])
 
     def n_discordant(self, model: int, others: np.ndarray) -> np.ndarray:
         """Units on which a model and each of the others do not fare alike."""
@@ -122,12 +124,15 @@ class Errors:
         )
 
 
-def _satterthwaite(parts: Sequence[tuple[np.ndarray, float]]) -> np.ndarray:
-    """Degrees of freedom of a sum of variances, each with its own."""
+def _freedom(parts: Sequence[tuple[np.ndarray, float]]) -> np.ndarray:
+    """Degrees of freedom of a sum of variances: the harmonic mean of theirs, weighted by variance.
+
+    Satterthwaite's formula weights by squares and is too bold with a handful of draws (simulated).
+    """
     total = np.asarray(sum(variance for variance, _ in parts))
-    spread = np.asarray(sum(variance**2 / max(freedom, 1e-9) for variance, freedom in parts))
+    spread = np.asarray(sum(variance / max(freedom, 1e-9) for variance, freedom in parts))
     least = np.full(total.shape, min(freedom for _, freedom in parts))
-    return np.asarray(np.divide(total**2, spread, out=least, where=spread > 0))
+    return np.asarray(np.divide(total, spread, out=least, where=spread > 0))
 
 
 def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
@@ -236,7 +241,12 @@ def _sources(
         units = replace(units, own_m=units.own_m * (1 + 1 / np.maximum(rare_m, 1)))
     if n_repeats == 1:
         return (units,), residual_mu
-    return (units, _draw_source(parts.value_mr, by_unit, residual_mu)), residual_mu
+    chance_mm = (sum(map(_gram, by_unit)) - n_repeats * _gram(residual_mu)) / (
+        n_repeats * (n_repeats - 1)
+    )
+    own_m = np.maximum(units.own_m - np.diag(chance_mm), 0.0)
+    units = replace(units, own_m=own_m, cov_mm=units.cov_mm - chance_mm)
+    return (units, _draw_source(parts.value_mr)), residual_mu
 
 
 def _by_unit(parts: Influence, mine: np.ndarray, n_units: int) -> np.ndarray:
@@ -254,18 +264,13 @@ def _unit_source(
     parts: Influence, residual_mu: np.ndarray, n_repeats: int, freedom: float
 ) -> Source:
     robust_mm = _gram(residual_mu)
-    own_m, pair_mm = np.diag(robust_mm).copy(), _pairs(robust_mm)
-    alike_mm = _exchangeable(parts, residual_mu, n_repeats)
-    if alike_mm is not None:
-        own_m, pair_mm = (
-            np.maximum(own_m, np.diag(alike_mm)),
-            np.maximum(pair_mm, _pairs(alike_mm)),
-        )
-    return Source(own_m, pair_mm, robust_mm, freedom)
+    own_m = np.diag(robust_mm).copy()
+    alike_m = _exchangeable(parts, residual_mu, n_repeats)
+    return Source(own_m if alike_m is None else np.maximum(own_m, alike_m), robust_mm, freedom)
 
 
 def _exchangeable(parts: Influence, residual_mu: np.ndarray, n_repeats: int) -> np.ndarray | None:
-    """The covariance if all units had the same correlation of their items; None without clusters.
+    """The variances if all units had the same correlation of their items; None without clusters.
 
     The products of different items of a unit say how alike they are. The robust estimate weights
     them by the squares of the units' shares; here a unit counts by its items.
@@ -282,30 +287,21 @@ def _exchangeable(parts: Influence, residual_mu: np.ndarray, n_repeats: int) -> 
     factor_u = np.zeros(len(size_u))
     factor_u[has_room] = size_u[has_room] / room_u[has_room]
     factor_u *= room_u[has_room].sum() / size_u[has_room].sum()
-    root_u = np.sqrt(factor_u).astype(np.float32)
-    shared_mm = _gram(residual_mu * root_u) - _gram(residual_mn * root_u[parts.unit_n])
-    return np.asarray(_gram(residual_mn) + shared_mm)
+    square_mn = residual_mn**2
+    shared_m = residual_mu**2 @ factor_u - square_mn @ factor_u[parts.unit_n]
+    return np.asarray(square_mn.sum(axis=1) + np.maximum(shared_m, 0.0))
 
 
-def _draw_source(
-    value_mr: np.ndarray, by_unit: Sequence[np.ndarray], residual_mu: np.ndarray
-) -> Source:
-    """Draws as a sample: (spread of the repeats' scores - chance in single items) / repeats."""
+def _draw_source(value_mr: np.ndarray) -> Source:
+    """Draws as a sample: the covariance of the repeats' scores, of their mean."""
     n = value_mr.shape[1]
     gap_mr = value_mr - value_mr.mean(axis=1, keepdims=True)
-    chance_mm = sum(map(_gram, by_unit)) - n * _gram(residual_mu)
-    cov_mm = (gap_mr @ gap_mr.T - chance_mm) / (n * (n - 1))
-    own_m, pair_mm = np.maximum(np.diag(cov_mm), 0.0), np.maximum(_pairs(cov_mm), 0.0)
-    return Source(own_m, pair_mm, cov_mm, n - 1.0, is_of_draws=True)
+    cov_mm = gap_mr @ gap_mr.T / (n * (n - 1))
+    return Source(np.diag(cov_mm).copy(), cov_mm, n - 1.0, is_of_draws=True)
 
 
 def _gram(residual_mu: np.ndarray) -> np.ndarray:
     return np.asarray(residual_mu @ residual_mu.T, np.float64)
-
-
-def _pairs(cov_mm: np.ndarray) -> np.ndarray:
-    own_m = np.diag(cov_mm)
-    return np.asarray(np.maximum(own_m[:, None] + own_m[None] - 2 * cov_mm, 0.0))
 
 
 # --- several tasks ---
@@ -328,9 +324,8 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
         residual_mu = weight * _in_one(mine)
         robust_mm = _gram(residual_mu)
         loose = float(np.median([_inflation(task) for task in mine]))
-        own_m, pair_mm = loose * np.diag(robust_mm), loose * _pairs(robust_mm)
         freedom = min(task.sources[0].freedom for task in mine)
-        sources.append(Source(own_m, pair_mm, loose * robust_mm, freedom))
+        sources.append(Source(loose * np.diag(robust_mm), robust_mm, freedom))
         residuals.append(residual_mu)
     return Errors(
         value_m=np.mean([task.value_m for task in tasks], axis=0),

@@ -196,11 +196,9 @@ def _jackknife(items: Items, answers_mn: np.ndarray, metric: Metric) -> Influenc
     for repeat in range(n_repeats):
         mine = np.flatnonzero(repeat_n == repeat)
         for model, answer_n in enumerate(answers_mn):
-            whole = _score(items, mine, answer_n, metric)
+            whole, *without = _left_out(items, mine, block_n[mine], answer_n, metric)
             value_mr[model, repeat] = whole
-            for block in np.unique(block_n[mine]):
-                rest = mine[block_n[mine] != block]
-                residual_mrb[model, repeat, block] = whole - _score(items, rest, answer_n, metric)
+            residual_mrb[model, repeat, np.unique(block_n[mine])] = whole - np.array(without)
     centred = residual_mrb - residual_mrb.mean(axis=2, keepdims=True)
     centred *= math.sqrt((n_blocks - 1) / n_blocks) if n_blocks > 1 else 0.0
     salt_n = draws.generator(0, "", "", "marks").random(answers_mn.shape[1])
@@ -213,6 +211,17 @@ def _jackknife(items: Items, answers_mn: np.ndarray, metric: Metric) -> Influenc
         np.tile(np.arange(n_blocks), n_repeats),
         np.repeat(np.arange(n_repeats), n_blocks),
     )
+
+
+def _left_out(
+    items: Items, mine: np.ndarray, block_k: np.ndarray, answer_n: np.ndarray, metric: Metric
+) -> list[float]:
+    """The score of some items, and without each of their blocks in turn."""
+    is_kept_bk = np.vstack([np.ones(len(mine), bool), np.unique(block_k)[:, None] != block_k])
+    if getattr(metric, "takes_many", False) and items.score == "pooled":
+        target = np.asarray(items.target)[mine]
+        return list(metric(target, answer_n[mine], is_kept_bk.astype(np.float64)))
+    return [_score(items, mine[is_kept], answer_n, metric) for is_kept in is_kept_bk]
 
 
 def _score(items: Items, which: np.ndarray, answer_n: np.ndarray, metric: Metric) -> float:

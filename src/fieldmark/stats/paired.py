@@ -3,7 +3,7 @@
 Right or wrong of independent items: the exact McNemar test, and Bonett and Price's interval.
 Anything else: Student's t of the difference, from the covariance of the two models' errors. Two
 units more on which they differ, one for each side, are added to the variance as Bonett and Price
-add them. Fewer than six units on which two models differ never part them: five coins that all fall
+add them, and so many degrees of freedom there are at most. Fewer than six units on which two models differ never part them: five coins that all fall
 the same way are nothing rare. Where p is above 5 % the interval holds 0, and nowhere else.
 """
 
@@ -154,7 +154,7 @@ def compare_with(scores: Errors, model: int, others: np.ndarray, level: float = 
         return _by_split(scores, model, others, level)
     n_k = scores.n_discordant(model, others)
     se_k = np.sqrt(scores.pair_mm[model, others] * (1 + 2 / np.maximum(n_k, 1)))
-    freedom_k = np.maximum(scores.pair_freedom_mm[model, others], 1.0)
+    freedom_k = np.clip(scores.pair_freedom_mm[model, others], 1.0, n_k + 2)
     p_k = _student_p(difference_k, se_k, freedom_k)
     p_k = np.maximum(p_k, _fewest(n_k))
     unseen = wilson(0, scores.n_units, level).high
