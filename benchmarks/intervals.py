@@ -51,6 +51,7 @@ from fieldmark.stats import (
     compare_pair,
     errors,
     join,
+    may_be_best,
     rank_limits,
     rank_limits_elsewhere,
     score_intervals,
@@ -119,6 +120,13 @@ class Measured:
     """share of the repeats in which something was"""
     n: int
 
+    def with_more(self, other: Measured) -> Measured:
+        """Both together."""
+        n, kept, others = self.n + other.n, self.printed * self.n, other.printed * other.n
+        total = sum(m.value * m.printed * m.n for m in (self, other) if m.printed)
+        value = total / (kept + others) if kept + others else np.nan
+        return Measured(value, (kept + others) / n, n)
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -127,16 +135,13 @@ class Cell:
     name: str
     claims: Mapping[Key, Claim]
     trial: Callable[[Random], Iterator[Outcome]]
-    cost: float = 1
-    """repeats are divided by it"""
 
     def measure(self, repeats: int, seed: int = 0) -> dict[Key, Measured]:
         """Every row of the cell."""
-        n = max(1, int(repeats / self.cost))
         random = np.random.default_rng([seed, *self.name.encode()])
         values: dict[Key, list[float]] = {key: [] for key in self.claims}
         asked = dict.fromkeys(self.claims, 0)
-        for _ in range(n):
+        for _ in range(repeats):
             for key, value in self.trial(random):
                 asked[key] += 1
                 if value is not None:
@@ -192,12 +197,10 @@ def cell(
     world: World,
     *names: str,
     claims: Mapping[str, Claim] | None = None,
-    cost: float = 1,
-    lead: str = "",
 ) -> Cell:
     """The score of one model, the difference of two unlike ones, and two equal ones."""
-    asked = claims or {SCORE: HELD, DIFFERENCE: HELD, ALARM: FEW, AGREE: ALWAYS}
-    case_of = {name: f"{name}, {lead}{world.words}" for name in names}
+    asked = claims or ABREAST
+    case_of = {name: f"{name}, {world.words}" for name in names}
 
     def trial(random: Random) -> Iterator[Outcome]:
         draw = world.draw(random)
@@ -208,14 +211,15 @@ def cell(
             if DIFFERENCE in asked:
                 found = compare_pair(scores, 0, 2)
                 yield (DIFFERENCE, case), _holds(found.low, truth_m[0] - truth_m[2], found.high)
-                yield (AGREE, case), _agrees(found)
+                yield (AGREE, name), _agrees(found)
             if ALARM in asked:
                 found = compare_pair(scores, 0, 1)
                 yield (ALARM, case), found.is_clear
-                yield (AGREE, case), _agrees(found)
+                yield (AGREE, name), _agrees(found)
 
     rows = {(ask, case): claim for case in case_of.values() for ask, claim in asked.items()}
-    return Cell("; ".join(case_of.values()), rows, trial, cost)
+    rows |= {(AGREE, name): ALWAYS for name in names if ALARM in asked}
+    return Cell("; ".join(case_of.values()), rows, trial)
 
 
 def planted_cell(world: Shares | Clusters) -> Cell:
@@ -254,9 +258,9 @@ def tier_cell(world: Field, most: float) -> Cell:
     """Does the truly best model stay in tier A, and how many share it?"""
 
     def trial(random: Random) -> Iterator[Outcome]:
-        letters = tiers(errors_of(world.draw(random))).letters
-        yield (LOST, world.words), letters[0] != "A"
-        yield (SIZE, world.words), letters.count("A")
+        is_best_m = may_be_best(errors_of(world.draw(random)))
+        yield (LOST, world.words), not is_best_m[0]
+        yield (SIZE, world.words), int(is_best_m.sum())
 
     rows = {(LOST, world.words): FEW, (SIZE, world.words): Claim(1, most, is_share=False)}
     return Cell(world.words, rows, trial)
@@ -268,8 +272,7 @@ def equal_cell(world: Any, name: str, n_models: int = 10) -> Cell:
     case = f"{n_models} equal models, {name}, {world.words}"
 
     def trial(random: Random) -> Iterator[Outcome]:
-        letters = tiers(errors_of(world.draw(random), name)).letters
-        yield (LOST, case), letters[0] != "A"
+        yield (LOST, case), not may_be_best(errors_of(world.draw(random), name))[0]
 
     return Cell(case, {(LOST, case): FEW}, trial)
 
@@ -294,14 +297,14 @@ def overall_cell(n_tasks: int, n: int, gap: float) -> Cell:
         Field((skill + gap / 2, skill - gap / 2), n, "")
         for skill in np.linspace(0.5, 0.85, n_tasks)
     ]
-    rows = {(question, case): claim, (DIFFERENCE, case): HELD, (AGREE, case): ALWAYS}
+    rows = {(question, case): claim, (DIFFERENCE, case): HELD, (AGREE, "over tasks"): ALWAYS}
 
     def trial(random: Random) -> Iterator[Outcome]:
         tasks = [errors_of(world.draw(random)) for world in worlds]
         found = compare_pair(join(tasks, range(n_tasks)), 0, 1)
         yield (question, case), found.is_clear and (found.difference > 0 or not gap)
         yield (DIFFERENCE, case), _holds(found.low, gap, found.high)
-        yield (AGREE, case), _agrees(found)
+        yield (AGREE, "over tasks"), _agrees(found)
 
     return Cell(case, rows, trial)
 
@@ -404,7 +407,7 @@ def _unit_cells() -> Iterator[Cell]:
     for icc in (0.05, 0.1, 0.2):
         yield cell(Cameras(icc), "accuracy", "macro_accuracy", "macro_f1")
     for n_units, rate in ((17, 0.02), (50, 0.01), (200, 0.004)):
-        yield cell(FewSplits(n_units, rate), "accuracy", claims={ALARM: FEW, AGREE: ALWAYS})
+        yield cell(FewSplits(n_units, rate), "accuracy", claims={ALARM: FEW})
 
 
 def _training_cells() -> Iterator[Cell]:
@@ -467,20 +470,24 @@ def _many_cells() -> Iterator[Cell]:
 
 
 Row = tuple[Key, Claim, Measured]
+ABREAST = {SCORE: HELD, DIFFERENCE: HELD, ALARM: FEW}
+"""questions that share a line; a claim that is not this one is written beside the figure"""
 
 
 def measure_all(chosen: list[Cell], repeats: int) -> list[Row]:
-    """Every row, question by question; the agreement of interval and p is one row a metric."""
+    """Every row; those that several cells add to are one."""
     found: dict[Key, tuple[Claim, Measured]] = {}
     seconds = {}
-    for number, each in enumerate(chosen):
+    for number, each in enumerate(chosen, 1):
         start = time.perf_counter()
         for key, measured in each.measure(repeats).items():
-            found[key] = each.claims[key], measured
-            flag = "" if each.claims[key].holds(measured.value) else "  <-- not as claimed"
-            shown = each.claims[key].show(measured.value)
-            print(f"{number + 1}/{len(chosen)} {key[0]}: {key[1]}: {shown}{flag}", file=sys.stderr)
+            claim = each.claims[key]
+            if not claim.holds(measured.value):
+                shown = claim.show(measured.value)
+                print(f"not as claimed: {key[0]}: {key[1]}: {shown}", file=sys.stderr)
+            found[key] = claim, measured.with_more(found[key][1]) if key in found else measured
         seconds[each.name] = time.perf_counter() - start
+        print(f"{number}/{len(chosen)} {seconds[each.name]:.1f} s {each.name}", file=sys.stderr)
     for name in sorted(seconds, key=lambda name: -seconds[name])[:8]:
         print(f"{seconds[name]:6.1f} s  {name}", file=sys.stderr)
     print(f"{sum(seconds.values()):6.1f} s  in all", file=sys.stderr)
@@ -488,20 +495,30 @@ def measure_all(chosen: list[Cell], repeats: int) -> list[Row]:
 
 
 def tables(rows: list[Row]) -> str:
-    """The simulations as Markdown, one table a question."""
-    blocks = []
-    for question in dict.fromkeys(key[0] for key, _, _ in rows):
-        lines = [
-            f"| {question} | claimed | measured | printed | repeats |",
-            "|---|---|---|---|---|",
-        ]
-        for (asked, case), claim, measured in rows:
-            if asked == question:
-                shown = claim.show(measured.value)
-                cells_ = (case, claim.words, shown, f"{100 * measured.printed:.0f} %")
-                lines.append(f"| {' | '.join(cells_)} | {measured.n:,} |")
-        blocks.append("\n".join(lines))
-    return "\n\n".join(blocks) + "\n"
+    """The simulations as Markdown: one line a case, then the questions asked of few cases."""
+    found = {key: (claim, measured) for key, claim, measured in rows}
+    heads = [f"{question}: {claim.words}" for question, claim in ABREAST.items()]
+    lines = [f"| case | {' | '.join(heads)} | repeats |", f"|{'---|' * 5}"]
+    for case in dict.fromkeys(case for question, case in found if question in ABREAST):
+        shown = [_shown(found.get((question, case)), claim) for question, claim in ABREAST.items()]
+        n = max(found[key][1].n for key in found if key[1] == case)
+        lines.append(f"| {case} | {' | '.join(shown)} | {n:,} |")
+    lines += ["", "| question | case | claimed | measured | repeats |", f"|{'---|' * 5}"]
+    for (question, case), (claim, measured) in found.items():
+        if question not in ABREAST:
+            shown = claim.show(measured.value)
+            lines.append(f"| {question} | {case} | {claim.words} | {shown} | {measured.n:,} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(row: tuple[Claim, Measured] | None, usual: Claim) -> str:
+    """A figure; how often there was none; another claim than the column's."""
+    if row is None:
+        return ""
+    claim, measured = row
+    printed = f", of {100 * measured.printed:.0f} % printed" if 0 < measured.printed < 1 else ""
+    own = "" if claim == usual else f" ({claim.words})"
+    return f"{claim.show(measured.value)}{printed}{own}"
 
 
 def main() -> None:
