@@ -169,9 +169,12 @@ def metric_of(name: str) -> Any:
     return bound
 
 
+def items_of(draw: Draw) -> Items:
+    return Items(draw.target, draw.unit, draw.part, draw.score, draw.repeat)
+
+
 def errors_of(draw: Draw, name: str = "accuracy") -> Errors:
-    items = Items(draw.target, draw.unit, draw.part, draw.score, draw.repeat)
-    return errors(items, draw.answers_mn, metric_of(name))
+    return errors(items_of(draw), draw.answers_mn, metric_of(name))
 
 
 def holds_score(scores: Errors, truth: float) -> bool | None:
