@@ -39,7 +39,8 @@ class Source:
     def pair_mm(self) -> np.ndarray:
         """Variance of each difference of two scores."""
         diagonal_m = np.diag(self.cov_mm)
-        return np.maximum(diagonal_m[:, None] + diagonal_m[None] - 2 * self.cov_mm, 0.0)
+        spread_mm = diagonal_m[:, None] + diagonal_m[None] - 2 * self.cov_mm
+        return np.asarray(np.maximum(spread_mm, 0.0))
 
     def scaled(self, factor: float) -> Source:
         return replace(self, own_m=factor * self.own_m, cov_mm=factor * self.cov_mm)

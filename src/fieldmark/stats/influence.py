@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -220,7 +220,8 @@ def _left_out(
     is_kept_bk = np.vstack([np.ones(len(mine), bool), np.unique(block_k)[:, None] != block_k])
     if getattr(metric, "takes_many", False) and items.score == "pooled":
         target = np.asarray(items.target)[mine]
-        return list(metric(target, answer_n[mine], is_kept_bk.astype(np.float64)))
+        scores: Any = metric(target, answer_n[mine], is_kept_bk.astype(np.float64))
+        return [float(score) for score in scores]
     return [_score(items, mine[is_kept], answer_n, metric) for is_kept in is_kept_bk]
 
 

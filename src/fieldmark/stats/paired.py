@@ -3,8 +3,9 @@
 Right or wrong of independent items: the exact McNemar test, and Bonett and Price's interval.
 Anything else: Student's t of the difference, from the covariance of the two models' errors. Two
 units more on which they differ, one for each side, are added to the variance as Bonett and Price
-add them, and so many degrees of freedom there are at most. Fewer than six units on which two models differ never part them: five coins that all fall
-the same way are nothing rare. Where p is above 5 % the interval holds 0, and nowhere else.
+add them; there are no more degrees of freedom than that. Fewer than six units on which two models
+differ never part them: five coins that all fall the same way are nothing rare. Where p is above
+5 % the interval holds 0, and nowhere else.
 """
 
 from __future__ import annotations
