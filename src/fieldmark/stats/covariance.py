@@ -29,7 +29,7 @@ ICC_UNITS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class ErrorSource:
     """One source of error of m scores."""
 
     own_m: np.ndarray
@@ -47,10 +47,10 @@ class Source:
         spread_mm = diagonal_m[:, None] + diagonal_m[None] - 2 * self.cov_mm
         return np.asarray(np.maximum(spread_mm, 0.0))
 
-    def scaled(self, factor: float) -> Source:
+    def scaled(self, factor: float) -> ErrorSource:
         return replace(self, own_m=factor * self.own_m, cov_mm=factor * self.cov_mm)
 
-    def taken(self, at: np.ndarray) -> Source:
+    def taken(self, at: np.ndarray) -> ErrorSource:
         return replace(
             self,
             own_m=self.own_m[at],
@@ -65,7 +65,7 @@ class Errors:
 
     value_m: np.ndarray
     """mean over repeats"""
-    sources: tuple[Source, ...]
+    sources: tuple[ErrorSource, ...]
     """independent of each other; their variances add up"""
     n: int
     """items"""
@@ -238,7 +238,7 @@ def _marks(parts: Influence) -> np.ndarray:
 
 def _sources(
     parts: Influence, n_repeats: int, gain_mn: np.ndarray | None
-) -> tuple[tuple[Source, ...], np.ndarray]:
+) -> tuple[tuple[ErrorSource, ...], np.ndarray]:
     """The units and, with repeats, the draws; and each unit's summed influence."""
     n_units = int(parts.unit_n.max()) + 1
     by_unit = [
@@ -252,7 +252,7 @@ def _sources(
     own_m, own_freedom_m = np.diag(robust_mm).copy(), np.full(len(robust_mm), freedom)
     if n_units < len(parts.unit_n):
         own_m, own_freedom_m = _moderated(parts, own_m, gain_mn)
-    units = Source(own_m, own_freedom_m, robust_mm, freedom)
+    units = ErrorSource(own_m, own_freedom_m, robust_mm, freedom)
     if n_repeats == 1:
         return (units,), residual_mu
     chance_mm = (sum(map(_gram, by_unit)) - n_repeats * _gram(residual_mu)) / (
@@ -300,7 +300,7 @@ def _expected_effect(parts: Influence) -> float:
 
 def _weight(parts: Influence) -> float:
     """The sum of the squares of the items' weights in the score."""
-    return float(parts.weight_n @ parts.weight_n) / parts.value_mr.shape[1] ** 2
+    return float(parts.weight_n @ parts.weight_n) / int(parts.value_mr.shape[1]) ** 2
 
 
 def _n_effective(part_mu: np.ndarray) -> np.ndarray:
@@ -309,13 +309,13 @@ def _n_effective(part_mu: np.ndarray) -> np.ndarray:
     return np.asarray(part_mu.sum(axis=1) ** 2 / np.maximum(square_m, 1e-30))
 
 
-def _draw_source(value_mr: np.ndarray) -> Source:
+def _draw_source(value_mr: np.ndarray) -> ErrorSource:
     """Draws as a sample: the covariance of the repeats' scores, of their mean."""
     n = value_mr.shape[1]
     gap_mr = value_mr - value_mr.mean(axis=1, keepdims=True)
     cov_mm = gap_mr @ gap_mr.T / (n * (n - 1))
     own_m, own_freedom_m = np.diag(cov_mm).copy(), np.full(len(cov_mm), n - 1.0)
-    return Source(own_m, own_freedom_m, cov_mm, n - 1.0, is_of_draws=True)
+    return ErrorSource(own_m, own_freedom_m, cov_mm, n - 1.0, is_of_draws=True)
 
 
 def _gram(residual_mu: np.ndarray) -> np.ndarray:
@@ -344,7 +344,7 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
         loose = float(np.median([_inflation(task) for task in mine]))
         own_freedom_m = np.min([task.sources[0].own_freedom_m for task in mine], axis=0)
         freedom = min(task.sources[0].freedom for task in mine)
-        sources.append(Source(loose * np.diag(robust_mm), own_freedom_m, robust_mm, freedom))
+        sources.append(ErrorSource(loose * np.diag(robust_mm), own_freedom_m, robust_mm, freedom))
         residuals.append(residual_mu)
     return Errors(
         value_m=np.mean([task.value_m for task in tasks], axis=0),
