@@ -20,7 +20,6 @@ from fieldmark.report import (
     long_table,
     read_table,
     sliced,
-    training_notes,
     wide_table,
 )
 from fieldmark.report.export import choose, export
@@ -132,15 +131,6 @@ def test_percent_only_where_all_runs_of_a_column_say_so(tmp_path):
                 scores = next(iter(store.scores(RunFilter(models=(POOR,))).values()))
                 store.rescore_run(run, [replace(each, is_fraction=False) for each in scores])
         assert not any(row.score.is_fraction for row in read_table(store).rows)
-
-
-def test_accuracy_of_documents_has_no_training_spread(tmp_path):
-    made = replace(TASKS["birds-choice"], metric="accuracy")
-    with Store.open(tmp_path / "fieldmark.db") as store:
-        for model in (GOOD, POOR):
-            kit.write_run(store, model, made, repeats=2)
-        assert training_notes(store, read_table(store).rows) == []
-        assert compare_models(store, GOOD, POOR)[0].spreads == (None, None)
 
 
 def test_warnings_of_documents_are_told_in_their_own_words(tmp_path):

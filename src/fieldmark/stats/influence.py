@@ -23,6 +23,8 @@ from fieldmark.stats.items import Items, Metric, estimate, item_values, members,
 
 PRIOR = 2
 """items of the mean of all classes that every class is given"""
+ICC = 0.15
+"""correlation of right and wrong in a unit, before any answer is seen"""
 MOST_BLOCKS = 400
 """units left out in turn for a metric without a closed form; beyond, they are dealt into blocks"""
 
@@ -108,14 +110,17 @@ def _of_means(
     if len(first_c) == len(cell_n):  # each unit once in a stratum: its cell is the item
         first_c = cell_n = np.arange(len(cell_n))
     stratum_c, size_c = strata.code[first_c], np.bincount(cell_n)
-    total_mc = value_mn if len(first_c) == len(cell_n) else _summed(value_mn, cell_n, len(first_c))
-    total_ms = _summed(total_mc, stratum_c, len(strata.size))
+    total_mc = value_mn if len(first_c) == len(cell_n) else summed(value_mn, cell_n, len(first_c))
+    total_ms = summed(total_mc, stratum_c, len(strata.size))
     n_repeats = int(strata.repeat.max()) + 1
-    value_mr = _summed(total_ms * (strata.share / strata.size), strata.repeat, n_repeats)
+    value_mr = summed(total_ms * (strata.share / strata.size), strata.repeat, n_repeats)
     others_c = strata.size[stratum_c] - size_c
     prior_c = np.where(others_c == 0, PRIOR, strata.prior)
-    # A unit held against the mean of m others spreads by (m + 1) / m more than itself.
-    extra_c = size_c * others_c / (others_c + prior_c) ** 2
+    # A unit held against the mean of m like it spreads by (m + 1) / m more than itself; of unlike
+    # ones, each spreads as if its items had the correlation ICC.
+    spread_c = size_c * (1 + ICC * (size_c - 1))
+    rest_c = np.bincount(stratum_c, spread_c)[stratum_c] - spread_c
+    extra_c = rest_c / (others_c + prior_c) ** 2 * size_c**2 / spread_c
     scale_c = strata.share[stratum_c] / strata.size[stratum_c] / np.sqrt(1 + extra_c)
     part_c = (scale_c / (others_c + prior_c)).astype(np.float32)
     mean_m = value_mr.mean(axis=1, keepdims=True).astype(np.float32)
@@ -129,7 +134,7 @@ def _of_means(
     return value_mr, residual_mn.astype(np.float32, copy=False)
 
 
-def _summed(value_mn: np.ndarray, code_n: np.ndarray, n: int) -> np.ndarray:
+def summed(value_mn: np.ndarray, code_n: np.ndarray, n: int) -> np.ndarray:
     """Sums over the columns of each code (rows × codes, float64)."""
     if n == 1:
         return np.asarray(value_mn.sum(axis=1, keepdims=True, dtype=np.float64))
@@ -155,7 +160,7 @@ def _f1(items: Items, answers_mn: np.ndarray, right_mn: np.ndarray) -> Influence
             residual_mn[model, mine] = share_s[place] * residual_k
         size_c = np.bincount(target_k[1])
         weight_n[mine] = share_s[place] / (len(size_c) * size_c[target_k[1]])
-    value_mr = _summed(value_ms * share_s, repeat_s, int(repeat_s.max()) + 1)
+    value_mr = summed(value_ms * share_s, repeat_s, int(repeat_s.max()) + 1)
     units = items.unit_codes()
     return Influence(value_mr, residual_mn, weight_n, answers_mn, units, repeat_n)
 

@@ -142,7 +142,7 @@ _NESTED = "paired t over units and training draws"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class Differences:
     """One model against k others; every array has one entry per other."""
 
     difference: np.ndarray
@@ -154,7 +154,9 @@ class Pairs:
     n_discordant: np.ndarray
 
 
-def compare_with(scores: Errors, model: int, others: np.ndarray, level: float = LEVEL) -> Pairs:
+def compare_with(
+    scores: Errors, model: int, others: np.ndarray, level: float = LEVEL
+) -> Differences:
     """A model minus each of the others."""
     difference_k = scores.value_m[model] - scores.value_m[others]
     if scores.right_mn is not None:
@@ -191,7 +193,7 @@ def _pairs(
     rest: tuple[np.ndarray, np.ndarray, np.ndarray],
     level: float,
     centre_k: np.ndarray | None = None,
-) -> Pairs:
+) -> Differences:
     """With limits that hold 0 where p says so, within the bounds of a difference."""
     centre_k = difference_k if centre_k is None else centre_k
     least, most = scores.bounds
@@ -201,10 +203,10 @@ def _pairs(
     is_open = p_k > 1 - level
     low_k = np.where(is_open, np.minimum(low_k, 0.0), low_k)
     high_k = np.where(is_open, np.maximum(high_k, 0.0), high_k)
-    return Pairs(difference_k, low_k, high_k, p_k, *rest)
+    return Differences(difference_k, low_k, high_k, p_k, *rest)
 
 
-def _by_split(scores: Errors, model: int, others: np.ndarray, level: float) -> Pairs:
+def _by_split(scores: Errors, model: int, others: np.ndarray, level: float) -> Differences:
     """Bonett and Price 2012: one item added to each side on which only one model is right."""
     from scipy.special import bdtr  # slow to load, and most reports need none
 

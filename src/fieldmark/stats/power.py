@@ -104,7 +104,8 @@ class UnitSpread:
             return math.inf
         of_units = self.variance / n_units + self.added / n_units**2
         total = of_units + self.luck
-        df = total**2 / (of_units**2 / units_df + self.luck**2 / self.draws_df)
+        spread = of_units**2 / units_df + self.luck**2 / self.draws_df
+        df = total**2 / spread if spread else units_df  # 0 where every unit leans the same way
         by_test = float(stdtrit(df, (1 + level) / 2) + stdtrit(df, power)) * math.sqrt(total)
         # a binomial share with which at least `fewest` of the units are met in `power` of draws
         share = max(fewest / n_units, float(betaincinv(fewest, n_units - fewest + 1, power)))
