@@ -148,7 +148,7 @@ def _show_power(power: Sequence[Mapping[str, Any]]) -> None:
     talk(
         "visible from: the smallest difference between two models, in points, that a test at 5 % "
         "sees 4 times in 5 with these units. The luck of training draws is in it only where it was "
-        "measured, with --repeats or several seeds."
+        "measured, with --repeats."
     )
     if any(row["judged_by"] == "assumed" for row in power):
         talk(
