@@ -33,7 +33,9 @@ def test_a_planted_better_model_is_called_better(empty, filled):
     assert found.comparison.difference == pytest.approx(0.15)
     assert (found.where.only_a, found.where.only_b, found.where.both) == (60, 0, 260)
     text = comparison_text(compared, 200)
-    assert text.startswith("On foxes, a/good scores 15.0 points higher than a/poor (95 % interval +")
+    assert text.startswith(
+        "On foxes, a/good scores 15.0 points higher than a/poor (95 % interval +"
+    )
     assert "p < 0.001" in text and "only A right 60, only B right 0" in text
 
 
