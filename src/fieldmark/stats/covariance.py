@@ -299,7 +299,8 @@ def _expected_effect(parts: Influence) -> float:
 
 def _weight(parts: Influence) -> float:
     """The sum of the squares of the items' weights in the score."""
-    return float(parts.weight_n @ parts.weight_n) / parts.value_mr.shape[1] ** 2
+    n_repeats = parts.value_mr.shape[1]
+    return float(parts.weight_n @ parts.weight_n) / (n_repeats * n_repeats)
 
 
 def _n_effective(part_mu: np.ndarray) -> np.ndarray:

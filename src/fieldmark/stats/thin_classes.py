@@ -17,6 +17,8 @@ FEW = 5
 """test images below which a class is thin"""
 MOST_THIN = 0.1
 """share of thin classes up to which macro F1 has an interval"""
+MOST_SINGLE = 0.25
+"""share of classes with one unit up to which it has one"""
 FEWEST_YES = 30
 """and as many noes, below which average precision has none"""
 ALARM = 0.05
@@ -50,15 +52,16 @@ def hidden_in_rare_classes(items: Items, right_mn: np.ndarray) -> np.ndarray:
 
 def no_interval(items: Items, metric: Metric) -> str:
     """Why the score has no interval, in words; "" where it has one."""
-    if form_of(metric) == "f1":
-        class_n, _ = class_sizes(items)
-        size_c = np.bincount(class_n, minlength=1) / max(
-            int(items.repeat_codes().max(initial=0)) + 1, 1
-        )
-        n_thin = int((size_c < FEW).sum())
-        if n_thin > MOST_THIN * len(size_c):
+    if form_of(metric) == "f1" and len(items.target):
+        class_n, units_c = class_sizes(items)
+        size_c = np.bincount(class_n) / (int(items.repeat_codes().max()) + 1)
+        n_thin, n_single = int((size_c < FEW).sum()), int((units_c < 2).sum())
+        what = f"have < {FEW} test images" if n_thin > MOST_THIN * len(size_c) else ""
+        if not what and n_single > MOST_SINGLE * len(size_c):
+            n_thin, what = n_single, "come from one unit"
+        if what:
             return (
-                f"{n_thin} of {len(size_c)} classes have < {FEW} test images, whose F1 is biased: "
+                f"{n_thin} of {len(size_c)} classes {what}, whose F1 is biased: "
                 "macro_accuracy has an interval"
             )
     if getattr(metric, "uses", "") == "score":
