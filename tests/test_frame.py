@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -16,9 +17,14 @@ from fieldmark.protocols import PROTOCOLS
 
 SOURCE = Path(fieldmark.__file__).parent
 TESTS = Path(__file__).parent
-FILES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 FOREIGN = SOURCE / "lmms" / "compat"
 """offers the names that another project gave: they are its words"""
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    """Every file of the package, parsed."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
 
 
 def name_of(path: Path) -> str:
@@ -55,7 +61,7 @@ def test_no_protocol_is_known_by_name(package: str) -> None:
     protocols = set(PROTOCOLS.names())
     hits = [
         f"{name_of(path)}:{line} {word}"
-        for path, tree in FILES.items()
+        for path, tree in trees().items()
         if path.is_relative_to(SOURCE / package)
         for line, word in words_of(tree)
         if word in protocols and (name_of(path), word) not in KEYS_KEPT
@@ -74,7 +80,7 @@ def test_nothing_outside_lmms_speaks_of_it() -> None:
     """`lmms_eval` is the other project, whose name users write in paths and flags."""
     hits = Counter(
         name_of(path)
-        for path in FILES
+        for path in trees()
         if not path.is_relative_to(SOURCE / "lmms")
         for line in path.read_text(encoding="utf-8").splitlines()
         if re.search(r"fieldmark\.lmms|\blmms_(?!eval)|DocumentTask", line)
@@ -84,7 +90,7 @@ def test_nothing_outside_lmms_speaks_of_it() -> None:
 
 def test_a_class_name_means_one_thing() -> None:
     homes: dict[str, list[str]] = defaultdict(list)
-    for path, tree in FILES.items():
+    for path, tree in trees().items():
         if path.is_relative_to(FOREIGN):
             continue
         for node in ast.walk(tree):
@@ -97,7 +103,7 @@ def test_variables_are_named_after_what_they_hold() -> None:
     riddles = {"each", "found", "told", "said"}
     hits = Counter(
         name_of(path)
-        for path, tree in FILES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in riddles)
         or (isinstance(node, ast.arg) and node.arg in riddles)
@@ -109,14 +115,14 @@ def test_a_folder_holds_no_more_than_a_person_takes_in() -> None:
     """Datasets and commands are found by their names, one file each, and may be more."""
     sizes = {
         name_of(folder): len(list(folder.glob("*.py")))
-        for folder in {path.parent for path in FILES}
+        for folder in {path.parent for path in trees()}
         if folder not in (SOURCE / "data", SOURCE / "cli")
     }
     assert {name: size for name, size in sizes.items() if size > 16} == {}
 
 
 def test_modules_start_with_a_docstring() -> None:
-    assert [name_of(path) for path, tree in FILES.items() if not ast.get_docstring(tree)] == []
+    assert [name_of(path) for path, tree in trees().items() if not ast.get_docstring(tree)] == []
 
 
 def test_no_cycle_even_when_imports_inside_functions_count() -> None:

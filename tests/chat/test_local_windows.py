@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-windows = pytest.importorskip("fieldmark.chat.local.score").windows
 BEGIN = -1
 
 
-@given(st.integers(0, 60), st.one_of(st.none(), st.integers(1, 70)))
+@pytest.fixture(scope="module")
+def windows() -> Callable[..., Iterator[Any]]:
+    return pytest.importorskip("fieldmark.chat.local.score").windows
+
+
+@given(n=st.integers(0, 60), room=st.one_of(st.none(), st.integers(1, 70)))
 def test_every_token_is_predicted_once_after_what_stands_before_it(
-    n: int, room: int | None
+    windows: Callable[..., Iterator[Any]], n: int, room: int | None
 ) -> None:
     ids = tuple(range(n))
     found = list(windows(BEGIN, ids, room))
@@ -28,7 +35,7 @@ def test_every_token_is_predicted_once_after_what_stands_before_it(
     assert not found or found[0].head == (BEGIN,)
 
 
-def test_a_text_that_fits_is_one_window() -> None:
+def test_a_text_that_fits_is_one_window(windows: Callable[..., Iterator[Any]]) -> None:
     (only,) = windows(BEGIN, (5, 6, 7), 3)
     assert (only.head, only.ids) == ((BEGIN,), (5, 6, 7))
     first, last = windows(BEGIN, (5, 6, 7, 8), 3)

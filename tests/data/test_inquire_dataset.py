@@ -513,6 +513,7 @@ def test_a_copy_of_few_species_can_be_made(tmp_path: Path):
     assert set(rows["split"]) == {"val", "test"} and set(rows["label"]) == {"yes", "no"}
 
 
+@pytest.mark.slow
 def test_a_larger_copy_has_a_hundred_photos_a_query(tmp_path: Path):
     inquire.make(tmp_path, World(seed=5, n_species=24), 420)
     assert inquire.table(tmp_path).group_by("query").len()["len"].unique().to_list() == [100]

@@ -18,10 +18,8 @@ from fieldmark.report import (
     compare_models,
     comparison_text,
     long_table,
-    not_compared,
     read_table,
     sliced,
-    training_notes,
     wide_table,
 )
 from fieldmark.report.export import choose, export
@@ -67,7 +65,7 @@ def test_tiers_rest_on_the_values_of_documents(store):
 
 def test_a_metric_with_fieldmarks_own_name_is_not_mistaken_for_it(store):
     """No text equals its target in the kit: label metrics would say 0 everywhere."""
-    found = compare_models(store, GOOD, POOR, ["birds-filters"])[0]
+    found = compare_models(store, GOOD, POOR, ["birds-filters"]).tasks[0]
     a, b = worth(GOOD, "birds-filters"), worth(POOR, "birds-filters")
     assert found.comparison.difference == pytest.approx(a.mean() - b.mean())
     only_a, only_b = int((a > b).sum()), int((b > a).sum())
@@ -77,23 +75,24 @@ def test_a_metric_with_fieldmarks_own_name_is_not_mistaken_for_it(store):
 
 
 def test_another_filters_metric_is_paired_too(store):
-    (found,) = compare_models(store, GOOD, POOR, metric="exact_match,strict")
+    (found,) = compare_models(store, GOOD, POOR, metric="exact_match,strict").tasks
     a, b = (worth(model, "birds-filters", "strict") for model in (GOOD, POOR))
     assert found.comparison.difference == pytest.approx(a.mean() - b.mean())
     assert (found.where.only_a, found.where.only_b) == ((a > b).sum(), (b > a).sum())
 
 
 def test_graded_values_are_paired_without_right_and_wrong(store):
-    (found,) = compare_models(store, GOOD, POOR, ["birds-count"])
+    compared = compare_models(store, GOOD, POOR, ["birds-count"])
+    (found,) = compared.tasks
     assert found.where is None and found.verdict == "a" and found.comparison.difference < 0
-    assert "better than chat/lab/poor-1b here" in comparison_text([found])
+    assert "lower, which is better, than chat/lab/poor-1b" in comparison_text(compared, 200)
 
 
 def test_what_cannot_be_paired_is_told(store, path, capsys):
-    assert not_compared(store, GOOD, POOR) == [
-        "birds-f1: f1 is a function of all documents, not a mean over them"
-    ]
-    with pytest.raises(DataError, match="cannot be compared item by item on 'birds-f1': f1 is a"):
+    assert compare_models(store, GOOD, POOR).not_compared == (
+        "birds-f1: f1 is a function of all documents, not a mean over them",
+    )
+    with pytest.raises(DataError, match="cannot be compared item by item on birds-f1: f1 is a"):
         compare_models(store, GOOD, POOR, ["birds-f1"])
     assert main(["compare", "good", "poor", "--results", str(path.parent)]) == 0
     assert "not compared: birds-f1: f1 is a function" in capsys.readouterr().err
@@ -132,15 +131,6 @@ def test_percent_only_where_all_runs_of_a_column_say_so(tmp_path):
                 scores = next(iter(store.scores(RunFilter(models=(POOR,))).values()))
                 store.rescore_run(run, [replace(each, is_fraction=False) for each in scores])
         assert not any(row.score.is_fraction for row in read_table(store).rows)
-
-
-def test_accuracy_of_documents_has_no_training_spread(tmp_path):
-    made = replace(TASKS["birds-choice"], metric="accuracy")
-    with Store.open(tmp_path / "fieldmark.db") as store:
-        for model in (GOOD, POOR):
-            kit.write_run(store, model, made, repeats=2)
-        assert training_notes(store, read_table(store).rows) == []
-        assert compare_models(store, GOOD, POOR)[0].spreads == (None, None)
 
 
 def test_warnings_of_documents_are_told_in_their_own_words(tmp_path):

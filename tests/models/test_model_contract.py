@@ -51,6 +51,17 @@ BATCH_NORM = [
     "torchvision/resnet18?pretrained=false&size=48",
 ]
 
+AGAIN = (
+    "timm/test_vit?pretrained=false&size=48&pool=mean",
+    "timm/test_convnext?pretrained=false&size=64",
+    "torchvision/mobilenet_v3_small?pretrained=false&size=48",
+    "open-clip/local-dir:CLIP?pretrained=false",
+    "hf/dinov2?size=48",
+    "hf/siglip?size=64",
+    "hf/vit?pretrained=false&pool=mean",
+)
+"""other options or networks of a family that has a fast one above"""
+
 
 @pytest.fixture(scope="session")
 def load(hf_folders: dict[str, Path], clip_folder: Path) -> Callable[[str], Backbone]:
@@ -66,7 +77,12 @@ def load(hf_folders: dict[str, Path], clip_folder: Path) -> Callable[[str], Back
     return by_name
 
 
-@pytest.fixture(params=NAMES, scope="session")
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.slow) if name in AGAIN else name for name in NAMES
+    ],
+    scope="session",
+)
 def model(request: pytest.FixtureRequest, load: Callable[[str], Backbone]) -> Backbone:
     return load(request.param)
 
@@ -107,6 +123,24 @@ def test_order_and_batch_size_change_nothing(model: Backbone, photos: list[Image
 
 def test_twice_the_same(model: Backbone, photos: list[Image.Image]) -> None:
     assert np.array_equal(embed(model, photos), embed(model, photos))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BATCH_NORM)
+def test_threads_change_nothing(
+    load: Callable[[str], Backbone], photos: list[Image.Image], name: str
+) -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = embed(load(name), photos)
+        torch.set_num_threads(4)
+        shared = embed(load(name), photos)
+    finally:
+        torch.set_num_threads(before)
+    assert np.abs(alone - shared).max() <= 1e-5 * max(1.0, np.abs(alone).max())
 
 
 def test_an_empty_batch_has_no_rows(model: Backbone, photos: list[Image.Image]) -> None:

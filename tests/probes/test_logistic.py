@@ -65,6 +65,7 @@ def test_equals_scikit_learn(
     np.testing.assert_allclose(ours.decision_function(queries), lead, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_kabr_recipe_by_the_usual_solver() -> None:
     """LogisticRegression's own solver, lbfgs, given time to arrive."""
     x, code = behaviour(n=400, classes=8)

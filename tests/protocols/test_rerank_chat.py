@@ -221,7 +221,11 @@ def test_a_mock_that_sees_puts_every_relevant_image_first(place: Path, by: str) 
 
 
 @pytest.mark.parametrize(
-    "model", ["chat/mock/wren?skill=0.9", "chat/mock/wren?skill=0.9&logprobs=0"]
+    "model",
+    [
+        pytest.param("chat/mock/wren?skill=0.9", marks=pytest.mark.slow),
+        "chat/mock/wren?skill=0.9&logprobs=0",
+    ],
 )
 def test_the_published_task_is_asked_on_made_data(tmp_path: Path, model: str) -> None:
     load_dataset("inquire").make(tmp_path / "inquire", World(), 60)

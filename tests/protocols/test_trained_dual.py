@@ -17,8 +17,6 @@ from fieldmark.experiments import evaluate
 from fieldmark.models import load_model
 from fieldmark.settings import Settings
 
-torch = pytest.importorskip("torch")
-open_clip = pytest.importorskip("open_clip")
 pytestmark = pytest.mark.slow
 
 STEPS, BATCH = 200, 48
@@ -31,6 +29,7 @@ def trained(root: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactor
     """The name of a small CLIP that has learnt from the training photos and their captions."""
     import json
 
+    torch, open_clip = pytest.importorskip("torch"), pytest.importorskip("open_clip")
     folder = tmp_path_factory.mktemp("clip")
     rows = pl.read_csv(root("world") / "photos.csv").filter(pl.col("split") == "train")
     rows = rows.filter(pl.col("question").is_in(["species", "behaviour", "habitat", "stage"]))
@@ -46,6 +45,8 @@ def trained(root: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactor
 
 
 def _train(model: Any, root: Path, rows: pl.DataFrame) -> None:
+    import open_clip
+    import torch
     from PIL import Image
 
     tokenise = open_clip.tokenizer.SimpleTokenizer(context_length=77)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fieldmark.errors import DataError, UnknownName, UsageError
-from fieldmark.report import compare_models, comparison_text, plain_comparison
+from fieldmark.report import compare_models, comparison_text, plain_comparison, read_table
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
 from kit.registries import forget
 
@@ -26,22 +27,25 @@ def right(n: int, n_right: int, shift: int = 0) -> np.ndarray:
 def test_a_planted_better_model_is_called_better(empty, filled):
     filled(empty, RunSpec("a/good", "foxes", "probe/x"), {"": right(400, 320)})
     filled(empty, RunSpec("a/poor", "foxes", "probe/x"), {"": right(400, 260)})
-    (found,) = compare_models(empty, "good", "poor")
-    assert found.verdict == "a"
+    compared = compare_models(empty, "good", "poor")
+    (found,) = compared.tasks
+    assert found.verdict == compared.overall.verdict == "a"
     assert found.comparison.difference == pytest.approx(0.15)
     assert (found.where.only_a, found.where.only_b, found.where.both) == (60, 0, 260)
-    text = comparison_text([found])
-    assert "Use a/good: it is better than a/poor here" in text
-    assert "+15.0" in text and "only A right 60, only B right 0" in text
+    text = comparison_text(compared, 200)
+    assert text.startswith(
+        "On foxes, a/good scores 15.0 points higher than a/poor (95 % interval +"
+    )
+    assert "p < 0.001" in text and "only A right 60, only B right 0" in text
 
 
 def test_models_that_err_alike_cannot_be_told_apart(empty, filled):
     filled(empty, RunSpec("a/one", "foxes", "probe/x"), {"": right(400, 300)})
     filled(empty, RunSpec("a/two", "foxes", "probe/x"), {"": right(400, 300, 3)})
-    (found,) = compare_models(empty, "one", "two")
-    assert found.verdict == "tie"
-    text = comparison_text([found])
-    assert "These items cannot tell a/one from a/two." in text
+    compared = compare_models(empty, "one", "two")
+    assert compared.tasks[0].verdict == compared.overall.verdict == "tie"
+    text = comparison_text(compared, 200)
+    assert "a/one and a/two cannot be told apart (a/one − a/two: 0.0 points" in text
     assert "smallest difference visible" in text
 
 
@@ -50,11 +54,11 @@ def test_p_values_are_corrected_over_all_questions(empty, filled):
         filled(empty, RunSpec("a/one", f"t{task}", "probe/x"), {"": right(100, 60)})
         n_right = 53 if task == 0 else 60
         filled(empty, RunSpec("a/two", f"t{task}", "probe/x"), {"": right(100, n_right)})
-    found = compare_models(empty, "one", "two")
+    found = compare_models(empty, "one", "two").tasks
     assert len(found) == 20
     assert found[0].comparison.p < 0.05 < found[0].p_corrected
     assert {each.verdict for each in found} == {"tie"}
-    (alone,) = compare_models(empty, "one", "two", tasks=["t0"])
+    (alone,) = compare_models(empty, "one", "two", tasks=["t0"]).tasks
     assert alone.verdict == "a"
 
 
@@ -75,24 +79,96 @@ def test_less_is_better_where_the_metric_says_so(empty, request):
         value = 1 - n_right / 100
         score = Score("error_rate_for_compare", value, is_primary=True, higher_is_better=False)
         empty.finish_run(run, [score])
-    (found,) = compare_models(empty, "good", "poor")
+    compared = compare_models(empty, "good", "poor")
+    (found,) = compared.tasks
     assert found.comparison.difference < 0 < found.comparison.lead
     assert found.verdict == "a"
+    assert "a/good scores 30.0 points lower, which is better, than a/poor" in comparison_text(
+        compared, 200
+    )
 
 
 def test_only_items_that_both_answered_count(empty, filled):
     filled(empty, RunSpec("a/one", "t", "probe/x"), {"": right(100, 60)}, n_lost=10)
     filled(empty, RunSpec("a/two", "t", "probe/x"), {"": right(100, 60)})
-    (found,) = compare_models(empty, "one", "two")
+    compared = compare_models(empty, "one", "two")
+    (found,) = compared.tasks
     assert (found.comparison.n, found.n_unanswered) == (90, 10)
-    assert "10 items that one of the two did not answer are left out" in comparison_text([found])
+    text = comparison_text(compared, 500)
+    assert "10 items that one of the two did not answer are left out" in text
 
 
-def test_another_way_of_asking_is_not_compared(empty, filled):
-    filled(empty, RunSpec("a/one", "t", "probe/x", n_train=10), {"": right(100, 60)})
-    filled(empty, RunSpec("a/two", "t", "probe/x", n_train=20), {"": right(100, 60)})
-    with pytest.raises(DataError, match="no finished run of the same task, asked the same way"):
-        compare_models(empty, "one", "two")
+def test_two_ways_of_asking_one_model_are_compared_like_models(empty, filled):
+    spec = RunSpec("a/one", "t", "probe/ridge")
+    filled(empty, spec, {"": right(100, 60)})
+    filled(empty, replace(spec, protocol="probe/knn"), {"": right(100, 80)})
+    names = sorted({row.name for row in read_table(empty, compare=False).rows})
+    assert len(names) == 2 and all(name.startswith("a/one (") for name in names)
+    compared = compare_models(empty, *names)
+    assert (compared.a, compared.b) == tuple(names)
+    assert compared.overall.verdict in "ab"
+    filled(empty, replace(spec, model="a/two"), {"": right(100, 60, 1)})
+    shared = compare_models(empty, "one", "two")
+    assert [task.a.way for task in shared.tasks] == [task.b.way for task in shared.tasks]
+    assert "a/one was asked in 2 ways" in shared.notes[0]
+
+
+def test_tasks_together_show_what_none_shows_alone(empty, filled):
+    """Three points on each of 20 tasks: no task sees it, all of them do."""
+    for task in range(20):
+        random = np.random.default_rng(task)
+        base = random.random(300)
+        for model, skill in (("a/one", 0.83), ("a/two", 0.80)):
+            own = np.where(random.random(300) < 0.3, random.random(300), base)
+            filled(empty, RunSpec(model, f"t{task}", "probe/x"), {"": own < skill})
+    compared = compare_models(empty, "one", "two")
+    assert compared.overall.verdict == "a"
+    assert len(compared.overall.places) == compared.overall.n_photo_sets == 20
+    difference = np.mean([task.comparison.difference for task in compared.tasks])
+    assert compared.overall.comparison.difference == pytest.approx(difference)
+    assert comparison_text(compared).startswith("Over 20 tasks on 20 photo sets, a/one scores ")
+
+
+def test_repeats_are_no_photos(empty):
+    """Ten trainings on the same 40 photos: counts are of photos."""
+    for model, n_right in (("a/one", 30), ("a/two", 20)):
+        run = empty.begin_run(RunSpec(model, "t", "probe/x", n_train=8, repeats=10))
+        for repeat in range(10):
+            answers = ["x" if ok else "y" for ok in right(40, n_right, repeat % 2)]
+            ids = [f"{number:03d}" for number in range(40)]
+            given = Predictions(ids, ["x"] * 40, answers)
+            empty.write_part(run, PartResult(given, repeat=repeat))
+        empty.finish_run(run, [Score("accuracy", n_right / 40, n=40, is_primary=True)])
+    compared = compare_models(empty, "one", "two")
+    (task,) = compared.tasks
+    where = task.where
+    assert (task.comparison.n, task.comparison.n_repeats) == (40, 10)
+    assert where.only_a + where.only_b + where.both + where.neither == 40
+    assert all(size <= 40 for _, _, size in (*where.a_gains, *where.b_gains))
+    assert "A right more often" in comparison_text(compared, 200)
+    assert "one training" not in comparison_text(compared, 200)
+
+
+def test_one_training_says_what_it_does_not_hold(empty, filled):
+    for model in ("a/one", "a/two"):
+        filled(empty, RunSpec(model, "t", "probe/x", n_train=8), {"": right(100, 60)})
+    text = comparison_text(compare_models(empty, "one", "two"), 500)
+    assert "do not hold the luck of the training draw" in text
+
+
+def test_a_task_of_another_unit_is_not_in_the_mean(empty, filled):
+    for model, n_right in (("a/one", 60), ("a/two", 40)):
+        for task in ("s", "t"):
+            filled(empty, RunSpec(model, task, "probe/x"), {"": right(100, n_right)})
+        run = empty.begin_run(RunSpec(model, "u", "probe/x"))
+        answers = ["x" if ok else "y" for ok in right(100, n_right)]
+        given = Predictions([f"{number:03d}" for number in range(100)], ["x"] * 100, answers)
+        empty.write_part(run, PartResult(given))
+        score = Score("accuracy", 7.0, n=100, is_primary=True, is_fraction=False)
+        empty.finish_run(run, [score])
+    compared = compare_models(empty, "one", "two")
+    assert len(compared.tasks) == 3 and len(compared.overall.places) == 2
+    assert "Not in it: u." in comparison_text(compared, 500)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +188,7 @@ def test_two_versions_of_a_model_are_two_models(empty, filled):
     for version, n_right in (("v1", 320), ("v2", 260)):
         spec = RunSpec("a/mine", "foxes", "probe/x", model_version=version)
         filled(empty, spec, {"": right(400, n_right)})
-    (question,) = compare_models(empty, "a/mine#v1", "a/mine#v2")
+    (question,) = compare_models(empty, "a/mine#v1", "a/mine#v2").tasks
     assert question.verdict == "a" and question.a.run.spec.model_version == "v1"
     with pytest.raises(UsageError, match=r"both name 'a/mine#v2': name two of its versions"):
         compare_models(empty, "a/mine", "a/mine#v2")
@@ -130,8 +206,10 @@ def test_an_empty_store_is_told(empty):
 
 
 def test_several_tasks_end_in_one_sentence(store):
-    text = comparison_text(compare_models(store, "bioclip", "chance"), 100)
-    assert "open-clip/hf-hub:imageomics/bioclip-2 is better on" in " ".join(text.split())
+    text = comparison_text(compare_models(store, "bioclip", "chance"), 90)
+    words = " ".join(text.split())
+    assert words.startswith("Over 2 tasks on 2 photo sets, open-clip/hf-hub:imageomics/bioclip-2 ")
+    assert "Task by task: open-clip/hf-hub:imageomics/bioclip-2 is better on 2" in words
 
 
 def test_many_tasks_are_told_in_a_line_each(empty, filled):
@@ -144,7 +222,8 @@ def test_many_tasks_are_told_in_a_line_each(empty, filled):
 
 
 def test_programs_get_json(store):
-    found = [plain_comparison(each) for each in compare_models(store, "bioclip", "vit")]
+    found = plain_comparison(compare_models(store, "bioclip", "vit"))
     plain = json.loads(json.dumps(found, allow_nan=False))
-    assert plain[0]["difference"] == found[0]["difference"] == pytest.approx(0.09)
-    assert {"difference", "low", "high", "p", "p_corrected", "verdict"} <= set(plain[0])
+    assert plain["tasks"][0]["difference"] == pytest.approx(0.09)
+    assert {"difference", "low", "high", "p", "p_corrected", "verdict"} <= set(plain["tasks"][0])
+    assert {"difference", "low", "high", "p", "verdict", "n_photo_sets"} <= set(plain["overall"])

@@ -10,8 +10,8 @@ import pytest
 
 from fieldmark.models import known_models
 from fieldmark.report import match_published, plain_published, published_text
+from fieldmark.report.cells import Row
 from fieldmark.report.compare.published import published
-from fieldmark.report.rows import Row
 from fieldmark.store import Run, RunSpec, Score
 from fieldmark.tasks import load_own_task, task_files
 
@@ -79,8 +79,9 @@ def test_the_leaderboard_is_typed_in_as_published():
 @pytest.mark.parametrize(
     ("ours", "verdict", "why"),
     [
-        (row("newt@biobench2026", "accuracy", 0.805), "agrees", ""),
-        (row("newt@biobench2026", "accuracy", 0.77, half=0.04), "agrees", ""),
+        (row("newt@biobench2026", "accuracy", 0.805), "agrees", "within 1.2 points"),
+        (row("newt@biobench2026", "accuracy", 0.812), "agrees", "within 1.2 points"),
+        (row("newt@biobench2026", "accuracy", 0.77, half=0.04), "differs", "by more than 1.2"),
         (row("newt@biobench2026", "accuracy", 0.77), "differs", "by more than 1.2 points"),
         (row("newt@biobench2026", "accuracy", 0.77, half=None), "differs", "by more than"),
         (row("newt", "accuracy", 0.80), "not comparable", "theirs is newt@biobench2026"),
@@ -102,6 +103,36 @@ def test_verdicts(ours, verdict, why):
     found = only(ours)
     assert found.verdict == verdict
     assert why in found.why
+
+
+def test_our_interval_never_makes_agreement():
+    """74.0 against a published 78.0, 1.5 points allowed, on the same 400 images."""
+    (known,) = (one for one in published() if one.column == "NeWT" and CLIP in one.models
+                and one.source == "biobench leaderboard")  # fmt: skip
+    known = replace(known, value=78.0, tolerance=1.5, n_items=400)
+    ours = row("newt@biobench2026", "accuracy", 0.74, half=0.043)
+    ours = replace(ours, score=replace(ours.score, n=400))
+    (found,) = match_published([ours], [known])
+    assert found.verdict == "differs"
+    assert found.why == "by more than 1.5 points"
+    assert "0 agrees, 1 differs" in published_text([found])
+
+
+@pytest.mark.parametrize(
+    ("n_items", "verdict", "why"),
+    [
+        (16_400, "agrees", "within 1.2 points"),
+        (16_000, "agrees", "within 1.2 points; ours tested 16,400 items, theirs 16,000"),
+        (None, "agrees", "within 1.2 points; taken to be the same images, their number is not "
+                         "published"),
+        (400, "not comparable", "ours tested 16,400 items, theirs 400"),
+    ],
+)  # fmt: skip
+def test_what_is_known_of_their_images_is_said(n_items, verdict, why):
+    ours = row("newt@biobench2026", "accuracy", 0.8)
+    number = replace(only(ours).published, n_items=n_items)
+    (found,) = match_published([ours], [number])
+    assert (found.verdict, found.why) == (verdict, why)
 
 
 def test_columns_faulty_at_their_source_get_no_verdict():

@@ -89,7 +89,7 @@ def test_documents_are_judged_by_their_values(page: Any, names: dict[str, str]) 
 
 def test_two_models_are_compared_as_on_the_command_line(page: Any, settings: Settings) -> None:
     with Store.open(settings.store, read_only=True) as store:
-        found = {each.a.run.spec.task: each for each in compare_models(store, GOOD, POOR)}
+        found = {each.a.run.spec.task: each for each in compare_models(store, GOOD, POOR).tasks}
     shown = text_of(page, "#/compare")
     for task in ("birds-choice", "birds-filters"):
         where = found[task].where

@@ -13,7 +13,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.report import compare_models, comparison_notes, plain_rows, read_table, wide_table
+from fieldmark.report import compare_models, plain_rows, read_table, wide_table
 from fieldmark.report.labels import _shortened, signature, signatures
 from fieldmark.report.plots import draw, read_results
 from fieldmark.report.site import build_summary
@@ -115,15 +115,14 @@ def test_compare_takes_versions_by_name_and_else_the_newest(edited: Path) -> Non
     old, new = marks_of(edited)
     first, second = f"m.py:Mine#{old[:4]}", f"m.py:Mine#{new[:4]}"
     with open_at(edited) as store:
-        (question,) = compare_models(store, first, second)
+        (question,) = compare_models(store, first, second).tasks
         assert (question.a.model, question.b.model) == (first, second)
         assert question.a.score.value > question.b.score.value
-        (question,) = compare_models(store, "m.py:Mine", COLOUR)
-        assert question.a.model == second
-        (note,) = comparison_notes(store, "m.py:Mine", COLOUR)
-        assert note == f"{second} is the newest of 2 versions (others: {first})."
-        assert comparison_notes(store, first, COLOUR) == []
-        assert len(compare_models(store, first, COLOUR)) == 2
+        newest = compare_models(store, "m.py:Mine", COLOUR)
+        assert newest.tasks[0].a.model == second
+        assert newest.notes[0] == f"{second} is the newest of 2 versions (others: {first})."
+        oldest = compare_models(store, first, COLOUR)
+        assert len(oldest.tasks) == 2 and oldest.notes == ()
         with pytest.raises(UsageError, match="name two of its versions"):
             compare_models(store, "m.py:Mine", "Mine")
 
@@ -237,15 +236,26 @@ def test_a_superseded_run_is_hidden_and_counted(
         assert {row.column for row in read_table(store).rows} == {"zoo"}
 
 
-def test_seeds_are_told_apart_by_the_seed_not_by_the_images_they_drew(tmp_path: Path) -> None:
+def test_seeds_are_one_cell_whatever_images_they_drew(tmp_path: Path) -> None:
     place = make_world(tmp_path)
-    for seed in (0, 1):
-        run_it(place, COLOUR, "zoo.yaml", n_train=3, seed=seed)
+    values = [run_it(place, COLOUR, "zoo.yaml", n_train=3, seed=seed) for seed in (0, 1)]
+    with open_at(place) as store:
+        (row,) = read_table(store).rows
+    assert row.column == "zoo" and row.is_counted
+    assert len({run.spec.data for run in row.runs}) == len(row.runs) == 2
+    assert row.score.value == pytest.approx(sum(values) / 2)
+
+
+def test_ways_that_ran_in_two_folders_are_two_data_versions(tmp_path: Path) -> None:
+    place = make_world(tmp_path)
+    shutil.copytree(place / "photos", place / "cropped")
+    write_image(place / "cropped" / "04-0.png", 999)
+    run_it(place, COLOUR, "zoo.yaml")
+    run_it(place, COLOUR, "zoo.yaml", n_train=3, changes={"data": {"zoo": place / "cropped"}})
     with open_at(place) as store:
         rows = read_table(store).rows
-    assert {row.column for row in rows} == {"zoo\nseed=0", "zoo\nseed=1"}
-    assert len({row.run.spec.data for row in rows}) == 2
-    assert all(row.is_counted for row in rows)
+    assert {row.column for row in rows} == {"zoo\ndata=photos", "zoo\ndata=cropped"}
+    assert not any(row.is_counted for row in rows)
 
 
 def test_plain_rows_say_which_version_is_meant(edited: Path) -> None:

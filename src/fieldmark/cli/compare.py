@@ -1,8 +1,10 @@
-"""Compare two models on the same items, or your scores with published ones.
+"""Compare two models, or two ways of asking one, on the same items, or scores with published ones.
 
 examples:
   fieldmark compare bioclip-2 dinov2
   fieldmark compare bioclip-2 dinov2 --task newt
+  fieldmark compare "dinov2 (probe)" "dinov2 (simpleshot)"
+  fieldmark compare bioclip-2 dinov2 --power 2
   fieldmark compare --published
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags, Words
 from fieldmark.cli._show import print_json, talk, width
@@ -21,11 +23,14 @@ from fieldmark.errors import UsageError
 @dataclass(frozen=True, slots=True)
 class CompareArgs:
     models: Annotated[Positional[tuple[str, ...]], arg(metavar="A B")] = ()
-    """two models, by name or by a part of the name that fits only one; NAME#4ae7 is one version"""
+    """two rows of the table, by name or by a part of it that fits one model only: models, versions
+    (NAME#4ae7), or ways of asking one"""
     task: Annotated[Words, arg(metavar="TASK")] = ()
     """only these tasks (* and ? are wildcards)"""
     metric: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """use this metric instead of each task's own"""
+    power: Annotated[UseAppendAction[tuple[float, ...]], arg(metavar="POINTS")] = ()
+    """say how many more units would show a difference of so many points between the two"""
     published: bool = False
     """compare your scores with published ones instead"""
     json: bool = False
@@ -34,33 +39,46 @@ class CompareArgs:
 
 
 def run(args: CompareArgs) -> int:
+    for points in args.power:
+        if not points > 0:
+            raise UsageError(f"--power {points:g}: expected a difference above 0, in points.")
     return _published(args) if args.published else _pair(args)
 
 
 def _pair(args: CompareArgs) -> int:
     from fieldmark.report import (
         compare_models,
-        comparison_notes,
         comparison_text,
-        not_compared,
+        needed_text,
+        needed_units,
         plain_comparison,
+        plain_needed,
     )
     from fieldmark.store import Store
 
     if len(args.models) != 2:
         given = f"found {len(args.models)}" if args.models else "found none"
         raise UsageError(f"expected two models to compare, {given}: fieldmark compare A B.")
-    with Store.open(args.common.settings().store, read_only=True) as store:
-        questions = compare_models(store, *args.models, tasks=args.task, metric=args.metric)
-        left_out = not_compared(store, *args.models, tasks=args.task, metric=args.metric)
-        notes = comparison_notes(store, *args.models, tasks=args.task)
+    settings = args.common.settings()
+    with Store.open(settings.store, read_only=True) as store:
+        compared = compare_models(store, *args.models, args.task, args.metric, settings.cache)
+    needed = [
+        needed_units(task.a.heading, task.comparison, task.a.score.scale, args.power)
+        for task in compared.tasks
+    ]
     if args.json:
-        print_json([plain_comparison(question) for question in questions])
+        plain = plain_comparison(compared)
+        for task, own in zip(plain["tasks"], needed, strict=True):
+            task |= {"power": [plain_needed(row) for row in own]} if args.power else {}
+        print_json(plain)
     else:
-        print(comparison_text(questions, width()))
-    for note in notes:
+        print(comparison_text(compared, width()))
+        if args.power:
+            print()
+            print(needed_text([row for own in needed for row in own], width()))
+    for note in compared.notes:
         talk(note)
-    for reason in left_out:
+    for reason in compared.not_compared:
         talk(f"not compared: {reason}.")
     return 0
 

@@ -126,11 +126,9 @@ def _write_site(settings: Settings, out: Path, progress: Progress) -> Path:
 
 def _show(path: Path) -> None:
     from fieldmark.report import read_table, wide_table
-    from fieldmark.store import RunFilter, Store
+    from fieldmark.store import Store
 
     with Store.open(path, read_only=True) as store:
-        print(wide_table(read_table(store, RunFilter(models=MODELS)), width()))
-        print("\na language model (here a mock), asked in words:\n")
-        print(wide_table(read_table(store, RunFilter(models=(CHAT_MODEL,))), width()))
-        print("\na dual encoder, shown no training photo: species by their names, captions:\n")
-        print(wide_table(read_table(store, RunFilter(models=(DUAL_MODEL,))), width()))
+        print(wide_table(read_table(store), width()))
+    print(f"\n{CHAT_MODEL} stands in for a language model, asked in words; {DUAL_MODEL} is a dual")
+    print("encoder, shown no training photo: it knows species by their names, and finds captions.")

@@ -1,4 +1,6 @@
-"""Show what a run would do: jobs, which are skipped and why, time, disk, cost. Changes nothing.
+"""Show what a run would do: jobs, why some are skipped, time, disk, cost, power. Changes nothing.
+
+Power: the smallest difference between two models that the planned test items would show.
 
 examples:
   fieldmark plan grid.toml
@@ -7,9 +9,11 @@ examples:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fieldmark.cli._grid_flags import GridFlags, read_jobs, with_protocol_flags
 from fieldmark.cli._show import counted, print_json, show_rows, size, talk
@@ -17,6 +21,8 @@ from fieldmark.progress import duration
 
 if TYPE_CHECKING:
     from fieldmark.chat import Estimate
+    from fieldmark.experiments import Plan
+    from fieldmark.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ def run(args: PlanFlags) -> int:
         }
         for planned in plan.jobs
     ]
+    power = _power(plan, settings)
     if args.json:
         print_json(
             {
@@ -57,6 +64,7 @@ def run(args: PlanFlags) -> int:
                 "seconds": plan.seconds,
                 "bytes": plan.n_bytes,
                 "cost": None if plan.cost is None else asdict(plan.cost),
+                "power": power,
                 "notes": list(grid.notes),
             }
         )
@@ -64,6 +72,7 @@ def run(args: PlanFlags) -> int:
     if plan.cost is None:
         rows = [{k: v for k, v in row.items() if k not in ("requests", "usd")} for row in rows]
     show_rows(rows, False, right=("n_train", "seed", "images", "to embed", "requests", "usd"))
+    _show_power(power)
     for note in grid.notes:
         talk(note)
     counts = Counter(planned.status for planned in plan.jobs)
@@ -98,3 +107,64 @@ def _cost(cost: Estimate) -> str:
         f"chat: {counted(cost.n, 'request')}, about {cost.tokens_in:,} tokens in and at most "
         f"{cost.tokens_out:,} out, {money} (stored answers cost nothing; --max-usd sets a limit)."
     )
+
+
+def _power(plan: Plan, settings: Settings) -> list[dict[str, Any]]:
+    """What difference between two models each task's test items would show."""
+    from fieldmark.experiments import planned_tests
+    from fieldmark.report import measured_spread
+    from fieldmark.store import RunFilter, Store
+
+    rows = []
+    with Store.open(settings.store, read_only=True) as store:
+        done = store.runs(RunFilter(states=("done",)))
+        for test in planned_tests(plan):
+            measured = measured_spread(store, done, test.spec, test.n_units)
+            spread = measured.spread if measured else test.assumed
+            visible = spread.detectable(test.n_units) if spread else math.inf
+            is_fraction = measured.is_fraction if measured else True
+            rows.append(
+                {
+                    "task": test.spec.task_name,
+                    "protocol": test.spec.protocol.partition("/")[0],
+                    "metric": test.metric,
+                    "items": test.n,
+                    "units": test.n_units,
+                    "visible_from": visible if visible < (1 if is_fraction else math.inf) else None,
+                    "is_fraction": is_fraction,
+                    "judged_by": measured.words if measured else "assumed" if spread else "unknown",
+                }
+            )
+    return rows
+
+
+def _show_power(power: Sequence[Mapping[str, Any]]) -> None:
+    from fieldmark.stats import CORRELATION, DISAGREEMENT
+
+    if not power:
+        return
+    print()
+    show_rows([_power_row(row) for row in power], False, right=("items", "units", "visible from"))
+    talk(
+        "visible from: the smallest difference between two models that a test at 5 % sees 4 times "
+        "in 5, from independent units, trained once (the luck of a training draw is not in it)."
+    )
+    if any(row["judged_by"] == "assumed" for row in power):
+        talk(
+            "assumed: one of the two is right and the other wrong on "
+            f"{100 * DISAGREEMENT:g} % of items, with a correlation of {CORRELATION} within a "
+            "unit. Once two models have run, their answers are used instead."
+        )
+
+
+def _power_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    visible, scale = row["visible_from"], 100 if row["is_fraction"] else 1
+    return {
+        "task": row["task"],
+        "protocol": row["protocol"],
+        "metric": row["metric"],
+        "items": row["items"],
+        "units": row["units"],
+        "visible from": "none" if visible is None else f"{scale * visible:.1f}",
+        "judged by": row["judged_by"],
+    }

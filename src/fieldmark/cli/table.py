@@ -41,8 +41,8 @@ def run(args: TableArgs) -> int:
     from fieldmark.report import (
         fit_lines,
         plain_fits,
-        plain_ranks,
         plain_rows,
+        plain_standings,
         read_table,
         sliced,
         with_groups,
@@ -52,8 +52,9 @@ def run(args: TableArgs) -> int:
     settings = args.common.settings()
     with args.open_store() as store:
         table = read_table(
-            store, args.where, args.metric, args.by_part, compare=not args.by, memory=settings.cache
-        )
+            store, args.where, args.metric, args.by_part, compare=not args.by,
+            memory=settings.cache, by_run=args.long,
+        )  # fmt: skip
         notes: list[str] = []
         if args.long and not args.json:
             notes = fit_lines(store, table.rows, width())
@@ -63,10 +64,10 @@ def run(args: TableArgs) -> int:
             table = sliced(store, table, args.by, _values(args.by, table, settings))
         fits = plain_fits(store, table.rows) if args.json else []
     if args.json:
-        placed = plain_ranks(table)
+        placed = plain_standings(table)
         print_json(
             [
-                {**plain, **placed[row.model], **fit}
+                {**plain, **placed[row.name], **fit}
                 for plain, row, fit in zip(plain_rows(table), table.rows, fits, strict=True)
             ]
         )

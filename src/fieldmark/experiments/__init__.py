@@ -13,6 +13,7 @@ from fieldmark.experiments._grid import (
 )
 from fieldmark.experiments.execute import Failure, How, Outcome, execute
 from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan, replace_data
+from fieldmark.experiments.power import PlannedTest, planned_tests
 from fieldmark.experiments.rescore import Rescored, rescore
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Outcome",
     "Plan",
     "Planned",
+    "PlannedTest",
     "Rescored",
     "check_dataset_name",
     "disk_left",
@@ -33,6 +35,7 @@ __all__ = [
     "make_jobs",
     "make_plan",
     "named_changes",
+    "planned_tests",
     "read_grid",
     "replace_data",
     "rescore",

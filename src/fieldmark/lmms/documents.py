@@ -134,6 +134,15 @@ class DocumentProtocol(LanguageProtocol):
         """Pictures are part of the documents, whose digest holds them."""
         return
 
+    def tested(self, assignment: Assignment) -> pl.DataFrame:
+        """Every document is a unit of its own."""
+        import polars as pl
+
+        rows = pl.Series("id", assignment.parts[0].rows).cast(pl.String)
+        return pl.DataFrame([rows, rows.alias("unit")]).with_columns(
+            part=pl.lit(""), target=pl.lit("")
+        )
+
     def estimate(self, assignment: Assignment, model_name: str) -> Estimate:
         from fieldmark.lmms.run import estimate_documents
         from fieldmark.models import load_chat_model

@@ -31,6 +31,7 @@ from fieldmark.metrics._registry import (
 )
 
 if TYPE_CHECKING:
+    from fieldmark.metrics._blind import blind_answers
     from fieldmark.metrics._retrieval import (
         average_precision_at_k,
         average_precisions,
@@ -46,6 +47,7 @@ __all__ = [
     "Metric",
     "average_precision_at_k",
     "average_precisions",
+    "blind_answers",
     "first_positives",
     "known_metrics",
     "load_metric",
@@ -62,6 +64,7 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
+        "_blind": ("blind_answers",),
         "_retrieval": (
             "average_precision_at_k", "average_precisions", "first_positives", "ndcg_at_k",
             "recall_at_k", "reciprocal_rank", "reciprocal_rank_at_k",

@@ -219,6 +219,14 @@ class Protocol:
 
         return rows_of(assignment.task, assignment.parts, assignment.draw, self.learns)
 
+    def tested(self, assignment: Assignment) -> pl.DataFrame | None:
+        """part, id, target and unit of every item it asks about, of the first repeat; null: a unit
+        of its own. None: not known before.
+        """
+        from fieldmark.protocols._items import tested_rows
+
+        return tested_rows(assignment.task, assignment.parts, assignment.draw)
+
     # What it takes, and what it gives.
 
     def cache_fingerprint(self, task: Any, fingerprint: str) -> str:

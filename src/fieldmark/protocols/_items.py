@@ -248,6 +248,16 @@ def rows_of(
     return rows.unique("id", maintain_order=True)
 
 
+def tested_rows(task: Task, parts: Sequence[PartItems], draw: Draw) -> pl.DataFrame:
+    """part, id, target and unit of the test rows of all parts, in the first repeat."""
+    return pl.concat(
+        draw_test(task, part, draw, 0).select(
+            pl.lit(part.name).alias("part"), "id", "target", "unit"
+        )
+        for part in parts
+    )
+
+
 def refs_of(rows: pl.DataFrame) -> list[tuple[ImageRef, ...]]:
     """The images of each row, in their order: one, or the frames of a clip."""
     refs = []

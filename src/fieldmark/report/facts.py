@@ -15,9 +15,9 @@ from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError
 from fieldmark.models import Checkpoint, known_models
 from fieldmark.registry import is_file_reference, short_name
+from fieldmark.report.cells import Row
 from fieldmark.report.labels import model_name
 from fieldmark.report.providers import provider_of
-from fieldmark.report.rows import Row
 from fieldmark.store import Run, Store, host
 
 UNKNOWN = "unknown"

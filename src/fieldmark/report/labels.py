@@ -1,29 +1,29 @@
 """Labels: what is a model called, and a column headed, where several are shown side by side?
 
 Versions of one model (its code, weights or precision changed) are told apart by the beginning of
-their hash, `m.py:Mine#4ae7`. Runs of one task that differ in nothing but the model share a column;
-where a task was asked in several ways, or of several versions of its data, the heading says what
-differs. Data versions are told apart by the folders they lay in.
+their hash, `m.py:Mine#4ae7`. All runs of one task share a column, whichever way the models were
+asked (`ways` names that); where a task stands in several versions of its data, or with other parts,
+the heading says what differs. Data versions are told apart by the folders they lay in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
+from fieldmark.report.ways import short_value, spec_facts
 from fieldmark.store import Run, RunSpec, canonical_json
 
 if TYPE_CHECKING:
-    from fieldmark.report.rows import Row
+    from fieldmark.report.cells import Row
 
 LEAST = 4
 """hex digits of a version that are shown"""
-_ROW_FACTS = ("model", "model_version")
-"""what tells rows apart; all else of a spec tells columns apart"""
-_DATA = "data"
+_COLUMN_FACTS = ("task_version", "parts", "score", "test")
+"""what tells columns of one task apart, besides the data and the metric"""
 
 
 # --- models ---
@@ -113,10 +113,10 @@ def columns_of_runs(runs: Sequence[Run]) -> dict[int, Column]:
     """The column of each run, by its id."""
     by_task: dict[str, list[Run]] = {}
     for run in runs:
-        by_task.setdefault(run.spec.task_name, []).append(run)
+        by_task.setdefault(run.spec.task, []).append(run)
     columns: dict[int, Column] = {}
-    for name, mine in by_task.items():
-        columns |= _columns_of_task(name, mine)
+    for mine in by_task.values():
+        columns |= _columns_of_task(mine)
     return columns
 
 
@@ -139,59 +139,37 @@ def _data_note(task: str, versions: Mapping[str, bool]) -> str:
     return f"{task} has {len(versions)} data versions ({names}): {what} in means and ranks."
 
 
-def column_facts(spec: RunSpec) -> dict[str, Any]:
-    """All that must be equal within a column, flat; the data last: another draw of the same
-    images has other data too, and is to be told by the draw.
-    """
-    named = {field.name: getattr(spec, field.name) for field in fields(RunSpec)}
-    apart = (*_ROW_FACTS, "settings", _DATA)
-    facts = {name: value for name, value in named.items() if name not in apart}
-    return {**facts, **dict(_flat(spec.settings)), _DATA: spec.data}
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _columns_of_task(name: str, runs: Sequence[Run]) -> dict[int, Column]:
-    facts = {run.id: _facts(run.spec) for run in runs}
-    distinguishing = _distinguishing(list(facts.values()))
-    versions = _DataVersions(runs, facts) if _DATA in distinguishing else None
+def _columns_of_task(runs: Sequence[Run]) -> dict[int, Column]:
+    """A task that was asked in one variant only is headed by it."""
+    facts = {run.id: spec_facts(run.spec) for run in runs}
+    asked = {
+        run: {k: short_value(mine[k]) for k in _COLUMN_FACTS if k in mine}
+        for run, mine in facts.items()
+    }
+    distinguishing = _distinguishing(list(asked.values()))
+    versions = _DataVersions(runs, facts)
+    names = {run.spec.task_name for run in runs}
+    name = names.pop() if len(names) == 1 else runs[0].spec.task
     columns = {}
     for run in runs:
-        own = facts[run.id] | ({} if versions is None else {_DATA: versions.words[run.spec.data]})
-        lines = [f"{key.rpartition('.')[2]}={own.get(key, '-')}" for key in distinguishing]
-        data = own[_DATA] if versions else ""
-        is_counted = versions is None or versions.is_counted(run)
+        data = versions.words.get(run.spec.data, "")
+        lines = [f"{key}={asked[run.id].get(key, '-')}" for key in distinguishing]
+        lines += [f"data={data}"] if data else []
+        is_counted = not versions.words or versions.is_counted(run)
         columns[run.id] = Column("\n".join([name, *lines]), data, is_counted)
     return columns
 
 
-def _facts(spec: RunSpec) -> dict[str, str]:
-    facts = column_facts(spec)
-    return {key: value if key == _DATA else _short(value) for key, value in facts.items()}
-
-
 def _distinguishing(facts: Sequence[Mapping[str, str]]) -> list[str]:
-    """The first few facts that tell all columns apart; a probe's settings differ with the probe."""
-    known = dict.fromkeys(key for run_facts in facts for key in run_facts if key != _DATA)
+    """The first few facts that tell all columns apart."""
+    known = dict.fromkeys(key for run_facts in facts for key in run_facts)
     chosen: list[str] = []
     n_told = 1
-    for key in (*known, _DATA):
+    for key in known:
         n = len({tuple(run_facts.get(k, "-") for k in (*chosen, key)) for run_facts in facts})
         if n > n_told:
             chosen, n_told = [*chosen, key], n
     return chosen
-
-
-def _short(value: Any) -> str:
-    """A value in a heading; what is long is told apart by a hash."""
-    text = "all" if value is None else str(value)
-    return text if len(text) <= 20 else f"#{draws.digest(text).hex()[:6]}"
 
 
 # --- data versions ---
@@ -200,26 +178,36 @@ def _short(value: Any) -> str:
 class _DataVersions:
     """The data versions of one task: in which folder each lay, and which came first."""
 
-    def __init__(self, runs: Sequence[Run], facts: Mapping[int, Mapping[str, str]]) -> None:
+    def __init__(self, runs: Sequence[Run], facts: Mapping[int, Mapping[str, Any]]) -> None:
         self.roots: dict[str, str] = {}
         """data → the folder, by its newest run; "": not known"""
+        folders: dict[str, str] = {}
         for run in newest_first(runs):
-            self.roots.setdefault(run.spec.data, run.root)
+            root = self.roots.setdefault(run.spec.data, run.root)
+            folders.setdefault(run.root, folders.get(root, root))  # a copy of the same data
+        self.roots = {data: folders[root] for data, root in self.roots.items()}
         rivals = _data_rivals(runs, facts)
-        tails = _tails(set(self.roots.values()) - {""})
+        known = {*self.roots.values()} - {""}
+        self.words: dict[str, str] = {}
+        """{} where the task has one version"""
+        self.older: set[str] = set()
+        self.n_folders = len(known)
+        if not rivals and len(known) < 2:
+            return
+        self.n_folders = max(len(known), len({self.roots[data] for r in rivals for data in r}))
         self.older = {
             data
             for mine in rivals
             for data in mine
             if any(self._is_before(data, other) for other in mine)
         }
+        tails = _tails(known)
         self.words = {data: self._words(data, tails) for data in self.roots}
         for mine in rivals:
             taken = [self.words[data] for data in mine]
             for data in mine:
                 if taken.count(self.words[data]) > 1:
-                    self.words[data] += f" {_short(data)}"
-        self.n_folders = len({self.roots[data] for mine in rivals for data in mine})
+                    self.words[data] += f" {short_value(data)}"
 
     def is_counted(self, run: Run) -> bool:
         """Versions of one known folder: the newest counts. Of several folders none does."""
@@ -234,15 +222,15 @@ class _DataVersions:
     def _words(self, data: str, tails: Mapping[str, str]) -> str:
         folder = tails.get(self.roots[data])
         if folder is None:
-            return _short(data)
+            return short_value(data)
         return f"{folder} (older)" if data in self.older else folder
 
 
-def _data_rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, str]]) -> list[list[str]]:
-    """Data that differ although all else is the same, the question and the draw."""
-    asked: dict[tuple[tuple[str, str], ...], dict[str, None]] = {}
+def _data_rivals(runs: Sequence[Run], facts: Mapping[int, Mapping[str, Any]]) -> list[list[str]]:
+    """Data that differ although all else is the same, the question, the way and the draw."""
+    asked: dict[str, dict[str, None]] = {}
     for run in runs:
-        rest = tuple((k, v) for k, v in facts[run.id].items() if k != _DATA)
+        rest = canonical_json({k: v for k, v in facts[run.id].items() if k != "data"})
         asked.setdefault(rest, {})[run.spec.data] = None
     return [list(mine) for mine in asked.values() if len(mine) > 1]
 

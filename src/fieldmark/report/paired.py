@@ -1,8 +1,12 @@
 """Paired answers: what did several models answer about the same items, ready for statistics?
 
-Only items that every model answered are compared: no answer is not a wrong answer. Label numbers
-are compared as they are stored, without their names: a hundred models take milliseconds. Items
-that the task valued by rules of its own are compared by these values, stored with them.
+Only items that every model answered are compared: no answer is not a wrong answer. A model that
+answered much less than the others is left out, so that it does not take items from all. Label
+numbers are compared as they are stored, without their names: a hundred models take milliseconds.
+Items that the task valued by rules of its own are compared by these values, stored with them.
+
+A cell may hold several runs (seeds), each with several repeats: its training draws. Equal draws of
+two cells trained on the same images, so they are paired; a cell with one draw stands for all.
 """
 
 from __future__ import annotations
@@ -21,63 +25,124 @@ from fieldmark.store import Answers, Run, Store
 if TYPE_CHECKING:
     import polars as pl
 
+Cell = Sequence[Run]
+"""runs that differ in their seed only"""
+LEAST_ANSWERED = 0.95
+"""share of the items that a cell must have answered to be compared with others"""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Paired:
-    """Answers of m runs to the same n items, as a metric wants them."""
+    """Answers of m cells to the same n items, as a metric wants them."""
 
     items: Items
     answer_mn: np.ndarray
     metric: Metric
     asked: Answers
-    """the answered items as they are stored: one row per part and repeat"""
+    """the answered items as they are stored: one row per part and draw"""
     n_unanswered: int
-    """items left out because some run did not answer them"""
+    """items left out because some cell did not answer them"""
+    kept: tuple[int, ...]
+    """which of the cells given these are, by their place"""
+    answered_c: np.ndarray
+    """share that each of the cells given answered, of the items that any of them did"""
 
 
-def read_paired(store: Store, runs: Sequence[Run], metric: Metric) -> Paired:
-    """The answers of these runs; they must ask the same task in the same way."""
+def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: float = 0.0) -> Paired:
+    """The answers of these cells to one task; without those that answered less than `least`."""
     uses = getattr(metric, "uses", "prediction")
-    asked = store.answers([run.id for run in runs], with_scores=uses in ("score", "value"))
-    if uses == "value":
-        return _valued(store, runs, asked, metric)
-    rule = score_rule(runs[0])
+    draws = _draws(store, cells)
+    asked = store.drawn_answers(draws, with_scores=uses in ("score", "value"))
+    rule = score_rule(cells[0][0])
     if rule not in ("mean", "pooled"):
         asked = asked.taken(np.isin(asked.part, _numbers_of(store, asked.part, rule)))
-    is_answered = (asked.prediction_mn != 0).all(axis=0)
-    n_unanswered = int((~is_answered).sum())
-    asked = asked.taken(is_answered)
-    if uses != "prediction":
+    value_mn = _values(store, cells, draws, asked, metric) if uses == "value" else None
+    has_mn = asked.prediction_mn != 0 if value_mn is None else np.isfinite(value_mn)
+    has_any = has_mn.any(axis=0)
+    answered_c = has_mn.sum(axis=1) / max(int(has_any.sum()), 1)
+    kept = np.flatnonzero(answered_c >= least)
+    is_common = has_mn[kept].all(axis=0)
+    n_unanswered = int((~is_common).sum())
+    asked = asked.of_rows(kept).taken(is_common)
+    if value_mn is not None:
+        answer_mn, bound = value_mn[np.ix_(kept, is_common)], metric
+        items = _items(asked, np.zeros(len(asked.item), np.int64), rule)
+    elif uses == "prediction":
+        target, answer_mn = code_answers(asked)
+        items, bound = _items(asked, target, rule), metric
+    else:
+        runs = [run for place in kept.tolist() for run in cells[place]]
         items, answer_mn, bound = _arranged(store, runs, asked, metric, rule)
-        return Paired(items, answer_mn, bound, asked, n_unanswered)
-    target, answer_mn = code_answers(asked)
-    unit = np.where(asked.unit > 0, asked.unit, -1 - asked.item)
+    return Paired(items, answer_mn, bound, asked, n_unanswered, tuple(kept.tolist()), answered_c)
+
+
+def _items(asked: Answers, target: np.ndarray, rule: str) -> Items:
     part = asked.part if rule == "mean" else None
-    items = Items(target, unit, part, "mean" if rule == "mean" else "pooled", asked.repeat)
-    return Paired(items, answer_mn, metric, asked, n_unanswered)
+    return Items(
+        target, unit_numbers(asked), part, "mean" if rule == "mean" else "pooled", asked.repeat
+    )
 
 
-def _valued(store: Store, runs: Sequence[Run], asked: Answers, metric: Metric) -> Paired:
-    """Items by their values; an item without one (failed, or not valued) is left out."""
-    value_mn, name = asked.score_mn, str(getattr(metric, "__name__", metric.title))
-    if value_mn is None or name != value_metric(runs[0]):
-        value_mn = _looked_up(store, runs, asked, name)
-    is_known: np.ndarray = np.isfinite(value_mn).all(axis=0)
-    known = asked.taken(is_known)
-    unit = np.where(known.unit > 0, known.unit, -1 - known.item)
-    target = np.zeros(len(known.item), np.int64)
-    is_mean = score_rule(runs[0]) == "mean"
-    part = known.part if is_mean else None
-    items = Items(target, unit, part, "mean" if is_mean else "pooled", known.repeat)
-    return Paired(items, value_mn[:, is_known], metric, known, int((~is_known).sum()))
+def unit_numbers(asked: Answers) -> np.ndarray:
+    """The unit of each item; one that has none is a unit itself, with a number no other has."""
+    return np.where(asked.unit > 0, asked.unit, -1 - asked.item)
 
 
-def _looked_up(store: Store, runs: Sequence[Run], asked: Answers, name: str) -> np.ndarray:
+_Draws = list[list[tuple[int, int]]]
+"""per draw, the run and the repeat of every cell"""
+
+
+def _draws(store: Store, cells: Sequence[Cell]) -> _Draws:
+    """The training draws that all cells share.
+
+    Where cells of several draws have less than two in common, they are taken as they come: then
+    nothing pairs them.
+    """
+    repeats = store.repeats([run.id for cell in cells for run in cell])
+    own = [
+        {
+            (run.spec.seed, repeat): (run.id, repeat)
+            for run in cell
+            for repeat in repeats.get(run.id, [0])
+        }
+        for cell in cells
+    ]
+    several = [draws for draws in own if len(draws) > 1]
+    if not several:
+        return [[next(iter(draws.values())) for draws in own]]
+    common = sorted(set.intersection(*map(set, several)))
+    if len(common) < 2:
+        n = min(map(len, several))
+        taken = [list(draws.values()) * (n if len(draws) == 1 else 1) for draws in own]
+        return [[draws[number] for draws in taken] for number in range(n)]
+    return [
+        [draws[draw] if len(draws) > 1 else next(iter(draws.values())) for draws in own]
+        for draw in common
+    ]
+
+
+def _values(
+    store: Store, cells: Sequence[Cell], draws: _Draws, asked: Answers, metric: Metric
+) -> np.ndarray:
+    """What each item was worth; NaN for one that failed, or was not valued."""
+    name = str(getattr(metric, "__name__", metric.title))
+    if asked.score_mn is not None and name == value_metric(cells[0][0]):
+        return asked.score_mn
+    return _looked_up(store, cells, draws, asked, name)
+
+
+def _looked_up(
+    store: Store, cells: Sequence[Cell], draws: _Draws, asked: Answers, name: str
+) -> np.ndarray:
     """The values of another metric than the task's first, which stand in what a row tells."""
+    own = {run.id: run for cell in cells for run in cell}
+    values = {run: _item_values(store, own[run], name) for draw in draws for run, _ in draw}
     columns = (_names(store, asked.part), asked.repeat.tolist(), _names(store, asked.item))
-    places = list(zip(*columns, strict=True))
-    values = [_item_values(store, run, name) for run in runs]
-    return np.array([[mine.get(place, np.nan) for place in places] for mine in values], np.float64)
+    value_mn = np.full((len(cells), len(asked.item)), np.nan)
+    for place, (part, draw, item) in enumerate(zip(*columns, strict=True)):
+        for row, (run, repeat) in enumerate(draws[draw]):
+            value_mn[row, place] = values[run].get((part, repeat, item), np.nan)
+    return value_mn
 
 
 def _names(store: Store, numbers: np.ndarray) -> list[str]:
@@ -129,13 +194,14 @@ def _arranged(
     kinds: dict[str, str] = {}
     for run in runs:
         kinds |= recorded_kinds(store.finished_parts(run.id))
-    answers = [f"answer {number}" for number in range(len(runs))]
+    answers = [f"answer {number}" for number in range(len(asked.prediction_mn))]
     rows, bound = arrange(_named(store, asked, answers), answers, metric, kinds)
     answer_mn = np.stack([rows[name].to_numpy() for name in answers])
-    target, unit, repeat = (rows[name].to_numpy() for name in ("target", "unit", "repeat"))
-    if rule == "mean" and getattr(metric, "uses", "") != "whole":
-        return Items(target, unit, rows["part"].to_numpy(), "mean", repeat), answer_mn, bound
-    return Items(target, unit, repeat=repeat), answer_mn, bound
+    target, repeat = rows["target"].to_numpy(), rows["repeat"].to_numpy()
+    unit = rows["unit"].cast(int).to_numpy()
+    is_mean = rule == "mean" and getattr(metric, "uses", "") != "whole"
+    part = rows["part"].to_numpy() if is_mean else None
+    return Items(target, unit, part, "mean" if is_mean else "pooled", repeat), answer_mn, bound
 
 
 def _named(store: Store, asked: Answers, answers: Sequence[str]) -> pl.DataFrame:
@@ -145,16 +211,16 @@ def _named(store: Store, asked: Answers, answers: Sequence[str]) -> pl.DataFrame
         "part": asked.part,
         "id": asked.item,
         "target": asked.target,
-        "unit": asked.unit,
         **dict(zip(answers, asked.prediction_mn, strict=True)),
     }
     frame = pl.DataFrame({name: _texts(store, column) for name, column in columns.items()})
+    unit = pl.Series("unit", unit_numbers(asked)).cast(pl.String)
     scores: Mapping[str, np.ndarray] = {}
     if asked.score_mn is not None:
         names = ["score"] if len(answers) == 1 else [f"score {name}" for name in answers]
         scores = dict(zip(names, asked.score_mn, strict=True))
     return frame.with_columns(
-        pl.Series("repeat", asked.repeat), *(pl.Series(k, v) for k, v in scores.items())
+        unit, pl.Series("repeat", asked.repeat), *(pl.Series(k, v) for k, v in scores.items())
     )
 
 

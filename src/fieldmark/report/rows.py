@@ -1,19 +1,22 @@
 """Table rows: which scores stand in a table, and which of a group of tasks?
 
-Those of finished runs. A run whose data were changed in place since, and run again, is superseded:
-it is left out, and counted.
+Those of finished runs. A row is a model asked in one way, a column a task on one version of its
+data by one metric. Runs that differ in nothing but their seed are draws of one cell. A run whose
+data were changed in place since, and run again, is superseded: it is left out, and counted.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
 from fieldmark.errors import UnknownName
+from fieldmark.report.cells import Row, fewer_note, join_runs
 from fieldmark.report.labels import (
     column_labels,
     columns_of_runs,
@@ -22,6 +25,7 @@ from fieldmark.report.labels import (
     model_name,
     version_notes,
 )
+from fieldmark.report.memory import Memory
 from fieldmark.report.providers import (
     GroupScores,
     is_valued,
@@ -29,44 +33,11 @@ from fieldmark.report.providers import (
     provider_of,
     why_not_paired,
 )
-from fieldmark.report.tiers import BEST, TierCache, tier_runs
+from fieldmark.report.ways import way_labels
 from fieldmark.store import Run, RunFilter, RunSpec, Score, Store, canonical_json
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One score of one run."""
-
-    run: Run
-    score: Score
-    model: str
-    """the model's name; with its version where several are shown"""
-    column: str
-    """the heading: the task and, on lines of their own, what differs between its columns"""
-    data: str = ""
-    """which version of the data, where the task stands in several"""
-    is_counted: bool = True
-    """in means and ranks over tasks; not where the task stands in several data versions"""
-    tier: str | None = None
-    """A for those not distinguishable from the best of the column, B for the best of the rest and
-    those not distinguishable from it, ...; None: not compared"""
-    outcomes: Mapping[str, int] = field(default_factory=dict)
-    """how many items had which outcome, where not all were answered"""
-
-    @property
-    def heading(self) -> str:
-        """The column's heading in one line."""
-        return self.column.replace("\n", " ")
-
-    @property
-    def is_stored(self) -> bool:
-        """False for the scores of a group of tasks, which are worked out and not run."""
-        return self.run.id > 0
-
-    @property
-    def is_tied(self) -> bool | None:
-        """Not distinguishable from the best of its column; None: not compared."""
-        return None if self.tier is None else self.tier == BEST
+if TYPE_CHECKING:
+    from fieldmark.report.study import Study
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +49,8 @@ class Table:
     """runs that are not done, counted by state"""
     notes: tuple[str, ...] = ()
     """what a reader must know besides, a line each"""
+    study: Study | None = None
+    """which rows may be the best, by task and overall; None: not compared"""
 
 
 def read_table(
@@ -87,31 +60,42 @@ def read_table(
     by_part: bool = False,
     compare: bool = True,
     memory: Path | None = None,
+    by_run: bool = False,
 ) -> Table:
     """The finished runs asked for with their primary scores, or with those of `metric`.
 
-    `by_part` gives every part and group of parts a row of its own. Without `compare`
-    there are no tiers, which saves reading predictions; so does `memory`, a folder that remembers
-    tiers from the last time.
+    `by_part` gives every part and group of parts a row of its own, `by_run` every seed. Without
+    `compare` there is no study and no tier, which saves reading predictions; so does `memory`, a
+    folder that remembers them from the last time.
     """
     where = where or RunFilter()
     _check_names(store, where)
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
-    rows = _rows(done, store.scores(where), metric, by_part)
+    rows = _in_one_unit(_rows(done, store.scores(where), metric, by_part))
     if metric and done and not rows:
         known = {score.metric for scores in store.scores(where).values() for score in scores}
         raise UnknownName("metric of these runs", metric, known)
-    rows = _in_one_unit([_with_outcomes(store, row) for row in rows])
+    rows, once = _counted_once(rows)
+    columns = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
-    columns = [(row.run.spec.task_name, row.data, row.is_counted) for row in rows]
-    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns)]
+    notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns), *once]
+    remembered, study = Memory(memory), None
+    cells, n_fewer = join_runs(store, rows, remembered) if compare or not by_run else ([], 0)
+    if not by_run:
+        rows = cells
+        notes += fewer_note(n_fewer)
     if compare and not by_part:
-        rows = _with_tiers(store, rows, TierCache(memory))
-        notes += _without_tiers(store, rows)
+        from fieldmark.report.study import study_rows
+
+        study = study_rows(store, cells, remembered)
+        rows = [replace(row, tier=study.tier(row)) for row in rows]
+        notes += [*study.notes, *_without_tiers(store, rows)]
+    rows = [_with_outcomes(store, row) for row in rows]
+    remembered.save()
     states = [run.state for run in runs if run.state != "done"]
     left_out = {state: states.count(state) for state in sorted(set(states))}
-    return Table(tuple(rows), left_out, tuple(notes))
+    return Table(tuple(rows), left_out, tuple(notes), study)
 
 
 def current_runs(store: Store, where: RunFilter | None = None) -> tuple[list[Run], int]:
@@ -147,6 +131,8 @@ def _plain(row: Row) -> dict[str, Any]:
         **asked,
         **result,
         "model_label": row.model,
+        "way": row.way,
+        "seeds": sorted(run.spec.seed for run in row.runs),
         "column": row.column,
         "is_counted": row.is_counted,
         "tier": row.tier,
@@ -164,23 +150,47 @@ def _plain(row: Row) -> dict[str, Any]:
 def _rows(
     runs: Sequence[Run], scores: Mapping[int, list[Score]], metric: str, by_part: bool
 ) -> list[Row]:
-    columns, models = columns_of_runs(runs), model_labels(runs)
+    columns, models, ways = columns_of_runs(runs), model_labels(runs), way_labels(runs)
     rows = []
     for run in runs:
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
         column = columns[run.id]
         rows += [
-            Row(run, score, models[run.id], column.label, column.data, column.is_counted)
+            Row(
+                run, score, models[run.id], column.label, column.data, column.is_counted,
+                way=ways[run.id],
+            )
             for score in scores.get(run.id, [])
             if score.metric == wanted and (by_part or not score.part)
-        ]
+        ]  # fmt: skip
     return rows
 
 
 def _with_outcomes(store: Store, row: Row) -> Row:
-    if row.score.part or row.run.n_ok == row.run.n_items:
+    if row.score.part or all(run.n_ok == run.n_items for run in row.runs):
         return row
-    return replace(row, outcomes=store.outcomes(row.run.id))
+    counts: Counter[str] = Counter()
+    for run in row.runs:
+        counts.update(store.outcomes(run.id))
+    return replace(row, outcomes=dict(counts))
+
+
+def _counted_once(rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """A task counts once: where it stands in several columns, the one with most rows; and a line
+    for each that does not count.
+    """
+    columns: dict[str, Counter[tuple[str, str]]] = {}
+    for row in rows:
+        if row.is_counted and not row.score.part:
+            columns.setdefault(row.run.spec.task, Counter())[row.place] += 1
+    spare = {place for mine in columns.values() for place, _ in mine.most_common()[1:]}
+    notes = [
+        f"{heading.replace(chr(10), ' ')} by {metric} counts in no mean and no rank: the task "
+        "counts once."
+        for heading, metric in sorted(spare)
+    ]
+    counted = [replace(row, is_counted=False) if row.place in spare else row for row in rows]
+    return counted, notes
 
 
 def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
@@ -197,23 +207,6 @@ def _in_one_unit(rows: Sequence[Row]) -> list[Row]:
         else row
         for row in rows
     ]
-
-
-def _with_tiers(store: Store, rows: Sequence[Row], memory: TierCache) -> list[Row]:
-    columns: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        columns.setdefault((row.column, row.score.metric), []).append(row)
-    tier: dict[int, str] = {}
-    for (_, metric), mine in columns.items():
-        runs = [row.run for row in mine]
-        known = memory.tiers(runs, metric)
-        if known is None:
-            known = tier_runs(store, runs, metric) or {}
-            if known:
-                memory.add(runs, metric, known)
-        tier |= known
-    memory.save()
-    return [replace(row, tier=tier.get(row.run.id)) for row in rows]
 
 
 def _without_tiers(store: Store, rows: Sequence[Row]) -> list[str]:
@@ -239,6 +232,7 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
         return table
     models = {_model(row.run): row.model for row in table.rows}
     runs = [run for run in store.runs() if run.state == "done" and _model(run) in models]
+    ways = way_labels(runs)
     groups = [
         group
         for provider in providers.values()
@@ -247,7 +241,7 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
     stand_ins = [replace(_stand_in(group), id=-number) for number, group in enumerate(groups, 1)]
     columns = column_labels(stand_ins)
     rows = [
-        Row(run, score, models[_model(run)], columns[run.id])
+        Row(run, score, models[_model(run)], columns[run.id], way=_common_way(ways, group))
         for run, group in zip(stand_ins, groups, strict=True)
         for score in group.scores
         if metric in ("", score.metric)
@@ -260,6 +254,12 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
 
 def _model(run: Run) -> tuple[str, str]:
     return run.spec.model, run.spec.model_version
+
+
+def _common_way(ways: Mapping[int, str], group: GroupScores) -> str:
+    """The way all members were asked in."""
+    mine = {ways[run.id] for run in group.members}
+    return mine.pop() if len(mine) == 1 else ""
 
 
 def _stand_in(group: GroupScores) -> Run:

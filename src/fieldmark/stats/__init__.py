@@ -17,23 +17,31 @@ from fieldmark.stats.bootstrap import (
     unit_blocks,
     unit_weights,
 )
-from fieldmark.stats.covariance import Errors, Source, errors, join
+from fieldmark.stats.covariance import Errors, ErrorSource, errors, join
 from fieldmark.stats.holm import holm
 from fieldmark.stats.interval import interval, score_intervals
 from fieldmark.stats.items import Items, code_labels, estimate
-from fieldmark.stats.paired import Comparison, Pairs, compare, compare_pair, compare_with
-from fieldmark.stats.power import UnitSpread, detectable, fewest_units
+from fieldmark.stats.paired import Comparison, Differences, compare, compare_pair, compare_with
+from fieldmark.stats.power import (
+    CORRELATION,
+    DISAGREEMENT,
+    UnitSpread,
+    detectable,
+    fewest_units,
+)
 from fieldmark.stats.ranks import kendall_tau, rank_limits_elsewhere, ranked
 from fieldmark.stats.wilson import Interval, wilson
 
 __all__ = [
+    "CORRELATION",
+    "DISAGREEMENT",
     "Comparison",
+    "Differences",
+    "ErrorSource",
     "Errors",
     "Interval",
     "Items",
-    "Pairs",
     "Resampling",
-    "Source",
     "Tiers",
     "UnitSpread",
     "code_labels",

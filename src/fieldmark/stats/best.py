@@ -19,7 +19,7 @@ from fieldmark import draws
 from fieldmark.stats.covariance import Errors
 from fieldmark.stats.interval import LEVEL
 
-N_DRAWS = 2000
+N_DRAWS = 1000
 FEWEST = 6
 """units on which two models must differ before one can be better"""
 
@@ -41,12 +41,12 @@ class Tiers:
 
 def may_be_best(scores: Errors, level: float = LEVEL) -> np.ndarray:
     """Of each model whether it may be the best; the best is missed in 1 - level of cases."""
-    return ~_Standing(scores).is_beaten(np.arange(len(scores.value_m)), level)
+    return ~_MaxT(scores).is_beaten(np.arange(len(scores.value_m)), level)
 
 
 def tiers(scores: Errors, level: float = LEVEL) -> Tiers:
     """The tiers of models that answered the same items."""
-    standing = _Standing(scores)
+    standing = _MaxT(scores)
     order = np.argsort(-standing.height_m, kind="stable")
     letters = [""] * len(order)
     rest, number = order, 0
@@ -59,12 +59,16 @@ def tiers(scores: Errors, level: float = LEVEL) -> Tiers:
 
 
 def rank_limits(scores: Errors, level: float = LEVEL) -> np.ndarray:
-    """The best and the worst rank of each model on these tasks (models × 2), 1 is the best."""
-    standing = _Standing(scores)
+    """The best and the worst rank of each model on these tasks (models × 2), 1 is the best.
+
+    Only models that may be the best have 1 among their ranks.
+    """
+    standing = _MaxT(scores)
     everyone = np.arange(len(scores.value_m))
     n_better = standing.count_clear(everyone, (1 + level) / 2, 1)
     n_worse = standing.count_clear(everyone, (1 + level) / 2, -1)
-    return np.stack([1 + n_better, len(everyone) - n_worse], axis=1)
+    best_m = 1 + np.maximum(n_better, standing.is_beaten(everyone, level))
+    return np.stack([best_m, np.maximum(len(everyone) - n_worse, best_m)], axis=1)
 
 
 def tier_letter(number: int) -> str:
@@ -77,7 +81,7 @@ def tier_letter(number: int) -> str:
     return (tier_letter(before - 1) if before else "") + chr(ord("A") + place)
 
 
-class _Standing:
+class _MaxT:
     """Differences of all pairs in standard errors, and what chance gives."""
 
     def __init__(self, scores: Errors) -> None:
@@ -112,7 +116,7 @@ class _Standing:
         counts = np.zeros(n, np.int64)
         for place in np.flatnonzero((far_mm > least).any(axis=1)).tolist():
             far_m = far_mm[place]
-            is_sure = bool(stop) and far_m.max() > 1.5 * most
+            is_sure = bool(stop) and far_m.max() > most
             needs = most if is_sure else self._critical(models, place, way, level)
             candidates = np.flatnonzero(far_m > needs)
             candidates = candidates[np.argsort(-far_m[candidates], kind="stable")]
@@ -122,14 +126,15 @@ class _Standing:
     def _critical(self, models: np.ndarray, place: int, way: int, level: float) -> float:
         """What the largest of the differences to one model reaches by chance."""
         luck_rm = self._luck()[:, models]
-        gap_rm = way * (luck_rm - luck_rm[:, [place]])
+        gap_rm = luck_rm - luck_rm[:, [place]]
         cov_mm = self._spread_mm[np.ix_(models, models)]
         own_m = np.diag(cov_mm)
         variance_m = own_m + own_m[place] - 2 * cov_mm[place]
         is_apart = variance_m > 1e-24
         if not is_apart.any():
             return np.inf
-        largest_r = (gap_rm[:, is_apart] / np.sqrt(variance_m[is_apart])).max(axis=1)
+        gap_rm *= np.divide(way, np.sqrt(variance_m), out=np.zeros(len(own_m)), where=is_apart)
+        largest_r = gap_rm.max(axis=1)
         return float(np.quantile(largest_r * self._heavy_r, level))
 
     def _luck(self) -> np.ndarray:
@@ -139,7 +144,8 @@ class _Standing:
             root = axes * np.sqrt(np.maximum(strength, 0.0))
             random = draws.generator(0, "", "", "max-t")
             self._spread_mm = root @ root.T
-            self._luck_rm = random.standard_normal((N_DRAWS, len(root))) @ root.T
+            luck_rm = random.standard_normal((N_DRAWS, len(root)), np.float32)
+            self._luck_rm = luck_rm @ root.T.astype(np.float32)
             chi_r = random.chisquare(self.freedom, N_DRAWS) / self.freedom
             self._heavy_r = 1 / np.sqrt(chi_r)
         return self._luck_rm

@@ -22,14 +22,14 @@ import numpy as np
 
 from fieldmark.stats.influence import ICC, Influence, form_of, influence, summed
 from fieldmark.stats.items import Items, Metric
-from fieldmark.stats.thin_classes import hidden_in_rare_classes, no_interval
+from fieldmark.stats.thin_classes import class_units, hidden_in_rare_classes, no_interval
 
 ICC_UNITS = 2
 """units that the expected correlation of a unit's items counts for"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class ErrorSource:
     """One source of error of m scores."""
 
     own_m: np.ndarray
@@ -47,10 +47,10 @@ class Source:
         spread_mm = diagonal_m[:, None] + diagonal_m[None] - 2 * self.cov_mm
         return np.asarray(np.maximum(spread_mm, 0.0))
 
-    def scaled(self, factor: float) -> Source:
+    def scaled(self, factor: float) -> ErrorSource:
         return replace(self, own_m=factor * self.own_m, cov_mm=factor * self.cov_mm)
 
-    def taken(self, at: np.ndarray) -> Source:
+    def taken(self, at: np.ndarray) -> ErrorSource:
         return replace(
             self,
             own_m=self.own_m[at],
@@ -65,7 +65,7 @@ class Errors:
 
     value_m: np.ndarray
     """mean over repeats"""
-    sources: tuple[Source, ...]
+    sources: tuple[ErrorSource, ...]
     """independent of each other; their variances add up"""
     n: int
     """items"""
@@ -85,6 +85,8 @@ class Errors:
     """right or wrong, where all items are units of their own and count alike"""
     slack_m2: np.ndarray | None = None
     """how much lower and higher a mean over classes may be for what its rarest classes hide"""
+    class_k: tuple[np.ndarray, np.ndarray] | None = None
+    """class and unit of all that go together, where the score is a mean over classes"""
     why: str = ""
     """why none of these scores has an interval, in words"""
 
@@ -134,6 +136,7 @@ class Errors:
             tuple(mark[at] for mark in self.marks),
             None if self.right_mn is None else self.right_mn[at],
             None if self.slack_m2 is None else self.slack_m2[at],
+            self.class_k,
             self.why,
         )
 
@@ -160,6 +163,7 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     if not answers_mn.size:
         raise ValueError(f"answers have the shape {answers_mn.shape}: expected models and items.")
     parts = influence(items, answers_mn, metric)
+    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
     n_repeats = parts.value_mr.shape[1]
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
     right_mn = _rights(items, answers_mn, metric, parts)
@@ -168,13 +172,13 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     is_share = form_of(metric) in ("right", "mean") and items.score == "pooled"
     by_class = form_of(metric) in ("recall", "f1")
     return Errors(
-        value_m=parts.value_mr.mean(axis=1),
+        value_m=np.clip(parts.value_mr.mean(axis=1), *bounds),
         sources=sources,
         n=_count_items(items),
         n_units=n_units,
         n_repeats=n_repeats,
-        n_effective=1 / (_weight(parts) * _expected_effect(parts)),
-        bounds=getattr(metric, "bounds", (-np.inf, np.inf)),
+        n_effective=_n_items(parts),
+        bounds=bounds,
         is_up=getattr(metric, "direction", "up") == "up",
         residual_mu=residual_mu,
         unit_u=_names(items, n_units) if residual_mu.shape[1] == n_units else None,
@@ -183,6 +187,7 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
         slack_m2=hidden_in_rare_classes(items, right_mn)
         if by_class and right_mn is not None
         else None,
+        class_k=class_units(items) if by_class else None,
         why=no_interval(items, metric),
     )
 
@@ -237,7 +242,7 @@ def _marks(parts: Influence) -> np.ndarray:
 
 def _sources(
     parts: Influence, n_repeats: int, gain_mn: np.ndarray | None
-) -> tuple[tuple[Source, ...], np.ndarray]:
+) -> tuple[tuple[ErrorSource, ...], np.ndarray]:
     """The units and, with repeats, the draws; and each unit's summed influence."""
     n_units = int(parts.unit_n.max()) + 1
     by_unit = [
@@ -251,7 +256,7 @@ def _sources(
     own_m, own_freedom_m = np.diag(robust_mm).copy(), np.full(len(robust_mm), freedom)
     if n_units < len(parts.unit_n):
         own_m, own_freedom_m = _moderated(parts, own_m, gain_mn)
-    units = Source(own_m, own_freedom_m, robust_mm, freedom)
+    units = ErrorSource(own_m, own_freedom_m, robust_mm, freedom)
     if n_repeats == 1:
         return (units,), residual_mu
     chance_mm = (sum(map(_gram, by_unit)) - n_repeats * _gram(residual_mu)) / (
@@ -297,10 +302,10 @@ def _expected_effect(parts: Influence) -> float:
     return 1 + ICC * (alike - 1)
 
 
-def _weight(parts: Influence) -> float:
-    """The sum of the squares of the items' weights in the score."""
-    n_repeats = parts.value_mr.shape[1]
-    return float(parts.weight_n @ parts.weight_n) / (n_repeats * n_repeats)
+def _n_items(parts: Influence) -> float:
+    """Independent items that would weigh as much as these."""
+    n = parts.value_mr.shape[1] / np.sqrt(parts.weight_n @ parts.weight_n)
+    return float(n**2) / _expected_effect(parts)
 
 
 def _n_effective(part_mu: np.ndarray) -> np.ndarray:
@@ -309,13 +314,13 @@ def _n_effective(part_mu: np.ndarray) -> np.ndarray:
     return np.asarray(part_mu.sum(axis=1) ** 2 / np.maximum(square_m, 1e-30))
 
 
-def _draw_source(value_mr: np.ndarray) -> Source:
+def _draw_source(value_mr: np.ndarray) -> ErrorSource:
     """Draws as a sample: the covariance of the repeats' scores, of their mean."""
     n = value_mr.shape[1]
     gap_mr = value_mr - value_mr.mean(axis=1, keepdims=True)
     cov_mm = gap_mr @ gap_mr.T / (n * (n - 1))
     own_m, own_freedom_m = np.diag(cov_mm).copy(), np.full(len(cov_mm), n - 1.0)
-    return Source(own_m, own_freedom_m, cov_mm, n - 1.0, is_of_draws=True)
+    return ErrorSource(own_m, own_freedom_m, cov_mm, n - 1.0, is_of_draws=True)
 
 
 def _gram(residual_mu: np.ndarray) -> np.ndarray:
@@ -344,7 +349,7 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
         loose = float(np.median([_inflation(task) for task in mine]))
         own_freedom_m = np.min([task.sources[0].own_freedom_m for task in mine], axis=0)
         freedom = min(task.sources[0].freedom for task in mine)
-        sources.append(Source(loose * np.diag(robust_mm), own_freedom_m, robust_mm, freedom))
+        sources.append(ErrorSource(loose * np.diag(robust_mm), own_freedom_m, robust_mm, freedom))
         residuals.append(residual_mu)
     return Errors(
         value_m=np.mean([task.value_m for task in tasks], axis=0),

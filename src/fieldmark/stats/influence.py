@@ -108,23 +108,27 @@ def read_strata(items: Items, by_class: bool) -> Strata:
 def _of_means(
     strata: Strata, value_mn: np.ndarray, unit_n: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    first_c, cell_n = number_rows(strata.code, unit_n)  # cells sort by stratum
+    first_c, cell_n = number_rows(strata.code, unit_n)
+    if len(first_c) == len(cell_n):  # each unit once in a stratum: its cell is the item
+        first_c = cell_n = np.arange(len(cell_n))
     stratum_c, size_c = strata.code[first_c], np.bincount(cell_n)
-    total_mc = summed(value_mn, cell_n, len(first_c))
-    starts = np.flatnonzero(np.diff(stratum_c, prepend=-1))
-    total_ms = np.add.reduceat(total_mc, starts, axis=1)
+    total_mc = value_mn if len(first_c) == len(cell_n) else summed(value_mn, cell_n, len(first_c))
+    total_ms = summed(total_mc, stratum_c, len(strata.size))
     n_repeats = int(strata.repeat.max()) + 1
     value_mr = summed(total_ms * (strata.share / strata.size), strata.repeat, n_repeats)
-    mean_m = value_mr.mean(axis=1, keepdims=True)
     others_c = strata.size[stratum_c] - size_c
     prior_c = np.where(others_c == 0, PRIOR, strata.prior)
-    expected_mc = total_ms[:, stratum_c] - total_mc
-    expected_mc += prior_c * mean_m
-    expected_mc /= others_c + prior_c
     extra_c = _extra(size_c, others_c + prior_c, stratum_c)
     scale_c = strata.share[stratum_c] / strata.size[stratum_c] / np.sqrt(1 + extra_c)
-    residual_mn = value_mn - expected_mc[:, cell_n]
-    residual_mn *= scale_c[cell_n]
+    part_c = (scale_c / (others_c + prior_c)).astype(np.float32)
+    mean_m = value_mr.mean(axis=1, keepdims=True).astype(np.float32)
+    expected_mc = total_ms.astype(np.float32)[:, stratum_c]
+    expected_mc -= total_mc
+    if prior_c.any():
+        expected_mc += prior_c.astype(np.float32) * mean_m
+    expected_mc *= part_c
+    residual_mn = value_mn * scale_c.astype(np.float32)[cell_n]
+    residual_mn -= expected_mc if len(first_c) == len(cell_n) else expected_mc[:, cell_n]
     return value_mr, residual_mn.astype(np.float32, copy=False)
 
 
@@ -140,10 +144,8 @@ def _extra(size_c: np.ndarray, others_c: np.ndarray, stratum_c: np.ndarray) -> n
 
 def summed(value_mn: np.ndarray, code_n: np.ndarray, n: int) -> np.ndarray:
     """Sums over the columns of each code (rows × codes, float64)."""
-    if n == value_mn.shape[1]:
-        order = np.empty(n, np.intp)
-        order[code_n] = np.arange(n)
-        return np.asarray(value_mn[:, order], np.float64)
+    if n == 1:
+        return np.asarray(value_mn.sum(axis=1, keepdims=True, dtype=np.float64))
     return np.stack([np.bincount(code_n, row, n) for row in value_mn])
 
 

@@ -4,14 +4,25 @@ A difference is visible when a test at 5 % would see it 4 times in 5 (80 % power
 quantiles times the standard error, as if the models differed unit by unit as they did here. An
 exact test needs six units that all lean one way (five still have p = 0.0625), so nothing is visible
 below what six discordant units are worth, met in 4 of 5 draws, nor with fewer than six units. Where
-fewer than six differed here, the others to six are taken to differ altogether: how much a unit may
-differ was then not measured.
+fewer than six differed here (with the two that a comparison adds), the others to six are taken to
+differ altogether: how much a unit may differ was then not measured. More units do not lessen the
+luck of the training draws.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+
+import numpy as np
+
+DISAGREEMENT = 0.2
+"""share of the items that one of two models has right, where nothing was measured"""
+CORRELATION = 0.3
+"""of the differences within a unit, where nothing was measured"""
+ADDED_UNITS = 2
+"""discordant ones that `compare` adds to the variance, as Bonett and Price do"""
+_MOST_UNITS = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +35,12 @@ class UnitSpread:
     """share of the units on which the two do not score alike"""
     effective: float
     """independent units per unit: less than 1 where some are larger than others"""
+    added: float = 0.0
+    """variance that the units added by the test bring, times the square of the number of units"""
+    luck: float = 0.0
+    """variance of the difference that other training draws would bring, with any number of units"""
+    draws_df: float = math.inf
+    """degrees of freedom of that"""
 
     @classmethod
     def measured(
@@ -34,35 +51,77 @@ class UnitSpread:
         n_discordant: int,
         difference: float = 0.0,
         level: float = 0.95,
+        draws: tuple[float, int] = (0.0, 1),
     ) -> UnitSpread:
-        """From a comparison of `n_units` units whose difference has that standard error."""
-        n_added = max(0, fewest_units(level) - n_discordant)
+        """From a comparison of `n_units` units whose difference has that standard error, with the
+        two units that `compare` adds; `draws`: the part of it that training draws bring, and how
+        many there were.
+        """
+        luck, draws_df = min(draws[0], se) ** 2, max(draws[1] - 1, 1)
+        if luck:  # Satterthwaite's formula, solved for the units' own degrees of freedom
+            rest = se**4 / max(df, 1e-9) - luck**2 / draws_df
+            df = (se**2 - luck) ** 2 / rest if rest > 0 else n_units - 1.0
+            df = min(df, n_units - 1.0)
+        of_units = se**2 - luck
+        own = of_units * n_discordant / (n_discordant + ADDED_UNITS)
+        n_held = n_discordant + (ADDED_UNITS if se > 0 else 0)
+        n_whole = max(0, fewest_units(level) - n_held)
         return cls(
-            variance=n_units * se**2 + difference**2 + n_added / n_units,
-            discordance=(n_discordant + n_added) / n_units,
+            variance=n_units * own + difference**2 + n_whole / n_units,
+            discordance=min(1.0, max(n_discordant + n_whole, 1) / n_units),
             effective=(df + 1) / n_units,
+            added=n_units**2 * (of_units - own),
+            luck=luck,
+            draws_df=draws_df if luck else math.inf,
         )
+
+    @classmethod
+    def assumed(
+        cls,
+        unit_n: np.ndarray,
+        share_n: np.ndarray,
+        disagreement: float = DISAGREEMENT,
+        correlation: float = CORRELATION,
+    ) -> UnitSpread:
+        """Of items whose weights in the score, and whose units (0 up), are known, where two models
+        would disagree on that share of the items, and be as correlated in a unit.
+        """
+        share_u, n_u = np.bincount(unit_n, share_n), np.bincount(unit_n)
+        apart, together = float(share_n @ share_n), float(share_u @ share_u)
+        variance = disagreement * ((1 - correlation) * apart + correlation * together)
+        any_u = 1 - (1 - disagreement) ** n_u
+        discordance = (1 - correlation) * float(any_u.mean()) + correlation * disagreement
+        return cls(len(n_u) * variance, discordance, 1 / (together * len(n_u)))
 
     def detectable(self, n_units: float, level: float = 0.95, power: float = 0.8) -> float:
         """The smallest difference that `n_units` such units show; infinite where none."""
         from scipy.special import betaincinv, stdtrit  # slow to load, and most reports need none
 
-        fewest, df = fewest_units(level), self.effective * n_units - 1
-        if n_units < fewest or not df > 0:
+        fewest, units_df = fewest_units(level), self.effective * n_units - 1
+        if n_units < fewest or not units_df > 0:
             return math.inf
-        se = math.sqrt(self.variance / n_units)
-        by_test = float(stdtrit(df, (1 + level) / 2) + stdtrit(df, power)) * se
+        of_units = self.variance / n_units + self.added / n_units**2
+        total = of_units + self.luck
+        spread = of_units**2 / units_df + self.luck**2 / self.draws_df
+        df = total**2 / spread if spread else units_df  # 0 where every unit leans the same way
+        by_test = float(stdtrit(df, (1 + level) / 2) + stdtrit(df, power)) * math.sqrt(total)
         # a binomial share with which at least `fewest` of the units are met in `power` of draws
         share = max(fewest / n_units, float(betaincinv(fewest, n_units - fewest + 1, power)))
         return max(by_test, share * math.sqrt(self.variance / self.discordance))
 
-    def units_to_detect(self, difference: float, level: float = 0.95, power: float = 0.8) -> int:
-        """The fewest such units that show a difference of that size 4 times in 5."""
+    def units_to_detect(
+        self, difference: float, level: float = 0.95, power: float = 0.8
+    ) -> int | None:
+        """The fewest such units that show a difference of that size 4 times in 5; None where no
+        number of them does, for the luck of the training draws.
+        """
         if not difference > 0:
             raise ValueError(f"difference is {difference}: expected more than 0.")
         low, high = 0, fewest_units(level)
         while self.detectable(high, level, power) > difference:
             low, high = high, 2 * high
+            if high > _MOST_UNITS:
+                return None
         while high - low > 1:
             middle = (low + high) // 2
             if self.detectable(middle, level, power) > difference:

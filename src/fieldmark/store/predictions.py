@@ -12,7 +12,7 @@ import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,13 @@ class Answers:
         }
         return Answers(**some)
 
+    def of_rows(self, rows: np.ndarray) -> Answers:
+        """Only what these of the rows said."""
+        if len(rows) == len(self.prediction_mn):
+            return self
+        score_mn = None if self.score_mn is None else self.score_mn[rows]
+        return replace(self, prediction_mn=self.prediction_mn[rows], score_mn=score_mn)
+
 
 def select_answers(database: Database, runs: Sequence[int], with_scores: bool = False) -> Answers:
     """The items that all runs (one at least) were asked, in the order of part and repeat."""
@@ -68,6 +75,65 @@ def select_answers(database: Database, runs: Sequence[int], with_scores: bool = 
         nothing = ItemColumns(*[np.empty(0, NUMBER)] * 3)
         joined = [_joined((0, 0), [_Piece(0, b"", None)] * len(runs), {0: nothing}, with_scores)]
     return joined[0] if len(joined) == 1 else _chained(joined)
+
+
+def select_drawn(
+    database: Database, draws: Sequence[Sequence[tuple[int, int]]], with_scores: bool = False
+) -> Answers:
+    """What m rows said in several draws; each draw names a run and one of its repeats per row.
+
+    The items of a part are those that most rows were asked in that draw; a row that was not asked
+    one of them (with the same target) has no answer to it. `repeat` numbers the draws.
+    """
+    runs = list(dict.fromkeys(run for draw in draws for run, _ in draw))
+    pieces = _pieces(database, runs, with_scores)
+    asked = _asked(database, {piece.items for mine in pieces.values() for piece in mine.values()})
+    parts = sorted({part for part, _ in pieces})
+    joined = []
+    for number, draw in enumerate(draws):
+        for part in parts:
+            mine = [pieces.get((part, repeat), {}).get(run) for run, repeat in draw]
+            if any(mine):
+                joined.append(_filled((part, number), mine, asked, with_scores))
+    if not joined:
+        return select_answers(database, [run for run, _ in draws[0]][:1], with_scores)
+    return joined[0] if len(joined) == 1 else _chained(joined)
+
+
+def select_repeats(database: Database, runs: Sequence[int]) -> dict[int, list[int]]:
+    """Run → its repeats in order."""
+    marks = ",".join("?" * len(runs))
+    sql = f"SELECT DISTINCT run, repeat FROM answer WHERE run IN ({marks}) ORDER BY run, repeat"
+    repeats: dict[int, list[int]] = {}
+    for run, repeat in database.rows(sql, list(runs)):
+        repeats.setdefault(run, []).append(repeat)
+    return repeats
+
+
+def _filled(
+    where: tuple[int, int],
+    pieces: Sequence[_Piece | None],
+    asked: Mapping[int, ItemColumns],
+    with_scores: bool,
+) -> Answers:
+    """The items that most pieces have (of several such lists, the longest)."""
+    counts = Counter(piece.items for piece in pieces if piece)
+    usual = asked[max(counts, key=lambda number: (counts[number], len(asked[number].item)))]
+    rows = {number: _rows_of(usual, asked[number]) for number in counts}
+    n = len(usual.item)
+    prediction_mn = np.zeros((len(pieces), n), NUMBER)
+    score_mn = np.full((len(pieces), n), np.nan) if with_scores else None
+    for place, piece in enumerate(pieces):
+        if piece is None:
+            continue
+        at = rows[piece.items]
+        is_asked = slice(None) if at is None else at >= 0
+        from_row = slice(None) if at is None else at[is_asked]
+        prediction_mn[place, is_asked] = unpack(piece.prediction)[from_row]
+        if score_mn is not None:
+            score_mn[place, is_asked] = _scores(piece)[from_row]
+    part, repeat = (np.full(n, number) for number in where)
+    return Answers(part, repeat, usual.item, usual.target, usual.unit, prediction_mn, score_mn)
 
 
 def _chained(answers: Sequence[Answers]) -> Answers:
@@ -151,6 +217,8 @@ def _rows_of(first: ItemColumns, other: ItemColumns) -> np.ndarray | None:
     """
     if first is other:
         return None
+    if not len(other.item):
+        return np.full(len(first.item), -1)
     order = np.argsort(other.item, kind="stable")
     at = np.searchsorted(other.item, first.item, sorter=order)
     row = order[np.minimum(at, len(order) - 1)]

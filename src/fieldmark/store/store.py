@@ -258,6 +258,21 @@ class Store:
 
         return select_answers(self._database, runs, with_scores)
 
+    def drawn_answers(
+        self, draws: Sequence[Sequence[tuple[int, int]]], with_scores: bool = False
+    ) -> Answers:
+        """What rows of several runs said in each draw (per row a run and its repeat), about the
+        items most rows were asked; 0 where a row was not asked or did not answer."""
+        from fieldmark.store.predictions import select_drawn
+
+        return select_drawn(self._database, draws, with_scores)
+
+    def repeats(self, runs: Sequence[int]) -> dict[int, list[int]]:
+        """The repeats that each run has answers of."""
+        from fieldmark.store.predictions import select_repeats
+
+        return select_repeats(self._database, runs)
+
     def texts(self, numbers: Iterable[int]) -> Mapping[int, str]:
         """The names behind the numbers of `answers`, and more."""
         return self._names.texts(map(int, numbers))  # numpy's own numbers are foreign to SQLite

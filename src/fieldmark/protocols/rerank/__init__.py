@@ -106,6 +106,11 @@ class Rerank(LanguageProtocol):
         rows = drawn_rows(assignment.task, assignment.parts[0], assignment.draw)
         return rows.select("id", "image", "crop")
 
+    def tested(self, assignment: Assignment) -> pl.DataFrame:
+        from fieldmark.protocols.rerank.queries import tested_queries
+
+        return tested_queries(assignment.task, assignment.parts[0], assignment.draw)
+
     def estimate(self, assignment: Assignment, model_name: str) -> Estimate | None:
         from fieldmark.models import abilities, load_chat_model
 

@@ -87,6 +87,13 @@ def drawn_rows(task: Task, part: PartItems, draw: Draw) -> pl.DataFrame:
     return part.test.filter(pl.col("unit").is_in(chosen))
 
 
+def tested_queries(task: Task, part: PartItems, draw: Draw) -> pl.DataFrame:
+    """One row a query, whatever its results: a query is an item and a unit."""
+    name, query = pl.lit(""), pl.col("unit")
+    rows = drawn_rows(task, part, draw).unique("unit", maintain_order=True)
+    return rows.select(name.alias("part"), query.alias("id"), name.alias("target"), query)
+
+
 def queries_of(block: RerankBlock, rows: pl.DataFrame) -> Iterator[Query]:
     """By name of the query."""
     for (name,), own in rows.sort("id").group_by("unit", maintain_order=True):

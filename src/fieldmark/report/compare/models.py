@@ -1,24 +1,29 @@
-"""Comparison of two models: which is better at what, how sure is that, where do they disagree?
+"""Comparison of two rows: which is better overall and at what, how sure is that, where do they
+disagree?
 
-Only runs that asked the same question in the same way are paired, item by item. Among several
-questions some differ by chance: p values are corrected (Holm) over all questions shown.
+Two models, two versions of one, or one model asked in two ways, item by item on the tasks both were
+asked. Overall is the mean difference over these tasks, weighted alike; a unit that several tasks
+ask about is one unit. Among several tasks some differ by chance: their p values are corrected
+(Holm).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from pathlib import Path
 
 import numpy as np
 
-from fieldmark.errors import DataError, UnknownName, UsageError
-from fieldmark.report.labels import model_labels, model_name, newest_first
+from fieldmark.errors import DataError
+from fieldmark.report.cells import Row
+from fieldmark.report.compare.choice import choose_rows
 from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
-from fieldmark.report.rows import Row, current_runs, read_table, superseded_note
-from fieldmark.stats import Comparison, compare, holm
-from fieldmark.store import Run, RunFilter, RunSpec, Store, nothing_stored
+from fieldmark.report.rows import current_runs, read_table, superseded_note
+from fieldmark.report.study import ColumnErrors, Place, averaged, errors_of, photo_sets
+from fieldmark.stats import Comparison, compare, compare_pair, holm, join
+from fieldmark.store import RunFilter, Score, Store, nothing_stored
 
 N_CLASSES = 3
 """classes named for each side"""
@@ -26,7 +31,9 @@ N_CLASSES = 3
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Where one model is right and the other is not."""
+    """Where one row is right and the other is not, counted in items: with several training draws,
+    where one is right more often.
+    """
 
     only_a: int
     only_b: int
@@ -36,13 +43,13 @@ class Disagreement:
     """classes on which a leads most: name, items only a has right minus only b, items"""
     b_gains: tuple[tuple[str, int, int], ...]
     examples_a: tuple[str, ...]
-    """ids of items only a has right, those b was surest of first where that is known"""
+    """ids of items only a has right"""
     examples_b: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedTask:
-    """One column of a table: the same question asked of both models."""
+    """One column of the table that both rows have."""
 
     a: Row
     b: Row
@@ -54,154 +61,169 @@ class ComparedTask:
 
     @property
     def verdict(self) -> str:
-        """ "a", "b" or "tie"."""
-        if self.p_corrected > 1 - self.comparison.level:
-            return "tie"
-        return "a" if self.comparison.lead > 0 else "b"
-
-
-def compare_models(
-    store: Store, a: str, b: str, tasks: Sequence[str] = (), metric: str = ""
-) -> list[ComparedTask]:
-    """The questions both models were asked, in the order of the table.
-
-    Those that cannot be compared item by item are left out; `not_compared` tells of them.
-    """
-    both = _find_both(store, a, b, tasks)
-    first, second = (model.label for model in both)
-    pairs = _pairs(store, both, tasks, metric)
-    if not pairs:
-        raise DataError(
-            f"{first!r} and {second!r} have no finished run of the same task, asked the same way: "
-            "`fieldmark table --long` shows what there is."
-        )
-    asked = [_compare_task(store, *pair) for pair in pairs]
-    questions = [question for question in asked if question is not None]
-    if not questions:
-        why = why_not_paired(pairs[0][0].run, pairs[0][0].score.metric)
-        raise DataError(
-            f"{first!r} and {second!r} cannot be compared item by item on "
-            f"{pairs[0][0].run.spec.task_name!r}: {why}. `fieldmark table` shows their scores "
-            "with intervals."
-        )
-    if not any(question.comparison.n for question in questions):
-        raise DataError(
-            f"{first!r} and {second!r} answered no item in common, so nothing can be paired: run "
-            "both on the same data with the same --n-test and --seed."
-        )
-    corrected = holm([question.comparison.p for question in questions])
-    return [
-        replace(question, p_corrected=float(p))
-        for question, p in zip(questions, corrected, strict=True)
-    ]
-
-
-def not_compared(
-    store: Store, a: str, b: str, tasks: Sequence[str] = (), metric: str = ""
-) -> list[str]:
-    """The questions of both models that cannot be compared item by item, a line each."""
-    pairs = _pairs(store, _find_both(store, a, b, tasks), tasks, metric)
-    return [
-        f"{row.run.spec.task_name}: {why_not_paired(row.run, row.score.metric)}"
-        for row, _ in pairs
-        if pairing_metric(store, row.run, row.score.metric) is None
-    ]
-
-
-def comparison_notes(store: Store, a: str, b: str, tasks: Sequence[str] = ()) -> list[str]:
-    """Which versions of the models were taken, and what is not shown, a line each."""
-    notes = []
-    both = _find_both(store, a, b, tasks)
-    for model in both:
-        if model.others:
-            n = len(model.others) + 1
-            notes.append(
-                f"{model.label} is the newest of {n} versions (others: {', '.join(model.others)})."
-            )
-    where = RunFilter(models=tuple(model_name(model.spec) for model in both), tasks=tuple(tasks))
-    return [*notes, *superseded_note(current_runs(store, where)[1])]
+        """ "a", "b" or "tie", after Holm's correction."""
+        return side_of(self.comparison, self.p_corrected)
 
 
 @dataclass(frozen=True, slots=True)
-class _ModelVersion:
-    """A model, in one version."""
+class OverallDifference:
+    """The difference of the means over the tasks that count."""
 
-    label: str
-    """as tables call it"""
-    spec: RunSpec
-    others: tuple[str, ...] = ()
-    """older versions that the given name fits as well"""
+    comparison: Comparison
+    mean_a: float
+    mean_b: float
+    places: tuple[Place, ...]
+    n_photo_sets: int
+    score: Score
+    """of one of these tasks: the unit that all are shown in"""
+    left_out: tuple[str, ...]
+    """headings of the tasks it is not over: of another unit or direction, or not counted"""
 
-    def is_of(self, run: Run) -> bool:
-        mine, its = self.spec, run.spec
-        return (model_name(mine), mine.model_version) == (model_name(its), its.model_version)
+    @property
+    def metrics(self) -> list[str]:
+        return sorted({metric for _, metric in self.places})
+
+    @property
+    def verdict(self) -> str:
+        """ "a", "b" or "tie"."""
+        return side_of(self.comparison, self.comparison.p)
 
 
-def _find_both(
-    store: Store, a: str, b: str, tasks: Sequence[str]
-) -> tuple[_ModelVersion, _ModelVersion]:
-    runs = [run for run in current_runs(store)[0] if run.state == "done"] or store.runs()
-    if not runs:
+@dataclass(frozen=True, slots=True)
+class RowComparison:
+    """Two rows of a table, a minus b."""
+
+    a: str
+    b: str
+    overall: OverallDifference | None
+    """None where no task counts"""
+    tasks: tuple[ComparedTask, ...]
+    not_compared: tuple[str, ...] = ()
+    """tasks of both that nothing compares item by item, and why, a line each"""
+    notes: tuple[str, ...] = ()
+    """which rows were taken, and what is not shown, a line each"""
+
+    @property
+    def is_drawn_once(self) -> bool:
+        """Was any of these models trained on one draw only?"""
+        return any(row.is_drawn_once for task in self.tasks for row in (task.a, task.b))
+
+
+def side_of(comparison: Comparison, p: float) -> str:
+    """ "a", "b" or "tie" at that p."""
+    if p > 1 - comparison.level:
+        return "tie"
+    return "a" if comparison.lead > 0 else "b"
+
+
+def compare_models(
+    store: Store,
+    a: str,
+    b: str,
+    tasks: Sequence[str] = (),
+    metric: str = "",
+    memory: Path | None = None,
+) -> RowComparison:
+    """The two rows that `a` and `b` name, on the tasks both were asked, in the table's order."""
+    where = RunFilter(tasks=tuple(tasks))
+    table = read_table(store, where, metric, compare=False, memory=memory)
+    if not table.rows:
         raise nothing_stored(store.path)
-    labels = model_labels(runs)
-    asked = {run.id for run in store.runs(RunFilter(tasks=tuple(tasks)))}
-    order = newest_first([run for run in runs if run.id in asked]) or newest_first(runs)
-    first, second = (_find_model(store, name, order, labels) for name in (a, b))
-    if first.label == second.label:
-        versions = ", ".join((first.label, *first.others))
-        wanted = f"name two of its versions ({versions})" if first.others else "expected two models"
-        raise UsageError(f"{a!r} and {b!r} both name {first.label!r}: {wanted}.")
-    return first, second
+    names = choose_rows(store, table.rows, a, b)
+    pairs = shared_rows(table.rows, names.a, names.b)
+    asked = [_Question.read(store, *pair) for pair in pairs]
+    questions = [question for question in asked if question is not None]
+    left_out = tuple(
+        f"{row.heading}: {why_not_paired(row.run, row.score.metric)}"
+        for (row, _), question in zip(pairs, asked, strict=True)
+        if question is None
+    )
+    if not questions:
+        raise DataError(
+            f"{names.a!r} and {names.b!r} cannot be compared item by item on {left_out[0]}. "
+            "`fieldmark table` shows their scores with intervals."
+        )
+    if not any(question.column.errors for question in questions):
+        raise DataError(
+            f"{names.a!r} and {names.b!r} answered no item in common, so nothing can be paired: "
+            "run both on the same data with the same --n-test and --seed."
+        )
+    compared = [question.compared(store) for question in questions]
+    corrected = holm([task.comparison.p for task in compared])
+    superseded = superseded_note(current_runs(store, where)[1])
+    return RowComparison(
+        names.a,
+        names.b,
+        _overall(questions),
+        tuple(
+            replace(task, p_corrected=float(p)) for task, p in zip(compared, corrected, strict=True)
+        ),
+        left_out,
+        (*names.notes, *superseded),
+    )
 
 
-def _find_model(
-    store: Store, name: str, runs: Sequence[Run], labels: Mapping[int, str]
-) -> _ModelVersion:
-    """The model of that name (`#` chooses a version, else the newest is taken), or the only one
-    whose name contains it or matches * and ?. `runs`: the newest first.
-    """
-    named = {run.id for run in store.runs(RunFilter(models=(name,)))}
-    for does_fit in (
-        lambda run: labels[run.id] == name,
-        lambda run: run.id in named,
-        lambda run: name in labels[run.id] or fnmatchcase(labels[run.id], name),
-    ):
-        fitting = list(filter(does_fit, runs))
-        if fitting:
-            break
-    models = sorted({model_name(run.spec) for run in fitting})
-    if len(models) > 1:
-        shown = ", ".join(models[:5]) + (", ..." if len(models) > 5 else "")
-        raise UsageError(f"{name!r} fits {len(models)} models ({shown}): expected one.")
-    if not models:
-        known = {*labels.values(), *(model_name(run.spec) for run in runs)}
-        short = {model.partition("?")[0].rpartition("/")[2]: model for model in known}
-        raise UnknownName("model in these results", name, {*known, *short}, "fieldmark table")
-    versions = list(dict.fromkeys(labels[run.id] for run in fitting))
-    return _ModelVersion(versions[0], fitting[0].spec, tuple(versions[1:]))
+def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
+    """The cells of two rows in the columns that both have."""
+    columns: dict[Place, dict[str, Row]] = {}
+    for row in rows:
+        if row.name in (a, b) and row.is_stored and not row.score.part:
+            columns.setdefault(row.place, {})[row.name] = row
+    return [(mine[a], mine[b]) for mine in columns.values() if len(mine) == 2]
 
 
-def _pairs(
-    store: Store, both: tuple[_ModelVersion, _ModelVersion], tasks: Sequence[str], metric: str
-) -> list[tuple[Row, Row]]:
-    where = RunFilter(models=tuple(model_name(model.spec) for model in both), tasks=tuple(tasks))
-    columns: dict[tuple[str, str], dict[int, Row]] = {}
-    for row in read_table(store, where, metric, compare=False).rows:
-        for side, model in enumerate(both):
-            if model.is_of(row.run):
-                mine = columns.setdefault((row.column, row.score.metric), {})
-                mine[side] = replace(row, model=model.label)
-    return [(mine[0], mine[1]) for mine in columns.values() if len(mine) == 2]
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One column, and the answers of both rows."""
+
+    a: Row
+    b: Row
+    paired: Paired
+    column: ColumnErrors
+
+    @classmethod
+    def read(cls, store: Store, a: Row, b: Row) -> _Question | None:
+        metric = pairing_metric(store, a.run, a.score.metric)
+        if metric is None:
+            return None
+        paired = read_paired(store, [a.runs, b.runs], metric)
+        return cls(a, b, paired, errors_of(paired, a.run.root, with_blind=False))
+
+    def compared(self, store: Store) -> ComparedTask:
+        """With p as it is, before any correction."""
+        paired, errors = self.paired, self.column.errors
+        comparison = (
+            compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
+            if errors is None
+            else compare_pair(errors, 0, 1)
+        )
+        where, n = _disagreement(store, paired), paired.n_unanswered
+        return ComparedTask(self.a, self.b, comparison, comparison.p, where, n)
 
 
-def _compare_task(store: Store, a: Row, b: Row) -> ComparedTask | None:
-    metric = pairing_metric(store, a.run, a.score.metric)
-    if metric is None:
+def _overall(questions: Sequence[_Question]) -> OverallDifference | None:
+    known = [question for question in questions if question.column.errors is not None]
+    counted = set(averaged([row for question in known for row in (question.a, question.b)]))
+    if not counted and len(known) == 1:  # a task alone needs no mean to be told
+        counted = {known[0].a.place}
+    joined = [question for question in known if question.a.place in counted]
+    if not joined:
         return None
-    paired = read_paired(store, [a.run, b.run], metric)
-    comparison = compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
-    where = _disagreement(store, paired)
-    return ComparedTask(a, b, comparison, comparison.p, where, paired.n_unanswered)
+    photos = photo_sets([question.column for question in joined])
+    tasks = [question.column.errors for question in joined if question.column.errors]
+    errors = join(tasks, photos)
+    return OverallDifference(
+        compare_pair(errors, 0, 1),
+        float(errors.value_m[0]),
+        float(errors.value_m[1]),
+        tuple(question.a.place for question in joined),
+        len(set(photos)),
+        joined[0].a.score,
+        tuple(question.a.heading for question in questions if question not in joined),
+    )
+
+
+# --- where they disagree ---
 
 
 def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
@@ -210,10 +232,11 @@ def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
     if is_valued and not np.isin(paired.answer_mn, (0, 1)).all():
         return None
     best = 1 if paired.metric.direction == "up" else 0
-    is_a, is_b = paired.answer_mn == best if is_valued else asked.prediction_mn == asked.target
-    gain = is_a.astype(int) - is_b
-    labels, code = np.unique(asked.target, return_inverse=True)
-    gain_c = np.bincount(code, gain, len(labels)).astype(int)
+    right_2n = paired.answer_mn == best if is_valued else asked.prediction_mn == asked.target
+    item_i, right_2i = _by_item(np.stack([asked.part, asked.item]), right_2n)
+    lead_i = np.sign(right_2i[0] - right_2i[1]).astype(int)
+    labels, code = np.unique(asked.target[item_i], return_inverse=True)
+    gain_c = np.bincount(code, lead_i, len(labels)).astype(int)
     size_c = np.bincount(code, minlength=len(labels))
     names = store.texts(labels)
     classes = [
@@ -221,16 +244,26 @@ def _disagreement(store: Store, paired: Paired) -> Disagreement | None:
         for label, gain, size in zip(labels, gain_c, size_c, strict=True)
         if not is_valued  # the target of such an item is a text of its own, not a class
     ]
-    examples = [_examples(store, paired, gain == sign) for sign in (1, -1)]
+    is_alike, is_mostly = lead_i == 0, right_2i[0] >= 0.5
+    examples = [_examples(store, asked.item[item_i[lead_i == sign]]) for sign in (1, -1)]
     return Disagreement(
-        int((gain > 0).sum()),
-        int((gain < 0).sum()),
-        int((is_a & is_b).sum()),
-        int((~is_a & ~is_b).sum()),
+        int((lead_i > 0).sum()),
+        int((lead_i < 0).sum()),
+        int((is_alike & is_mostly).sum()),
+        int((is_alike & ~is_mostly).sum()),
         _leading(classes, 1),
         _leading(classes, -1),
         *examples,
     )
+
+
+def _by_item(key_2n: np.ndarray, right_2n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each item stands first, and the share of its draws that each row has right."""
+    _, first_i, code = np.unique(key_2n, axis=1, return_index=True, return_inverse=True)
+    code = code.reshape(-1)
+    n_i = np.bincount(code, minlength=len(first_i))
+    shares = [np.bincount(code, right_n, len(first_i)) / n_i for right_n in right_2n]
+    return first_i, np.stack(shares)
 
 
 def _leading(
@@ -242,13 +275,7 @@ def _leading(
     return tuple((name, abs(gain), size) for name, gain, size in ahead[:N_CLASSES])
 
 
-def _examples(store: Store, paired: Paired, which: np.ndarray) -> tuple[str, ...]:
-    numbers = paired.asked.item[which][:N_CLASSES]
-    names = store.texts(numbers)
-    return tuple(names[int(number)] for number in numbers)
-
-
-def counts(questions: Sequence[ComparedTask]) -> Mapping[str, int]:
-    """How many questions each side wins."""
-    verdicts = [question.verdict for question in questions]
-    return {side: verdicts.count(side) for side in ("a", "b", "tie")}
+def _examples(store: Store, numbers: np.ndarray) -> tuple[str, ...]:
+    shown = numbers[:N_CLASSES]
+    names = store.texts(shown)
+    return tuple(names[int(number)] for number in shown)

@@ -3,8 +3,9 @@
 One TOML file per source, in `published_scores/`. A column names the task (with its variant) that
 asks the same question here, the metric, and how far apart two honest runs may lie; a column or
 model known to be wrong at its source says why. Agreement needs the same model, task, variant,
-protocol, metric and test set: a difference within the tolerance, or an interval that covers the
-published number, is agreement; where the questions differ, the reason is given and no verdict.
+protocol, metric and test set, and a difference within the tolerance. Our interval never makes
+agreement: it says how other images might have turned out, and both tested the same. Where the
+questions or the numbers of images differ, the reason is given and no verdict.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fieldmark.report.cells import Row
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Row
 from fieldmark.report.table.layout import MISSING, align
 
 FOLDER = Path(__file__).parent / "published_scores"
@@ -96,6 +97,8 @@ def _number(data: Mapping[str, Any], model: str, name: str, value: float) -> Pub
 AGREES, DIFFERS, NOT_COMPARABLE = "agrees", "differs", "not comparable"
 _ODD_SIZE = 0.05
 """share by which the number of test items may differ: some sizes are known only roughly"""
+_ROUNDING = 1e-9
+"""points: 78.2 − 77.0 is no more than 1.2"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +111,10 @@ class Match:
     """in points, as the published value; NaN: not defined"""
     difference: float
     """ours minus theirs"""
-    covers: bool | None
-    """does our interval hold the published value? None: no interval"""
     verdict: str
     """"agrees", "differs" or "not comparable" """
-    why: str = ""
-    """of a verdict that is not agreement, or what to keep in mind"""
+    why: str
+    """the rule that was applied and what to keep in mind, or why none could be"""
 
 
 def match_published(rows: Iterable[Row], numbers: Sequence[Published] | None = None) -> list[Match]:
@@ -133,22 +134,22 @@ def match_published(rows: Iterable[Row], numbers: Sequence[Published] | None = N
 
 
 def _match(row: Row, number: Published) -> Match:
-    score = row.score
-    scale = score.scale
-    ours = scale * score.value
+    ours = row.score.scale * row.score.value
     difference = ours - number.value
-    covers = None
-    if score.low is not None and score.high is not None:
-        covers = scale * score.low <= number.value <= scale * score.high
     reason = _why_not(row, number)
     if reason:
-        return Match(row, number, ours, difference, covers, NOT_COMPARABLE, reason)
-    if abs(difference) <= number.tolerance or covers:
-        return Match(row, number, ours, difference, covers, AGREES, number.note)
-    why = f"by more than {number.tolerance:g} points"
-    return Match(
-        row, number, ours, difference, covers, DIFFERS, "; ".join(filter(None, (why, number.note)))
-    )
+        return Match(row, number, ours, difference, NOT_COMPARABLE, reason)
+    is_within = abs(difference) <= number.tolerance + _ROUNDING
+    rule = f"{'within' if is_within else 'by more than'} {number.tolerance:g} points"
+    why = "; ".join(filter(None, (rule, _images(row.score.n, number.n_items), number.note)))
+    return Match(row, number, ours, difference, AGREES if is_within else DIFFERS, why)
+
+
+def _images(n: int, n_theirs: int | None) -> str:
+    """Whether both tested the same items, as far as their number tells; "" = they did."""
+    if n_theirs is None:
+        return "taken to be the same images, their number is not published"
+    return "" if n == n_theirs else f"ours tested {n:,} items, theirs {n_theirs:,}"
 
 
 def _why_not(row: Row, number: Published) -> str:
@@ -163,7 +164,7 @@ def _why_not(row: Row, number: Published) -> str:
     if spec.n_train is not None or spec.n_test is not None:
         return "ours used a part of the images"
     if number.n_items and abs(score.n - number.n_items) > _ODD_SIZE * number.n_items:
-        return f"ours tested {score.n:,} items, theirs {number.n_items:,}"
+        return _images(score.n, number.n_items)
     return f"theirs is faulty: {number.faulty}" if number.faulty else ""
 
 
@@ -187,7 +188,6 @@ def plain_published(match: Match) -> dict[str, Any]:
         "low": known(None if score.low is None else scale * score.low),
         "high": known(None if score.high is None else scale * score.high),
         "difference": known(match.difference),
-        "interval_covers": match.covers,
         "verdict": match.verdict,
         "why": match.why,
         **theirs,
@@ -220,7 +220,7 @@ def _lines(matches: Sequence[Match]) -> list[str]:
             _ours(match),
             f"{match.published.value:.1f}",
             MISSING if match.verdict == NOT_COMPARABLE else _signed(match.difference),
-            f"{match.verdict}: {match.why}" if match.why else match.verdict,
+            f"{match.verdict}: {match.why}",
         ]
         for match in matches
     ]
@@ -247,6 +247,6 @@ def _sum(matches: Sequence[Match]) -> str:
         f"{verdicts.count(verdict)} {verdict}" for verdict in (AGREES, DIFFERS, NOT_COMPARABLE)
     ]
     return (
-        f"{', '.join(counts)}. A score agrees when it lies within the source's tolerance, or its "
-        "interval holds the published number."
+        f"{', '.join(counts)}. A score agrees when it lies within the source's tolerance; our "
+        "interval does not count, as both tested the same images."
     )

@@ -1,7 +1,8 @@
-"""Comparison as text: how are two models compared, for a person and for programs?
+"""Comparison as text: how are two rows compared, for a person and for programs?
 
-The decision first, then the numbers behind it: difference with its interval, p second, and the
-smallest difference these items could have shown.
+The decision first: the difference over all tasks in one sentence. Then the numbers behind it, task
+by task: difference with its interval, p second, and the smallest difference these items could have
+shown.
 """
 
 from __future__ import annotations
@@ -12,116 +13,143 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fieldmark.report.compare.models import ComparedTask, Disagreement, counts
+from fieldmark.report.compare.models import (
+    ComparedTask,
+    Disagreement,
+    OverallDifference,
+    RowComparison,
+)
 from fieldmark.report.table.layout import MISSING, align, arrow, number
+from fieldmark.stats import Comparison
 from fieldmark.store import Score
 
 FEW = 5
-"""questions, up to which is told where the models disagree"""
-_NUMBERS = ("A", "B", "A − B", "95 % interval", "p", "p, Holm", "visible from", "n", "units")
+"""tasks, up to which is told where the rows disagree"""
+ONE_TRAINING = (
+    "one training each: intervals and p do not hold the luck of the training draw (`--repeats 5` "
+    "would)"
+)
 
 
-def comparison_text(questions: Sequence[ComparedTask], width: int = 80) -> str:
+def comparison_text(compared: RowComparison, width: int = 80) -> str:
     """The whole answer."""
-    a, b = questions[0].a.model, questions[0].b.model
-    lines = [f"A  {a}", f"B  {b}", ""]
-    lines += align(
-        [_named(name, questions) for name in _headings(questions)],
-        _body(questions),
-        right=[_named(name, questions) for name in _NUMBERS],
-    )
-    lines += ["", *textwrap.wrap(verdict(questions), width), ""]
-    shown = questions if len(questions) <= FEW else []
-    lines += [line for question in shown for line in _where(question, width, len(questions) == 1)]
-    return "\n".join([*lines, *_legend(questions, width)])
+    tasks = compared.tasks
+    lines = [*textwrap.wrap(verdict(compared), width, break_on_hyphens=False), ""]
+    lines += [f"A  {compared.a}", f"B  {compared.b}", ""]
+    names = _headings(tasks)
+    lines += align(names, [_line(task, names) for task in tasks], right=names[1:-1])
+    lines.append("")
+    shown = tasks if len(tasks) <= FEW else ()
+    lines += [line for task in shown for line in _where(task, width, len(tasks) == 1)]
+    return "\n".join([*lines, *_legend(compared, width)])
 
 
-def verdict(questions: Sequence[ComparedTask]) -> str:
-    """The decision in a sentence or two."""
-    a, b = questions[0].a.model, questions[0].b.model
-    n = counts(questions)
-    ties = [question for question in questions if question.verdict == "tie"]
-    if len(ties) == len(questions):
-        return f"These items cannot tell {a} from {b}. {_smallest(ties)}".strip()
-    if len(questions) == 1:
-        best, other = (a, b) if n["a"] else (b, a)
-        return f"Use {best}: it is better than {other} here ({_difference(questions[0])})."
-    sentences = [
-        f"{side} is better on {_tasks(questions, key)}"
-        for side, key in ((a, "a"), (b, "b"))
-        if n[key]
-    ]
-    sentences += [f"no difference can be seen on {_tasks(questions, 'tie')}"] if ties else []
-    return "; ".join(sentences) + "."
+# --- the verdict ---
 
 
-def _smallest(ties: Sequence[ComparedTask]) -> str:
-    """What would have been seen, and how to see more."""
-    if len(ties) > 1 or not math.isfinite(ties[0].comparison.detectable):
-        return ""
-    (only,) = ties
-    least = _points(only.comparison.detectable, only.a.score)
-    needed = only.comparison.spread.units_to_detect(only.comparison.detectable / 2)
-    more = needed - only.comparison.n_units
-    halve = f"; {more:,} more units like these would halve that" if more > 0 else ""
-    return f"The smallest difference visible with them is {least}{halve}."
+def verdict(compared: RowComparison) -> str:
+    """The decision in a sentence, and what it is not over."""
+    overall, tasks = compared.overall, compared.tasks
+    if overall is None:
+        return _task_by_task(compared)
+    sentences = [overall_sentence(compared.a, compared.b, overall)]
+    if overall.verdict == "tie":
+        sentences += _smallest(overall)
+    if len(overall.metrics) > 1:
+        sentences.append(f"It is a mean of different metrics: {', '.join(overall.metrics)}.")
+    if overall.left_out:
+        sentences.append(f"Not in it: {', '.join(overall.left_out)}.")
+    if len(tasks) > 1:
+        sentences.append(_task_by_task(compared))
+    return " ".join(sentences)
 
 
-def _difference(question: ComparedTask) -> str:
-    comparison, score = question.comparison, question.a.score
-    span = f"{_signed(comparison.low, score)} to {_signed(comparison.high, score)}"
+def overall_sentence(a: str, b: str, overall: OverallDifference) -> str:
+    """Which of the two is better over all tasks, with interval and p."""
+    comparison, score = overall.comparison, overall.score
+    where = _where_words(overall)
     level = f"{100 * comparison.level:g} % interval"
-    return f"difference {_signed(comparison.difference, score)}, {level} {span}"
+    if overall.verdict == "tie":
+        span = f"{_signed(comparison.low, score)} to {_signed(comparison.high, score)}"
+        difference = _signed(comparison.difference, score) + _unit(score)
+        return (
+            f"{where}, {a} and {b} cannot be told apart ({a} − {b}: {difference}, {level} {span}, "
+            f"{_p_words(comparison)})."
+        )
+    sign = 1 if overall.verdict == "a" else -1
+    best, other = (a, b) if sign > 0 else (b, a)
+    low, high = sorted((sign * comparison.low, sign * comparison.high))
+    way = "higher" if sign * comparison.difference > 0 else "lower"
+    better = "" if way == "higher" else ", which is better,"
+    size = number(abs(comparison.difference), score) + _unit(score)
+    return (
+        f"{where}, {best} scores {size} {way}{better} than {other} ({level} "
+        f"{_signed(low, score)} to {_signed(high, score)}, {_p_words(comparison)})."
+    )
 
 
-def _tasks(questions: Sequence[ComparedTask], side: str) -> str:
-    names = [question.a.run.spec.task_name for question in questions if question.verdict == side]
-    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-    return f"{len(names)} task{'s' * (len(names) > 1)} ({shown})"
+def _where_words(overall: OverallDifference) -> str:
+    if len(overall.places) == 1:
+        return f"On {overall.places[0][0].replace(chr(10), ' ')}"
+    photos = "photo set" if overall.n_photo_sets == 1 else "photo sets"
+    return f"Over {len(overall.places)} tasks on {overall.n_photo_sets} {photos}"
 
 
-def _headings(questions: Sequence[ComparedTask]) -> list[str]:
-    many = ["p, Holm"] if len(questions) > 1 else []
-    return [
-        "task",
-        "A",
-        "B",
-        "A − B",
-        "95 % interval",
-        "p",
-        *many,
-        "visible from",
-        "n",
-        "units",
-        "",
+def _smallest(overall: OverallDifference) -> list[str]:
+    """What would have been seen, and how to see more."""
+    comparison = overall.comparison
+    if not math.isfinite(comparison.detectable):
+        return []
+    least = number(comparison.detectable, overall.score) + _unit(overall.score)
+    needed = comparison.spread.units_to_detect(comparison.detectable / 2)
+    more = (needed or 0) - comparison.n_units
+    halve = f"; {more:,} more units like these would halve that" if more > 0 else ""
+    return [f"The smallest difference visible with these units is {least}{halve}."]
+
+
+def _task_by_task(compared: RowComparison) -> str:
+    words = {"a": f"{compared.a} is better on", "b": f"{compared.b} is better on"}
+    parts = [
+        f"{words.get(side, 'no difference can be seen on')} {_tasks(compared.tasks, side)}"
+        for side in ("a", "b", "tie")
+        if any(task.verdict == side for task in compared.tasks)
     ]
+    return f"Task by task: {'; '.join(parts)}."
 
 
-def _named(heading: str, questions: Sequence[ComparedTask]) -> str:
-    level = questions[0].comparison.level
-    return f"{100 * level:g} % interval" if heading == "95 % interval" else heading
+def _tasks(tasks: Sequence[ComparedTask], side: str) -> str:
+    names = [task.a.heading for task in tasks if task.verdict == side]
+    shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+    return f"{len(names)} ({shown})"
 
 
-def _body(questions: Sequence[ComparedTask]) -> list[list[str]]:
-    return [_line(question, is_alone=len(questions) == 1) for question in questions]
+# --- the table ---
 
 
-def _line(question: ComparedTask, is_alone: bool) -> list[str]:
-    comparison, score = question.comparison, question.a.score
-    sign = {"a": "A", "b": "B", "tie": "="}[question.verdict]
-    corrected = [] if is_alone else [_p(question.p_corrected)]
+def _headings(tasks: Sequence[ComparedTask]) -> list[str]:
+    level = f"{100 * tasks[0].comparison.level:g} % interval"
+    many = ["p, Holm"] if len(tasks) > 1 else []
+    draws = ["draws"] if any(task.comparison.n_repeats > 1 for task in tasks) else []
+    names = ["task", "A", "B", "A − B", level, "p", *many, "visible from", "n", "units"]
+    return [*names, *draws, ""]
+
+
+def _line(task: ComparedTask, names: Sequence[str]) -> list[str]:
+    comparison, score = task.comparison, task.a.score
+    visible = comparison.detectable
     return [
-        f"{question.a.heading} {score.metric} {arrow(score)}",
-        _value(question.a.score),
-        _value(question.b.score),
+        f"{task.a.heading} {score.metric} {arrow(score)}",
+        _value(task.a.score),
+        _value(task.b.score),
         _signed(comparison.difference, score),
         f"[{_signed(comparison.low, score)}, {_signed(comparison.high, score)}]",
         _p(comparison.p),
-        *corrected,
-        number(comparison.detectable, score) if math.isfinite(comparison.detectable) else MISSING,
+        *([_p(task.p_corrected)] if "p, Holm" in names else []),
+        number(visible, score) if math.isfinite(visible) else MISSING,
         f"{comparison.n:,}",
         f"{comparison.n_units:,}",
-        sign,
+        *([f"{comparison.n_repeats:,}"] if "draws" in names else []),
+        {"a": "A", "b": "B", "tie": "="}[task.verdict],
     ]
 
 
@@ -137,26 +165,35 @@ def _signed(value: float, score: Score) -> str:
     return text if is_zero else f"{'+' if value > 0 else '−'}{text}"
 
 
-def _points(value: float, score: Score) -> str:
-    return f"{number(value, score)} points" if score.is_fraction else number(value, score)
+def _unit(score: Score) -> str:
+    return " points" if score.is_fraction else ""
 
 
 def _p(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _where(question: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
+def _p_words(comparison: Comparison) -> str:
+    return "p < 0.001" if comparison.p < 0.001 else f"p = {comparison.p:.3f}"
+
+
+# --- where they disagree ---
+
+
+def _where(task: ComparedTask, width: int, is_alone: bool) -> Iterator[str]:
     """Which items and classes make the difference."""
-    where = question.where
+    where = task.where
     if where is None or where.only_a + where.only_b == 0:
         return
-    head = f"{question.a.run.spec.task_name}: only A right {where.only_a:,}, only B right "
-    head += f"{where.only_b:,}, both {where.both:,}, neither {where.neither:,}"
+    is_drawn = task.comparison.n_repeats > 1
+    words = [f"{side} right more often" if is_drawn else f"only {side} right" for side in "AB"]
+    head = f"{task.a.heading}: {words[0]} {where.only_a:,}, {words[1]} {where.only_b:,}, "
+    head += f"both {where.both:,}, neither {where.neither:,} items"
     yield from textwrap.wrap(f"{head}{_classes(where)}", width, subsequent_indent="  ")
     if is_alone:
-        for side, ids in (("A", where.examples_a), ("B", where.examples_b)):
+        for side, ids in zip(words, (where.examples_a, where.examples_b), strict=True):
             if ids:
-                yield f"  only {side} right, for example: {', '.join(ids)}"
+                yield f"  {side}, for example: {', '.join(ids)}"
 
 
 def _classes(where: Disagreement) -> str:
@@ -168,44 +205,74 @@ def _classes(where: Disagreement) -> str:
     return "".join(f"; {lead}" for lead in leads)
 
 
-def _legend(questions: Sequence[ComparedTask], width: int) -> list[str]:
-    methods = list(dict.fromkeys(question.comparison.method for question in questions))
-    parts = [
-        "paired on the same items",
-        "visible from: the smallest difference these items would show 4 times in 5",
-        *methods,
-    ]
-    if len(questions) > 1:
-        parts.insert(
-            1, "A, B: better after Holm's correction over all rows, =: cannot be told apart"
-        )
-    n_unanswered = sum(question.n_unanswered for question in questions)
+def _legend(compared: RowComparison, width: int) -> list[str]:
+    tasks = compared.tasks
+    parts = ["paired on the same items, n of them"]
+    if len(tasks) > 1:
+        parts.append("A, B: better after Holm's correction over all tasks, =: cannot be told apart")
+    if any(task.comparison.n_repeats > 1 for task in tasks):
+        parts.append("draws: trainings, or rounds of answers, that a score is the mean of")
+    parts.append("visible from: the smallest difference these items would show 4 times in 5")
+    parts += dict.fromkeys(task.comparison.method for task in tasks)
+    n_unanswered = sum(task.n_unanswered for task in tasks)
     if n_unanswered:
         parts.append(f"{n_unanswered:,} items that one of the two did not answer are left out")
-    if len(questions) > FEW:
+    if compared.is_drawn_once:
+        parts.append(ONE_TRAINING)
+    if len(tasks) > FEW:
         parts.append("fieldmark compare A B --task NAME shows where they disagree")
-    return [*([""] * (len(questions) <= FEW)), *textwrap.wrap(" · ".join(parts), width)]
+    return [*([""] * (len(tasks) <= FEW)), *textwrap.wrap(" · ".join(parts), width)]
 
 
-def plain_comparison(question: ComparedTask) -> Mapping[str, Any]:
-    """What programs read: flat JSON values."""
-    facts = asdict(question.comparison) | {
-        "score_a": question.a.score.value,
-        "score_b": question.b.score.value,
-    }
+# --- for programs ---
+
+
+def plain_comparison(compared: RowComparison) -> dict[str, Any]:
+    """What programs read: the overall difference (or null), and one record per task."""
+    overall = compared.overall
     return {
-        "task": question.a.run.spec.task_name,
-        "column": question.a.column,
-        "metric": question.a.score.metric,
-        "model_a": question.a.model,
-        "model_b": question.b.model,
-        **{
-            k: v if not isinstance(v, float) or math.isfinite(v) else None for k, v in facts.items()
-        },
-        "p_corrected": question.p_corrected,
-        "verdict": question.verdict,
-        "n_unanswered": question.n_unanswered,
-        "disagreement": None if question.where is None else asdict(question.where),
-        "run_a": question.a.run.id,
-        "run_b": question.b.run.id,
+        "a": compared.a,
+        "b": compared.b,
+        "verdict": verdict(compared),
+        "overall": None if overall is None else _plain_overall(overall),
+        "tasks": [_plain_task(task) for task in compared.tasks],
+    }
+
+
+def _plain_overall(overall: OverallDifference) -> dict[str, Any]:
+    return {
+        **_finite(asdict(overall.comparison)),
+        "mean_a": overall.mean_a,
+        "mean_b": overall.mean_b,
+        "verdict": overall.verdict,
+        "columns": [list(place) for place in overall.places],
+        "n_photo_sets": overall.n_photo_sets,
+        "left_out": list(overall.left_out),
+    }
+
+
+def _plain_task(task: ComparedTask) -> dict[str, Any]:
+    facts = asdict(task.comparison) | {"score_a": task.a.score.value, "score_b": task.b.score.value}
+    return {
+        "task": task.a.run.spec.task_name,
+        "column": task.a.column,
+        "metric": task.a.score.metric,
+        "model_a": task.a.model,
+        "model_b": task.b.model,
+        "way_a": task.a.way,
+        "way_b": task.b.way,
+        **_finite(facts),
+        "p_corrected": task.p_corrected,
+        "verdict": task.verdict,
+        "n_unanswered": task.n_unanswered,
+        "disagreement": None if task.where is None else asdict(task.where),
+        "run_a": task.a.run.id,
+        "run_b": task.b.run.id,
+    }
+
+
+def _finite(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers that JSON has."""
+    return {
+        k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in facts.items()
     }

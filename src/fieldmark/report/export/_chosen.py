@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fieldmark import draws
+from fieldmark.report.cells import Row
 from fieldmark.report.facts import TaskFacts, task_facts
-from fieldmark.report.rows import Row, Table, current_runs, plain_rows, read_table, superseded_note
+from fieldmark.report.rows import Table, current_runs, plain_rows, read_table, superseded_note
 from fieldmark.store import Run, RunFilter, Store, nothing_stored
 
 if TYPE_CHECKING:

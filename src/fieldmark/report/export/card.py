@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fieldmark.report.cells import Row
 from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.facts import UNKNOWN, TaskFacts, checkpoint, developer_and_name
 from fieldmark.report.labels import signatures
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Row
 from fieldmark.report.table.layout import MISSING, arrow, interval_cell, number
 from fieldmark.store import Run, Store
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from fieldmark.report.cells import Row
 from fieldmark.report.export._chosen import Chosen, ExportFile
 from fieldmark.report.facts import (
     UNKNOWN,
@@ -23,7 +24,6 @@ from fieldmark.report.facts import (
 )
 from fieldmark.report.labels import signature
 from fieldmark.report.providers import is_valued, provider_of, value_metric, why_not_paired
-from fieldmark.report.rows import Row
 from fieldmark.store import OK, Run, canonical_json
 
 SCHEMA = "0.3.0"

@@ -10,9 +10,9 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fieldmark.report.cells import Row
 from fieldmark.report.plots._render import BAND, BLUE, QUIET, SHADE, WIDTH
 from fieldmark.report.plots._results import MOST_PANELS
-from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
 Spec = dict[str, Any]

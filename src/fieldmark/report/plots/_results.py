@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fieldmark.errors import DataError
-from fieldmark.report.rows import Row, read_table
-from fieldmark.report.tiers import BEST, tier_runs
+from fieldmark.report.cells import BEST, Row
+from fieldmark.report.memory import Memory
+from fieldmark.report.rows import read_table
+from fieldmark.report.study import study_rows
 from fieldmark.store import RunFilter, Store, nothing_stored
 
 MOST_READ = 3_000_000
@@ -82,11 +84,11 @@ def tiers_of(results: Results, rows: Sequence[Row], is_tested: bool = True) -> d
     Tested on the same items, which reads predictions; else, or where runs share no items, tier A
     holds those whose intervals meet the best one's, and tier B the others.
     """
-    letters = None
     if is_tested:
-        letters = tier_runs(results.store, [row.run for row in rows], rows[0].score.metric)
-    if letters:
-        return letters
+        study = study_rows(results.store, rows, Memory())
+        letters = {row.run.id: letter for row in rows if (letter := study.tier(row))}
+        if len(letters) == len(rows):
+            return letters
     best = limits(rows[0])
     return {row.run.id: BEST if _meet(limits(row), best) else "B" for row in rows}
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fieldmark.report.cells import Row
 from fieldmark.report.plots._panel import (
     Spec,
     level_of,
@@ -21,7 +22,6 @@ from fieldmark.report.plots._panel import (
 )
 from fieldmark.report.plots._render import FAINT, SERIES
 from fieldmark.report.plots._results import Results, defined_columns
-from fieldmark.report.rows import Row
 from fieldmark.store import Score
 
 SIZE = (330, 220)

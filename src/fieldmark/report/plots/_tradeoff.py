@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fieldmark.errors import DataError
+from fieldmark.report.cells import Row
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -31,7 +32,6 @@ from fieldmark.report.plots._panel import (
 )
 from fieldmark.report.plots._render import BLUE, INK, QUIET
 from fieldmark.report.plots._results import Results, defined_columns
-from fieldmark.report.rows import Row
 
 SIZE = (350, 250)
 Domains = tuple[tuple[float, float], tuple[float, float]]

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fieldmark.errors import DataError
+from fieldmark.report.cells import Row
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -25,7 +26,6 @@ from fieldmark.report.plots._panel import (
 from fieldmark.report.plots._render import INK, ORANGE, WIDTH
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Row
 
 N_PAIRS = 20
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from fieldmark.errors import DataError
-from fieldmark.report.labels import column_facts
+from fieldmark.report.cells import Row
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
 from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
@@ -22,7 +22,7 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.rows import Row
+from fieldmark.report.ways import spec_facts
 from fieldmark.store import Score
 
 _DRAWS = ("n_train", "seed", "repeats", "shots", "sampling", "data")
@@ -78,7 +78,7 @@ def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]
     for row in rows:
         place = places[row.run.id]
         if place is not None:
-            facts = column_facts(row.run.spec)
+            facts = spec_facts(row.run.spec)
             rest = {k: v for k, v in facts.items() if k.rpartition(".")[2] not in _DRAWS}
             rest["data"] = row.data
             key = (row.model, row.run.spec.protocol, repr(sorted(rest.items(), key=str)))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
+from fieldmark.report.cells import BEST, Row
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -25,8 +26,6 @@ from fieldmark.report.plots._panel import (
 )
 from fieldmark.report.plots._results import Results, defined_columns, within
 from fieldmark.report.providers import pairing_metric, why_not_paired
-from fieldmark.report.rows import Row
-from fieldmark.report.tiers import BEST
 
 if TYPE_CHECKING:
     from fieldmark.metrics import Metric
@@ -81,7 +80,7 @@ def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
     metric = _metric_for(results, rows)
     if metric is None:
         return None
-    paired = read_paired(results.store, [row.run for row in rows], metric)
+    paired = read_paired(results.store, [row.runs for row in rows], metric)
     if not len(paired.items.target):
         return None
     letters = tiers(errors(paired.items, paired.answer_mn, paired.metric)).letters

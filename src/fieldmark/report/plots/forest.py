@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from fieldmark.report.cells import BEST, Row
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -28,9 +29,7 @@ from fieldmark.report.plots._results import (
     tiers_of,
     within,
 )
-from fieldmark.report.rows import Row
 from fieldmark.report.table.layout import number
-from fieldmark.report.tiers import BEST
 
 MOST_MODELS = 20
 """in each of several panels; a panel alone shows all"""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from fieldmark.errors import DataError
+from fieldmark.report.cells import Row
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -21,7 +22,6 @@ from fieldmark.report.plots._panel import (
 )
 from fieldmark.report.plots._render import FAINT
 from fieldmark.report.plots._results import Results, defined_columns, limits
-from fieldmark.report.rows import Row
 from fieldmark.report.table.ranking import agreement
 
 _Ranks = Mapping[str, Mapping[str, tuple[int, int]]]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fieldmark.errors import DataError, UnknownName
-from fieldmark.report.labels import column_facts
+from fieldmark.report.cells import Row
 from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
 from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
@@ -21,7 +21,7 @@ from fieldmark.report.plots._series import (
     quiet_note,
     series_panel,
 )
-from fieldmark.report.rows import Row
+from fieldmark.report.ways import spec_facts
 from fieldmark.store import Score
 
 _NOT_SETTINGS = ("seed", "data", "task_version", "task", "task_variant", "parts", "metric")
@@ -60,7 +60,7 @@ def _facts(row: Row) -> dict[str, Any]:
     method = row.run.spec.protocol.partition("/")[0]
     return {
         key.removeprefix(f"{method}."): value
-        for key, value in column_facts(row.run.spec).items()
+        for key, value in spec_facts(row.run.spec).items()
         if key.rpartition(".")[2] not in _NOT_SETTINGS
     }
 

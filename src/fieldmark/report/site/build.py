@@ -16,8 +16,9 @@ import polars as pl
 
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
+from fieldmark.report.cells import Row
 from fieldmark.report.facts import TaskFacts, task_facts
-from fieldmark.report.rows import Row, Table, read_table
+from fieldmark.report.rows import Table, read_table
 from fieldmark.report.site.images import (
     UNKNOWN,
     ItemPhoto,

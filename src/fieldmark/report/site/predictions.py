@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from fieldmark.errors import UnknownName
+from fieldmark.report.cells import Row
 from fieldmark.report.paired import score_rule
 from fieldmark.report.providers import is_valued, value_metric
-from fieldmark.report.rows import Row, Table, read_table
+from fieldmark.report.rows import Table, read_table
 from fieldmark.report.site.summary import columns_of, shown_models
 from fieldmark.store import Score, Store
 

@@ -17,13 +17,14 @@ from typing import Any
 from fieldmark import draws
 from fieldmark.errors import DataError
 from fieldmark.models import Checkpoint, families
+from fieldmark.report.cells import Row
 from fieldmark.report.facts import TaskFacts, checkpoints, images_per_s, parameters, task_facts
 from fieldmark.report.labels import model_name, signature
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
 from fieldmark.report.plots._render import VERSION
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Row, Table, read_table
+from fieldmark.report.rows import Table, read_table
 from fieldmark.report.site.pages import public_names, without_folders
 from fieldmark.report.table.notes import run_lines
 from fieldmark.store import RunFilter, Store

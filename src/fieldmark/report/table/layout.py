@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fieldmark.report.rows import Row
+    from fieldmark.report.cells import Row
     from fieldmark.store import Score
 
 GAP = "  "
@@ -72,7 +72,7 @@ def _stack(names: Sequence[str]) -> list[list[str]]:
 
 MISSING = "–"
 UNDEFINED = "undefined"
-UNANSWERED, WEAK = "†", "‡"
+UNANSWERED, NO_INTERVAL = "†", "‡"
 
 
 def number(value: float, score: Score) -> str:
@@ -96,7 +96,7 @@ def interval_cell(score: Score) -> str:
 
 
 def marks(row: Row) -> str:
-    signs = (UNANSWERED if row.outcomes else "") + (WEAK if row.score.warning else "")
+    signs = (UNANSWERED if row.outcomes else "") + (NO_INTERVAL if row.score.warning else "")
     return (f" {row.tier}" if row.tier else "") + signs
 
 

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fieldmark.report.rows import Row
+from fieldmark.report.cells import Row
 from fieldmark.store import PartRecord, Store, bad_images, fit_summary
 
 MOST_NAMED = 3

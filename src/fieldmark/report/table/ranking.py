@@ -1,208 +1,231 @@
-"""Ranking: in which order do models stand over all tasks, how sure is that, do the tasks agree?
+"""Ranking: in which order do rows stand over all tasks, how sure is that, do the tasks agree?
 
-By their mean over the columns; models that lack a column come after those that have all, as a mean
-over fewer tasks is no fair match. Where directions or units differ, a mean of ranks is taken.
-
-Rank intervals: the items of each task are drawn anew by way of the scores' own intervals, so that
-no prediction is read; models are taken as independent, which makes the ranks rather too wide than
-too narrow. The tasks are drawn anew as well: with other tasks the order could have been another.
+By their mean over the tasks that count; rows that lack one come after those that have all, as a
+mean over fewer tasks is no fair match. Tasks of another unit or direction are in no mean. Intervals
+and ranks are the study's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from fieldmark.report.rows import Row, Table
+from fieldmark.report.cells import Row
+from fieldmark.report.rows import Table
+from fieldmark.report.study import Place, averaged
 from fieldmark.report.table.layout import MISSING, arrow, number
-from fieldmark.stats import kendall_tau, rank_limits_elsewhere, ranked
-from fieldmark.store import Score
+from fieldmark.stats import kendall_tau
+
+ABOVE = "above\nchance ↑"
+HERE, ELSEWHERE = "rank\nhere", "rank\nelsewhere"
+Grid = Mapping[tuple[str, str], Row]
+"""(row, column) → the score there"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    models: list[str]
-    """best first"""
-    heading: str
-    """of the column of summaries; "" where there is nothing to sum up"""
-    summaries: list[str]
+    names: list[str]
+    """of the rows, best first"""
+    summary: dict[str, list[str]] = field(default_factory=dict)
+    """columns of what sums the tasks up, by heading; one text per row"""
 
 
-def rank_models(grid: Mapping[tuple[str, str], Row], models: Iterable[str] = ()) -> Ranking:
-    """The models of a grid (model, column) → row, best first; then those it does not hold."""
-    absent = sorted(set(models) - {model for model, _ in grid})
-    ranking = _rank(grid) if grid else Ranking([], "", [])
-    return Ranking(
-        [*ranking.models, *absent],
-        ranking.heading,
-        [*ranking.summaries, *([MISSING] * len(absent))],
-    )
+def rank_rows(table: Table) -> Ranking:
+    """All rows of the table; {} where there is nothing to sum up."""
+    places = averaged(table.rows)
+    values = _values(table.rows, places)
+    means = {name: _mean(values[name], places) for name in values}
+    sign = -1 if _is_up(table.rows, places) else 1
+
+    def standing(name: str) -> tuple[int, float, str]:
+        n_missing = len(places) - len(values[name])
+        gap = 0 if not n_missing else 2 if not values[name] else 1
+        mine = list(values[name].values())
+        return gap, sign * sum(mine) / max(len(mine), 1), name
+
+    names = sorted(values, key=standing)
+    summary: dict[str, list[str]] = {}
+    if len(places) > 1:
+        first = next(row for row in table.rows if row.place == places[0])
+        summary[_heading(places, arrow(first.score))] = _mean_cells(table, first, names, means)
+        summary |= _above(table, names) | _ranks(table, names)
+    return Ranking(names, summary)
 
 
-def _rank(grid: Mapping[tuple[str, str], Row]) -> Ranking:
-    columns = {column: row.score for (_, column), row in grid.items()}
-    values: dict[str, dict[str, float]] = {model: {} for model, _ in grid}
-    for (model, column), row in grid.items():
-        if not math.isnan(row.score.value):
-            values[model][column] = row.score.value
-    kinds = {(score.higher_is_better, score.is_fraction) for score in columns.values()}
-    if len(kinds) > 1:
-        return _ranking(_ranks(values, columns), len(columns), "mean rank ↓", "{:.1f}".format)
-    score = next(iter(columns.values()))
-    heading = f"mean {arrow(score)}"
-    return _ranking(values, len(columns), heading, lambda mean: number(mean, score))
+def _values(rows: Sequence[Row], places: Sequence[Place]) -> dict[str, dict[Place, float]]:
+    """The scores that a mean is over, by row and column."""
+    values: dict[str, dict[Place, float]] = {row.name: {} for row in rows}
+    for row in rows:
+        is_whole = row.is_stored and not row.score.part
+        if is_whole and row.place in places and not math.isnan(row.score.value):
+            values[row.name][row.place] = row.score.value
+    return values
 
 
-def _ranking(
-    values: Mapping[str, Mapping[str, float]],
-    n_columns: int,
-    heading: str,
-    written: Callable[[float], str],
-) -> Ranking:
-    means = {model: sum(mine.values()) / max(len(mine), 1) for model, mine in values.items()}
-    sign = -1 if heading.endswith("↑") else 1
-
-    def standing(model: str) -> tuple[int, float, str]:
-        n_missing = n_columns - len(values[model])
-        return (
-            (0 if not n_missing else 2 if n_missing == n_columns else 1),
-            sign * means[model],
-            model,
-        )
-
-    models = sorted(values, key=standing)
-    summaries = [
-        written(means[model]) if len(values[model]) == n_columns else MISSING for model in models
-    ]
-    return Ranking(models, heading if n_columns > 1 else "", summaries)
+def _is_up(rows: Sequence[Row], places: Sequence[Place]) -> bool:
+    return all(row.score.higher_is_better for row in rows if row.place in places)
 
 
-def _ranks(
-    values: Mapping[str, Mapping[str, float]], columns: Mapping[str, Score]
-) -> dict[str, dict[str, float]]:
-    """1 for the best of a column; equal values share the mean of their ranks."""
-    ranks: dict[str, dict[str, float]] = {model: {} for model in values}
-    for column, score in columns.items():
-        sign = -1 if score.higher_is_better else 1
-        keys = {m: sign * mine[column] for m, mine in values.items() if column in mine}
-        for model, key in keys.items():
-            n_better = sum(other < key for other in keys.values())
-            n_equal = sum(other == key for other in keys.values())
-            ranks[model][column] = n_better + (n_equal + 1) / 2
-    return ranks
+def _mean(values: Mapping[Place, float], places: Sequence[Place]) -> float:
+    """NaN where a place is missing."""
+    missing = any(place not in values for place in places)
+    return math.nan if missing or not places else sum(values.values()) / len(places)
 
 
-# --- rank intervals ---
+def _heading(places: Sequence[Place], way: str) -> str:
+    """A mean of one metric is a mean; of several, it says so."""
+    metrics = sorted({metric for _, metric in places})
+    return f"mean {way}" if len(metrics) == 1 else "mean of\n" + ",\n".join(metrics) + f" {way}"
 
 
-FEWEST = 3
-"""tasks and models, below which an order is no more than a coin's toss"""
-Grid = Mapping[tuple[str, str], Row]
-"""(model, column) → row"""
+def _mean_cells(
+    table: Table, first: Row, names: Sequence[str], means: Mapping[str, float]
+) -> list[str]:
+    cells = []
+    for name in names:
+        one = table.study.standing(name) if table.study else None
+        text = MISSING if math.isnan(means[name]) else number(means[name], first.score)
+        if one and one.low is not None and one.high is not None:
+            text += f" ± {number((one.high - one.low) / 2, first.score)}"
+        cells.append(text)
+    return cells
 
 
-@dataclass(frozen=True, slots=True)
-class RankInterval:
-    """1 is the best; equals share the mean of their places."""
+def above_chance(table: Table) -> tuple[dict[str, float], list[Place]]:
+    """The mean over tasks of how far each row is from guessing to all right (1), NaN for rows with
+    gaps; and the tasks it is over, those whose chance level is known.
+    """
+    columns = table.study.columns if table.study else {}
+    known = [p for p in averaged(table.rows) if p in columns and columns[p].blind is not None]
+    values = _values(table.rows, known)
+    above = {
+        name: {place: columns[place].above_chance(value) for place, value in mine.items()}
+        for name, mine in values.items()
+    }
+    return {name: _mean(mine, known) for name, mine in above.items()}, known
 
-    rank: float
-    low: int
-    """the best place it may well have"""
-    high: int
 
-    @property
-    def text(self) -> str:
-        """
-        >>> RankInterval(2.0, 1, 3).text, RankInterval(4.0, 4, 4).text
-        ('1–3', '4')
-        """
-        return f"{self.low}" if self.low == self.high else f"{self.low}–{self.high}"
+def _above(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
+    above, known = above_chance(table)
+    if not known or not _is_up(table.rows, known):
+        return {}
+    return {ABOVE: [MISSING if math.isnan(above[n]) else f"{100 * above[n]:.1f}" for n in names]}
+
+
+def _ranks(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
+    standings = [table.study.standing(name) if table.study else None for name in names]
+    here = [rank_text(one.rank) if one else MISSING for one in standings]
+    other = [one.rank_elsewhere if one else None for one in standings]
+    columns = {HERE: here} if any(standings) else {}
+    if any(other):
+        columns[ELSEWHERE] = [rank_text(limits) if limits else MISSING for limits in other]
+    return columns
+
+
+def rank_text(limits: tuple[int, int]) -> str:
+    """
+    >>> rank_text((1, 3)), rank_text((4, 4))
+    ('1–3', '4')
+    """
+    low, high = limits
+    return f"{low}" if low == high else f"{low}–{high}"
+
+
+def mean_notes(table: Table) -> Iterator[str]:
+    """What the mean, and the one above chance, are not over."""
+    places = averaged(table.rows)
+    if len(places) < 2:
+        return
+    rows = {row.place: row for row in table.rows if row.is_counted and row.is_stored}
+    kind = _kind(rows[places[0]])
+    other = {p: f"{row.heading} ({row.score.metric})" for p, row in rows.items() if p not in places}
+    unlike = [text for place, text in other.items() if _kind(rows[place]) != kind]
+    rare = [text for place, text in other.items() if _kind(rows[place]) == kind]
+    if unlike:
+        yield f"not in the mean, as unit or direction differ: {', '.join(unlike)}."
+    if rare:
+        yield f"not in the mean, as most rows lack it: {', '.join(rare)}."
+    _, known = above_chance(table)
+    unknown = [rows[place].heading for place in places if place not in known]
+    if known and unknown:
+        yield f"not in `above chance`, as the chance level is not known: {', '.join(unknown)}."
+
+
+def _kind(row: Row) -> tuple[bool, bool]:
+    return row.score.higher_is_better, row.score.is_fraction
+
+
+def plain_standings(table: Table) -> dict[str, dict[str, float | int | bool | None]]:
+    """What programs read beside each score, by the row's name; null where it has no such place."""
+    above, _ = above_chance(table)
+    standings = {row.name: None for row in table.rows} | {
+        one.name: one
+        for one in (table.study.overall.standings if table.study and table.study.overall else ())
+    }
+    return {
+        name: {
+            "mean": one.mean if one else None,
+            "mean_low": one.low if one else None,
+            "mean_high": one.high if one else None,
+            "mean_above_chance": None if math.isnan(above.get(name, math.nan)) else above[name],
+            "may_be_best_overall": one.may_be_best if one else None,
+            "rank_low": one.rank[0] if one else None,
+            "rank_high": one.rank[1] if one else None,
+            "rank_elsewhere_low": one.rank_elsewhere[0] if one and one.rank_elsewhere else None,
+            "rank_elsewhere_high": one.rank_elsewhere[1] if one and one.rank_elsewhere else None,
+        }
+        for name, one in standings.items()
+    }
+
+
+# --- do the tasks agree? ---
+
+
+FEWEST_TASKS, FEWEST_ROWS = 3, 8
+"""below which the correlation of two orders is mostly noise"""
 
 
 def grid_of(table: Table) -> dict[tuple[str, str], Row]:
-    """The scores of whole tasks by model and column; a group would count its members again."""
+    """The scores of whole tasks by row and column; a group would count its members again."""
     return {
-        (row.model, f"{row.column}\n{row.score.metric}"): row
+        (row.name, f"{row.column}\n{row.score.metric}"): row
         for row in table.rows
         if row.is_counted and not row.score.part and row.is_stored
     }
 
 
-def model_ranks(grid: Grid) -> dict[str, RankInterval]:
-    """Of the models that did all tasks; {} where there are not two of them and two tasks."""
-    columns = _columns(grid)
-    models = _complete(grid, columns)
-    if len(models) < 2 or len(columns) < 2:
-        return {}
-    rows_tm = [[grid[model, column] for model in models] for column in columns]
-    height_tm = np.array([[_height(row) for row in rows] for rows in rows_tm])
-    kinds = {(rows[0].score.higher_is_better, rows[0].score.is_fraction) for rows in rows_tm}
-    if len(kinds) > 1:
-        height_tm = -ranked(height_tm)
-    limits = rank_limits_elsewhere(height_tm)
-    if np.isnan(limits).any():
-        return {}
-    own_m = ranked(height_tm.mean(axis=0)[None])[0]
-    return {
-        model: RankInterval(float(rank), int(low), int(high))
-        for model, rank, (low, high) in zip(models, own_m, limits, strict=True)
-    }
-
-
-def plain_ranks(table: Table) -> dict[str, dict[str, float | None]]:
-    """What programs read beside each score of a model; null where it has no place."""
-    ranks = model_ranks(grid_of(table))
-    return {
-        row.model: {
-            "rank": place.rank if (place := ranks.get(row.model)) else None,
-            "rank_low": place.low if place else None,
-            "rank_high": place.high if place else None,
-        }
-        for row in table.rows
-    }
-
-
 def agreement(grid: Grid) -> str:
-    """How alike the tasks order the models, in a sentence; "" for too few of either."""
-    columns = _columns(grid)
-    models = list(dict.fromkeys(model for model, _ in grid))
-    if len(columns) < FEWEST or len(models) < FEWEST:
+    """How alike the tasks order the rows that have them all, in a sentence; "" for too few of
+    either.
+    """
+    columns = list(dict.fromkeys(column for _, column in grid))
+    names = [
+        name
+        for name in dict.fromkeys(name for name, _ in grid)
+        if all((name, column) in grid for column in columns)
+    ]
+    if len(columns) < FEWEST_TASKS or len(names) < FEWEST_ROWS:
         return ""
-    tau_tt = kendall_tau([[_height(grid.get((m, c))) for m in models] for c in columns])
+    tau_tt = kendall_tau([[_height(grid[name, c]) for name in names] for c in columns])
     first, second = np.triu_indices(len(columns), 1)
     tau_p = tau_tt[first, second]
     if np.isnan(tau_p).all():
         return ""
     words = "Do the tasks order the models alike? Kendall's tau (1 alike, 0 unrelated, −1 reversed)"
     least, most = int(np.nanargmin(tau_p)), int(np.nanargmax(tau_p))
-    names = [column.split("\n")[0] for column in columns]
+    tasks = [column.split("\n")[0] for column in columns]
     return (
         f"{words}: {_signed(float(np.nanmedian(tau_p)))} in the middle of all pairs of tasks, from "
-        f"{_signed(tau_p[least])} ({names[first[least]]}, {names[second[least]]}) to "
-        f"{_signed(tau_p[most])} ({names[first[most]]}, {names[second[most]]})."
+        f"{_signed(tau_p[least])} ({tasks[first[least]]}, {tasks[second[least]]}) to "
+        f"{_signed(tau_p[most])} ({tasks[first[most]]}, {tasks[second[most]]})."
     )
 
 
-def _columns(grid: Grid) -> list[str]:
-    return list(dict.fromkeys(column for _, column in grid))
-
-
-def _complete(grid: Grid, columns: Sequence[str]) -> list[str]:
-    models = dict.fromkeys(model for model, _ in grid)
-    return [
-        model
-        for model in models
-        if all(not math.isnan(_height(grid.get((model, column)))) for column in columns)
-    ]
-
-
-def _height(row: Row | None) -> float:
+def _height(row: Row) -> float:
     """The score, turned so that more is better."""
-    if row is None:
-        return math.nan
     return row.score.value if row.score.higher_is_better else -row.score.value
 
 

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
+from fieldmark.report.cells import Row
 from fieldmark.report.providers import is_valued, pairing_metric, value_metric, why_not_paired
-from fieldmark.report.rows import Row, Table
+from fieldmark.report.rows import Table
 from fieldmark.store import OK, Score, Store
 
 if TYPE_CHECKING:
@@ -59,7 +60,12 @@ def _with_slice(
 ) -> pl.DataFrame:
     import polars as pl
 
-    frame = store.predictions(row.run.id).filter(pl.col("outcome") == OK)
+    frames: list[pl.DataFrame] = []
+    for run in row.runs:  # the draws of all seeds, one after another
+        start = sum(frame["repeat"].n_unique() for frame in frames)
+        own = store.predictions(run.id)
+        frames.append(own.with_columns(pl.col("repeat") + start))
+    frame = pl.concat(frames).filter(pl.col("outcome") == OK)
     if values is None:
         kind = pl.col(STORED[column]).cast(pl.String)
         return frame.with_columns(kind.fill_null("(none)").alias("slice"))
@@ -98,7 +104,7 @@ def _score(value: str, rows: pl.DataFrame, metric: Metric, valued: str) -> Score
     from fieldmark.stats import Items, estimate, interval
 
     unit = rows.select(pl.col("unit").fill_null(pl.col("id"))).to_series().to_numpy()
-    items = Items(np.zeros(len(rows), np.int64), unit)
+    items = Items(np.zeros(len(rows), np.int64), unit, repeat=rows["repeat"].to_numpy())
     wrong = rows["prediction"].ne_missing(rows["target"]).cast(pl.Int64)
     answer = (rows["score"] if valued else wrong).to_numpy()
     limits = interval(items, answer, metric)
@@ -106,11 +112,12 @@ def _score(value: str, rows: pl.DataFrame, metric: Metric, valued: str) -> Score
         valued or "accuracy",
         estimate(items, answer, metric),
         value,
-        limits.low,
-        limits.high,
+        None if limits.why else limits.low,
+        None if limits.why else limits.high,
         n=rows["id"].n_unique(),
         n_units=limits.n_units,
         method=limits.method,
         higher_is_better=metric.direction == "up",
         is_fraction=metric.bounds == (0.0, 1.0),
+        warning=limits.why,
     )

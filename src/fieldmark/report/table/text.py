@@ -1,24 +1,24 @@
 """Table as text: which model is better at what, how sure is that, and how was it found?
 
 Plain text for a terminal of 80 columns: wide (models × tasks), long (a line per run) and by part
-(parts × models). Under every table stand the decision in a sentence, the legend, what is missing,
-and the lines that reproduce it.
+(parts × models). Above every table stands the verdict, under it the legend, what is missing, and
+the lines that reproduce it.
 """
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from fieldmark.report.cells import Row
 from fieldmark.report.labels import signatures
-from fieldmark.report.providers import is_valued
-from fieldmark.report.rows import Row, Table
+from fieldmark.report.rows import Table
 from fieldmark.report.table.layout import (
     GAP,
     MISSING,
-    WEAK,
+    NO_INTERVAL,
+    UNANSWERED,
     align,
     arrow,
     column_of_cells,
@@ -27,33 +27,44 @@ from fieldmark.report.table.layout import (
     number,
     text_width,
 )
-from fieldmark.report.table.ranking import agreement, model_ranks, rank_models
+from fieldmark.report.table.ranking import (
+    ABOVE,
+    ELSEWHERE,
+    HERE,
+    agreement,
+    grid_of,
+    mean_notes,
+    rank_rows,
+)
+from fieldmark.report.table.verdict import verdict
 
 WHOLE = "(the whole task)"
-RANK = "rank"
-STEADIER = "macro_accuracy"
 
 
 def wide_table(table: Table, width: int = 80) -> str:
     """Models × tasks, best mean first; in blocks of tasks where the screen is too narrow."""
     if not table.rows:
         return ""
-    grid = {(row.model, _heading(row)): row for row in table.rows}
-    tasks = {place: row for place, row in grid.items() if row.is_counted and row.is_stored}
-    ranking = rank_models(tasks, dict.fromkeys(row.model for row in table.rows))
-    models = {"model": ranking.models}
+    grid = {(row.name, _heading(row)): row for row in table.rows}
+    ranking = rank_rows(table)
     cells = {
-        column: column_of_cells([grid.get((model, column)) for model in ranking.models])
+        column: column_of_cells([grid.get((name, column)) for name in ranking.names])
         for column in dict.fromkeys(column for _, column in grid)
     }
-    summary = {ranking.heading: ranking.summaries} if ranking.heading else {}
-    ranks = model_ranks(tasks)
-    if ranks:
-        summary[RANK] = [ranks[m].text if m in ranks else MISSING for m in ranking.models]
-    lines = _blocks(models, summary, cells, width)
-    has_gaps = len(grid) < len(ranking.models) * len(cells)
-    signs = ("±", *("–" * has_gaps), *([RANK] if ranks else []))
-    return "\n".join([*lines, "", *_footer(table, width, *signs, alike=agreement(tasks))])
+    lines = _blocks(_labels(table, ranking.names), ranking.summary, cells, width)
+    has_gaps = len(grid) < len(ranking.names) * len(cells)
+    signs = ("±", *(MISSING * has_gaps), *ranking.summary)
+    alike = textwrap.wrap(agreement(grid_of(table)), width)
+    notes = [line for note in mean_notes(table) for line in textwrap.wrap(note, width)]
+    return _text(table, width, [*lines, *([""] if alike else []), *alike], notes, signs)
+
+
+def _labels(table: Table, names: Sequence[str]) -> dict[str, list[str]]:
+    """The first columns: the model and, where any is named, the way it was asked."""
+    first = {row.name: row for row in table.rows}
+    labels = {"model": [first[name].model for name in names]}
+    ways = [first[name].way for name in names]
+    return labels | ({"way": ways} if any(ways) else {})
 
 
 def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
@@ -61,17 +72,15 @@ def part_table(table: Table, width: int = 80, heading: str = "part") -> str:
     sections = []
     for column in dict.fromkeys(_heading(row) for row in table.rows):
         mine = [row for row in table.rows if _heading(row) == column]
-        wholes = {(row.model, ""): row for row in mine if not row.score.part}
-        ranked = rank_models(wholes).models if wholes else []
-        models = list(dict.fromkeys([*ranked, *(row.model for row in mine)]))
+        names = rank_rows(Table(tuple(mine))).names
         parts = list(dict.fromkeys(row.score.part for row in mine))
-        grid = {(row.score.part, row.model): row for row in mine}
+        grid = {(row.score.part, row.name): row for row in mine}
         cells = {
-            model: column_of_cells([grid.get((part, model)) for part in parts]) for model in models
+            name: column_of_cells([grid.get((part, name)) for part in parts]) for name in names
         }
         labels = {heading: [part or WHOLE for part in parts]}
         sections += [column.replace("\n", GAP), *_blocks(labels, {}, cells, width), ""]
-    return "\n".join([*sections, *_footer(table, width, "±")]) if sections else ""
+    return _text(table, width, sections[:-1], [], ("±",)) if sections else ""
 
 
 def long_table(table: Table, width: int = 80) -> str:
@@ -85,11 +94,11 @@ def long_table(table: Table, width: int = 80) -> str:
     above = textwrap.wrap(f"all: {GAP.join(shared)}", width) if shared else []
     body = [[row_facts[name] for name in shown] for row_facts in facts]
     lines = align(shown, body, right=_NUMBERS)
-    return "\n".join([*above, *lines, "", *_footer(table, width)])
+    return _text(table, width, [*above, *lines], [], ())
 
 
 _CONDENSED = (
-    "data", "part", "protocol", "n_train", "n_test", "seed", "repeats", "metric", "answered",
+    "way", "data", "part", "protocol", "n_train", "n_test", "seed", "repeats", "metric", "answered",
 )  # fmt: skip
 _NUMBERS = ("n_train", "n_test", "seed", "repeats", "score", "n", "units", "answered")
 
@@ -99,6 +108,7 @@ def _facts(row: Row) -> dict[str, str]:
     share = (row.run.n_ok or 0) / row.run.n_items if row.run.n_items else math.nan
     return {
         "model": row.model,
+        "way": row.way,
         "task": spec.task_name,
         "data": row.data,
         "part": score.part,
@@ -130,7 +140,7 @@ def _blocks(
     """The columns side by side; what does not fit goes below, with the labels again."""
     first, rest = {**labels, **summary}, list(cells)
     while rest:
-        taken = _fitting(first, rest, cells, width)
+        taken = _fitting(first, rest, cells, width, may_be_none=bool(summary) and first != labels)
         block = {**first, **{name: cells[name] for name in taken}}
         body = list(zip(*block.values(), strict=True))
         yield from align(list(block), body, right=[name for name in block if name not in labels])
@@ -140,14 +150,18 @@ def _blocks(
 
 
 def _fitting(
-    labels: dict[str, list[str]], rest: Sequence[str], cells: dict[str, list[str]], width: int
+    labels: dict[str, list[str]],
+    rest: Sequence[str],
+    cells: dict[str, list[str]],
+    width: int,
+    may_be_none: bool,
 ) -> list[str]:
-    """As many columns as fit beside the labels, and one at least."""
+    """As many columns as fit beside the labels, and one at least where these stand alone."""
     used = sum(_column_width(name, column) + len(GAP) for name, column in labels.items())
     taken: list[str] = []
     for name in rest:
         used += _column_width(name, cells[name])
-        if taken and used > width:
+        if (taken or may_be_none) and used > width:
             break
         taken.append(name)
         used += len(GAP)
@@ -158,21 +172,36 @@ def _column_width(name: str, column: Sequence[str]) -> int:
     return max(map(text_width, (*name.split("\n"), *column)), default=0)
 
 
-def _footer(table: Table, width: int, *signs: str, alike: str = "") -> list[str]:
-    legend = textwrap.wrap(" · ".join(_legend(table.rows, signs)), width)
-    use = [*textwrap.wrap(decision(table.rows), width), *textwrap.wrap(alike, width)]
+# --- above and under a table ---
+
+
+def _text(
+    table: Table, width: int, body: Sequence[str], notes: Sequence[str], signs: Sequence[str]
+) -> str:
+    """The verdict, the table, and all that is to know of it."""
+    first = textwrap.wrap(verdict(table), width)
+    rows = table.rows
     about = [
-        *legend,
-        *_unanswered(table.rows),
-        *_weak(table.rows),
+        *textwrap.wrap(" · ".join(_legend(table, signs)), width),
+        *notes,
+        *_wrapped(_draw_notes(rows), width),
+        *_wrapped(_class_notes(table), width),
+        *_unanswered(rows),
+        *_wrapped(_no_intervals(rows), width),
         *_left_out(table),
         *table.notes,
-        *signatures(table.rows),
+        *signatures(rows),
     ]
-    return [*use, "", *about] if use else about
+    return "\n".join([*first, *([""] if first else []), *body, "", *about])
 
 
-def _legend(rows: Sequence[Row], signs: Sequence[str]) -> Iterator[str]:
+def _wrapped(lines: Iterator[str], width: int) -> Iterator[str]:
+    for line in lines:
+        yield from textwrap.wrap(line, width, subsequent_indent="  ")
+
+
+def _legend(table: Table, signs: Sequence[str]) -> Iterator[str]:
+    rows = table.rows
     directions = {arrow(row.score) for row in rows}
     if "↑" in directions:
         yield "↑ higher is better"
@@ -181,43 +210,69 @@ def _legend(rows: Sequence[Row], signs: Sequence[str]) -> Iterator[str]:
     levels = sorted({row.score.level for row in rows if row.score.low is not None})
     if levels:
         shown = " or ".join(f"{100 * level:g} %" for level in levels)
-        yield f"± half of the {shown} interval" if "±" in signs else f"intervals of {shown}"
+        what = f"± half of the {shown} interval" if "±" in signs else f"intervals of {shown}"
+        yield f"{what} ({_luck(rows)})"
     yield "n items tested"
     if MISSING in signs:
-        yield f"{MISSING} not run (models with gaps come last)"
-    if RANK in signs:
-        yield "rank: 95 % interval of the rank when tasks and items are resampled"
+        yield f"{MISSING} not run (rows with gaps come last)"
     if any(row.tier for row in rows):
-        yield "letters: tiers; within one, no model can be told from its best"
+        yield (
+            "A: may be the best of its column, B: of the rest, ... (joint max-t test, which misses "
+            "the best in 5 %)"
+        )
+    if ABOVE in signs:
+        yield "above chance: 0 for always giving the commonest answer, 100 for all right"
+    if HERE in signs:
+        yield "rank here: 95 % interval of the rank by the mean over these tasks"
+    if ELSEWHERE in signs:
+        yield "rank elsewhere: the same over other tasks like these"
+
+
+def _luck(rows: Sequence[Row]) -> str:
+    """What an interval holds: what else could have been met."""
+    draws = {row.n_draws > 1 for row in rows if row.score.low is not None}
+    if True not in draws:
+        return "luck of the test items"
+    several = "" if draws == {True} else " where there are several"
+    return f"luck of the test items, and of the training draws{several}"
+
+
+def _draw_notes(rows: Sequence[Row]) -> Iterator[str]:
+    once = {row.run.id: row for row in rows if row.is_drawn_once and row.is_stored}
+    if once:
+        n = f"{len(once)} scores" if len(once) > 1 else "1 score"
+        yield (
+            f"one training: the ± of {n} does not hold the luck of the training draw "
+            "(`--repeats 5` or `--seed 0 1 2 3 4` would)."
+        )
+
+
+def _class_notes(table: Table) -> Iterator[str]:
+    """Means over classes are over those that the test items have."""
+    columns = table.study.columns if table.study else {}
+    for place in dict.fromkeys(row.place for row in table.rows):
+        n = columns[place].n_classes if place in columns else None
+        if n:
+            heading = place[0].replace("\n", " ")
+            yield f"{heading}: {place[1]} over the {n:,} classes present in its test items."
 
 
 def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
     """Both rates stand beside the score: how many failed, how many could not be read."""
     if any(row.outcomes for row in rows):
-        yield "† items without an answer are left out, not counted as wrong:"
+        yield f"{UNANSWERED} items without an answer are left out, not counted as wrong:"
     for row in {row.run.id: row for row in rows if row.outcomes}.values():
         total = sum(row.outcomes.values())
         counts = [f"{n:,} {what}" for what, n in row.outcomes.items() if what != "ok"]
-        where = f"{row.model}, {row.heading}"
-        yield f"  {where}: {', '.join(counts)} of {total:,}"
+        yield f"  {row.name}, {row.heading}: {', '.join(counts)} of {total:,}"
 
 
-def _weak(rows: Sequence[Row]) -> Iterator[str]:
-    """Where an interval is known to hold the truth less often than it claims."""
-    seen = {
-        f"{WEAK} {row.heading}: {_warning(row)}": None
-        for row in rows
-        if row.score.warning and not row.score.part
-    }
-    yield from seen
-
-
-def _warning(row: Row) -> str:
-    if is_valued(row.run):
-        return row.score.warning
-    warning = f"{row.score.warning}, so intervals of {row.score.metric} may be too narrow"
-    return (
-        warning if row.score.metric == STEADIER else f"{warning}; --metric {STEADIER} is steadier"
+def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
+    """Why a score has no interval, or one that is to be read with care."""
+    whys = [(row, row.score.warning) for row in rows if row.score.warning and not row.score.part]
+    yield from dict.fromkeys(
+        f"{NO_INTERVAL} {row.heading}: {'no interval: ' if row.score.low is None else ''}{why}"
+        for row, why in whys
     )
 
 
@@ -226,53 +281,3 @@ def _left_out(table: Table) -> Iterator[str]:
     if table.left_out:
         counts = [f"{n:,} {words.get(state, state)}" for state, n in table.left_out.items()]
         yield f"not shown: {', '.join(counts)} (run the same command again to complete them)"
-
-
-# --- the decision in a sentence ---
-
-
-N_NAMED = 3
-"""models named beyond the first"""
-
-
-def decision(rows: Sequence[Row]) -> str:
-    """The sentence for a table; "" where nothing was compared."""
-    every = [row for row in rows if row.tier is not None]
-    compared = [row for row in every if row.is_counted]
-    columns = list(dict.fromkeys((row.column, row.score.metric) for row in compared))
-    if len(columns) == 1:
-        is_alone = len(compared) == len(every)
-        return ("" if is_alone else f"{columns[0][0].replace(chr(10), ' ')}: ") + _for_one(compared)
-    return _for_many(compared, len(columns)) if columns else ""
-
-
-def _for_one(rows: Sequence[Row]) -> str:
-    best, *others = sorted((row for row in rows if row.is_tied), key=_standing)
-    if not others:
-        return f"Use {best.model}: it is better than all others here."
-    if len(rows) == len(others) + 1 and len({row.score.value for row in rows}) == 1:
-        return f"{_named([best.model, *(row.model for row in others)])} score the same here."
-    verb = "cannot be told from it here"
-    return f"Use {best.model}; {_named([row.model for row in others])} {verb}."
-
-
-def _for_many(rows: Sequence[Row], n_columns: int) -> str:
-    n_best = Counter(row.model for row in rows if row.is_tied)
-    first, *others = [f"{model} on {n}" for model, n in n_best.most_common()]
-    counts = [f"{first} of {n_columns} tasks", *others[:N_NAMED]]
-    more = f" and {len(others) - N_NAMED} others on fewer" if len(others) > N_NAMED else ""
-    return f"Best, or not to be told from the best: {', '.join(counts)}{more}."
-
-
-def _named(models: Sequence[str]) -> str:
-    shown = list(models[:N_NAMED])
-    if len(models) > N_NAMED:
-        shown.append(f"{len(models) - N_NAMED} others")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _standing(row: Row) -> float:
-    """Smaller is better; what is not defined comes last."""
-    if math.isnan(row.score.value):
-        return math.inf
-    return -row.score.value if row.score.higher_is_better else row.score.value

@@ -8,7 +8,7 @@ const METRICS = ["accuracy", "macro_accuracy", "macro_f1"];
  * @typedef {{ value: number, low: number, high: number, n: number, onlyFirst: number,
  *   onlySecond: number }} Difference
  * @typedef {{ target: Int32Array, first: Int32Array, second: Int32Array, unit: Int32Array,
- *   part: Int32Array, n: number, nClasses: number, nUnits: number, nParts: number, isMean: boolean }} Pairs
+ *   part: Int32Array, n: number, nClasses: number, nUnits: number, nParts: number, isMean: boolean }} Differences
  */
 
 /** Numbers in [0, 1) from a seed (mulberry32). @param {number} seed */
@@ -60,7 +60,7 @@ function judged(data, model) {
 }
 
 /** Items both models answered; classes and units are numbered within their part.
- * @param {Packed} data @param {number} first @param {number} second @returns {Pairs} */
+ * @param {Packed} data @param {number} first @param {number} second @returns {Differences} */
 function readPairs(data, first, second) {
   const isMean = data.rule === "mean";
   const only = isMean || data.rule === "pooled" ? -1 : data.parts.indexOf(data.rule);
@@ -89,7 +89,7 @@ function readPairs(data, first, second) {
 }
 
 /** The difference as a function of how often each unit occurs (null: once).
- * @param {Pairs} pairs @param {string} metric @returns {(weight: Uint16Array | null) => number} */
+ * @param {Differences} pairs @param {string} metric @returns {(weight: Uint16Array | null) => number} */
 function scorer(pairs, metric) {
   const { target, first, second, unit, part, n, nClasses, nParts } = pairs;
   const groups = metric === "accuracy" ? nParts : nClasses;
@@ -140,7 +140,7 @@ function meanOfParts(size, lead, partOf, nParts) {
 }
 
 /**
- * @param {Pairs} pairs @param {(weight: Uint16Array) => number} score @param {number} value
+ * @param {Differences} pairs @param {(weight: Uint16Array) => number} score @param {number} value
  * @param {number} level
  */
 function resampledLimits(pairs, score, value, level) {

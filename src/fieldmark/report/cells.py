@@ -1,0 +1,162 @@
+"""Cells of a table: one score of a model asked in one way, and of how many runs?
+
+Runs that differ in nothing but their seed are training draws of one cell: its score is the mean
+over them, its interval holds the luck of the test items and of the draws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.report.labels import newest_first
+from fieldmark.report.memory import Memory
+from fieldmark.report.providers import pairing_metric
+from fieldmark.store import Run, Score, Store
+
+BEST = "A"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One score: of a model, asked in one way, on one task."""
+
+    run: Run
+    """the newest of its runs"""
+    score: Score
+    model: str
+    """the model's name; with its version where several are shown"""
+    column: str
+    """the heading: the task and, on lines of their own, what differs between its columns"""
+    data: str = ""
+    """which version of the data, where the task stands in several"""
+    is_counted: bool = True
+    """in means and ranks over tasks: a task counts once, and on one version of its data"""
+    tier: str | None = None
+    """A for those that may be the best of the column, B for those that may be the best of the
+    rest, ...; None: not compared"""
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    """how many items had which outcome, where not all were answered"""
+    way: str = ""
+    """the way of asking, where several are shown"""
+    runs: tuple[Run, ...] = ()
+    """all of its runs, which differ in their seed only"""
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            object.__setattr__(self, "runs", (self.run,))
+
+    @property
+    def name(self) -> str:
+        """What the row is called in a sentence: the model and, where it is named, the way."""
+        return f"{self.model} ({self.way})" if self.way else self.model
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The column: its heading and the metric."""
+        return self.column, self.score.metric
+
+    @property
+    def heading(self) -> str:
+        """The column's heading in one line."""
+        return self.column.replace("\n", " ")
+
+    @property
+    def is_stored(self) -> bool:
+        """False for the scores of a group of tasks, which are worked out and not run."""
+        return self.run.id > 0
+
+    @property
+    def is_tied(self) -> bool | None:
+        """May be the best of its column; None: not compared."""
+        return None if self.tier is None else self.tier == BEST
+
+    @property
+    def n_draws(self) -> int:
+        """Training draws, or rounds of answers, behind the score."""
+        return sum(run.spec.repeats for run in self.runs)
+
+    @property
+    def is_drawn_once(self) -> bool:
+        """Were some training images drawn, and only once?"""
+        spec = self.run.spec
+        return self.n_draws == 1 and bool(spec.n_train or spec.settings.get("shots"))
+
+
+# --- cells of several runs ---
+
+
+def join_runs(store: Store, rows: Sequence[Row], memory: Memory) -> tuple[list[Row], int]:
+    """Runs that differ only in their seed as one row; of a seed, the run with most repeats. And
+    how many runs others stand for.
+    """
+    cells: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        key = (row.model, row.way, *row.place, row.score.part)
+        cells.setdefault(key, []).append(row)
+    fewer: set[int] = set()
+    joined = []
+    for mine in cells.values():
+        by_seed: dict[int, Row] = {}
+        for row in sorted(mine, key=lambda row: (row.run.spec.repeats, row.run.finished or "")):
+            by_seed[row.run.spec.seed] = row
+        kept = [row for _, row in sorted(by_seed.items())]
+        fewer |= {row.run.id for row in mine} - {row.run.id for row in kept}
+        joined.append(kept[0] if len(kept) == 1 else _cell(store, kept, memory))
+    return joined, len(fewer)
+
+
+def fewer_note(n: int) -> list[str]:
+    if n == 0:
+        return []
+    words = "run with fewer repeats is" if n == 1 else "runs with fewer repeats are"
+    return [f"{n:,} {words} not shown (`fieldmark table --long` lists all)."]
+
+
+def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
+    runs = tuple(row.run for row in rows)
+    newest = newest_first(runs)[0]
+    first = next(row for row in rows if row.run is newest)
+    score = None if first.score.part else _score_of_draws(store, runs, first.score, memory)
+    if score is None:  # without answers to look at there is a mean, and no interval
+        repeats = [row.run.spec.repeats for row in rows]
+        total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
+        score = replace(first.score, value=total / sum(repeats), low=None, high=None, warning="")
+    return replace(first, score=score, runs=runs)
+
+
+def _score_of_draws(
+    store: Store, runs: Sequence[Run], score: Score, memory: Memory
+) -> Score | None:
+    """The mean over the draws of all runs, with the interval over units and draws; None where the
+    answers cannot be scored here.
+    """
+    from fieldmark.report.paired import read_paired
+    from fieldmark.stats import estimate, interval
+
+    key = memory.key("cell", score.metric, [runs])
+    known = memory.get(key)
+    if known is None:
+        try:
+            metric = pairing_metric(store, runs[0], score.metric)
+        except FieldmarkError:  # a user's own metric whose file is not here
+            return None
+        if metric is None:
+            return None
+        paired = read_paired(store, [runs], metric)
+        if not len(paired.items.target):
+            return None
+        limits = interval(paired.items, paired.answer_mn[0], paired.metric)
+        known = {
+            "value": estimate(paired.items, paired.answer_mn[0], paired.metric),
+            "low": None if math.isnan(limits.low) else limits.low,
+            "high": None if math.isnan(limits.high) else limits.high,
+            "n": len(set(zip(paired.asked.part, paired.asked.item, strict=True))),
+            "n_units": limits.n_units,
+            "method": limits.method,
+            "warning": limits.why,
+        }
+        memory.add(key, known)
+    return replace(score, **known)

@@ -1,0 +1,176 @@
+"""Power from stored answers (sample size): how do models of these results differ from unit to unit,
+and how many units would show a smaller difference?
+
+What more units would bring is told from the units that are there: the standard error shrinks with
+the root of their number, the luck of the training draws does not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.metrics import Metric
+from fieldmark.report.labels import model_name
+from fieldmark.report.paired import read_paired
+from fieldmark.report.providers import pairing_metric
+from fieldmark.report.table.layout import MISSING, align
+from fieldmark.stats import Comparison, UnitSpread, compare_pair, errors
+from fieldmark.store import Run, RunSpec, Store
+
+MOST_MODELS = 4
+"""the newest of a task, whose pairs are looked at"""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSpread:
+    """How two models differed on a task."""
+
+    spread: UnitSpread
+    words: str
+    """which models, for a person"""
+    is_fraction: bool
+    """does the metric lie in [0, 1]?"""
+
+
+def measured_spread(
+    store: Store, runs: Iterable[Run], spec: RunSpec, n_units: int
+) -> MeasuredSpread | None:
+    """From the newest of the finished `runs` that ask the same task about the same rows in the same
+    way: the pair of models with the middle one of the differences visible in `n_units` units. None
+    where no two models can be compared.
+    """
+    alike = _asked_alike(runs, spec)
+    metric = _pairing_metric(store, alike, str(spec.settings["metric"][0]))
+    if metric is None:
+        return None
+    paired = read_paired(store, [[run] for run in alike], metric)
+    if not paired.answer_mn.size:
+        return None
+    scores, pairs = errors(paired.items, paired.answer_mn, paired.metric), []
+    for a, b in itertools.combinations(range(len(alike)), 2):
+        comparison = compare_pair(scores, a, b)
+        if comparison.n_units > 1 and comparison.freedom > 0:
+            pairs.append((comparison.spread.detectable(n_units), a, b, comparison.spread))
+    if not pairs:
+        return None
+    _, a, b, spread = sorted(pairs, key=lambda pair: pair[0])[(len(pairs) - 1) // 2]
+    names = [model_name(alike[number].spec) for number in (a, b)]
+    words = f"{names[0]} and {names[1]}"
+    if len(pairs) > 1:
+        words = f"{len(pairs)} pairs of models, the middle one"
+    return MeasuredSpread(spread, words, paired.metric.bounds == (0.0, 1.0))
+
+
+def _asked_alike(runs: Iterable[Run], spec: RunSpec) -> list[Run]:
+    """The newest run of each of the newest models, all asked in one way; the way asked last of
+    those that two models were asked in.
+    """
+    ways: dict[str, dict[str, Run]] = defaultdict(dict)
+    for run in sorted(runs, key=lambda run: run.id):
+        if _subject(run.spec) == _subject(spec):
+            way = replace(run.spec, model="", model_version="").key
+            ways[way].pop(model_name(run.spec), None)
+            ways[way][model_name(run.spec)] = run
+    several = [list(mine.values()) for mine in ways.values() if len(mine) > 1]
+    return max(several, key=lambda mine: mine[-1].id)[-MOST_MODELS:] if several else []
+
+
+def _subject(spec: RunSpec) -> tuple[str, str, str]:
+    return spec.task_name, spec.protocol.partition("/")[0], spec.data.partition("-")[0]
+
+
+def _pairing_metric(store: Store, runs: Sequence[Run], name: str) -> Metric | None:
+    try:
+        return pairing_metric(store, runs[0], name) if runs else None
+    except FieldmarkError:  # code that is not here any more
+        return None
+
+
+# --- more units for a smaller difference ---
+
+
+@dataclass(frozen=True, slots=True)
+class NeededUnits:
+    """What it takes to see a wanted difference between two models 4 times in 5."""
+
+    heading: str
+    """the task and its metric"""
+    difference: float
+    """wanted, as it is shown: in points, or in the metric's own unit"""
+    n_units: int
+    """there are"""
+    n_items: int
+    needed: int | None
+    """units in all; None: no number of units will do"""
+
+    @property
+    def more_units(self) -> int | None:
+        return None if self.needed is None else max(0, self.needed - self.n_units)
+
+    @property
+    def more_items(self) -> int | None:
+        """At the items per unit that there are."""
+        more = self.more_units
+        return None if more is None else math.ceil(more * self.n_items / self.n_units)
+
+
+def needed_units(
+    heading: str, comparison: Comparison, scale: float, wanted: Sequence[float]
+) -> list[NeededUnits]:
+    """For each wanted difference, shown `scale` times as large; nothing for a comparison of fewer
+    than two units, which measured nothing.
+    """
+    if comparison.n_units < 2 or not comparison.freedom > 0:
+        return []
+    spread, level = comparison.spread, comparison.level
+    return [
+        NeededUnits(
+            heading,
+            difference,
+            comparison.n_units,
+            comparison.n,
+            spread.units_to_detect(difference / scale, level),
+        )
+        for difference in wanted
+    ]
+
+
+def plain_needed(needed: NeededUnits) -> dict[str, Any]:
+    """What programs read."""
+    more = {"more_units": needed.more_units, "more_items": needed.more_items}
+    return {"difference": needed.difference, "needed_units": needed.needed, **more}
+
+
+def needed_text(rows: Sequence[NeededUnits], width: int = 80) -> str:
+    """A line per task and wanted difference."""
+    if not rows:
+        return "Too few units to say how many more would show a smaller difference."
+    names = ["task", "to see", "units", "needed", "more units", "more items"]
+    body = [
+        [
+            row.heading,
+            f"{row.difference:g}",
+            f"{row.n_units:,}",
+            *("none" if n is None else f"{n:,}" for n in (row.needed, row.more_units)),
+            MISSING if row.more_items is None else f"{row.more_items:,}",
+        ]
+        for row in rows
+    ]
+    legend = [
+        "needed: units like these in all with which a test at 5 % sees a difference of that size "
+        "4 times in 5",
+        "more items: at as many items per unit as here",
+    ]
+    if any(row.needed is None for row in rows):
+        legend.append(
+            "none: the luck of the training draws hides it, whatever is tested; more --repeats help"
+        )
+    table = align(names, body, right=names[1:])
+    return "\n".join([*table, "", *textwrap.wrap(" · ".join(legend), width)])

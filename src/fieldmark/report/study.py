@@ -1,0 +1,425 @@
+"""Study: which models may be the best, on each task and over all tasks, and how sure is that?
+
+All verdicts of table, comparison, plots and page come from here. For each column the answers of all
+its rows are read once; their joint errors give the tiers. Over the tasks that count, these errors
+are joined: tasks weigh alike, and a unit that several tasks ask about is one unit. One who answers
+without looking is compared with the others: where he may be the best, the task cannot tell guessing
+from the best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.report.cells import Row
+from fieldmark.report.memory import Memory
+from fieldmark.report.providers import pairing_metric
+from fieldmark.report.ways import head_of
+from fieldmark.store import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fieldmark.report.paired import Paired
+    from fieldmark.stats import Errors
+
+Place = tuple[str, str]
+"""a column: its heading and its metric"""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStudy:
+    """The rows of one column, on the items that all of them answered."""
+
+    letters: Mapping[str, str] = field(default_factory=dict)
+    """tier of each row, by its name; {} for one row, or where rows cannot be compared"""
+    blind: float | None = None
+    """what the best answer without looking scores; None: not known"""
+    is_told_from_blind: bool | None = None
+    """is the best model better than that? None: not known"""
+    answered: Mapping[str, float] = field(default_factory=dict)
+    """share of the items, of rows that answered too few to be compared"""
+    n: int = 0
+    """items compared"""
+    n_units: int = 0
+    n_classes: int | None = None
+    """classes among their targets, where the metric is a mean over classes"""
+
+    def above_chance(self, value: float) -> float:
+        """The share of the way from guessing to all right; NaN where that is not known."""
+        if self.blind is None or self.blind >= 1:
+            return math.nan
+        return (value - self.blind) / (1 - self.blind)
+
+
+@dataclass(frozen=True, slots=True)
+class RowStanding:
+    """One row over all tasks that count."""
+
+    name: str
+    mean: float
+    """over the tasks, on the items that all rows answered"""
+    low: float | None
+    high: float | None
+    may_be_best: bool
+    rank: tuple[int, int]
+    """the best and the worst it may have on these tasks"""
+    rank_elsewhere: tuple[int, int] | None
+    """the same on tasks like these; None for fewer than three photo sets"""
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """The rows that were asked all tasks that count, the highest mean first."""
+
+    places: tuple[Place, ...]
+    photos: tuple[int, ...]
+    """the number of each task's photo set: tasks of one ask about the same photos or units"""
+    standings: tuple[RowStanding, ...]
+
+    @property
+    def n_photo_sets(self) -> int:
+        return len(set(self.photos))
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The names of the rows that may be the best."""
+        return tuple(one.name for one in self.standings if one.may_be_best)
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """The verdicts on the rows of a table."""
+
+    columns: Mapping[Place, ColumnStudy]
+    overall: Overall | None
+    """None for fewer than two tasks that count, or two rows that have them all"""
+    notes: tuple[str, ...] = ()
+
+    def tier(self, row: Row) -> str | None:
+        column = self.columns.get(row.place)
+        return None if column is None else column.letters.get(row.name)
+
+    def standing(self, name: str) -> RowStanding | None:
+        standings = () if self.overall is None else self.overall.standings
+        return next((one for one in standings if one.name == name), None)
+
+
+def study_rows(store: Store, rows: Sequence[Row], memory: Memory) -> Study:
+    """The study of a table's rows; reads no predictions where all of it is remembered."""
+    columns: dict[Place, list[Row]] = {}
+    for row in rows:
+        if row.is_stored and not row.score.part and not math.isnan(row.score.value):
+            columns.setdefault(row.place, []).append(row)
+    reader = _StudyReader(store, memory)
+    studied = {place: reader.column(place, mine) for place, mine in columns.items()}
+    counted = {place: columns[place] for place in averaged(rows)}
+    overall = reader.overall(counted, studied)
+    return Study(studied, overall, tuple(_notes(columns, studied)))
+
+
+def averaged(rows: Sequence[Row]) -> list[Place]:
+    """The columns that a mean is over: tasks that count, of the unit and direction that most of
+    them have. Where no two rows have them all, those that at least half of the rows have.
+    """
+    kinds: dict[tuple[bool, bool], dict[Place, set[str]]] = {}
+    for row in rows:
+        if row.is_counted and row.is_stored and not row.score.part:
+            kind = (row.score.higher_is_better, row.score.is_fraction)
+            kinds.setdefault(kind, {}).setdefault(row.place, set()).add(row.name)
+    by_number = sorted(kinds.values(), key=len, reverse=True)
+    columns = by_number[0] if by_number else {}
+    every = set().union(*columns.values())
+    if len(every) > 1 and len(set.intersection(*columns.values())) < 2:
+        columns = {place: names for place, names in columns.items() if 2 * len(names) >= len(every)}
+    return list(columns)
+
+
+def _notes(
+    columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
+) -> list[str]:
+    notes = []
+    for place, column in studied.items():
+        heading = columns[place][0].heading
+        few = [f"{name} ({100 * share:.0f} %)" for name, share in column.answered.items()]
+        if few:
+            notes.append(
+                f"{heading}: not compared, as too few items were answered: {', '.join(few)}."
+            )
+        if column.is_told_from_blind is False:
+            notes.append(f"{heading} cannot tell the best from always giving the commonest answer.")
+        notes += _easier(columns[place])
+    return notes
+
+
+def _easier(rows: Sequence[Row]) -> list[str]:
+    """Who chose among a few answers only, where others had all of them."""
+    few: dict[int, list[str]] = {}
+    for row in rows:
+        settings = row.run.spec.settings
+        block = settings.get(head_of(row.run.spec))
+        n = block.get("choices") if isinstance(block, Mapping) else None
+        few.setdefault(n if isinstance(n, int) else 0, []).append(row.name)
+    if len(few) < 2:
+        return []
+    return [
+        f"{rows[0].heading}: {', '.join(names)} chose among {n} answers, an easier question."
+        for n, names in few.items()
+        if n
+    ]
+
+
+# --- reading and remembering ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnErrors:
+    """The joint errors of one column's scores."""
+
+    errors: Errors | None
+    """of the rows kept; None where they have no item in common"""
+    with_blind: Errors | None
+    """the same and, last, of one who does not look; None where his best answer is not known"""
+    kept: tuple[int, ...]
+    """places of the rows that answered enough to be compared"""
+    answered: tuple[float, ...]
+    """share of the items that each row answered"""
+    root: str
+    photos: frozenset[int]
+    """numbers of its items and units"""
+    n_classes: int | None
+    """classes among the targets, where the metric is a mean over classes"""
+
+
+def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
+    """The errors of rows of one column, on the items all of them answered; None where nothing
+    compares them item by item.
+    """
+    from fieldmark.report.paired import LEAST_ANSWERED, read_paired
+
+    try:
+        metric = pairing_metric(store, rows[0].run, rows[0].score.metric)
+    except FieldmarkError:  # a user's own metric whose file is not here
+        return None
+    if metric is None:
+        return None
+    paired = read_paired(store, [row.runs for row in rows], metric, LEAST_ANSWERED)
+    return errors_of(paired, rows[0].run.root)
+
+
+def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnErrors:
+    """The errors of paired answers to one task, whose photos lie in the folder `root`."""
+    import numpy as np
+
+    from fieldmark.metrics import blind_answers
+    from fieldmark.stats import errors
+
+    items, answers_mn, asked, metric = paired.items, paired.answer_mn, paired.asked, paired.metric
+    own = every = None
+    if answers_mn.size:
+        part = asked.part if len(asked.part) == len(items.target) else None
+        blind_n = blind_answers(items.target, metric, part) if with_blind else None
+        if blind_n is None:
+            own = errors(items, answers_mn, metric)
+        else:
+            last_1n = blind_n[None].astype(answers_mn.dtype)
+            every = errors(items, np.vstack([answers_mn, last_1n]), metric)
+            own = every.taken(range(len(answers_mn)))
+    return ColumnErrors(
+        own,
+        every,
+        paired.kept,
+        tuple(paired.answered_c.tolist()),
+        root,
+        _photos(asked.item, items.unit),
+        len(np.unique(items.target)) if metric.closed_form in ("recall", "f1") else None,
+    )
+
+
+class _StudyReader:
+    """Reads each column at most once."""
+
+    def __init__(self, store: Store, memory: Memory) -> None:
+        self.store, self.memory = store, memory
+        self.read: dict[Place, ColumnErrors | None] = {}
+
+    def column(self, place: Place, rows: Sequence[Row]) -> ColumnStudy:
+        key = self.memory.key("column", place[1], [row.runs for row in rows])
+        known = self.memory.get(key)
+        if known is None:
+            self.read[place] = read_errors(self.store, rows)
+            known = _written(self.read[place], len(rows))
+            self.memory.add(key, known)
+        names = [row.name for row in rows]
+        letters = dict(zip(names, known["letters"], strict=True))
+        answered = dict(zip(names, known["answered"], strict=True))
+        return ColumnStudy(
+            {name: letter for name, letter in letters.items() if letter},
+            known["blind"],
+            known["is_told"],
+            {name: share for name, share in answered.items() if share is not None},
+            known["n"],
+            known["n_units"],
+            known["n_classes"],
+        )
+
+    # Over all tasks.
+
+    def overall(
+        self, columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
+    ) -> Overall | None:
+        names = _complete(columns, studied)
+        if len(columns) < 2 or len(names) < 2:
+            return None
+        by_name = {place: {row.name: row for row in rows} for place, rows in columns.items()}
+        cells = [by_name[place][name].runs for place in columns for name in names]
+        metrics = " ".join(metric for _, metric in columns)
+        key = self.memory.key(f"overall {len(names)}", metrics, cells)
+        known = self.memory.get(key)
+        if known is None:
+            known = self._join(columns, names)
+            if known is None:
+                return None
+            self.memory.add(key, known)
+        standings = [
+            RowStanding(name, mean, low, high, is_best, tuple(rank), other and tuple(other))
+            for name, (mean, low, high, is_best, rank, other) in zip(
+                names, known["standings"], strict=True
+            )
+        ]
+        sign = -1 if next(iter(columns.values()))[0].score.higher_is_better else 1
+        standings.sort(key=lambda one: (sign * one.mean, one.name))
+        return Overall(tuple(columns), tuple(known["photos"]), tuple(standings))
+
+    def _join(
+        self, columns: Mapping[Place, Sequence[Row]], names: Sequence[str]
+    ) -> dict[str, Any] | None:
+        import numpy as np
+
+        from fieldmark.stats import (
+            join,
+            may_be_best,
+            rank_limits,
+            rank_limits_elsewhere,
+            score_intervals,
+        )
+
+        tasks, seen = [], []
+        for place, rows in columns.items():
+            if place not in self.read:
+                self.read[place] = read_errors(self.store, rows)
+            column = self.read[place]
+            if column is None or column.errors is None:
+                return None
+            at = {rows[number].name: own for own, number in enumerate(column.kept)}
+            tasks.append(column.errors.taken([at[name] for name in names]))
+            seen.append(column)
+        photos = photo_sets(seen)
+        joined = join(tasks, photos)
+        sign = 1.0 if joined.is_up else -1.0
+        height_tm = sign * np.array([task.value_m for task in tasks])
+        by_photos = [
+            height_tm[[own == number for own in photos]].mean(axis=0)
+            for number in dict.fromkeys(photos)
+        ]
+        has_limits = not any(task.why for task in tasks)
+        limits = [
+            (known_limit(one.low), known_limit(one.high)) if has_limits else (None, None)
+            for one in score_intervals(joined)
+        ]
+        standings = zip(
+            joined.value_m.tolist(),
+            limits,
+            may_be_best(joined).tolist(),
+            rank_limits(joined).astype(int).tolist(),
+            _whole_ranks(rank_limits_elsewhere(by_photos)),
+            strict=True,
+        )
+        return {
+            "photos": photos,
+            "standings": [
+                [mean, *ends, is_best, rank, other]
+                for mean, ends, is_best, rank, other in standings
+            ],
+        }
+
+
+def _written(column: ColumnErrors | None, n_rows: int) -> dict[str, Any]:
+    """What is remembered of a column, as JSON; every list has one entry per row."""
+    from fieldmark.stats import may_be_best, tiers
+
+    nothing: list[Any] = [None] * n_rows
+    result: dict[str, Any] = {
+        "letters": nothing, "answered": nothing, "blind": None, "is_told": None, "n": 0,
+        "n_units": 0, "n_classes": None,
+    }  # fmt: skip
+    if column is None:
+        return result
+    result["answered"] = [
+        None if number in column.kept else share for number, share in enumerate(column.answered)
+    ]
+    own, every = column.errors, column.with_blind
+    if own is None:
+        return result
+    if every is not None and every.value_m[-1] < every.bounds[1] - 1e-9:
+        result["blind"] = float(every.value_m[-1])
+        result["is_told"] = not bool(may_be_best(every)[-1])
+    if len(column.kept) > 1:
+        letters = dict(zip(column.kept, tiers(own).letters, strict=True))
+        result["letters"] = [letters.get(number) for number in range(n_rows)]
+    return result | {"n": own.n, "n_units": own.n_units, "n_classes": column.n_classes}
+
+
+def known_limit(limit: float) -> float | None:
+    """None for a limit that nobody vouches for."""
+    return None if math.isnan(limit) else limit
+
+
+def _whole_ranks(limits_m2: np.ndarray) -> list[list[int] | None]:
+    return [None if math.isnan(low) else [int(low), int(high)] for low, high in limits_m2.tolist()]
+
+
+def _complete(
+    columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
+) -> list[str]:
+    """The rows that were compared in every column, in the order of the first."""
+    if not columns:
+        return []
+    each_has = [set(studied[place].letters) for place in columns]
+    common = set.intersection(*each_has)
+    return [row.name for row in next(iter(columns.values())) if row.name in common]
+
+
+# --- photo sets ---
+
+
+def _photos(item_n: np.ndarray, unit_n: np.ndarray | None) -> frozenset[int]:
+    """Items are below 0, as units that are an item's own."""
+    import numpy as np
+
+    units = [] if unit_n is None else np.unique(unit_n).tolist()
+    return frozenset([*units, *(-1 - np.unique(item_n)).tolist()])
+
+
+def photo_sets(columns: Sequence[ColumnErrors]) -> list[int]:
+    """The number of each column's photo set.
+
+    Columns of one known folder that share items or units are of one set. Items of unknown folders
+    may have the same names by chance.
+    """
+    numbers: list[int] = []
+    for place, column in enumerate(columns):
+        same = {
+            numbers[other]
+            for other, theirs in enumerate(columns[:place])
+            if column.root
+            and theirs.root == column.root
+            and not column.photos.isdisjoint(theirs.photos)
+        }
+        number = min(same, default=max(numbers, default=-1) + 1)
+        numbers = [number if own in same else own for own in numbers] + [number]
+    return numbers
