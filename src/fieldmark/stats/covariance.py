@@ -168,6 +168,13 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
     right_mn = _rights(items, answers_mn, metric, parts)
     sources, residual_mu = _sources(parts, n_repeats, _gains(metric, parts, right_mn))
+    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
+    if getattr(metric, "uses", "") == "kinds":
+        units, more_m = sources[0], _unseen(parts.value_mr.mean(axis=1), residual_mu, bounds)
+        units = replace(
+            units, own_m=units.own_m + more_m, cov_mm=units.cov_mm + np.diag(more_m / 4)
+        )
+        sources = (units, *sources[1:])
     is_alone = n_units == len(unit_n) and n_repeats == 1
     is_share = form_of(metric) in ("right", "mean") and items.score == "pooled"
     by_class = form_of(metric) in ("recall", "f1")
@@ -202,6 +209,23 @@ def _rights(
     if form in ("right", "recall"):
         return parts.mark_mn
     return (answers_mn == np.asarray(items.target)).astype(np.float32) if form == "f1" else None
+
+
+def _unseen(
+    value_m: np.ndarray, residual_mu: np.ndarray, bounds: tuple[float, float]
+) -> np.ndarray:
+    """Half of what one more unit, as heavy as the heaviest and at the worst, would add.
+
+    One poisonous mushroom weighs as much as fifty others: where none happened to be missed, the
+    residuals know nothing of what a miss costs. A unit of weight w at either end of the scale has
+    a residual of w times the distance of the score from that end.
+    """
+    to_low_m, to_high_m = value_m - bounds[0], bounds[1] - value_m
+    weight_m = np.maximum(
+        residual_mu.max(axis=1) / np.maximum(to_high_m, 1e-9),
+        -residual_mu.min(axis=1) / np.maximum(to_low_m, 1e-9),
+    )
+    return np.asarray(0.5 * (np.minimum(weight_m, 1.0) * (bounds[1] - bounds[0])) ** 2)
 
 
 def _gains(metric: Metric, parts: Influence, right_mn: np.ndarray | None) -> np.ndarray | None:

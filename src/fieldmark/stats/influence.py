@@ -27,8 +27,10 @@ ICC = 0.15
 """correlation of right and wrong in a unit, before any answer is seen"""
 BEND = 0.4
 """what is added to the variance of macro F1 where every class has one unit of several items"""
-MOST_BLOCKS = 400
+MOST_BLOCKS = 1000
 """units left out in turn for a metric without a closed form; beyond, they are dealt into blocks"""
+FEW_BLOCKS = 400
+"""the same, where every score is computed by itself"""
 
 
 class Influence(NamedTuple):
@@ -219,9 +221,10 @@ def _jackknife(items: Items, answers_mn: np.ndarray, metric: Metric) -> Influenc
     unit_n, repeat_n = items.unit_codes(), items.repeat_codes()
     n_units, n_repeats = int(unit_n.max()) + 1, int(repeat_n.max()) + 1
     block_u = np.arange(n_units)
-    if n_units > MOST_BLOCKS:
+    most = MOST_BLOCKS if getattr(metric, "takes_many", False) else FEW_BLOCKS
+    if n_units > most:
         random = draws.generator(0, "", "", "jackknife")
-        block_u = random.permutation(n_units) % MOST_BLOCKS
+        block_u = random.permutation(n_units) % most
     n_blocks = int(block_u.max()) + 1
     block_n = block_u[unit_n]
     value_mr = np.empty((len(answers_mn), n_repeats))
