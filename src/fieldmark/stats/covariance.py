@@ -22,7 +22,12 @@ import numpy as np
 
 from fieldmark.stats.influence import ICC, Influence, form_of, influence, summed
 from fieldmark.stats.items import Items, Metric
-from fieldmark.stats.thin_classes import class_units, hidden_in_rare_classes, no_interval
+from fieldmark.stats.thin_classes import (
+    class_units,
+    hidden_in_rare_classes,
+    no_interval,
+    rarer_answers,
+)
 
 ICC_UNITS = 2
 """units that the expected correlation of a unit's items counts for"""
@@ -169,11 +174,13 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     right_mn = _rights(items, answers_mn, metric, parts)
     sources, residual_mu = _sources(parts, n_repeats, _gains(metric, parts, right_mn))
     bounds = getattr(metric, "bounds", (-np.inf, np.inf))
-    if getattr(metric, "uses", "") == "kinds":
-        units, more_m = sources[0], _unseen(parts.value_mr.mean(axis=1), residual_mu, bounds)
-        units = replace(
-            units, own_m=units.own_m + more_m, cov_mm=units.cov_mm + np.diag(more_m / 4)
-        )
+    if (uses := getattr(metric, "uses", "")) in ("kinds", "score"):
+        units = sources[0]
+        if uses == "score":
+            n_rare = np.full(len(answers_mn), rarer_answers(items))
+            units = replace(units, own_freedom_m=np.maximum(n_rare - 1.0, 1.0))
+        else:
+            units = _with_unseen(units, parts.value_mr.mean(axis=1), residual_mu, bounds)
         sources = (units, *sources[1:])
     is_alone = n_units == len(unit_n) and n_repeats == 1
     is_share = form_of(metric) in ("right", "mean") and items.score == "pooled"
@@ -211,21 +218,22 @@ def _rights(
     return (answers_mn == np.asarray(items.target)).astype(np.float32) if form == "f1" else None
 
 
-def _unseen(
-    value_m: np.ndarray, residual_mu: np.ndarray, bounds: tuple[float, float]
-) -> np.ndarray:
-    """Half of what one more unit, as heavy as the heaviest and at the worst, would add.
+def _with_unseen(
+    units: ErrorSource, value_m: np.ndarray, residual_mu: np.ndarray, bounds: tuple[float, float]
+) -> ErrorSource:
+    """With half of what one more unit, as heavy as the heaviest and at the worst, would add.
 
     One poisonous mushroom weighs as much as fifty others: where none happened to be missed, the
     residuals know nothing of what a miss costs. A unit of weight w at either end of the scale has
-    a residual of w times the distance of the score from that end.
+    a residual of w times the distance of the score from that end. A difference gets a quarter.
     """
     to_low_m, to_high_m = value_m - bounds[0], bounds[1] - value_m
     weight_m = np.maximum(
         residual_mu.max(axis=1) / np.maximum(to_high_m, 1e-9),
         -residual_mu.min(axis=1) / np.maximum(to_low_m, 1e-9),
     )
-    return np.asarray(0.5 * (np.minimum(weight_m, 1.0) * (bounds[1] - bounds[0])) ** 2)
+    more_m = (np.minimum(weight_m, 1.0) * (bounds[1] - bounds[0])) ** 2 / 2
+    return replace(units, own_m=units.own_m + more_m, cov_mm=units.cov_mm + np.diag(more_m / 4))
 
 
 def _gains(metric: Metric, parts: Influence, right_mn: np.ndarray | None) -> np.ndarray | None:

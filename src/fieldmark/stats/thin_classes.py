@@ -19,7 +19,7 @@ MOST_THIN = 0.1
 """share of thin classes up to which macro F1 has an interval"""
 MOST_SINGLE = 0.25
 """share of classes with one unit up to which it has one"""
-FEWEST_YES = 30
+FEWEST_YES = 20
 """and as many noes, below which average precision has none"""
 ALARM = 0.05
 
@@ -69,6 +69,12 @@ def may_hide(units_c: np.ndarray, n_classes: int) -> float:
     return float((share * (1 - ALARM ** (1 / np.cumsum(np.sort(units_c))))).max())
 
 
+def rarer_answers(items: Items) -> int:
+    """Items whose truth is yes, or no, whichever are fewer, in one repeat."""
+    n_yes, n = int((np.asarray(items.target) > 0).sum()), len(items.target)
+    return min(n_yes, n - n_yes) // (int(items.repeat_codes().max(initial=0)) + 1)
+
+
 def no_interval(items: Items, metric: Metric) -> str:
     """Why the score has no interval, in words; "" where it has one."""
     if form_of(metric) == "f1" and len(items.target):
@@ -84,8 +90,7 @@ def no_interval(items: Items, metric: Metric) -> str:
                 "macro_accuracy has an interval"
             )
     if getattr(metric, "uses", "") == "score":
-        n_yes = int((np.asarray(items.target) > 0).sum())
-        least = min(n_yes, len(items.target) - n_yes)
+        least = rarer_answers(items)
         if least < FEWEST_YES:
             return f"{least} items of the rarer answer: average precision needs {FEWEST_YES}"
     return ""
