@@ -22,7 +22,12 @@ import numpy as np
 
 from fieldmark.stats.influence import ICC, Influence, form_of, influence, summed
 from fieldmark.stats.items import Items, Metric
-from fieldmark.stats.thin_classes import hidden_in_rare_classes, no_interval
+from fieldmark.stats.thin_classes import (
+    class_units,
+    hidden_in_rare_classes,
+    no_interval,
+    rarer_answers,
+)
 
 ICC_UNITS = 2
 """units that the expected correlation of a unit's items counts for"""
@@ -85,6 +90,8 @@ class Errors:
     """right or wrong, where all items are units of their own and count alike"""
     slack_m2: np.ndarray | None = None
     """how much lower and higher a mean over classes may be for what its rarest classes hide"""
+    class_k: tuple[np.ndarray, np.ndarray] | None = None
+    """class and unit of all that go together, where the score is a mean over classes"""
     why: str = ""
     """why none of these scores has an interval, in words"""
 
@@ -134,6 +141,7 @@ class Errors:
             tuple(mark[at] for mark in self.marks),
             None if self.right_mn is None else self.right_mn[at],
             None if self.slack_m2 is None else self.slack_m2[at],
+            self.class_k,
             self.why,
         )
 
@@ -165,6 +173,15 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
     right_mn = _rights(items, answers_mn, metric, parts)
     sources, residual_mu = _sources(parts, n_repeats, _gains(metric, parts, right_mn))
+    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
+    if (uses := getattr(metric, "uses", "")) in ("kinds", "score"):
+        units = sources[0]
+        if uses == "score":
+            n_rare = np.full(len(answers_mn), rarer_answers(items))
+            units = replace(units, own_freedom_m=np.maximum(n_rare - 1.0, 1.0))
+        else:
+            units = _with_unseen(units, parts.value_mr.mean(axis=1), residual_mu, bounds)
+        sources = (units, *sources[1:])
     is_alone = n_units == len(unit_n) and n_repeats == 1
     is_share = form_of(metric) in ("right", "mean") and items.score == "pooled"
     by_class = form_of(metric) in ("recall", "f1")
@@ -174,7 +191,7 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
         n=_count_items(items),
         n_units=n_units,
         n_repeats=n_repeats,
-        n_effective=1 / (_weight(parts) * _expected_effect(parts)),
+        n_effective=_n_items(parts),
         bounds=bounds,
         is_up=getattr(metric, "direction", "up") == "up",
         residual_mu=residual_mu,
@@ -184,6 +201,7 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
         slack_m2=hidden_in_rare_classes(items, right_mn)
         if by_class and right_mn is not None
         else None,
+        class_k=class_units(items) if by_class else None,
         why=no_interval(items, metric),
     )
 
@@ -198,6 +216,24 @@ def _rights(
     if form in ("right", "recall"):
         return parts.mark_mn
     return (answers_mn == np.asarray(items.target)).astype(np.float32) if form == "f1" else None
+
+
+def _with_unseen(
+    units: ErrorSource, value_m: np.ndarray, residual_mu: np.ndarray, bounds: tuple[float, float]
+) -> ErrorSource:
+    """With half of what one more unit, as heavy as the heaviest and at the worst, would add.
+
+    One poisonous mushroom weighs as much as fifty others: where none happened to be missed, the
+    residuals know nothing of what a miss costs. A unit of weight w at either end of the scale has
+    a residual of w times the distance of the score from that end. A difference gets a quarter.
+    """
+    to_low_m, to_high_m = value_m - bounds[0], bounds[1] - value_m
+    weight_m = np.maximum(
+        residual_mu.max(axis=1) / np.maximum(to_high_m, 1e-9),
+        -residual_mu.min(axis=1) / np.maximum(to_low_m, 1e-9),
+    )
+    more_m = (np.minimum(weight_m, 1.0) * (bounds[1] - bounds[0])) ** 2 / 2
+    return replace(units, own_m=units.own_m + more_m, cov_mm=units.cov_mm + np.diag(more_m / 4))
 
 
 def _gains(metric: Metric, parts: Influence, right_mn: np.ndarray | None) -> np.ndarray | None:
@@ -298,9 +334,10 @@ def _expected_effect(parts: Influence) -> float:
     return 1 + ICC * (alike - 1)
 
 
-def _weight(parts: Influence) -> float:
-    """The sum of the squares of the items' weights in the score."""
-    return float(parts.weight_n @ parts.weight_n) / int(parts.value_mr.shape[1]) ** 2
+def _n_items(parts: Influence) -> float:
+    """Independent items that would weigh as much as these."""
+    n = parts.value_mr.shape[1] / np.sqrt(parts.weight_n @ parts.weight_n)
+    return float(n**2) / _expected_effect(parts)
 
 
 def _n_effective(part_mu: np.ndarray) -> np.ndarray:
