@@ -142,17 +142,19 @@ def averaged(rows: Sequence[Row]) -> list[Place]:
 def _notes(
     columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
 ) -> list[str]:
-    notes = []
+    notes, blind = [], []
     for place, column in studied.items():
         heading = columns[place][0].heading
         few = [f"{name} ({100 * share:.0f} %)" for name, share in column.answered.items()]
         if few:
-            notes.append(
-                f"{heading}: not compared, as too few items were answered: {', '.join(few)}."
-            )
+            what = f"not compared, as too few items were answered: {', '.join(few)}"
+            notes.append(f"{heading}: {what}.")
         if column.is_told_from_blind is False:
-            notes.append(f"{heading} cannot tell the best from always giving the commonest answer.")
+            blind.append(heading)
         notes += _easier(columns[place])
+    if blind:
+        what = "cannot tell the best from always giving the commonest answer"
+        notes.append(f"{', '.join(blind)} {what}.")
     return notes
 
 

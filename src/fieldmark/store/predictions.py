@@ -96,7 +96,7 @@ def select_drawn(
             if any(mine):
                 joined.append(_filled((part, number), mine, asked, with_scores))
     if not joined:
-        return select_answers(database, [run for run, _ in draws[0]][:1], with_scores)
+        return select_answers(database, [run for run, _ in draws[0]], with_scores)
     return joined[0] if len(joined) == 1 else _chained(joined)
 
 
