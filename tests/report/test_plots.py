@@ -14,9 +14,11 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.errors import DataError, UnknownName
+from fieldmark.report import compare_models, read_table
 from fieldmark.report.plots import PLOTS, SUFFIXES, chart, draw, read_results, render
 from fieldmark.report.plots._panel import short_names
 from fieldmark.report.plots._tradeoff import pareto, place_labels
+from fieldmark.report.table.ranking import rank_text
 from fieldmark.stats import wilson
 from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 
@@ -150,14 +152,53 @@ def test_a_hundred_models(tmp_path):
         assert "59 left out" in words(draw("difference", results)), "never dropped in silence"
 
 
-def test_inside_a_tier_there_is_no_order(tmp_path):
+def test_bands_are_the_tables_tiers_and_inside_one_scores_fall(tmp_path):
     with Store.open(tmp_path / "ties.db") as store:
         for name, n_right in (("zebra", 150), ("ape", 149), ("mole", 151), ("worm", 60)):
             ask(store, RunSpec(name, "beluga", "probe/ridge"), n_right)
         spec = draw("forest", read_results(store))
     order = next(each["sort"] for each in specs(spec) if "sort" in each)
-    assert order == ["ape", "mole", "zebra", "worm"]
+    assert order == ["mole", "zebra", "ape", "worm"]
     assert [each["tied"] for each in spec["data"]["values"]] == [True, True, True, False]
+
+
+def test_letters_ranks_and_differences_are_those_of_table_and_compare(tmp_path):
+    with Store.open(tmp_path / "same.db") as store:
+        for task in ("beluga", "kabr", "newt"):
+            for place, model in enumerate(MODELS):
+                ask(store, RunSpec(model, task, "probe/ridge"), 110 + 12 * place, n=170)
+        table, results = read_table(store), read_results(store)
+        tiers = {(row.name, row.heading): row.tier for row in table.rows}
+        cells = draw("ranks", results)["data"]["values"]
+        shown = {(cell["model"], cell["task"]): cell["text"] for cell in cells}
+        assert tiers == {key: text for key, text in shown.items() if "rank" not in key[1]}
+        for one in table.study.overall.standings:
+            assert shown[one.name, "rank on these tasks"] == rank_text(one.rank)
+            assert shown[one.name, "rank on tasks like these"] == rank_text(one.rank_elsewhere)
+        best = max(table.rows, key=lambda row: row.score.value)
+        spec = draw("difference", read_results(store, RunFilter(tasks=(best.run.spec.task,))))
+        for value in spec["data"]["values"]:
+            (task,) = compare_models(store, value["model"], best.name, ["beluga"]).tasks
+            one = task.comparison
+            assert [value["score"], value["low"], value["high"]] == pytest.approx(
+                [100 * one.difference, 100 * one.low, 100 * one.high], rel=1e-5
+            )
+
+
+def test_seeds_are_one_point_of_a_curve_and_sizes_are_not_averaged(tmp_path):
+    with Store.open(tmp_path / "seeds.db") as store:
+        for n_train in (10, 100):
+            for seed in range(4):
+                spec = RunSpec("m", "beluga", "probe/ridge", n_train=n_train, seed=seed)
+                ask(store, spec, 90 + n_train // 2 + 3 * seed)
+        spec = draw("curve", read_results(store))
+        rows = {row.run.spec.n_train: row.score for row in read_table(store).rows}
+    points = {cell["x"]: cell for cell in specs(spec) if "series" in cell and "x" in cell}
+    assert set(points) == {10, 100}
+    for n_train, point in points.items():
+        assert point["low"] == pytest.approx(100 * rows[n_train].low, rel=1e-5)
+        assert point["score"] == pytest.approx(100 * rows[n_train].value, rel=1e-5)
+    assert "bars hold their luck" in words(spec)
 
 
 def test_difference_is_paired_and_has_the_best_as_nought(tmp_path):
@@ -253,6 +294,6 @@ def test_plot_command(store, tmp_path, capsys):
     assert main(["plot", "forest", "--task", "beluga", "--out", str(out), *place]) == 0
     assert out.read_bytes().startswith(b"<svg")
     told = capsys.readouterr()
-    assert told.out == "" and "Scores of 5 models on" in told.err
+    assert told.out == "" and "Scores of 5 models asked in 13 ways on beluga" in told.err
     assert main(["plot", "size", "--json", *place]) == 0
     validate(json.loads(capsys.readouterr().out))

@@ -268,21 +268,28 @@ def signatures(rows: Sequence[Row]) -> list[str]:
     """The lines of all columns, in their order; each names the versions its runs were made with."""
     apps: dict[str, set[str]] = {}
     for row in rows:
-        apps.setdefault(signature(row.run.spec), set()).add(row.run.app)
+        line = signature(row.run.spec, [run.spec for run in row.runs])
+        apps.setdefault(line, set()).update(run.app for run in row.runs or (row.run,))
     return [f"{line} app={','.join(sorted(versions))}" for line, versions in apps.items()]
 
 
-def signature(spec: RunSpec) -> str:
-    """All but the model and the version of fieldmark."""
+def signature(spec: RunSpec, draws_of_it: Sequence[RunSpec] = ()) -> str:
+    """All but the model and the version of fieldmark; of several draws all seeds, and of their
+    data what they share.
+    """
+    every = draws_of_it or [spec]
+    data = {one.data for one in every}
     facts = {
         "task": spec.task_name,
         "version": spec.task_version,
-        "data": spec.data,
+        "data": spec.data
+        if len(data) == 1
+        else "+".join(sorted({d.partition("-")[0] for d in data})),
         "protocol": spec.protocol,
         "settings": draws.digest(canonical_json(spec.settings)).hex()[:8],
         "n_train": "all" if spec.n_train is None else spec.n_train,
         "n_test": "all" if spec.n_test is None else spec.n_test,
-        "seed": spec.seed,
+        "seed": ",".join(str(seed) for seed in sorted({one.seed for one in every})),
         "repeats": spec.repeats,
     }
     is_default = {"n_test": "all", "repeats": 1, "version": "", "data": ""}

@@ -58,10 +58,12 @@ class UnitSpread:
         many there were.
         """
         luck, draws_df = min(draws[0], se) ** 2, max(draws[1] - 1, 1)
-        if luck:  # Satterthwaite's formula, solved for the units' own degrees of freedom
+        if se == 0:  # no two units differ, so that none tells how sure their spread is
+            df = n_units - 1.0
+        elif luck:  # Satterthwaite's formula, solved for the units' own degrees of freedom
             rest = se**4 / max(df, 1e-9) - luck**2 / draws_df
-            df = (se**2 - luck) ** 2 / rest if rest > 0 else n_units - 1.0
-            df = min(df, n_units - 1.0)
+            own_df = (se**2 - luck) ** 2 / rest if rest > 0 else math.inf
+            df = min(own_df, n_units - 1.0)
         of_units = se**2 - luck
         own = of_units * n_discordant / (n_discordant + ADDED_UNITS)
         n_held = n_discordant + (ADDED_UNITS if se > 0 else 0)
@@ -102,7 +104,8 @@ class UnitSpread:
             return math.inf
         of_units = self.variance / n_units + self.added / n_units**2
         total = of_units + self.luck
-        df = total**2 / (of_units**2 / units_df + self.luck**2 / self.draws_df)
+        spread = of_units**2 / units_df + self.luck**2 / self.draws_df
+        df = total**2 / spread if spread else units_df  # 0 where every unit leans the same way
         by_test = float(stdtrit(df, (1 + level) / 2) + stdtrit(df, power)) * math.sqrt(total)
         # a binomial share with which at least `fewest` of the units are met in `power` of draws
         share = max(fewest / n_units, float(betaincinv(fewest, n_units - fewest + 1, power)))

@@ -22,7 +22,7 @@ from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import current_runs, read_table, superseded_note
 from fieldmark.report.study import ColumnErrors, Place, averaged, errors_of, photo_sets
-from fieldmark.stats import Comparison, compare, compare_pair, holm, join
+from fieldmark.stats import Comparison, Errors, compare_pair, holm, join
 from fieldmark.store import RunFilter, Score, Store, nothing_stored
 
 N_CLASSES = 3
@@ -55,9 +55,9 @@ class ComparedTask:
     b: Row
     comparison: Comparison
     p_corrected: float
-    where: Disagreement | None
+    where: Disagreement | None = None
     """None for metrics that are not about single labels, and answers worth more or less"""
-    n_unanswered: int
+    n_unanswered: int = 0
 
     @property
     def verdict(self) -> str:
@@ -143,24 +143,30 @@ def compare_models(
             f"{names.a!r} and {names.b!r} cannot be compared item by item on {left_out[0]}. "
             "`fieldmark table` shows their scores with intervals."
         )
-    if not any(question.column.errors for question in questions):
+    known = [question for question in questions if question.pair.column.errors is not None]
+    if not known:
         raise DataError(
             f"{names.a!r} and {names.b!r} answered no item in common, so nothing can be paired: "
             "run both on the same data with the same --n-test and --seed."
         )
-    compared = [question.compared(store) for question in questions]
-    corrected = holm([task.comparison.p for task in compared])
-    superseded = superseded_note(current_runs(store, where)[1])
-    return RowComparison(
-        names.a,
-        names.b,
-        _overall(questions),
-        tuple(
-            replace(task, p_corrected=float(p)) for task, p in zip(compared, corrected, strict=True)
-        ),
-        left_out,
-        (*names.notes, *superseded),
+    compared = compare_tasks([question.pair for question in known])
+    shown = tuple(
+        replace(
+            task,
+            where=_disagreement(store, question.paired),
+            n_unanswered=question.paired.n_unanswered,
+        )
+        for task, question in zip(compared, known, strict=True)
     )
+    nothing = tuple(
+        f"{question.pair.a.heading}: no item that both answered"
+        for question in questions
+        if question not in known
+    )
+    superseded = superseded_note(current_runs(store, where)[1])
+    overall = overall_of([question.pair for question in known])
+    notes = (*names.notes, *superseded)
+    return RowComparison(names.a, names.b, overall, shown, (*left_out, *nothing), notes)
 
 
 def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
@@ -172,14 +178,12 @@ def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
     return [(mine[a], mine[b]) for mine in columns.values() if len(mine) == 2]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Question:
     """One column, and the answers of both rows."""
 
-    a: Row
-    b: Row
+    pair: PairedErrors
     paired: Paired
-    column: ColumnErrors
 
     @classmethod
     def read(cls, store: Store, a: Row, b: Row) -> _Question | None:
@@ -187,39 +191,72 @@ class _Question:
         if metric is None:
             return None
         paired = read_paired(store, [a.runs, b.runs], metric)
-        return cls(a, b, paired, errors_of(paired, a.run.root, with_blind=False))
-
-    def compared(self, store: Store) -> ComparedTask:
-        """With p as it is, before any correction."""
-        paired, errors = self.paired, self.column.errors
-        comparison = (
-            compare(paired.items, paired.answer_mn[0], paired.answer_mn[1], paired.metric)
-            if errors is None
-            else compare_pair(errors, 0, 1)
-        )
-        where, n = _disagreement(store, paired), paired.n_unanswered
-        return ComparedTask(self.a, self.b, comparison, comparison.p, where, n)
+        column = errors_of(paired, a.run.root, with_blind=False)
+        return cls(PairedErrors(a, b, column), paired)
 
 
-def _overall(questions: Sequence[_Question]) -> OverallDifference | None:
-    known = [question for question in questions if question.column.errors is not None]
-    counted = set(averaged([row for question in known for row in (question.a, question.b)]))
-    if not counted and len(known) == 1:  # a task alone needs no mean to be told
-        counted = {known[0].a.place}
-    joined = [question for question in known if question.a.place in counted]
-    if not joined:
+# --- from errors to differences ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairedErrors:
+    """Two rows in one column, and the errors of their scores."""
+
+    a: Row
+    b: Row
+    column: ColumnErrors
+    at: tuple[int, int] = (0, 1)
+    """places of the two among the rows whose errors these are"""
+
+    @property
+    def errors(self) -> Errors:
+        if self.column.errors is None:
+            raise ValueError(f"{self.a.heading}: no item that both answered")
+        return self.column.errors
+
+
+def compare_tasks(pairs: Sequence[PairedErrors]) -> tuple[ComparedTask, ...]:
+    """Each column's difference, with p corrected over all of them."""
+    compared = [compare_pair(pair.errors, *pair.at) for pair in pairs]
+    corrected = holm([comparison.p for comparison in compared])
+    return tuple(
+        ComparedTask(pair.a, pair.b, comparison, float(p))
+        for pair, comparison, p in zip(pairs, compared, corrected, strict=True)
+    )
+
+
+def counted_tasks(pairs: Sequence[PairedErrors]) -> list[PairedErrors]:
+    """The columns that the overall difference is over."""
+    places = set(averaged([row for pair in pairs for row in (pair.a, pair.b)]))
+    if not places and len(pairs) == 1:  # a task alone needs no mean to be told
+        return list(pairs)
+    return [pair for pair in pairs if pair.a.place in places]
+
+
+def overall_of(
+    pairs: Sequence[PairedErrors], joined: tuple[Errors, int, int, int] | None = None
+) -> OverallDifference | None:
+    """The mean difference over the columns that count.
+
+    `joined`: their errors where these are joined already, the places of the two rows in them, and
+    the number of photo sets.
+    """
+    counted = counted_tasks(pairs)
+    if not counted:
         return None
-    photos = photo_sets([question.column for question in joined])
-    tasks = [question.column.errors for question in joined if question.column.errors]
-    errors = join(tasks, photos)
+    if joined is None:
+        photos = photo_sets([pair.column for pair in counted])
+        tasks = [pair.errors.taken(pair.at) for pair in counted]
+        joined = (join(tasks, photos), 0, 1, len(set(photos)))
+    errors, a, b, n_photo_sets = joined
     return OverallDifference(
-        compare_pair(errors, 0, 1),
-        float(errors.value_m[0]),
-        float(errors.value_m[1]),
-        tuple(question.a.place for question in joined),
-        len(set(photos)),
-        joined[0].a.score,
-        tuple(question.a.heading for question in questions if question not in joined),
+        compare_pair(errors, a, b),
+        float(errors.value_m[a]),
+        float(errors.value_m[b]),
+        tuple(pair.a.place for pair in counted),
+        n_photo_sets,
+        counted[0].a.score,
+        tuple(pair.a.heading for pair in pairs if pair not in counted),
     )
 
 

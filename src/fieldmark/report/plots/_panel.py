@@ -55,8 +55,8 @@ def datum(row: Row, names: Mapping[str, str]) -> Spec:
     """What is drawn of a row; tooltips in the page show all of it."""
     scale, score = row.score.scale, row.score
     return {
-        "model": row.model,
-        "label": names[row.model],
+        "model": row.name,
+        "label": names[row.name],
         "score": rounded(scale * score.value),
         "low": None if score.low is None else rounded(scale * score.low),
         "high": None if score.high is None else rounded(scale * score.high),
@@ -81,12 +81,19 @@ def heading(row: Row) -> str:
 
 
 def columns_in_words(firsts: Sequence[Row]) -> str:
-    """What several columns are, given a row of each: `3 tasks`, `2 tasks asked in 4 ways`."""
+    """What several columns are, given a row of each: `3 tasks`, `2 tasks in 4 columns`."""
     if len(firsts) == 1:
         return heading(firsts[0])
     n_tasks = len({row.run.spec.task_name for row in firsts})
     tasks = f"{n_tasks} task{'s' * (n_tasks > 1)}"
-    return tasks if n_tasks == len(firsts) else f"{tasks} asked in {len(firsts)} ways"
+    return tasks if n_tasks == len(firsts) else f"{tasks} in {len(firsts)} columns"
+
+
+def models_in_words(rows: Sequence[Row]) -> str:
+    """`1 model`, `3 models`, `3 models asked in 7 ways`."""
+    n_models, n_rows = len({row.model for row in rows}), len({row.name for row in rows})
+    models = f"{n_models} model{'s' * (n_models > 1)}"
+    return models if n_models == n_rows else f"{models} asked in {n_rows} ways"
 
 
 def figure(title: str, notes: Sequence[str], body: Mapping[str, Any], n_panels: int = 1) -> Spec:
@@ -132,14 +139,14 @@ def level_of(rows: Sequence[Row]) -> str:
 
 
 def without_interval(rows: Sequence[Row]) -> str:
-    lacking = [row.model for row in rows if row.score.low is None]
+    lacking = [row.name for row in rows if row.score.low is None]
     if not lacking or len(lacking) == len(rows):
         return ""
     return f"Hollow, no interval stored: {some(sorted(set(lacking)))}."
 
 
 def undefined(rows: Sequence[Row]) -> str:
-    lost = sorted({row.model for row in rows if row.score.value != row.score.value})
+    lost = sorted({row.name for row in rows if row.score.value != row.score.value})
     return f"Not defined, so not drawn: {some(lost)}." if lost else ""
 
 

@@ -50,24 +50,6 @@ class Series:
     """in the order of the axis"""
 
 
-def mean_score(scores: Sequence[Score]) -> Score:
-    """Of runs that differ in their draws only; limits are averaged too, which keeps their width."""
-    first = scores[0]
-    lows = [score.low for score in scores if score.low is not None]
-    highs = [score.high for score in scores if score.high is not None]
-    return Score(
-        first.metric,
-        sum(score.value for score in scores) / len(scores),
-        first.part,
-        sum(lows) / len(lows) if len(lows) == len(scores) else None,
-        sum(highs) / len(highs) if len(highs) == len(scores) else None,
-        first.level,
-        min(score.n for score in scores),
-        higher_is_better=first.higher_is_better,
-        is_fraction=first.is_fraction,
-    )
-
-
 def best_last(series: Sequence[Series]) -> list[Series]:
     """Best final score first: those get the colours."""
     sign = -1 if series[0].points[0][1].higher_is_better else 1

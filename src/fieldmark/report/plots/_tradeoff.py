@@ -107,7 +107,7 @@ def _panel(rows: Sequence[Row], cost: TradeoffAxis, title: str) -> tuple[Spec, l
         [(sign_cost * c, sign_score * row.score.value) for c, row in zip(costs, rows, strict=True)]
     )
     order = [*front, *(index for index in range(len(rows)) if index not in front)]
-    names = short_names(row.model for row in rows)
+    names = short_names(row.name for row in rows)
     values = [
         datum(rows[index], names) | {"cost": costs[index], "front": index in front}
         for index in order

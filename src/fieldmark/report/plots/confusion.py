@@ -52,12 +52,12 @@ def plot(results: Results) -> Spec:
         f"Texts, not labels, were answered: {some(texts)}." if texts else "",
         more,
     ]
-    title = f"What {drawn[0][0].model} mixes up on {heading(drawn[0][0])}"
+    title = f"What {drawn[0][0].name} mixes up on {heading(drawn[0][0])}"
     if not is_alone:
         where = columns_in_words([row for row, _ in drawn])
         title = f"What the best model mixes up on {where}"
     parts = [
-        _panel(mixed, "" if is_alone else f"{heading(row)}: {row.model}") for row, mixed in drawn
+        _panel(mixed, "" if is_alone else f"{heading(row)}: {row.name}") for row, mixed in drawn
     ]
     return figure(title, notes, panels(parts), len(parts))
 

@@ -18,7 +18,6 @@ from fieldmark.report.plots._series import (
     Series,
     by_task,
     level_note,
-    mean_score,
     quiet_note,
     series_panel,
 )
@@ -48,10 +47,9 @@ def plot(results: Results) -> Spec:
     rows = [row for name in shown for row in groups[name]]
     unplaced = sorted({row.model for row in rows if places[row.run.id] is None})
     flat = sorted({name.partition("\n")[0] for name in lines if name not in grown})
-    seeds = {row.run.spec.seed for row in rows}
     notes = [
         f"{level_note(rows)} {'Dash: how the model was asked. ' * (_n_kinds(lines, shown) > 1)}"
-        f"{'Mean over seeds where several were run.' * (len(seeds) > 1)}",
+        f"{_luck(rows)}",
         quiet_note(max(len(lines[name]) for name in shown)),
         f"Number of training images not known: {some(unplaced)}." if unplaced else "",
         f"One number of training images only, so no curve: {some(flat)}." if flat else "",
@@ -60,6 +58,18 @@ def plot(results: Results) -> Spec:
     ]
     where = shown[0].partition("\n")[0] if len(shown) == 1 else f"{len(shown)} tasks"
     return figure(f"Score over training images on {where}", notes, panels(parts), len(parts))
+
+
+def _luck(rows: Sequence[Row]) -> str:
+    """What the bars hold of the luck of the training draw."""
+    draws = {row.n_draws > 1 for row in rows}
+    if draws == {True}:
+        return "Means over several training draws; bars hold their luck and that of the test items."
+    if True in draws:
+        return (
+            "Where several draws were trained on, bars hold their luck too; else test items only."
+        )
+    return "One training each: bars hold the luck of the test items, not of the training draw."
 
 
 def n_train_of(results: Results, row: Row) -> float | None:
@@ -74,21 +84,21 @@ def n_train_of(results: Results, row: Row) -> float | None:
 
 def _lines(rows: Sequence[Row], places: dict[int, float | None]) -> list[Series]:
     """One line per model and way of asking."""
-    ways: dict[tuple[str, str, str], dict[float, list[Score]]] = {}
-    for row in rows:
+    ways: dict[tuple[str, str, str], dict[float, Score]] = {}
+    for row in sorted(rows, key=lambda row: (row.run.finished or "", row.run.id)):
         place = places[row.run.id]
         if place is not None:
             facts = spec_facts(row.run.spec)
             rest = {k: v for k, v in facts.items() if k.rpartition(".")[2] not in _DRAWS}
             rest["data"] = row.data
             key = (row.model, row.run.spec.protocol, repr(sorted(rest.items(), key=str)))
-            ways.setdefault(key, {}).setdefault(place, []).append(row.score)
+            ways.setdefault(key, {})[place] = row.score
     names = _line_names(list(ways))
     return [
         Series(
             names[key],
             key[1].partition("/")[0],
-            tuple((place, mean_score(scores[place])) for place in sorted(scores)),
+            tuple((place, scores[place]) for place in sorted(scores)),
         )
         for key, scores in ways.items()
     ]

@@ -1,16 +1,16 @@
 """How far every model is behind the best, compared on the same items.
 
-The interval is that of the paired difference, so it is narrower than two scores' intervals suggest.
-Only items that every model answered are compared.
+The numbers are those of `fieldmark compare`: the interval is that of the paired difference, so it
+is narrower than two scores' intervals suggest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fieldmark.errors import DataError
 from fieldmark.report.cells import BEST, Row
+from fieldmark.report.compare.pairs import AllPairs
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
@@ -24,11 +24,8 @@ from fieldmark.report.plots._panel import (
     some,
     undefined,
 )
-from fieldmark.report.plots._results import Results, defined_columns, within
+from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.report.providers import pairing_metric, why_not_paired
-
-if TYPE_CHECKING:
-    from fieldmark.metrics import Metric
 
 MOST_MODELS, MOST_OF_MANY = 40, 20
 """compared with the best in a panel alone, and in each of several"""
@@ -40,12 +37,12 @@ def plot(results: Results) -> Spec:
         raise DataError(
             "a difference needs two models on one task: `fieldmark run` with another --model."
         )
-    able = {name: rows for name, rows in columns.items() if _metric_for(results, rows) is not None}
+    able = [name for name, rows in columns.items() if _is_paired(results, rows)]
     if not able:
         row = next(iter(columns.values()))[0]
         why = why_not_paired(row.run, row.score.metric)
         raise DataError(f"{why}: models cannot be compared item by item.")
-    readable, _ = first_panels(list(within(able)) or list(able)[:1])
+    readable, _ = first_panels(able)
     most = MOST_MODELS if len(readable) == 1 else MOST_OF_MANY
     drawn = {name: _panel(results, columns[name], most) for name in readable}
     parts = {name: part for name, part in drawn.items() if part is not None}
@@ -54,62 +51,56 @@ def plot(results: Results) -> Spec:
     unread = [heading(columns[name][0]) for name in columns if name not in parts]
     n_cut = max(len(columns[name]) - 1 - most for name in parts)
     notes = [
-        "Point: difference to the best model on the items all of them answered; line: its 95 % "
-        "interval. Blue: not distinguishable from the best when all models are tested at once, by "
-        "name and in no order.",
+        "Point: difference to the highest score on the items both answered; line: its 95 % "
+        "interval. Blue: tier A, may be the best when all models are looked at together.",
         f"The {most} models behind the best shown, {n_cut} left out." if n_cut > 0 else "",
         f"Not compared here: {some(unread)}; --task chooses." if unread else "",
         undefined(results.rows),
     ]
     first = columns[next(iter(parts))]
     where = columns_in_words([columns[name][0] for name in parts])
-    best = f"{first[0].model} on {where}" if len(parts) == 1 else f"the best on {where}"
+    best = f"{first[0].name} on {where}" if len(parts) == 1 else f"the best on {where}"
     return figure(f"Difference to {best}", notes, panels(list(parts.values())), len(parts))
 
 
-def _metric_for(results: Results, rows: Sequence[Row]) -> Metric | None:
-    """What compares the rows of a column item by item; None where nothing does."""
-    return pairing_metric(results.store, rows[0].run, rows[0].score.metric)
+def _is_paired(results: Results, rows: Sequence[Row]) -> bool:
+    return pairing_metric(results.store, rows[0].run, rows[0].score.metric) is not None
 
 
 def _panel(results: Results, rows: Sequence[Row], most: int) -> Spec | None:
-    from fieldmark.report.paired import read_paired
-    from fieldmark.stats import compare, errors, tiers
-
     best, others = rows[0], rows[1 : most + 1]
-    metric = _metric_for(results, rows)
-    if metric is None:
-        return None
-    paired = read_paired(results.store, [row.runs for row in rows], metric)
-    if not len(paired.items.target):
-        return None
-    letters = tiers(errors(paired.items, paired.answer_mn, paired.metric)).letters
-    names = short_names(row.model for row in rows)
+    pairs = AllPairs(results.store, [best, *others])
+    names = short_names(row.name for row in rows)
     scale = best.score.scale
     values = []
-    for place, row in enumerate(others, 1):
-        lead = compare(paired.items, paired.answer_mn[place], paired.answer_mn[0], paired.metric)
+    for row in others:
+        compared = pairs.compare(row.name, best.name)
+        if compared is None:
+            continue
+        lead = compared.tasks[0].comparison
         values.append(
             {
-                "model": row.model,
-                "label": names[row.model],
+                "model": row.name,
+                "label": names[row.name],
                 "score": rounded(scale * lead.difference),
                 "low": rounded(scale * lead.low),
                 "high": rounded(scale * lead.high),
                 "text": _signed(scale * lead.difference),
-                "tied": letters[place] == BEST,
-                "shaded": letters[place] == BEST,
-                "n": len(paired.items.target),
+                "tied": row.tier == BEST,
+                "shaded": row.tier == BEST,
+                "n": lead.n,
             }
         )
+    if not values:
+        return None
     values.sort(key=_standing)
     unit = " in points" if best.score.is_fraction else ""
-    title = f"{best.score.metric}{unit}, minus that of {names[best.model]}"
+    title = f"{best.score.metric}{unit}, minus that of {names[best.name]}"
     return line_panel(values, title, heading(best) if most == MOST_OF_MANY else "", zero=True)
 
 
 def _standing(value: Spec) -> tuple[bool, float, str]:
-    return not value["tied"], 0.0 if value["tied"] else abs(value["score"]), value["model"]
+    return not value["tied"], abs(value["score"]), value["model"]
 
 
 def _signed(value: float) -> str:

@@ -1,15 +1,12 @@
-"""Which model leads on which task: ranks of models × tasks.
+"""Which models lead: their ranks over all tasks, and their tier on each.
 
-A rank counts the models that are surely better, those whose interval lies wholly above; models
-whose intervals meet can share a rank, and the cell says how far down they might be.
+Ranks come in two forms, each a 95 % interval: on these tasks (other test items), and on tasks like
+these (other tasks). Both, and the letters, are those of the table.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Iterator, Mapping, Sequence
 
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row
@@ -17,85 +14,100 @@ from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
     figure,
+    models_in_words,
     short_names,
     undefined,
 )
 from fieldmark.report.plots._render import FAINT
-from fieldmark.report.plots._results import Results, defined_columns, limits
-from fieldmark.report.table.ranking import agreement
+from fieldmark.report.plots._results import Results, defined_columns
+from fieldmark.report.study import RowStanding
+from fieldmark.report.table.ranking import agreement, grid_of, rank_rows, rank_text
 
-_Ranks = Mapping[str, Mapping[str, tuple[int, int]]]
-"""column → model → first and last rank"""
+_HERE, _ELSEWHERE = "rank on these tasks", "rank on tasks like these"
 _ROOMY = 12
-"""columns up to which a cell has room for its ranks"""
+"""columns up to which a cell has room for its letter"""
 
 
 def plot(results: Results) -> Spec:
-    columns = defined_columns(results)
-    ranks = {name: _ranks(rows) for name, rows in columns.items() if len(rows) > 1}
-    if not ranks:
-        raise DataError("ranks need two models on one task: `fieldmark run` with another --model.")
-    counted = {name: rows for name, rows in columns.items() if rows[0].is_counted}
-    models = _order({name: mine for name, mine in ranks.items() if name in counted}, ranks)
-    names = short_names(models)
-    heads = _headings({name: columns[name][0] for name in ranks})
-    values = [
-        {
-            "model": model,
-            "label": names[model],
-            "task": heads[name],
-            "rank": best,
-            "text": f"{best}" if best == worst else f"{best}–{worst}",
-            "of": len(columns[name]),
-            "share": round((best - 1) / max(len(columns[name]) - 1, 1), 4),
-        }
-        for name, mine in ranks.items()
-        for model, (best, worst) in mine.items()
-    ]
-    alone = sorted({rows[0].heading for rows in columns.values() if len(rows) == 1})
-    has_gaps = len(values) < len(models) * len(ranks)
+    study = results.table.study
+    columns = {
+        name: rows
+        for name, rows in defined_columns(results).items()
+        if any(row.tier for row in rows)
+    }
+    if study is None or not columns:
+        raise DataError(
+            "ranks need two models that answered the same task: `fieldmark run` with another "
+            "--model."
+        )
+    rows = [name for name in rank_rows(results.table).names if any(_of(name, columns))]
+    names, heads = short_names(rows), _headings({name: mine[0] for name, mine in columns.items()})
+    standings = study.overall.standings if study.overall else ()
+    cells = [*_rank_cells(standings), *_tier_cells(columns, heads)]
+    values = [cell | {"label": names[cell["model"]]} for cell in cells]
+    tasks = [*dict.fromkeys(cell["task"] for cell in values)]
+    alone = sorted(
+        {mine[0].heading for name, mine in defined_columns(results).items() if name not in columns}
+    )
+    letters = "Letter" if len(tasks) <= _ROOMY else "Colour"
     notes = [
-        f"{'Number: first and last rank' if len(ranks) <= _ROOMY else 'Colour: the first rank'} "
-        "the intervals allow; 1 = no model is surely better. Models that share a colour in a "
-        f"column are in no order.{' Grey: not run.' * has_gaps}",
-        "Rows by mean rank over the tasks that a model was run on.",
-        agreement({(row.model, name): row for name, rows in counted.items() for row in rows}),
-        f"One model only, so no rank: {', '.join(alone)}." if alone else "",
+        f"{letters}: tier on the task. A may be its best, B the best of the rest, and so on: a "
+        "letter compares with the best, not two models of one letter."
+        f"{' Grey: not compared.' * (len(values) < len(rows) * len(tasks))}",
+        _rank_note(standings),
+        agreement(grid_of(results.table)),
+        f"Not compared, so no tier: {', '.join(alone)}." if alone else "",
         undefined(results.rows),
     ]
-    where = columns_in_words([columns[name][0] for name in ranks])
-    title = f"Ranks of {len(models)} models on {where}"
-    body = _drawn(values, [names[model] for model in models], list(heads.values()))
-    return figure(title, notes, body, 1 if len(ranks) <= _ROOMY else 2)
+    where = columns_in_words([mine[0] for mine in columns.values()])
+    who = models_in_words([row for mine in columns.values() for row in mine])
+    title = f"Ranks and tiers of {who} on {where}"
+    body = _drawn(values, [names[name] for name in rows], tasks)
+    return figure(title, notes, body, 1 if len(tasks) <= _ROOMY else 2)
 
 
-def _ranks(rows: Sequence[Row]) -> dict[str, tuple[int, int]]:
-    """First and last possible rank of each model, 1 = best."""
-    sign = 1 if rows[0].score.higher_is_better else -1
-    spans = {row.model: sorted(sign * limit for limit in limits(row)) for row in rows}
-    lows = sorted(low for low, _ in spans.values())
-    highs = sorted(high for _, high in spans.values())
-    return {
-        model: (1 + _above(lows, high), len(spans) - _below(highs, low))
-        for model, (low, high) in spans.items()
-    }
+def _of(name: str, columns: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+    """The cells of a row that were compared."""
+    return (row for mine in columns.values() for row in mine if row.name == name and row.tier)
 
 
-def _above(ordered: Sequence[float], value: float) -> int:
-    return len(ordered) - bisect_right(ordered, value)
+def _rank_note(standings: Sequence[RowStanding]) -> str:
+    if not standings:
+        return ""
+    note = (
+        "Ranks by the mean over the tasks that count, 95 % intervals: on these tasks, had the test "
+        "items been others"
+    )
+    has_other = any(one.rank_elsewhere for one in standings)
+    return note + ("; on tasks like these, had the tasks been others." if has_other else ".")
 
 
-def _below(ordered: Sequence[float], value: float) -> int:
-    return bisect_left(ordered, value)
+def _rank_cells(standings: Sequence[RowStanding]) -> Iterator[Spec]:
+    for heading in (_HERE, _ELSEWHERE):
+        for one in standings:
+            limits = one.rank if heading == _HERE else one.rank_elsewhere
+            if limits is not None:
+                yield {
+                    "model": one.name,
+                    "task": heading,
+                    "text": rank_text(limits),
+                    "of": len(standings),
+                    "share": round((limits[0] - 1) / max(len(standings) - 1, 1), 4),
+                }
 
 
-def _order(counted: _Ranks, every: _Ranks) -> list[str]:
-    """By the mean over the columns that count; models that stand in none of them come last."""
-    ranks: dict[str, list[float]] = {model: [] for mine in every.values() for model in mine}
-    for mine in counted.values():
-        for model, (best, worst) in mine.items():
-            ranks[model].append((best + worst) / 2 / len(mine))
-    return sorted(ranks, key=lambda model: (fmean(ranks[model] or [math.inf]), model))
+def _tier_cells(columns: Mapping[str, Sequence[Row]], heads: Mapping[str, str]) -> Iterator[Spec]:
+    for name, mine in columns.items():
+        letters = sorted({row.tier for row in mine if row.tier}, key=lambda own: (len(own), own))
+        for row in mine:
+            if row.tier:
+                yield {
+                    "model": row.name,
+                    "task": heads[name],
+                    "text": row.tier,
+                    "of": len(mine),
+                    "share": round(letters.index(row.tier) / max(len(letters) - 1, 1), 4),
+                }
 
 
 def _headings(firsts: Mapping[str, Row]) -> dict[str, str]:
@@ -128,7 +140,7 @@ def _drawn(values: Sequence[Spec], models: Sequence[str], tasks: Sequence[str]) 
             "symbolType": "square",
             "symbolSize": 110,
             "symbolStrokeColor": FAINT,
-            "title": "rank",
+            "title": "rank, tier",
             "direction": "horizontal",
             "orient": "bottom",
             "values": [0, 0.25, 0.5, 0.75, 1],

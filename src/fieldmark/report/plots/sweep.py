@@ -17,7 +17,6 @@ from fieldmark.report.plots._series import (
     Series,
     by_task,
     level_note,
-    mean_score,
     quiet_note,
     series_panel,
 )
@@ -97,12 +96,12 @@ def _chosen(differing: Mapping[str, Mapping[str, int]], asked: str) -> str:
 
 
 def _lines(rows: Sequence[Row], setting: str) -> list[Series]:
-    ways: dict[tuple[str, str], dict[Any, list[Score]]] = {}
+    ways: dict[tuple[str, str], dict[Any, Score]] = {}
     for row in rows:
         facts = _facts(row)
         value = facts.pop(setting, None)
         rest = repr((row.data, sorted(facts.items(), key=str)))
-        ways.setdefault((row.model, rest), {}).setdefault(_plain(value), []).append(row.score)
+        ways.setdefault((row.model, rest), {})[_plain(value)] = row.score
     several = {key: scores for key, scores in ways.items() if len(scores) > 1}
     models = [model for model, _ in several]
     counts: dict[str, int] = {}
@@ -110,7 +109,7 @@ def _lines(rows: Sequence[Row], setting: str) -> list[Series]:
     for (model, _), scores in several.items():
         counts[model] = counts.get(model, 0) + 1
         name = model if models.count(model) == 1 else f"{model} ({counts[model]})"
-        points = tuple((x, mean_score(scores[x])) for x in sorted(scores, key=_standing))
+        points = tuple((x, scores[x]) for x in sorted(scores, key=_standing))
         lines.append(Series(name, "", points))
     return lines
 

@@ -14,10 +14,11 @@ from fieldmark.errors import FieldmarkError
 from fieldmark.report.facts import task_facts
 from fieldmark.report.rows import Table, read_table
 from fieldmark.report.site.build import samples_of
+from fieldmark.report.site.comparisons import RowComparisons
 from fieldmark.report.site.images import CHANGED, ItemPhoto, Photos, photos_note, thumbnail
-from fieldmark.report.site.pages import data_script, script_json, summary_script
+from fieldmark.report.site.pages import data_script, receive_script
 from fieldmark.report.site.predictions import ColumnData, pack, read_column
-from fieldmark.report.site.summary import chart_specs, columns_of, shown_models, summarise
+from fieldmark.report.site.summary import chart_specs, columns_of, shown_rows, summarise
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
 
@@ -59,13 +60,13 @@ class LiveResults:
             return self._summary
 
     def summary_file(self) -> bytes:
-        return summary_script(self.summary())
+        return receive_script("summary", self.summary())
 
     def charts_file(self) -> bytes:
         self.summary()
         with self._open() as store:
             charts = chart_specs(store, self._table)
-        return f'fieldmark.receive("charts",{script_json(charts)});\n'.encode()
+        return receive_script("charts", charts)
 
     def column_file(self, name: str) -> bytes | None:
         """The predictions of a column; None for one that is not known."""
@@ -75,9 +76,21 @@ class LiveResults:
         if rows is None:
             return None
         with self._open() as store:
-            data = read_column(store, rows, shown_models(table), store.scores(self.where))
+            data = read_column(store, rows, shown_rows(table), store.scores(self.where))
             thumbs, _ = self._thumbs(store, rows[0].run, data)
         return data_script(name, pack(data, thumbs))
+
+    def comparison_file(self, name: str) -> bytes | None:
+        """The comparisons of a row; None for one that is not known."""
+        self.summary()
+        with self._open() as store:
+            comparisons = RowComparisons(store, self._table)
+            row = comparisons.files().get(name)
+            return None if row is None else receive_script(name, comparisons.of_row(row))
+
+    def data_file(self, name: str) -> bytes | None:
+        """A file of the folder data/, beside summary and charts."""
+        return self.column_file(name) or self.comparison_file(name)
 
     def thumbnail(self, name: str) -> bytes | None:
         """A photo by its hash; None where it is not one of a task's, or cannot be read."""
@@ -104,7 +117,7 @@ class LiveResults:
         columns = columns_of(self._table)
         first = {rows[0].run.spec.task: rows for rows in reversed(columns.values())}
         for task, rows in zip(summary["tasks"], reversed(first.values()), strict=True):
-            data = read_column(store, rows, shown_models(self._table), {})
+            data = read_column(store, rows, shown_rows(self._table), {})
             thumbs, n_changed = self._thumbs(store, rows[0].run, data)
             task |= {
                 "samples": samples_of(data, thumbs),

@@ -116,7 +116,7 @@ def make_app(results: LiveResults, host: str = "127.0.0.1", token: str = "") -> 
     }
     routes = [Route(path, _page_handler(*how)) for path, how in fixed.items()]
     routes += [
-        Route("/data/{name}.js", _lookup_handler(results.column_file, _JS)),
+        Route("/data/{name}.js", _lookup_handler(results.data_file, _JS)),
         Route("/thumbs/{folder}/{name}.webp", _lookup_handler(results.thumbnail, _WEBP)),
         Route("/events", partial(_events, results)),
     ]

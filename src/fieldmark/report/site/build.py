@@ -19,6 +19,7 @@ from fieldmark.progress import Progress, Silent
 from fieldmark.report.cells import Row
 from fieldmark.report.facts import TaskFacts, task_facts
 from fieldmark.report.rows import Table, read_table
+from fieldmark.report.site.comparisons import RowComparisons
 from fieldmark.report.site.images import (
     UNKNOWN,
     ItemPhoto,
@@ -33,14 +34,13 @@ from fieldmark.report.site.pages import (
     index_page,
     is_site,
     page_files,
-    script_json,
-    summary_script,
+    receive_script,
 )
 from fieldmark.report.site.predictions import ColumnData, pack, read_column
 from fieldmark.report.site.summary import (
     chart_specs,
     columns_of,
-    shown_models,
+    shown_rows,
     summarise,
     vega_script,
 )
@@ -77,7 +77,7 @@ def build_site(
     try:
         _remove(making)
         (making / "data").mkdir(parents=True)
-        names, photos = shown_models(table), Photos(settings)
+        names, photos = shown_rows(table), Photos(settings)
         _write(_SiteBuild(store, making, settings, options, progress, names, photos), table)
         _put_in_place(making, out)
     except OSError as error:
@@ -121,17 +121,27 @@ def _write(job: _SiteBuild, table: Table) -> None:
         by_task.setdefault(rows[0].run.spec.task, {})[name] = rows
     for task, columns in zip(summary["tasks"], by_task.values(), strict=True):
         task |= _write_task(job, columns, scores)
+    _write_comparisons(job, table)
     job.progress.start("charts", 1)
     charts = chart_specs(job.store, table)
     summary["charts"] = sorted(charts)
-    _put(job.folder / "data" / "summary.js", summary_script(summary))
+    _put(job.folder / "data" / "summary.js", receive_script("summary", summary))
     if charts:
-        text = f'fieldmark.receive("charts",{script_json(charts)});\n'
-        _put(job.folder / "data" / "charts.js", text.encode())
+        _put(job.folder / "data" / "charts.js", receive_script("charts", charts))
         _put(job.folder / "vega.js", vega_script())
     for file, content in page_files().items():
         _put(job.folder / file, content)
     _put(job.folder / "index.html", index_page(summary))
+
+
+def _write_comparisons(job: _SiteBuild, table: Table) -> None:
+    comparisons = RowComparisons(job.store, table)
+    files = comparisons.files()
+    job.progress.start("comparisons", len(files))
+    for file, name in files.items():
+        content = receive_script(file, comparisons.of_row(name))
+        _put(job.folder / "data" / f"{file}.js", content)
+        job.progress.advance()
 
 
 def _write_task(

@@ -15,7 +15,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "page"
 SCRIPTS = (
-    "elements", "numbers", "state", "results", "packed", "statistics", "controls", "leaderboard",
+    "elements", "numbers", "state", "results", "packed", "controls", "leaderboard",
     "table_view", "task", "model", "compare", "grid", "predictions", "confusions", "charts",
     "methods", "start",
 )  # fmt: skip
@@ -56,9 +56,9 @@ def _table(summary: Mapping[str, Any]) -> str:
         " ".join((column["heading"], *column["lines"], column["metric"])) for column in columns
     ]
     lines = [_row("th scope=col", ["model", *heads])]
-    for number, model in enumerate(summary["models"]):
+    for number, row in enumerate(summary["rows"]):
         scores = [_score(cells.get((number, at)), column) for at, column in enumerate(columns)]
-        lines.append(_row("td", [model["name"], *scores]))
+        lines.append(_row("td", [row["name"], *scores]))
     return "\n".join(lines)
 
 
@@ -83,9 +83,9 @@ _FOLDERS = re.compile(r"(?<![\w.~])(?:[A-Za-z]:)?~?[\\/](?:[^\\/?&=:\s]+[\\/])+"
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
-def summary_script(summary: Mapping[str, Any]) -> bytes:
-    """data/summary.js."""
-    return f'fieldmark.receive("summary",{script_json(summary)});\n'.encode()
+def receive_script(name: str, value: Mapping[str, Any]) -> bytes:
+    """data/NAME.js: values on their way to the page."""
+    return f"fieldmark.receive({script_json(name)},{script_json(value)});\n".encode()
 
 
 def data_script(name: str, packed: bytes) -> bytes:

@@ -22,7 +22,7 @@ from fieldmark.report.cells import Row
 from fieldmark.report.paired import score_rule
 from fieldmark.report.providers import is_valued, value_metric
 from fieldmark.report.rows import Table, read_table
-from fieldmark.report.site.summary import columns_of, shown_models
+from fieldmark.report.site.summary import columns_of, shown_rows
 from fieldmark.store import Score, Store
 
 _NO_SCORE = 255
@@ -69,7 +69,7 @@ def task_predictions(store: Store, column: str, table: Table | None = None) -> b
     columns = columns_of(table)
     if column not in columns:
         raise UnknownName("column of these results", column, columns)
-    return pack(read_column(store, columns[column], shown_models(table), store.scores()))
+    return pack(read_column(store, columns[column], shown_rows(table), store.scores()))
 
 
 def read_column(
@@ -80,7 +80,7 @@ def read_column(
 ) -> ColumnData:
     """The answers of all runs of a column to the items they share, by part, repeat and id.
 
-    `names`: how the page calls each model.
+    `names`: how the page calls each row.
     """
     asked = store.answers([row.run.id for row in rows], with_scores=True)
     judged = _judged(rows, asked.score_mn)
@@ -106,7 +106,7 @@ def read_column(
         ranges.append(span)
     shown = [_cut(label) for label in labels] if judged else labels
     return ColumnData(
-        ids, shown, parts, arrays, [names[row.model] for row in rows], score_rule(rows[0].run),
+        ids, shown, parts, arrays, [names[row.name] for row in rows], score_rule(rows[0].run),
         ranges, _part_scores(rows, scores), judged,
     )  # fmt: skip
 

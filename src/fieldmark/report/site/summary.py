@@ -1,8 +1,8 @@
 """Summary and charts: what does the page know before a task is opened?
 
-Models, tasks, columns (a task asked in one way) and one cell per model and column: score,
-interval, tier. Small enough to load at once. The charts are those of `fieldmark plot`, as Vega-Lite
-specifications.
+The table of `fieldmark table`: its verdict, rows (a model asked in one way) in its order, columns,
+and one cell per row and column: score, interval, tier. Small enough to load at once. The page
+works out nothing of this. The charts are those of `fieldmark plot`, as Vega-Lite specifications.
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ from fieldmark.errors import DataError
 from fieldmark.models import Checkpoint, families
 from fieldmark.report.cells import Row
 from fieldmark.report.facts import TaskFacts, checkpoints, images_per_s, parameters, task_facts
-from fieldmark.report.labels import model_name, signature
+from fieldmark.report.labels import model_name, signatures
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
 from fieldmark.report.plots._render import VERSION
 from fieldmark.report.plots._results import Results
 from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Table, read_table
 from fieldmark.report.site.pages import public_names, without_folders
+from fieldmark.report.study import Study
 from fieldmark.report.table.notes import run_lines
+from fieldmark.report.table.ranking import mean_notes, rank_rows
+from fieldmark.report.table.verdict import verdict
 from fieldmark.store import RunFilter, Store
 
 CELL = (
-    "model", "column", "value", "low", "high", "n", "units", "tier", "unanswered", "seconds",
+    "row", "column", "value", "low", "high", "n", "units", "tier", "unanswered", "seconds", "draws",
     "fit", "left_out",
 )  # fmt: skip
-"""what stands at which place of a cell; fit: lines on what was chosen, left_out: on lost images"""
+"""what stands at which place of a cell; draws: trainings it is a mean of, 0 for one that another
+draw could change; fit: lines on what was chosen, left_out: on lost images"""
 
 
 def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any]:
@@ -44,7 +48,7 @@ def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any
 def summarise(store: Store, table: Table) -> dict[str, Any]:
     columns = columns_of(table)
     tasks = list(dict.fromkeys(rows[0].run.spec.task for rows in columns.values()))
-    models = list(dict.fromkeys(row.model for row in table.rows))
+    ranking = rank_rows(table)
     facts = [
         task_facts(store, next(row.run for row in table.rows if row.run.spec.task == name))
         for name in tasks
@@ -53,21 +57,37 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
         "app": version("fieldmark"),
         "until": max((row.run.finished or "" for row in table.rows), default=""),
         "left_out": dict(table.left_out),
-        "notes": [without_folders(note) for note in table.notes],
-        "models": describe_models(store, table),
+        "verdict": without_folders(verdict(table)),
+        "notes": [without_folders(note) for note in (*table.notes, *mean_notes(table))],
+        "rows": describe_rows(store, table, ranking.names),
+        "summed": {
+            "headings": [heading.replace("\n", " ") for heading in ranking.summary],
+            "texts": list(ranking.summary.values()),
+        },
         "tasks": [describe_task(task) for task in facts],
         "columns": [
-            _column(name, rows, tasks.index(rows[0].run.spec.task))
+            _column(table, name, rows, tasks.index(rows[0].run.spec.task))
             for name, rows in columns.items()
         ],
         "cell": CELL,
-        "cells": _cells(store, columns, models),
+        "cells": _cells(store, columns, ranking.names),
+        "curves": [
+            curve
+            for number, rows in enumerate(columns.values())
+            for curve in _curves(number, rows, ranking.names)
+        ],
     }
 
 
-def shown_models(table: Table) -> dict[str, str]:
-    """Model as the table names it → as the page does."""
-    return public_names(row.model for row in table.rows)
+def shown_rows(table: Table) -> dict[str, str]:
+    """Row as the table names it → as the page does."""
+    models = public_names(row.model for row in table.rows)
+    return {row.name: replace(row, model=models[row.model]).name for row in table.rows}
+
+
+def row_key(name: str) -> str:
+    """A word for a row that is good for the name of a file."""
+    return draws.digest(name).hex()[:8]
 
 
 def columns_of(table: Table) -> dict[str, list[Row]]:
@@ -88,52 +108,90 @@ def column_name(row: Row) -> str:
     return f"{words[:LONGEST]}-{draws.digest(row.column, row.score.metric).hex()[:6]}"
 
 
-def _column(name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:
-    first = rows[0]
-    spec, score = first.run.spec, first.score
+def _column(table: Table, name: str, rows: Sequence[Row], task: int) -> dict[str, Any]:
+    first, score = rows[0], rows[0].score
     heading, *lines = without_folders(first.column).split("\n")
+    study = table.study.columns.get(first.place) if table.study else None
+    alone = [replace(row, is_counted=True) for row in rows]
+    sentence = verdict(
+        Table(tuple(alone), study=Study({first.place: study}, None) if study else None)
+    )
     return {
         "name": name,
         "task": task,
         "heading": heading,
         "lines": lines,
-        "protocol": spec.protocol,
-        "n_train": spec.n_train,
-        "shots": spec.settings.get("shots"),
-        "seed": spec.seed,
-        "repeats": spec.repeats,
         "metric": score.metric,
         "is_up": score.higher_is_better,
         "is_fraction": score.is_fraction,
         "level": score.level,
-        "signature": without_folders(signature(spec)),
+        "signatures": [without_folders(line) for line in signatures(rows)],
         "is_valued": is_valued(first.run),
         "data": without_folders(first.data),
         "is_counted": first.is_counted,
+        "verdict": without_folders(sentence),
+        "is_told": study.is_told_from_blind if study else None,
+        "blind": _known(study.blind) if study else None,
         "warning": next((row.score.warning for row in rows if row.score.warning), ""),
     }
 
 
 def _cells(
-    store: Store, columns: Mapping[str, Sequence[Row]], models: Sequence[str]
+    store: Store, columns: Mapping[str, Sequence[Row]], names: Sequence[str]
 ) -> list[list[Any]]:
-    place = {name: number for number, name in enumerate(models)}
+    place = {name: number for number, name in enumerate(names)}
     return [
-        [*_cell(row, place[row.model], number), *run_lines(store.finished_parts(row.run.id))]
+        [*_cell(row, place[row.name], number), *run_lines(store.finished_parts(row.run.id))]
         for number, rows in enumerate(columns.values())
         for row in rows
     ]
 
 
-def _cell(row: Row, model: int, column: int) -> list[Any]:
+def _cell(row: Row, number: int, column: int) -> list[Any]:
     score = row.score
     unanswered = sum(n for outcome, n in row.outcomes.items() if outcome != "ok")
     numbers = [_known(number) for number in (score.value, score.low, score.high)]
     seconds = _known(row.run.seconds)
     return [
-        model, column, *numbers, score.n, score.n_units, row.tier, unanswered,
-        None if seconds is None else round(seconds, 1),
+        number, column, *numbers, score.n, score.n_units, row.tier, unanswered,
+        None if seconds is None else round(seconds, 1), 0 if row.is_drawn_once else row.n_draws,
     ]  # fmt: skip
+
+
+_SIZES = ("n_train=", "shots=")
+
+
+def _curves(column: int, rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Models asked with several numbers of training images in one way: the rows, by size."""
+    lines: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in rows:
+        words = [word for word in row.way.split(", ") if not word.startswith(_SIZES)]
+        lines.setdefault((row.model, ", ".join(words)), {})[_size(row)] = row
+    return [
+        {
+            "column": column,
+            "name": without_folders(f"{model} ({way})" if way else model),
+            "points": [
+                [size, names.index(row.name)]
+                for size, row in sorted(mine.items(), key=lambda point: _order(point[0]))
+            ],
+        }
+        for (model, way), mine in lines.items()
+        if len(mine) > 1
+    ]
+
+
+def _size(row: Row) -> str:
+    """How many training images, in words."""
+    shots, n_train = row.run.spec.settings.get("shots"), row.run.spec.n_train
+    if n_train is not None:
+        return f"{n_train:,}"
+    return f"{shots} per class" if shots else "all"
+
+
+def _order(size: str) -> tuple[bool, int]:
+    digits = size.partition(" ")[0].replace(",", "")
+    return not digits.isdigit(), int(digits) if digits.isdigit() else 0
 
 
 def _known(value: float | None) -> float | None:
@@ -158,22 +216,25 @@ def describe_task(facts: TaskFacts) -> dict[str, Any]:
     }
 
 
-def describe_models(store: Store, table: Table) -> list[dict[str, Any]]:
-    """A row per model, with what tables and runs know of it."""
-    names = {row.model: model_name(row.run.spec) for row in table.rows}
-    public, known = shown_models(table), set(families())
+def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows in the table's order, with what tables and runs know of their models."""
+    first = {row.name: row for row in table.rows}
+    public, known = shown_rows(table), set(families())
     sizes, speeds = parameters(store, table.rows), images_per_s(store, table.rows)
     rows, unlisted = [], Checkpoint("", licence="")
-    for label, name in names.items():
-        base = name.partition("?")[0]
+    for name in names:
+        row = first[name]
+        base = model_name(row.run.spec).partition("?")[0]
         listed, family = checkpoints().get(base, unlisted), base.partition("/")[0]
         rows.append(
             {
-                "name": public[label],
+                "name": public[name],
+                "key": row_key(name),
+                "way": row.way,
                 "family": family if family in known else "own",
                 "title": listed.title,
-                "params": round(sizes[label]) if label in sizes else None,
-                "images_per_s": _three_figures(speeds.get(label)),
+                "params": round(sizes[row.model]) if row.model in sizes else None,
+                "images_per_s": _three_figures(speeds.get(row.model)),
                 "licence": listed.licence,
                 "released": listed.released,
                 "source": listed.source,
@@ -199,9 +260,7 @@ _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 def chart_specs(store: Store, table: Table) -> dict[str, dict[str, Any]]:
     """Name → what it shows and its specification, for every plot these results can fill."""
-    names = shown_models(table)
-    rows = tuple(replace(row, model=names[row.model]) for row in table.rows)
-    results = Results(store, rows)
+    results = Results(store, table)
     charts = {}
     for name in sorted(PLOTS.names()):
         try:
