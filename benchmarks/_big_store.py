@@ -14,12 +14,10 @@ import numpy as np
 
 from fieldmark import draws
 from fieldmark.metrics import load_metric
-from fieldmark.stats import Items, Resampling, estimate, interval
+from fieldmark.stats import Items, estimate, interval
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
 
 METRICS = ("accuracy", "macro_accuracy", "macro_f1")
-QUICK = Resampling(draws=50)
-"""the intervals are stored, not judged, here"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ def _scores(
     metric = load_metric(name)
     unit = None if units is None else np.arange(len(target)) // 4
     items = Items(target, unit)
-    found = interval(items, answer, metric, QUICK)
+    found = interval(items, answer, metric)
     value = estimate(items, answer, metric)
     return [
         Score(

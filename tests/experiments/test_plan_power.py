@@ -61,6 +61,19 @@ def test_traits_of_one_fish_are_one_unit(tmp_path: Path, monkeypatch: pytest.Mon
     assert test.n_units <= test.n < 120
 
 
+def test_a_query_is_a_unit_whatever_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FIELDMARK_CACHE", str(tmp_path / "cache"))
+    assert main(["data", "make", "inquire", "--size", "60"]) == 0
+    model, task = "open-clip/ViT-B-32/openai", "inquire-rerank"
+    jobs = make_jobs([(model, "")], [(task, "")], single_axes({}))
+    (planned,) = make_plan(jobs, load_settings()).jobs
+    (test,) = planned_tests(make_plan(jobs, load_settings()))
+    assert test.n == test.n_units < planned.n_images
+
+
 def test_plan_says_what_would_be_visible_and_by_what_it_is_judged(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

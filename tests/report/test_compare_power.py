@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -25,10 +26,11 @@ def right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarr
     skills = {"m/one": 0.7, "m/two": 0.68}
     right = {model: random.random(N) < skill for model, skill in skills.items()}
     with Store.open(tmp_path / "fieldmark.db") as store:
-        for model, own in right.items():
-            run = store.begin_run(RunSpec(model, "t", "probe/x", {"parts": [""]}))
-            answers = ["fox" if one else "hare" for one in own]
-            ids, units = [f"i{n}" for n in range(N)], [f"u{n // SIZE}" for n in range(N)]
+        for task, (model, own) in itertools.product(("t", "other"), right.items()):
+            run = store.begin_run(RunSpec(model, task, "probe/x", {"parts": [""]}))
+            answers = ["fox" if one else "hare" for one in (own if task == "t" else own[::-1])]
+            ids = [f"{task}{n}" for n in range(N)]
+            units = [f"{task} unit {n // SIZE}" for n in range(N)]
             predictions = Predictions(ids, ["fox"] * N, answers, units=units)
             store.write_part(run, PartResult(predictions))
             score = Score("accuracy", float(own.mean()), low=0.6, high=0.8, n=N, is_primary=True)
@@ -37,11 +39,12 @@ def right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, np.ndarr
 
 
 def rows_of(told: str) -> list[list[str]]:
-    return [line.split() for line in told.splitlines() if line.startswith("t ")][1:]
+    lines = told[told.index("to see 4 times in 5") :].split("\n\n")[0].splitlines()
+    return [line.rsplit(maxsplit=5) for line in lines[1:]]
 
 
 def test_more_units_are_told_for_every_wanted_difference(right, capsys) -> None:
-    assert main(["compare", "one", "two", "--power", "2", "--power", "50"]) == 0
+    assert main(["compare", "one", "two", "--task", "t", "--power", "2", "--power", "50"]) == 0
     told = capsys.readouterr().out
     unit = np.arange(N) // SIZE
     a, b = (np.where(own, 0, 1) for own in right.values())
@@ -50,21 +53,22 @@ def test_more_units_are_told_for_every_wanted_difference(right, capsys) -> None:
     assert needed is not None and needed > 60
     more = needed - 60
     assert rows_of(told) == [
-        ["t", "2", "60", f"{needed:,}", f"{more:,}", f"{SIZE * more:,}"],
-        ["t", "50", "60", str(spread.units_to_detect(0.5)), "0", "0"],
+        ["t accuracy", "2", "60", f"{needed:,}", f"{more:,}", f"{SIZE * more:,}"],
+        ["t accuracy", "50", "60", str(spread.units_to_detect(0.5)), "0", "0"],
     ]
-    assert "4 times in 5" in told
+    assert "every task grown" not in told
 
 
-def test_programs_read_the_same(right, capsys) -> None:
+def test_several_tasks_need_less_together_than_each_alone(right, capsys) -> None:
     assert main(["compare", "one", "two", "--power", "2", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    (power,) = row["power"]
-    assert power["difference"] == 2.0 and power["needed_units"] > 60
-    assert power["more_units"] == power["needed_units"] - 60
-    assert power["more_items"] == SIZE * power["more_units"]
+    together, *alone = json.loads(capsys.readouterr().out)["power"]
+    assert together["heading"] == "all tasks together" and len(alone) == 2
+    assert (together["n_units"], together["n_items"]) == (120, 480)
+    assert together["more_units"] == together["needed"] - 120
+    assert together["more_items"] == SIZE * together["more_units"]
+    assert together["needed"] < sum(row["needed"] for row in alone)
     assert main(["compare", "one", "two", "--json"]) == 0
-    assert "power" not in json.loads(capsys.readouterr().out)[0]
+    assert "power" not in json.loads(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("points", ["0", "-2"])

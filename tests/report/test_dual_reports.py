@@ -63,7 +63,7 @@ def test_a_comparison_has_the_scores_of_the_table(
     where = ("--results", results, "--task", task, "--metric", metric, "--json")
     rows = json.loads(printed(capsys, "table", *where))
     values = {row["model_label"].partition("#")[0]: row["value"] for row in rows}
-    (compared,) = json.loads(printed(capsys, "compare", *MODELS, *where))
+    (compared,) = json.loads(printed(capsys, "compare", *MODELS, *where))["tasks"]
     both = [compared["score_a"], compared["score_b"]]
     assert both == pytest.approx([values[name] for name in MODELS])
     assert compared["difference"] == pytest.approx(both[0] - both[1])

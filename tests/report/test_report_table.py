@@ -31,8 +31,8 @@ def right(n: int, n_right: int, shift: int = 0) -> np.ndarray:
 
 
 LEGEND = (
-    "A: may be the best of its column, B: of the rest, ... (joint max-t test, which misses the best "
-    "in 5 %)"
+    "A: may be the best of its column, B: of the rest, ... (joint max-t test, which misses the "
+    "best in 5 %)"
 )
 
 
@@ -44,8 +44,8 @@ def plain(text: str) -> str:
 def test_wide_table(store):
     text = wide_table(read_table(store), width=120)
     assert text.startswith(
-        "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2; all others are worse. 1 row "
-        "lacks some of these tasks.\n"
+        "Best overall (2 tasks): open-clip/hf-hub:imageomics/bioclip-2; all others are worse. 1 "
+        "row lacks some of these tasks.\n"
         "\n"
         "                                                   rank                beluga         "
         "world-species\n"
@@ -63,9 +63,9 @@ def test_wide_table(store):
         "↑ higher is better"
     )
     assert (
-        "↑ higher is better · ± half of the 95 % interval (luck of the test items) · n items tested "
-        f"· – not run (rows with gaps come last) · {LEGEND} · rank here: 95 % interval of the rank "
-        f"by the mean over these tasks {BELUGA} {SPECIES}"
+        "↑ higher is better · ± half of the 95 % interval (luck of the test items) · n items "
+        f"tested · – not run (rows with gaps come last) · {LEGEND} · rank here: 95 % interval of "
+        f"the rank by the mean over these tasks {BELUGA} {SPECIES}"
     ) in plain(text)
 
 

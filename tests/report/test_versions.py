@@ -236,15 +236,26 @@ def test_a_superseded_run_is_hidden_and_counted(
         assert {row.column for row in read_table(store).rows} == {"zoo"}
 
 
-def test_seeds_are_told_apart_by_the_seed_not_by_the_images_they_drew(tmp_path: Path) -> None:
+def test_seeds_are_one_cell_whatever_images_they_drew(tmp_path: Path) -> None:
     place = make_world(tmp_path)
-    for seed in (0, 1):
-        run_it(place, COLOUR, "zoo.yaml", n_train=3, seed=seed)
+    values = [run_it(place, COLOUR, "zoo.yaml", n_train=3, seed=seed) for seed in (0, 1)]
+    with open_at(place) as store:
+        (row,) = read_table(store).rows
+    assert row.column == "zoo" and row.is_counted
+    assert len({run.spec.data for run in row.runs}) == len(row.runs) == 2
+    assert row.score.value == pytest.approx(sum(values) / 2)
+
+
+def test_ways_that_ran_in_two_folders_are_two_data_versions(tmp_path: Path) -> None:
+    place = make_world(tmp_path)
+    shutil.copytree(place / "photos", place / "cropped")
+    write_image(place / "cropped" / "04-0.png", 999)
+    run_it(place, COLOUR, "zoo.yaml")
+    run_it(place, COLOUR, "zoo.yaml", n_train=3, changes={"data": {"zoo": place / "cropped"}})
     with open_at(place) as store:
         rows = read_table(store).rows
-    assert {row.column for row in rows} == {"zoo\nseed=0", "zoo\nseed=1"}
-    assert len({row.run.spec.data for row in rows}) == 2
-    assert all(row.is_counted for row in rows)
+    assert {row.column for row in rows} == {"zoo\ndata=photos", "zoo\ndata=cropped"}
+    assert not any(row.is_counted for row in rows)
 
 
 def test_plain_rows_say_which_version_is_meant(edited: Path) -> None:

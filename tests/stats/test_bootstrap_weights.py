@@ -26,13 +26,6 @@ def test_items_of_a_unit_have_one_weight_and_as_many_units_are_drawn():
     assert weight.mean(axis=0) == pytest.approx(np.ones(6), abs=0.15)
 
 
-def test_units_are_drawn_within_their_parts():
-    part = np.array(["q", "p", "q", "p", "p", "q"], dtype=object)
-    weight = _all(_items(6, None, part), 200)
-    assert (weight[:, part == "p"].sum(axis=1) == 3).all()
-    assert (weight[:, part == "q"].sum(axis=1) == 3).all()
-
-
 def test_many_items_come_in_blocks_and_equal_settings_give_equal_draws():
     items = _items(40_000)
     blocks = list(unit_weights(items, Resampling(120)))

@@ -71,3 +71,35 @@ def test_nothing_in_common_is_an_empty_matrix(store):
     two = written(store, TWO, part(["b"], ["x"], ["x"]))
     assert store.answers([one, two]).prediction_mn.shape == (2, 0)
     assert store.answers([one, store.begin_run(replace(TWO, seed=5))]).prediction_mn.shape == (2, 0)
+
+
+# --- draws of several runs ---
+
+
+def test_draws_are_put_side_by_side_and_one_draw_stands_for_all(store):
+    """The first row has two seeds, the second two repeats, the third was asked once."""
+    runs = [
+        written(store, replace(ONE, seed=seed), part(["a", "b"], ["x", "y"], [answer, answer]))
+        for seed, answer in enumerate("xy")
+    ]
+    first = part(["a", "b"], ["x", "y"], ["x", "y"])
+    two = written(store, TWO, first, replace(first, repeat=1))
+    three = written(store, replace(TWO, model="m/three"), part(["a", "b"], ["x", "y"], ["z", "z"]))
+    found = store.drawn_answers([[(run, 0), (two, n), (three, 0)] for n, run in enumerate(runs)])
+    assert found.repeat.tolist() == [0, 0, 1, 1]
+    assert named(store, found)[2] == [list("xxyy"), list("xyxy"), list("zzzz")]
+    assert store.repeats([two, *runs]) == {two: [0, 1], runs[0]: [0], runs[1]: [0]}
+
+
+def test_items_most_rows_were_asked_are_kept_and_others_have_no_answer(store):
+    both = part(["a", "b", "c"], ["x", "y", "x"], ["x", "y", "y"])
+    one, two = written(store, ONE, both), written(store, TWO, both)
+    less = part(["b", "c", "z"], ["y", "OTHER", "x"], ["y", "x", "x"], scores=[0.1, 0.2, 0.3])
+    three = written(store, replace(TWO, model="m/three"), less)
+    found = store.drawn_answers([[(three, 0), (one, 0), (two, 0)]], with_scores=True)
+    assert named(store, found)[0] == ["a", "b", "c"]
+    assert named(store, found)[2] == [[None, "y", None], list("xyy"), list("xyy")]
+    assert found.score_mn[0].tolist()[1] == 0.1 and np.isnan(found.score_mn[0, [0, 2]]).all()
+    absent = store.begin_run(replace(TWO, seed=5))
+    assert store.drawn_answers([[(absent, 0), (absent, 0)]]).prediction_mn.shape == (2, 0)
+    assert (store.drawn_answers([[(one, 0), (absent, 0)]]).prediction_mn[1] == 0).all()

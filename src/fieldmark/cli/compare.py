@@ -62,20 +62,15 @@ def _pair(args: CompareArgs) -> int:
     settings = args.common.settings()
     with Store.open(settings.store, read_only=True) as store:
         compared = compare_models(store, *args.models, args.task, args.metric, settings.cache)
-    needed = [
-        needed_units(task.a.heading, task.comparison, task.a.score.scale, args.power)
-        for task in compared.tasks
-    ]
+    needed = needed_units(compared, args.power)
     if args.json:
-        plain = plain_comparison(compared)
-        for task, own in zip(plain["tasks"], needed, strict=True):
-            task |= {"power": [plain_needed(row) for row in own]} if args.power else {}
-        print_json(plain)
+        power = {"power": [plain_needed(row) for row in needed]} if args.power else {}
+        print_json({**plain_comparison(compared), **power})
     else:
         print(comparison_text(compared, width()))
         if args.power:
             print()
-            print(needed_text([row for own in needed for row in own], width()))
+            print(needed_text(needed, width()))
     for note in compared.notes:
         talk(note)
     for reason in compared.not_compared:

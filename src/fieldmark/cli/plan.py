@@ -146,8 +146,9 @@ def _show_power(power: Sequence[Mapping[str, Any]]) -> None:
     print()
     show_rows([_power_row(row) for row in power], False, right=("items", "units", "visible from"))
     talk(
-        "visible from: the smallest difference between two models that a test at 5 % sees 4 times "
-        "in 5, from independent units, trained once (the luck of a training draw is not in it)."
+        "visible from: the smallest difference between two models, in points, that a test at 5 % "
+        "sees 4 times in 5 with these units. The luck of training draws is in it only where it was "
+        "measured, with --repeats."
     )
     if any(row["judged_by"] == "assumed" for row in power):
         talk(

@@ -141,6 +141,9 @@ def _data_note(task: str, versions: Mapping[str, bool]) -> str:
 
 def _columns_of_task(runs: Sequence[Run]) -> dict[int, Column]:
     """A task that was asked in one variant only is headed by it."""
+    first = runs[0].spec
+    if all(_is_alike(run.spec, first) for run in runs):
+        return {run.id: Column(first.task_name) for run in runs}
     facts = {run.id: spec_facts(run.spec) for run in runs}
     asked = {
         run: {k: short_value(mine[k]) for k in _COLUMN_FACTS if k in mine}
@@ -158,6 +161,12 @@ def _columns_of_task(runs: Sequence[Run]) -> dict[int, Column]:
         is_counted = not versions.words or versions.is_counted(run)
         columns[run.id] = Column("\n".join([name, *lines]), data, is_counted)
     return columns
+
+
+def _is_alike(spec: RunSpec, other: RunSpec) -> bool:
+    """Are two runs of one task surely in the same column?"""
+    names = ("task_variant", "task_version", "data", "settings")
+    return all(getattr(spec, name) == getattr(other, name) for name in names)
 
 
 def _distinguishing(facts: Sequence[Mapping[str, str]]) -> list[str]:
@@ -259,21 +268,28 @@ def signatures(rows: Sequence[Row]) -> list[str]:
     """The lines of all columns, in their order; each names the versions its runs were made with."""
     apps: dict[str, set[str]] = {}
     for row in rows:
-        apps.setdefault(signature(row.run.spec), set()).add(row.run.app)
+        line = signature(row.run.spec, [run.spec for run in row.runs])
+        apps.setdefault(line, set()).update(run.app for run in row.runs or (row.run,))
     return [f"{line} app={','.join(sorted(versions))}" for line, versions in apps.items()]
 
 
-def signature(spec: RunSpec) -> str:
-    """All but the model and the version of fieldmark."""
+def signature(spec: RunSpec, draws_of_it: Sequence[RunSpec] = ()) -> str:
+    """All but the model and the version of fieldmark; of several draws all seeds, and of their
+    data what they share.
+    """
+    every = draws_of_it or [spec]
+    data = {one.data for one in every}
     facts = {
         "task": spec.task_name,
         "version": spec.task_version,
-        "data": spec.data,
+        "data": spec.data
+        if len(data) == 1
+        else "+".join(sorted({d.partition("-")[0] for d in data})),
         "protocol": spec.protocol,
         "settings": draws.digest(canonical_json(spec.settings)).hex()[:8],
         "n_train": "all" if spec.n_train is None else spec.n_train,
         "n_test": "all" if spec.n_test is None else spec.n_test,
-        "seed": spec.seed,
+        "seed": ",".join(str(seed) for seed in sorted({one.seed for one in every})),
         "repeats": spec.repeats,
     }
     is_default = {"n_test": "all", "repeats": 1, "version": "", "data": ""}

@@ -142,17 +142,19 @@ def averaged(rows: Sequence[Row]) -> list[Place]:
 def _notes(
     columns: Mapping[Place, Sequence[Row]], studied: Mapping[Place, ColumnStudy]
 ) -> list[str]:
-    notes = []
+    notes, blind = [], []
     for place, column in studied.items():
         heading = columns[place][0].heading
         few = [f"{name} ({100 * share:.0f} %)" for name, share in column.answered.items()]
         if few:
-            notes.append(
-                f"{heading}: not compared, as too few items were answered: {', '.join(few)}."
-            )
+            what = f"not compared, as too few items were answered: {', '.join(few)}"
+            notes.append(f"{heading}: {what}.")
         if column.is_told_from_blind is False:
-            notes.append(f"{heading} cannot tell the best from always giving the commonest answer.")
+            blind.append(heading)
         notes += _easier(columns[place])
+    if blind:
+        what = "cannot tell the best from always giving the commonest answer"
+        notes.append(f"{', '.join(blind)} {what}.")
     return notes
 
 
@@ -350,7 +352,7 @@ class _StudyReader:
 
 def _written(column: ColumnErrors | None, n_rows: int) -> dict[str, Any]:
     """What is remembered of a column, as JSON; every list has one entry per row."""
-    from fieldmark.stats import may_be_best, tiers
+    from fieldmark.stats import tiers
 
     nothing: list[Any] = [None] * n_rows
     result: dict[str, Any] = {
@@ -367,11 +369,26 @@ def _written(column: ColumnErrors | None, n_rows: int) -> dict[str, Any]:
         return result
     if every is not None and every.value_m[-1] < every.bounds[1] - 1e-9:
         result["blind"] = float(every.value_m[-1])
-        result["is_told"] = not bool(may_be_best(every)[-1])
+        result["is_told"] = _is_beaten(every)
     if len(column.kept) > 1:
         letters = dict(zip(column.kept, tiers(own).letters, strict=True))
         result["letters"] = [letters.get(number) for number in range(n_rows)]
     return result | {"n": own.n, "n_units": own.n_units, "n_classes": column.n_classes}
+
+
+def _is_beaten(every: Errors) -> bool:
+    """Is some model surely better than the last? By Bonferroni, which is quick, or else jointly."""
+    import numpy as np
+
+    from fieldmark.stats import compare_with, may_be_best
+
+    height_m = every.value_m if every.is_up else -every.value_m
+    best = int(height_m[:-1].argmax())
+    pair = compare_with(every, len(height_m) - 1, np.array([best]))
+    is_ahead = height_m[best] > height_m[-1]
+    if is_ahead and pair.p[0] < 0.05 / (len(height_m) - 1):
+        return True
+    return not bool(may_be_best(every)[-1])
 
 
 def known_limit(limit: float) -> float | None:

@@ -73,8 +73,9 @@ def way_labels(runs: Sequence[Run]) -> dict[int, str]:
     "" for all where no model was asked a task in two ways, nor two models in two ways of one
     protocol. Else "" for models that were asked each task in its own way, but by several protocols.
     """
-    facts = {run.id: way_facts(run.spec) for run in runs}
-    words = _words(runs, facts) if _is_asked_twice(runs, facts) else dict.fromkeys(facts, ())
+    words: dict[int, tuple[str, ...]] = {run.id: () for run in runs}
+    if _is_asked_twice(runs):
+        words = _words(runs, {run.id: way_facts(run.spec) for run in runs})
     labels = _labels(runs, words)
     asked: dict[str, dict[str, set[str]]] = {}
     for run in runs:
@@ -108,13 +109,15 @@ def _labels(runs: Sequence[Run], words: Mapping[int, tuple[str, ...]]) -> dict[i
     return {run.id: label(run) for run in runs}
 
 
-def _is_asked_twice(runs: Sequence[Run], facts: Mapping[int, _Facts]) -> bool:
-    """Was any task asked in two ways of one protocol?"""
-    first: dict[tuple[str, str], _Facts] = {}
-    return any(
-        first.setdefault((run.spec.task, head_of(run.spec)), facts[run.id]) != facts[run.id]
-        for run in runs
-    )
+def _is_asked_twice(runs: Sequence[Run]) -> bool:
+    """May any task have been asked in two ways of one protocol?"""
+    first: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for run in runs:
+        spec = run.spec
+        mine = (spec.task_variant, spec.protocol, spec.n_train, spec.n_test, spec.settings)
+        if first.setdefault((spec.task, head_of(spec)), mine) != mine:
+            return True
+    return False
 
 
 def _words(runs: Sequence[Run], facts: Mapping[int, _Facts]) -> dict[int, tuple[str, ...]]:

@@ -17,11 +17,11 @@ from fieldmark.stats.bootstrap import (
     unit_blocks,
     unit_weights,
 )
-from fieldmark.stats.covariance import Errors, Source, errors, join
+from fieldmark.stats.covariance import Errors, ErrorSource, errors, join
 from fieldmark.stats.holm import holm
 from fieldmark.stats.interval import interval, score_intervals
 from fieldmark.stats.items import Items, code_labels, estimate
-from fieldmark.stats.paired import Comparison, Pairs, compare, compare_pair, compare_with
+from fieldmark.stats.paired import Comparison, Differences, compare, compare_pair, compare_with
 from fieldmark.stats.power import (
     CORRELATION,
     DISAGREEMENT,
@@ -36,12 +36,12 @@ __all__ = [
     "CORRELATION",
     "DISAGREEMENT",
     "Comparison",
+    "Differences",
+    "ErrorSource",
     "Errors",
     "Interval",
     "Items",
-    "Pairs",
     "Resampling",
-    "Source",
     "Tiers",
     "UnitSpread",
     "code_labels",

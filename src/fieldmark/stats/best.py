@@ -41,12 +41,12 @@ class Tiers:
 
 def may_be_best(scores: Errors, level: float = LEVEL) -> np.ndarray:
     """Of each model whether it may be the best; the best is missed in 1 - level of cases."""
-    return ~_Standing(scores).is_beaten(np.arange(len(scores.value_m)), level)
+    return ~_MaxT(scores).is_beaten(np.arange(len(scores.value_m)), level)
 
 
 def tiers(scores: Errors, level: float = LEVEL) -> Tiers:
     """The tiers of models that answered the same items."""
-    standing = _Standing(scores)
+    standing = _MaxT(scores)
     order = np.argsort(-standing.height_m, kind="stable")
     letters = [""] * len(order)
     rest, number = order, 0
@@ -63,7 +63,7 @@ def rank_limits(scores: Errors, level: float = LEVEL) -> np.ndarray:
 
     Only models that may be the best have 1 among their ranks.
     """
-    standing = _Standing(scores)
+    standing = _MaxT(scores)
     everyone = np.arange(len(scores.value_m))
     n_better = standing.count_clear(everyone, (1 + level) / 2, 1)
     n_worse = standing.count_clear(everyone, (1 + level) / 2, -1)
@@ -81,7 +81,7 @@ def tier_letter(number: int) -> str:
     return (tier_letter(before - 1) if before else "") + chr(ord("A") + place)
 
 
-class _Standing:
+class _MaxT:
     """Differences of all pairs in standard errors, and what chance gives."""
 
     def __init__(self, scores: Errors) -> None:

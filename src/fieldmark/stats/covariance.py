@@ -4,9 +4,10 @@ Two things could have been others: the units that were tested and, where a model
 times, the training draws. Each is a source of error; both are crossed. From the covariance of the
 models' errors follow every interval, difference, tier and rank, so these cannot disagree.
 
-Units: the squares of their summed influences (cluster-robust, CR2). With uneven units this
-estimate is often too small, because one large unit may happen to be right throughout; so it is not
-taken below the one that gives all units the same correlation of their items (exchangeable).
+Units: the squares of their summed influences (cluster-robust, CR2). A score that few units spoil
+says little about how alike the items of a unit are; so the design effect of each score (what units
+do to its variance) is drawn towards that of a correlation of `ICC`, which counts for `ICC_UNITS`
+units more, and Student's t has as many degrees of freedom (a moderated variance; Smyth 2004).
 Draws: the spread of the repeats' scores. What chance in single answers adds to it is in both, and
 is taken out of the units'.
 """
@@ -19,20 +20,29 @@ from functools import cached_property
 
 import numpy as np
 
-from fieldmark.stats.influence import Influence, form_of, influence
+from fieldmark.stats.influence import ICC, Influence, form_of, influence, summed
 from fieldmark.stats.items import Items, Metric
-from fieldmark.stats.thin_classes import hidden_in_rare_classes, no_interval
+from fieldmark.stats.thin_classes import (
+    class_units,
+    hidden_in_rare_classes,
+    no_interval,
+    rarer_answers,
+)
+
+ICC_UNITS = 2
+"""units that the expected correlation of a unit's items counts for"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class ErrorSource:
     """One source of error of m scores."""
 
     own_m: np.ndarray
-    """variance of each score; not below the diagonal of the covariance"""
+    """variance of each score"""
+    own_freedom_m: np.ndarray
     cov_mm: np.ndarray
     freedom: float
-    """degrees of freedom: effective units, or draws, less one"""
+    """degrees of freedom of a difference: effective units, or draws, less one"""
     is_of_draws: bool = False
 
     @property
@@ -42,11 +52,16 @@ class Source:
         spread_mm = diagonal_m[:, None] + diagonal_m[None] - 2 * self.cov_mm
         return np.asarray(np.maximum(spread_mm, 0.0))
 
-    def scaled(self, factor: float) -> Source:
+    def scaled(self, factor: float) -> ErrorSource:
         return replace(self, own_m=factor * self.own_m, cov_mm=factor * self.cov_mm)
 
-    def taken(self, at: np.ndarray) -> Source:
-        return replace(self, own_m=self.own_m[at], cov_mm=self.cov_mm[np.ix_(at, at)])
+    def taken(self, at: np.ndarray) -> ErrorSource:
+        return replace(
+            self,
+            own_m=self.own_m[at],
+            own_freedom_m=self.own_freedom_m[at],
+            cov_mm=self.cov_mm[np.ix_(at, at)],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +70,14 @@ class Errors:
 
     value_m: np.ndarray
     """mean over repeats"""
-    sources: tuple[Source, ...]
+    sources: tuple[ErrorSource, ...]
     """independent of each other; their variances add up"""
     n: int
     """items"""
     n_units: int
     n_repeats: int
+    n_effective: float
+    """independent items that would weigh as much, if those of a unit are as alike as expected"""
     bounds: tuple[float, float]
     is_up: bool
     residual_mu: np.ndarray
@@ -73,6 +90,8 @@ class Errors:
     """right or wrong, where all items are units of their own and count alike"""
     slack_m2: np.ndarray | None = None
     """how much lower and higher a mean over classes may be for what its rarest classes hide"""
+    class_k: tuple[np.ndarray, np.ndarray] | None = None
+    """class and unit of all that go together, where the score is a mean over classes"""
     why: str = ""
     """why none of these scores has an interval, in words"""
 
@@ -92,11 +111,11 @@ class Errors:
 
     @cached_property
     def own_freedom_m(self) -> np.ndarray:
-        return _freedom([(s.own_m, s.freedom) for s in self.sources])
+        return _freedom([(s.own_m, s.own_freedom_m) for s in self.sources])
 
     @cached_property
     def pair_freedom_mm(self) -> np.ndarray:
-        return _freedom([(s.pair_mm, s.freedom) for s in self.sources])
+        return _freedom([(s.pair_mm, np.full(s.cov_mm.shape, s.freedom)) for s in self.sources])
 
     def n_discordant(self, model: int, others: np.ndarray) -> np.ndarray:
         """Units on which a model and each of the others do not fare alike."""
@@ -114,6 +133,7 @@ class Errors:
             self.n,
             self.n_units,
             self.n_repeats,
+            self.n_effective,
             self.bounds,
             self.is_up,
             self.residual_mu[at],
@@ -121,18 +141,19 @@ class Errors:
             tuple(mark[at] for mark in self.marks),
             None if self.right_mn is None else self.right_mn[at],
             None if self.slack_m2 is None else self.slack_m2[at],
+            self.class_k,
             self.why,
         )
 
 
-def _freedom(parts: Sequence[tuple[np.ndarray, float]]) -> np.ndarray:
+def _freedom(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     """Degrees of freedom of a sum of variances: the harmonic mean of theirs, weighted by variance.
 
     Satterthwaite's formula weights by squares and is too bold with a handful of draws (simulated).
     """
     total = np.asarray(sum(variance for variance, _ in parts))
-    spread = np.asarray(sum(variance / max(freedom, 1e-9) for variance, freedom in parts))
-    least = np.full(total.shape, min(freedom for _, freedom in parts))
+    spread = np.asarray(sum(variance / np.maximum(freedom, 1e-9) for variance, freedom in parts))
+    least = np.min([freedom for _, freedom in parts], axis=0)
     return np.asarray(np.divide(total, spread, out=least, where=spread > 0))
 
 
@@ -147,21 +168,31 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     if not answers_mn.size:
         raise ValueError(f"answers have the shape {answers_mn.shape}: expected models and items.")
     parts = influence(items, answers_mn, metric)
+    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
     n_repeats = parts.value_mr.shape[1]
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
     right_mn = _rights(items, answers_mn, metric, parts)
-    rare_m = None if right_mn is None else _rare_units(right_mn, unit_n, n_units)
-    sources, residual_mu = _sources(parts, n_repeats, rare_m)
+    sources, residual_mu = _sources(parts, n_repeats, _gains(metric, parts, right_mn))
+    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
+    if (uses := getattr(metric, "uses", "")) in ("kinds", "score"):
+        units = sources[0]
+        if uses == "score":
+            n_rare = np.full(len(answers_mn), rarer_answers(items))
+            units = replace(units, own_freedom_m=np.maximum(n_rare - 1.0, 1.0))
+        else:
+            units = _with_unseen(units, parts.value_mr.mean(axis=1), residual_mu, bounds)
+        sources = (units, *sources[1:])
     is_alone = n_units == len(unit_n) and n_repeats == 1
     is_share = form_of(metric) in ("right", "mean") and items.score == "pooled"
     by_class = form_of(metric) in ("recall", "f1")
     return Errors(
-        value_m=parts.value_mr.mean(axis=1),
+        value_m=np.clip(parts.value_mr.mean(axis=1), *bounds),
         sources=sources,
         n=_count_items(items),
         n_units=n_units,
         n_repeats=n_repeats,
-        bounds=getattr(metric, "bounds", (-np.inf, np.inf)),
+        n_effective=_n_items(parts),
+        bounds=bounds,
         is_up=getattr(metric, "direction", "up") == "up",
         residual_mu=residual_mu,
         unit_u=_names(items, n_units) if residual_mu.shape[1] == n_units else None,
@@ -170,6 +201,7 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
         slack_m2=hidden_in_rare_classes(items, right_mn)
         if by_class and right_mn is not None
         else None,
+        class_k=class_units(items) if by_class else None,
         why=no_interval(items, metric),
     )
 
@@ -186,14 +218,30 @@ def _rights(
     return (answers_mn == np.asarray(items.target)).astype(np.float32) if form == "f1" else None
 
 
-def _rare_units(right_mn: np.ndarray, unit_n: np.ndarray, n_units: int) -> np.ndarray:
-    """Units that hold the rarer of right and wrong, of each model."""
-    size_u = np.bincount(unit_n, minlength=n_units)
-    if n_units == len(unit_n):
-        n_right_m = right_mn.sum(axis=1)
-        return np.asarray(np.minimum(n_right_m, n_units - n_right_m))
-    right_mu = np.stack([np.bincount(unit_n, row, n_units) for row in right_mn])
-    return np.asarray(np.minimum((right_mu > 0).sum(axis=1), (right_mu < size_u).sum(axis=1)))
+def _with_unseen(
+    units: ErrorSource, value_m: np.ndarray, residual_mu: np.ndarray, bounds: tuple[float, float]
+) -> ErrorSource:
+    """With half of what one more unit, as heavy as the heaviest and at the worst, would add.
+
+    One poisonous mushroom weighs as much as fifty others: where none happened to be missed, the
+    residuals know nothing of what a miss costs. A unit of weight w at either end of the scale has
+    a residual of w times the distance of the score from that end. A difference gets a quarter.
+    """
+    to_low_m, to_high_m = value_m - bounds[0], bounds[1] - value_m
+    weight_m = np.maximum(
+        residual_mu.max(axis=1) / np.maximum(to_high_m, 1e-9),
+        -residual_mu.min(axis=1) / np.maximum(to_low_m, 1e-9),
+    )
+    more_m = (np.minimum(weight_m, 1.0) * (bounds[1] - bounds[0])) ** 2 / 2
+    return replace(units, own_m=units.own_m + more_m, cov_mm=units.cov_mm + np.diag(more_m / 4))
+
+
+def _gains(metric: Metric, parts: Influence, right_mn: np.ndarray | None) -> np.ndarray | None:
+    """How good every answer is, 0 to 1; None where that is not known."""
+    least, most = getattr(metric, "bounds", (-np.inf, np.inf))
+    if right_mn is not None or form_of(metric) != "mean" or not np.isfinite(most - least):
+        return right_mn
+    return np.asarray((parts.mark_mn - least) / (most - least))
 
 
 def _count_items(items: Items) -> int:
@@ -225,8 +273,8 @@ def _marks(parts: Influence) -> np.ndarray:
 
 
 def _sources(
-    parts: Influence, n_repeats: int, rare_m: np.ndarray | None
-) -> tuple[tuple[Source, ...], np.ndarray]:
+    parts: Influence, n_repeats: int, gain_mn: np.ndarray | None
+) -> tuple[tuple[ErrorSource, ...], np.ndarray]:
     """The units and, with repeats, the draws; and each unit's summed influence."""
     n_units = int(parts.unit_n.max()) + 1
     by_unit = [
@@ -236,10 +284,11 @@ def _sources(
     residual_mu = by_unit[0] if n_repeats == 1 else np.mean(by_unit, axis=0)
     share_u = np.bincount(parts.unit_n, parts.weight_n, n_units) / n_repeats
     freedom = max(1 / float(share_u @ share_u) - 1, 0.0)
-    units = _unit_source(parts, residual_mu, n_repeats, freedom)
-    if rare_m is not None and len(share_u) < len(parts.unit_n):
-        # The variance of a share that few units make is itself known badly (simulated).
-        units = replace(units, own_m=units.own_m * (1 + 1 / np.maximum(rare_m, 1)))
+    robust_mm = _gram(residual_mu)
+    own_m, own_freedom_m = np.diag(robust_mm).copy(), np.full(len(robust_mm), freedom)
+    if n_units < len(parts.unit_n):
+        own_m, own_freedom_m = _moderated(parts, own_m, gain_mn)
+    units = ErrorSource(own_m, own_freedom_m, robust_mm, freedom)
     if n_repeats == 1:
         return (units,), residual_mu
     chance_mm = (sum(map(_gram, by_unit)) - n_repeats * _gram(residual_mu)) / (
@@ -261,44 +310,49 @@ def _by_unit(parts: Influence, mine: np.ndarray, n_units: int) -> np.ndarray:
     return np.asarray(rows, np.float32)
 
 
-def _unit_source(
-    parts: Influence, residual_mu: np.ndarray, n_repeats: int, freedom: float
-) -> Source:
-    robust_mm = _gram(residual_mu)
-    own_m = np.diag(robust_mm).copy()
-    alike_m = _exchangeable(parts, residual_mu, n_repeats)
-    return Source(own_m if alike_m is None else np.maximum(own_m, alike_m), robust_mm, freedom)
+def _moderated(
+    parts: Influence, robust_m: np.ndarray, gain_mn: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The variances with design effects drawn towards the one expected, and their freedom."""
+    n_repeats = parts.value_mr.shape[1]
+    alone_m = np.einsum("mn,mn->m", parts.residual_mn, parts.residual_mn) / n_repeats**2
+    share_u = np.bincount(parts.unit_n, parts.weight_n)
+    n_m = np.full(len(robust_m), _n_effective(share_u[None])[0])
+    if gain_mn is not None:
+        good_mu = summed(gain_mn * parts.weight_n, parts.unit_n, len(share_u))
+        n_m = np.minimum(_n_effective(good_mu), _n_effective(share_u - good_mu))
+    effect_m = np.divide(robust_m, alone_m, out=np.ones(len(robust_m)), where=alone_m > 0)
+    expected = ICC_UNITS * _expected_effect(parts)
+    effect_m = (n_m * np.maximum(effect_m, 1.0) + expected) / (n_m + ICC_UNITS)
+    return alone_m * effect_m, n_m + ICC_UNITS
 
 
-def _exchangeable(parts: Influence, residual_mu: np.ndarray, n_repeats: int) -> np.ndarray | None:
-    """The variances if all units had the same correlation of their items; None without clusters.
-
-    The products of different items of a unit say how alike they are. The robust estimate weights
-    them by the squares of the units' shares; here a unit counts by its items.
-    """
-    size_u = np.bincount(parts.unit_n)
-    if size_u.max() == 1:
-        return None
-    weight_n, residual_mn = parts.weight_n / n_repeats, parts.residual_mn / n_repeats
-    square_u = np.bincount(parts.unit_n, weight_n) ** 2
-    room_u = square_u - np.bincount(parts.unit_n, weight_n**2)
-    has_room = (size_u > 1) & (room_u > 1e-12 * square_u)
-    if not has_room.any():
-        return None
-    factor_u = np.zeros(len(size_u))
-    factor_u[has_room] = size_u[has_room] / room_u[has_room]
-    factor_u *= room_u[has_room].sum() / size_u[has_room].sum()
-    square_mn = residual_mn**2
-    shared_m = residual_mu**2 @ factor_u - square_mn @ factor_u[parts.unit_n]
-    return np.asarray(square_mn.sum(axis=1) + np.maximum(shared_m, 0.0))
+def _expected_effect(parts: Influence) -> float:
+    """The design effect of a correlation of `ICC` in every unit."""
+    share_u = np.bincount(parts.unit_n, parts.weight_n)
+    alike = float(share_u @ share_u) / float(parts.weight_n @ parts.weight_n)
+    return 1 + ICC * (alike - 1)
 
 
-def _draw_source(value_mr: np.ndarray) -> Source:
+def _n_items(parts: Influence) -> float:
+    """Independent items that would weigh as much as these."""
+    n = parts.value_mr.shape[1] / np.sqrt(parts.weight_n @ parts.weight_n)
+    return float(n**2) / _expected_effect(parts)
+
+
+def _n_effective(part_mu: np.ndarray) -> np.ndarray:
+    """As many units as these would be, were they even."""
+    square_m = np.einsum("mu,mu->m", part_mu, part_mu)
+    return np.asarray(part_mu.sum(axis=1) ** 2 / np.maximum(square_m, 1e-30))
+
+
+def _draw_source(value_mr: np.ndarray) -> ErrorSource:
     """Draws as a sample: the covariance of the repeats' scores, of their mean."""
     n = value_mr.shape[1]
     gap_mr = value_mr - value_mr.mean(axis=1, keepdims=True)
     cov_mm = gap_mr @ gap_mr.T / (n * (n - 1))
-    return Source(np.diag(cov_mm).copy(), cov_mm, n - 1.0, is_of_draws=True)
+    own_m, own_freedom_m = np.diag(cov_mm).copy(), np.full(len(cov_mm), n - 1.0)
+    return ErrorSource(own_m, own_freedom_m, cov_mm, n - 1.0, is_of_draws=True)
 
 
 def _gram(residual_mu: np.ndarray) -> np.ndarray:
@@ -325,8 +379,9 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
         residual_mu = weight * _in_one(mine)
         robust_mm = _gram(residual_mu)
         loose = float(np.median([_inflation(task) for task in mine]))
+        own_freedom_m = np.min([task.sources[0].own_freedom_m for task in mine], axis=0)
         freedom = min(task.sources[0].freedom for task in mine)
-        sources.append(Source(loose * np.diag(robust_mm), robust_mm, freedom))
+        sources.append(ErrorSource(loose * np.diag(robust_mm), own_freedom_m, robust_mm, freedom))
         residuals.append(residual_mu)
     return Errors(
         value_m=np.mean([task.value_m for task in tasks], axis=0),
@@ -334,6 +389,7 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
         n=sum(task.n for task in tasks),
         n_units=sum(len(residual_mu.T) for residual_mu in residuals),
         n_repeats=min(task.n_repeats for task in tasks),
+        n_effective=1 / sum(weight**2 / task.n_effective for task in tasks),
         bounds=tasks[0].bounds,
         is_up=tasks[0].is_up,
         residual_mu=np.hstack(residuals),

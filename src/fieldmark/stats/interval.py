@@ -9,7 +9,6 @@ way. Scores without bounds: Student's t. The interval always contains its estima
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 
@@ -44,7 +43,6 @@ def _interval(scores: Errors, model: int, level: float) -> Interval:
         return wilson(int(scores.right_mn[model].sum()), scores.n, level)
     value, variance = float(scores.value_m[model]), float(scores.own_m[model])
     freedom = max(float(scores.own_freedom_m[model]), 1.0)
-    n_effective = min(source.freedom for source in scores.sources) + 1
     least, most = scores.bounds
     if math.isinf(least) or math.isinf(most):
         half = student(freedom, level) * math.sqrt(variance)
@@ -52,7 +50,7 @@ def _interval(scores: Errors, model: int, level: float) -> Interval:
     else:
         share = (value - least) / (most - least)
         variance /= (most - least) ** 2
-        low, high = _share_limits(share, variance, freedom, n_effective, level)
+        low, high = _share_limits(share, variance, freedom, scores.n_effective, level)
         if scores.slack_m2 is not None:
             low = min(low, max(0.0, share - float(scores.slack_m2[model, 0])))
             high = max(high, min(1.0, share + float(scores.slack_m2[model, 1])))
@@ -66,7 +64,7 @@ def _share_limits(
 ) -> tuple[float, float]:
     inside = share * (1 - share)
     if variance <= 1e-15 or inside <= 0:  # all right, or all wrong
-        return wilson_limits(share, n_effective, NormalDist().inv_cdf((1 + level) / 2))
+        return wilson_limits(share, n_effective, student(freedom, level))
     return wilson_limits(share, inside / variance, student(freedom, level))
 
 

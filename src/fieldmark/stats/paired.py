@@ -11,7 +11,7 @@ differ never part them: five coins that all fall the same way are nothing rare. 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from fieldmark.stats.covariance import Errors, errors
 from fieldmark.stats.interval import LEVEL, student
 from fieldmark.stats.items import Items, Metric
 from fieldmark.stats.power import UnitSpread, detectable
+from fieldmark.stats.thin_classes import hidden_from_pair, may_hide
 from fieldmark.stats.wilson import wilson
 
 
@@ -142,7 +143,7 @@ _NESTED = "paired t over units and training draws"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class Differences:
     """One model against k others; every array has one entry per other."""
 
     difference: np.ndarray
@@ -154,7 +155,9 @@ class Pairs:
     n_discordant: np.ndarray
 
 
-def compare_with(scores: Errors, model: int, others: np.ndarray, level: float = LEVEL) -> Pairs:
+def compare_with(
+    scores: Errors, model: int, others: np.ndarray, level: float = LEVEL
+) -> Differences:
     """A model minus each of the others."""
     difference_k = scores.value_m[model] - scores.value_m[others]
     if scores.right_mn is not None:
@@ -167,7 +170,8 @@ def compare_with(scores: Errors, model: int, others: np.ndarray, level: float = 
     unseen = wilson(0, scores.n_units, level).high
     half_k = np.array([student(freedom, level) for freedom in freedom_k]) * se_k
     half_k = np.where(se_k > 1e-12, half_k, unseen)
-    return _pairs(scores, difference_k, half_k, p_k, (se_k, freedom_k, n_k), level)
+    pairs = _pairs(scores, difference_k, half_k, p_k, (se_k, freedom_k, n_k), level)
+    return _with_rare_classes(scores, model, others, pairs, level)
 
 
 def _student_p(difference_k: np.ndarray, se_k: np.ndarray, freedom_k: np.ndarray) -> np.ndarray:
@@ -191,7 +195,7 @@ def _pairs(
     rest: tuple[np.ndarray, np.ndarray, np.ndarray],
     level: float,
     centre_k: np.ndarray | None = None,
-) -> Pairs:
+) -> Differences:
     """With limits that hold 0 where p says so, within the bounds of a difference."""
     centre_k = difference_k if centre_k is None else centre_k
     least, most = scores.bounds
@@ -201,10 +205,32 @@ def _pairs(
     is_open = p_k > 1 - level
     low_k = np.where(is_open, np.minimum(low_k, 0.0), low_k)
     high_k = np.where(is_open, np.maximum(high_k, 0.0), high_k)
-    return Pairs(difference_k, low_k, high_k, p_k, *rest)
+    return Differences(difference_k, low_k, high_k, p_k, *rest)
 
 
-def _by_split(scores: Errors, model: int, others: np.ndarray, level: float) -> Pairs:
+def _with_rare_classes(
+    scores: Errors, model: int, others: np.ndarray, pairs: Differences, level: float
+) -> Differences:
+    """Limits no closer than what classes in which both fared alike may hide; 0 stays where p puts
+    it."""
+    if scores.class_k is None:
+        return pairs
+    low_k, high_k = pairs.low.copy(), pairs.high.copy()
+    units_c = np.bincount(scores.class_k[0])
+    most = may_hide(units_c, len(units_c))
+    half_k = np.minimum(high_k - pairs.difference, pairs.difference - low_k)
+    for k in np.flatnonzero(half_k < most):
+        is_apart_u = scores.marks[0][model] != scores.marks[0][others[k]]
+        difference, hidden = pairs.difference[k], hidden_from_pair(scores.class_k, is_apart_u)
+        is_open = pairs.p[k] > 1 - level
+        if is_open or difference < 0:
+            low_k[k] = min(low_k[k], difference - hidden)
+        if is_open or difference > 0:
+            high_k[k] = max(high_k[k], difference + hidden)
+    return replace(pairs, low=low_k, high=high_k)
+
+
+def _by_split(scores: Errors, model: int, others: np.ndarray, level: float) -> Differences:
     """Bonett and Price 2012: one item added to each side on which only one model is right."""
     from scipy.special import bdtr  # slow to load, and most reports need none
 

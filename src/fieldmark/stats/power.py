@@ -58,10 +58,12 @@ class UnitSpread:
         many there were.
         """
         luck, draws_df = min(draws[0], se) ** 2, max(draws[1] - 1, 1)
-        if luck:  # Satterthwaite's formula, solved for the units' own degrees of freedom
+        if se == 0:  # no two units differ, so that none tells how sure their spread is
+            df = n_units - 1.0
+        elif luck:  # Satterthwaite's formula, solved for the units' own degrees of freedom
             rest = se**4 / max(df, 1e-9) - luck**2 / draws_df
-            df = (se**2 - luck) ** 2 / rest if rest > 0 else n_units - 1.0
-            df = min(df, n_units - 1.0)
+            own_df = (se**2 - luck) ** 2 / rest if rest > 0 else math.inf
+            df = min(own_df, n_units - 1.0)
         of_units = se**2 - luck
         own = of_units * n_discordant / (n_discordant + ADDED_UNITS)
         n_held = n_discordant + (ADDED_UNITS if se > 0 else 0)

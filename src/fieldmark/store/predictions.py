@@ -96,7 +96,7 @@ def select_drawn(
             if any(mine):
                 joined.append(_filled((part, number), mine, asked, with_scores))
     if not joined:
-        return select_answers(database, [run for run, _ in draws[0]][:1], with_scores)
+        return select_answers(database, [run for run, _ in draws[0]], with_scores)
     return joined[0] if len(joined) == 1 else _chained(joined)
 
 
@@ -174,8 +174,10 @@ def _pieces(
 def _asked(database: Database, wanted: set[int]) -> dict[int, ItemColumns]:
     asked = {}
     for number in wanted:
-        sql = "SELECT item, target, unit FROM item_list WHERE id = ?"
-        asked[number] = unpack_asked(*database.rows(sql, [number])[0])
+        sql = "SELECT item, target, unit, content FROM item_list WHERE id = ?"
+        *columns, content = database.rows(sql, [number])[0]
+        key = None if content is None else np.frombuffer(content, np.uint64).reshape(-1, 2)
+        asked[number] = replace(unpack_asked(*columns), content=key)
     return asked
 
 
@@ -211,7 +213,8 @@ def _aligned(column: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
 
 
 def _rows_of(first: ItemColumns, other: ItemColumns) -> np.ndarray | None:
-    """Where each item of the first stands in the other; -1: it does not, or with another target.
+    """Where each item of the first stands in the other; -1: it does not, or with another target or
+    another image.
 
     None: they are the same.
     """
@@ -223,6 +226,10 @@ def _rows_of(first: ItemColumns, other: ItemColumns) -> np.ndarray | None:
     at = np.searchsorted(other.item, first.item, sorter=order)
     row = order[np.minimum(at, len(order) - 1)]
     is_same = (other.item[row] == first.item) & (other.target[row] == first.target)
+    if first.content is not None and other.content is not None:
+        mine, its = first.content, other.content[row]
+        is_known = mine.any(axis=1) & its.any(axis=1)
+        is_same &= (mine == its).all(axis=1) | ~is_known
     return np.where(is_same, row, -1)
 
 
@@ -314,6 +321,8 @@ class ItemColumns:
     item: np.ndarray
     target: np.ndarray
     unit: np.ndarray
+    content: np.ndarray | None = None
+    """16 bytes of each item's images, as two numbers; zeros, or None: not known"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

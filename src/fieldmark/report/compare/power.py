@@ -12,16 +12,17 @@ import math
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fieldmark.errors import FieldmarkError
 from fieldmark.metrics import Metric
+from fieldmark.report.compare.models import RowComparison
 from fieldmark.report.labels import model_name
 from fieldmark.report.paired import read_paired
 from fieldmark.report.providers import pairing_metric
-from fieldmark.report.table.layout import MISSING, align
-from fieldmark.stats import Comparison, UnitSpread, compare_pair, errors
+from fieldmark.report.table.layout import align
+from fieldmark.stats import UnitSpread, compare_pair, errors
 from fieldmark.store import Run, RunSpec, Store
 
 MOST_MODELS = 4
@@ -96,12 +97,17 @@ def _pairing_metric(store: Store, runs: Sequence[Run], name: str) -> Metric | No
 # --- more units for a smaller difference ---
 
 
+ALL = "all tasks together"
+
+
 @dataclass(frozen=True, slots=True)
 class NeededUnits:
     """What it takes to see a wanted difference between two models 4 times in 5."""
 
     heading: str
-    """the task and its metric"""
+    """the task, or ALL"""
+    metric: str
+    """"" for means over several"""
     difference: float
     """wanted, as it is shown: in points, or in the metric's own unit"""
     n_units: int
@@ -121,53 +127,62 @@ class NeededUnits:
         return None if more is None else math.ceil(more * self.n_items / self.n_units)
 
 
-def needed_units(
-    heading: str, comparison: Comparison, scale: float, wanted: Sequence[float]
-) -> list[NeededUnits]:
-    """For each wanted difference, shown `scale` times as large; nothing for a comparison of fewer
-    than two units, which measured nothing.
+def needed_units(compared: RowComparison, wanted: Sequence[float]) -> list[NeededUnits]:
+    """For each wanted difference, in points where scores are shown as percent: over all tasks, then
+    in each. A comparison of fewer than two units measured nothing and has no line.
     """
-    if comparison.n_units < 2 or not comparison.freedom > 0:
-        return []
-    spread, level = comparison.spread, comparison.level
+    subjects = [
+        (task.a.heading, task.a.score.metric, task.comparison, task.a.score)
+        for task in compared.tasks
+    ]
+    overall = compared.overall
+    if overall is not None and len(overall.places) > 1:
+        metric = overall.metrics[0] if len(overall.metrics) == 1 else ""
+        subjects.insert(0, (ALL, metric, overall.comparison, overall.score))
     return [
         NeededUnits(
             heading,
+            metric,
             difference,
             comparison.n_units,
             comparison.n,
-            spread.units_to_detect(difference / scale, level),
+            comparison.spread.units_to_detect(difference / score.scale, comparison.level),
         )
+        for heading, metric, comparison, score in subjects
+        if comparison.n_units > 1 and comparison.freedom > 0
         for difference in wanted
     ]
 
 
-def plain_needed(needed: NeededUnits) -> dict[str, Any]:
+def plain_needed(row: NeededUnits) -> dict[str, Any]:
     """What programs read."""
-    more = {"more_units": needed.more_units, "more_items": needed.more_items}
-    return {"difference": needed.difference, "needed_units": needed.needed, **more}
+    return asdict(row) | {"more_units": row.more_units, "more_items": row.more_items}
 
 
 def needed_text(rows: Sequence[NeededUnits], width: int = 80) -> str:
     """A line per task and wanted difference."""
     if not rows:
         return "Too few units to say how many more would show a smaller difference."
-    names = ["task", "to see", "units", "needed", "more units", "more items"]
+    names = ["to see 4 times in 5", "difference", "units", "needed", "more units", "more items"]
     body = [
         [
-            row.heading,
+            f"{row.heading} {row.metric}".strip(),
             f"{row.difference:g}",
             f"{row.n_units:,}",
-            *("none" if n is None else f"{n:,}" for n in (row.needed, row.more_units)),
-            MISSING if row.more_items is None else f"{row.more_items:,}",
+            *(
+                "none" if n is None else f"{n:,}"
+                for n in (row.needed, row.more_units, row.more_items)
+            ),
         ]
         for row in rows
     ]
     legend = [
-        "needed: units like these in all with which a test at 5 % sees a difference of that size "
-        "4 times in 5",
-        "more items: at as many items per unit as here",
+        "needed: units like these in all, so that a test at 5 % sees such a difference 4 times in "
+        "5",
+        "more items: with as many items per unit as here",
     ]
+    if rows[0].heading == ALL:
+        legend.append(f"{ALL}: every task grown in the same proportion")
     if any(row.needed is None for row in rows):
         legend.append(
             "none: the luck of the training draws hides it, whatever is tested; more --repeats help"

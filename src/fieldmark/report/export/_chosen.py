@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-OF_TABLES = ("model_label", "column", "is_counted", "tier", "is_tied_with_best")
+OF_TABLES = ("model_label", "way", "seeds", "column", "is_counted", "tier", "is_tied_with_best")
 LONGEST = 120
 """bytes of a file's name, which leaves room for endings on every file system"""
 
@@ -86,7 +86,8 @@ def choose(
     source: str = "",
 ) -> Chosen:
     """All scores of the finished runs asked for; DataError where there are none."""
-    shown = read_table(store, where, compare=False).rows  # checks names; scores are read below
+    # Checks names; the scores are read below.
+    shown = read_table(store, where, compare=False, by_run=True).rows
     scores = store.scores(where or RunFilter())
     names = {row.run.id: row for row in shown}
     rows = [

@@ -23,7 +23,7 @@ def fit_lines(store: Store, rows: Sequence[Row], width: int = 80) -> list[str]:
     for run, row in {row.run.id: row for row in rows}.items():
         lines, images = run_lines(store.finished_parts(run))
         if lines:
-            fits.append(f"{row.model}, {row.heading}: {'; '.join(lines)}")
+            fits.append(f"{row.name}, {row.heading}: {'; '.join(lines)}")
         if images:  # the same for every model, as a rule
             lost[f"{row.heading}: {images}"] = None
     return [
@@ -44,7 +44,10 @@ def run_lines(parts: Sequence[PartRecord]) -> tuple[list[str], str]:
 
 def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """For programs, of each row: `fit` (of its part, if it has one) and all of `bad_images`."""
-    parts = {row.run.id: store.finished_parts(row.run.id) for row in rows}
+    parts = {
+        row.run.id: [part for run in row.runs for part in store.finished_parts(run.id)]
+        for row in rows
+    }
     return [_plain(parts[row.run.id], row.score.part) for row in rows]
 
 

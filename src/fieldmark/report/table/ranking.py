@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 import numpy as np
 
@@ -211,14 +212,16 @@ def agreement(grid: Grid) -> str:
         return ""
     tau_tt = kendall_tau([[_height(grid[name, c]) for name in names] for c in columns])
     first, second = np.triu_indices(len(columns), 1)
-    tau_p = tau_tt[first, second]
-    if np.isnan(tau_p).all():
+    is_known = ~np.isnan(tau_tt[first, second])
+    first, second = first[is_known], second[is_known]
+    if not len(first):
         return ""
+    tau_p = tau_tt[first, second]
     words = "Do the tasks order the models alike? Kendall's tau (1 alike, 0 unrelated, −1 reversed)"
-    least, most = int(np.nanargmin(tau_p)), int(np.nanargmax(tau_p))
+    least, most = int(tau_p.argmin()), int(tau_p.argmax())
     tasks = [column.split("\n")[0] for column in columns]
     return (
-        f"{words}: {_signed(float(np.nanmedian(tau_p)))} in the middle of all pairs of tasks, from "
+        f"{words}: {_signed(median(tau_p.tolist()))} in the middle of all pairs of tasks, from "
         f"{_signed(tau_p[least])} ({tasks[first[least]]}, {tasks[second[least]]}) to "
         f"{_signed(tau_p[most])} ({tasks[first[most]]}, {tasks[second[most]]})."
     )

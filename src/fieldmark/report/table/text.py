@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from fieldmark.report.cells import Row
 from fieldmark.report.labels import signatures
+from fieldmark.report.providers import is_valued
 from fieldmark.report.rows import Table
 from fieldmark.report.table.layout import (
     GAP,
@@ -189,7 +190,7 @@ def _text(
         *_unanswered(rows),
         *_wrapped(_no_intervals(rows), width),
         *_left_out(table),
-        *table.notes,
+        *_wrapped(iter(table.notes), width),
         *signatures(rows),
     ]
     return "\n".join([*first, *([""] if first else []), *body, "", *about])
@@ -250,11 +251,13 @@ def _draw_notes(rows: Sequence[Row]) -> Iterator[str]:
 def _class_notes(table: Table) -> Iterator[str]:
     """Means over classes are over those that the test items have."""
     columns = table.study.columns if table.study else {}
-    for place in dict.fromkeys(row.place for row in table.rows):
-        n = columns[place].n_classes if place in columns else None
-        if n:
-            heading = place[0].replace("\n", " ")
-            yield f"{heading}: {place[1]} over the {n:,} classes present in its test items."
+    counts = [
+        f"{place[0].replace(chr(10), ' ')} {column.n_classes:,}"
+        for place, column in columns.items()
+        if column.n_classes
+    ]
+    if counts:
+        yield f"macro metrics are over the classes present in the test items: {', '.join(counts)}."
 
 
 def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
@@ -269,11 +272,12 @@ def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
 
 def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
     """Why a score has no interval, or one that is to be read with care."""
-    whys = [(row, row.score.warning) for row in rows if row.score.warning and not row.score.part]
-    yield from dict.fromkeys(
-        f"{NO_INTERVAL} {row.heading}: {'no interval: ' if row.score.low is None else ''}{why}"
-        for row, why in whys
-    )
+    lines: dict[str, None] = {}
+    for row in rows:
+        if row.score.warning and not row.score.part:
+            what = "" if is_valued(row.run) or row.score.low is not None else "no interval: "
+            lines[f"{NO_INTERVAL} {row.heading}: {what}{row.score.warning}"] = None
+    yield from lines
 
 
 def _left_out(table: Table) -> Iterator[str]:

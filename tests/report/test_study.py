@@ -1,0 +1,196 @@
+"""One study gives all verdicts: may be the best, overall and by task; chance; photo sets; ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fieldmark.report import plain_standings, read_table, verdict, wide_table
+from fieldmark.report.study import averaged
+from fieldmark.report.table.ranking import above_chance, agreement, grid_of
+from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
+
+LABELS = np.array(["fox", "hare"])
+
+
+@pytest.fixture
+def empty(tmp_path):
+    with Store.open(tmp_path / "study.db") as opened:
+        yield opened
+
+
+def write(
+    store: Store,
+    spec: RunSpec,
+    right: np.ndarray,
+    *,
+    photos: str = "",
+    seed: int = 1,
+    root: str = "",
+) -> None:
+    """A run on two labels; `photos`: whose items they are, the task's own by default."""
+    n = len(right)
+    truth = np.random.default_rng(seed).integers(0, 2, n)
+    answer = np.where(right, truth, 1 - truth)
+    ids = [f"{photos or spec.task}/{number:05d}" for number in range(n)]
+    run = store.begin_run(replace(spec, settings={"parts": [""], **spec.settings}), root=root)
+    store.write_part(run, PartResult(Predictions(ids, LABELS[truth], LABELS[answer])))
+    store.finish_run(run, [Score("accuracy", float(right.mean()), n=n, is_primary=True)])
+
+
+def right(n: int, share: float, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).random(n) < share
+
+
+def asked(model: str, task: str) -> RunSpec:
+    return RunSpec(model, task, "probe/x")
+
+
+def fill(store: Store, skills: dict[str, float], n_tasks: int, n: int = 300, **more) -> None:
+    for number, (model, skill) in enumerate(skills.items()):
+        for task in range(n_tasks):
+            write(store, asked(model, f"t{task}"), right(n, skill, 100 * number + task), **more)
+
+
+def test_together_the_tasks_see_what_none_of_them_does(empty) -> None:
+    fill(empty, {"m/good": 0.74, "m/poor": 0.68}, n_tasks=12)
+    table = read_table(empty)
+    tied = {row.place for row in table.rows if row.model == "m/poor" and row.is_tied}
+    assert len(tied) > 6, "single tasks cannot tell them apart"
+    assert table.study.overall.best == ("m/good",)
+    assert verdict(table) == "Best overall (12 tasks): m/good; all others are worse."
+
+
+def test_equal_rows_are_listed_by_their_mean(empty) -> None:
+    fill(empty, {"m/z": 0.7, "m/a": 0.7, "m/low": 0.5}, n_tasks=3)
+    table = read_table(empty)
+    first, second, last = table.study.overall.standings
+    assert first.mean >= second.mean > last.mean and last.name == "m/low"
+    others = f"{second.name} cannot be ruled out"
+    assert verdict(table) == f"May be the best overall (3 tasks): {first.name}; {others}."
+    assert first.low < first.mean < first.high
+    assert first.rank == second.rank == (1, 2) and last.rank == (3, 3)
+
+
+def test_the_same_photos_are_one_set_and_no_news(empty) -> None:
+    """Twelve questions about the same photos, all answered alike, are one."""
+    answers = {"m/good": right(300, 0.74, 1), "m/poor": right(300, 0.70, 2)}
+    for model, mine in answers.items():
+        for task in range(12):
+            write(empty, asked(model, f"t{task}"), mine, photos="all", root="/data/all")
+    overall = read_table(empty).study.overall
+    assert overall.n_photo_sets == 1 and set(overall.best) == {"m/good", "m/poor"}
+    assert "(12 tasks, 1 photo set)" in verdict(read_table(empty))
+    alone = read_table(empty).study.columns["t0", "accuracy"]
+    assert alone.letters == {"m/good": "A", "m/poor": "A"}
+    assert all(one.rank_elsewhere is None for one in overall.standings)
+
+
+def test_photos_of_unknown_folders_are_sets_of_their_own(empty) -> None:
+    for task in ("s", "t"):
+        for number, model in enumerate(("m/a", "m/b")):
+            write(empty, asked(model, task), right(100, 0.6, number), photos="all")
+    assert read_table(empty).study.overall.n_photo_sets == 2
+
+
+def test_a_task_that_cannot_tell_guessing_from_the_best_says_so(empty) -> None:
+    for task, skill in (("hard", 0.5), ("easy", 0.9)):
+        for number, model in enumerate(("m/a", "m/b")):
+            write(empty, asked(model, task), right(200, skill, number))
+    table = read_table(empty)
+    columns = table.study.columns
+    assert columns["hard", "accuracy"].is_told_from_blind is False
+    assert columns["easy", "accuracy"].is_told_from_blind is True
+    assert 0.5 <= columns["easy", "accuracy"].blind < 0.6
+    assert "hard cannot tell the best from always giving the commonest answer." in table.notes
+
+
+def test_a_task_at_chance_has_no_vote(empty) -> None:
+    """Rows with gaps: the verdict goes task by task."""
+    write(empty, asked("m/a", "hard"), right(200, 0.5, 1))
+    write(empty, asked("m/b", "hard"), right(200, 0.5, 2))
+    write(empty, asked("m/a", "easy"), right(200, 0.9, 1))
+    write(empty, asked("m/c", "easy"), right(200, 0.6, 2))
+    assert verdict(read_table(empty)) == "May be the best: m/a on 1 of 1 tasks."
+
+
+def test_the_mean_above_chance(empty) -> None:
+    fill(empty, {"m/all": 1.1, "m/half": 0.5}, n_tasks=2)
+    table = read_table(empty)
+    above, places = above_chance(table)
+    assert places == averaged(table.rows) == [("t0", "accuracy"), ("t1", "accuracy")]
+    assert above["m/all"] == 1.0 and -0.2 < above["m/half"] < 0.05
+    assert "above\nchance" not in wide_table(table) and "chance ↑" in wide_table(table)
+    plain = plain_standings(table)["m/all"]
+    assert plain["mean_above_chance"] == 1.0 and plain["may_be_best_overall"] is True
+
+
+def test_a_row_that_answered_too_little_takes_no_items_from_the_others(empty) -> None:
+    for model in ("m/a", "m/b"):
+        write(empty, asked(model, "t"), right(200, 0.8, ord(model[-1])))
+    few = empty.begin_run(replace(asked("m/few", "t"), settings={"parts": [""]}))
+    ids = [f"t/{number:05d}" for number in range(200)]
+    truth = LABELS[np.random.default_rng(1).integers(0, 2, 200)]
+    answers = [None] * 50 + truth[50:].tolist()
+    outcomes = ["failed"] * 50 + ["ok"] * 150
+    empty.write_part(few, PartResult(Predictions(ids, truth, answers, outcomes=outcomes)))
+    empty.finish_run(few, [Score("accuracy", 1.0, n=150, is_primary=True)])
+    table = read_table(empty)
+    column = table.study.columns["t", "accuracy"]
+    assert column.n == 200 and set(column.letters) == {"m/a", "m/b"}
+    assert column.answered == {"m/few": 0.75}
+    assert "t: not compared, as too few items were answered: m/few (75 %)." in table.notes
+
+
+def test_all_of_it_is_remembered(empty, tmp_path, monkeypatch) -> None:
+    fill(empty, {"m/a": 0.9, "m/b": 0.6, "m/c": 0.6}, n_tasks=3)
+    first = read_table(empty, memory=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "drawn_answers", lambda *_, **__: pytest.fail("read again"))
+        again = read_table(empty, memory=tmp_path)
+    assert again.study == first.study and again.rows == first.rows
+    write(empty, asked("m/d", "t0"), right(300, 0.95, 9))
+    assert read_table(empty, memory=tmp_path).study != first.study
+
+
+def test_a_task_that_few_rows_have_does_not_undo_the_mean(empty) -> None:
+    fill(empty, {"m/a": 0.9, "m/b": 0.6}, n_tasks=2)
+    write(empty, asked("m/c", "rare"), right(100, 0.5, 1))
+    table = read_table(empty)
+    assert len(table.study.overall.places) == 2
+    assert "not in the mean, as most rows lack it: rare (accuracy)." in wide_table(table)
+    assert verdict(table).endswith("m/a; all others are worse. 1 row lacks some of these tasks.")
+
+
+def test_ranks_on_other_tasks_need_three_photo_sets(empty) -> None:
+    fill(empty, {"m/a": 0.9, "m/b": 0.6}, n_tasks=2)
+    assert all(one.rank_elsewhere is None for one in read_table(empty).study.overall.standings)
+    assert "elsewhere" not in wide_table(read_table(empty))
+    fill(empty, {"m/a": 0.9, "m/b": 0.6}, n_tasks=4)
+    overall = read_table(empty).study.overall
+    assert [one.rank_elsewhere for one in overall.standings] == [(1, 1), (2, 2)]
+    assert "elsewhere" in wide_table(read_table(empty))
+
+
+def test_agreement_of_tasks_needs_eight_models(empty) -> None:
+    skills = {f"m/{number}": 0.5 + 0.05 * number for number in range(8)}
+    fill(empty, dict(list(skills.items())[:7]), n_tasks=3)
+    assert agreement(grid_of(read_table(empty, compare=False))) == ""
+    fill(empty, skills, n_tasks=3)
+    assert "+0." in agreement(grid_of(read_table(empty, compare=False)))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"a": 3}', "\0"])
+def test_a_damaged_memory_is_no_memory(empty, tmp_path, text) -> None:
+    (tmp_path / "report.json").write_text(text)
+    fill(empty, {"m/a": 0.9, "m/b": 0.6}, n_tasks=1)
+    assert [row.tier for row in read_table(empty, memory=tmp_path).rows] == ["A", "B"]
+
+
+def test_few_choices_are_an_easier_question(empty) -> None:
+    write(empty, asked("m/a", "t"), right(100, 0.6, 1))
+    few = replace(asked("chat/b", "t"), protocol="ask", settings={"ask": {"choices": 4}})
+    write(empty, few, right(100, 0.9, 2))
+    assert "t: chat/b chose among 4 answers, an easier question." in read_table(empty).notes

@@ -1,0 +1,78 @@
+"""Who may be the best, tiers and ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from fieldmark.metrics import load_metric
+from fieldmark.stats import Items, errors, may_be_best, rank_limits, tiers
+
+accuracy = load_metric("accuracy")
+
+
+def scores(skill: list[float], n: int = 500, burst: int = 1, seed: int = 0):
+    """Models that fail on the same items more often than by chance."""
+    random = np.random.default_rng(seed)
+    alike = 0.6**0.5 * random.normal(size=n // burst)
+    luck_mu = alike + 0.4**0.5 * random.normal(size=(len(skill), n // burst))
+    right_mn = np.repeat(luck_mu < norm.ppf(skill)[:, None], burst, axis=1).astype(int)
+    return errors(Items(np.ones(n, int), np.arange(n) // burst), right_mn, accuracy)
+
+
+def test_a_much_better_model_is_alone():
+    found = tiers(scores([0.6, 0.9, 0.6, 0.6]))
+    assert found.letters[1] == "A" and found.letters.count("A") == 1
+    assert found.best == (1,) and found.order[0] == 1
+
+
+def test_tiers_follow_the_scores():
+    found = tiers(scores([0.9, 0.7, 0.7, 0.3, 0.3], 800))
+    assert found.letters == ("A", "B", "B", "C", "C")
+
+
+def test_equal_answers_share_every_letter():
+    random = np.random.default_rng(0)
+    right = (random.random(200) < 0.7).astype(int)
+    same = errors(Items(np.ones(200, int)), np.stack([right] * 4), accuracy)
+    assert tiers(same).letters == ("A",) * 4
+    np.testing.assert_array_equal(rank_limits(same), [[1, 4]] * 4)
+
+
+def test_one_model_and_a_handful_of_units():
+    assert tiers(scores([0.7])).letters == ("A",)
+    few = errors(Items(np.ones(5, int)), np.array([[1] * 5, [0] * 5]), accuracy)
+    assert tiers(few).letters == ("A", "A")  # five coins that all fall the same way
+
+
+def test_less_can_be_better():
+    assert tiers(replace(scores([0.9, 0.5]), is_up=False)).letters == ("B", "A")
+
+
+@pytest.mark.parametrize("burst", [1, 5])
+def test_only_those_who_may_be_best_have_the_first_rank(burst: int):
+    found = scores(np.linspace(0.5, 0.8, 12).tolist(), 1000, burst, seed=4)
+    is_best, limits = may_be_best(found), rank_limits(found)
+    np.testing.assert_array_equal(limits[:, 0] == 1, is_best)
+    own = 1 + np.argsort(np.argsort(-found.value_m))
+    assert ((limits[:, 0] <= own) & (own <= limits[:, 1])).all()
+
+
+@pytest.mark.slow
+def test_the_true_best_stays_and_equals_are_rarely_parted():
+    lost = [not may_be_best(scores([0.7] * 6, 300, seed=seed))[0] for seed in range(400)]
+    assert np.mean(lost) < 0.085  # 5 % + 3 standard errors
+
+
+@pytest.mark.slow
+def test_many_models_do_not_hide_a_better_one():
+    """85 models, 5,000 items, one better by 3 points."""
+    sizes = []
+    for seed in range(20):
+        found = may_be_best(scores([0.8] + [0.77] * 84, 5000, seed=seed))
+        assert found[0]
+        sizes.append(found.sum())
+    assert np.mean(sizes) <= 8
