@@ -99,9 +99,15 @@ class Claim:
             return "none printed"
         return f"{100 * value:.1f} %" if self.is_share else f"{value:.1f}"
 
-    def holds(self, value: float) -> bool:
-        """Whether the value lies between, or nothing was printed that could be wrong."""
-        return value != value or self.least <= value <= self.most
+    def holds(self, value: float, n: int) -> bool:
+        """Whether a share of n repeats lies between, two standard errors of chance allowed."""
+        if value != value:  # nothing was printed that could be wrong
+            return True
+        low, high = (
+            2 * np.sqrt(edge * (1 - edge) / n) if self.is_share else 0.0
+            for edge in (self.least, self.most)
+        )
+        return bool(self.least - low <= value <= self.most + high)
 
 
 HELD, FEW, ALWAYS = Claim(0.92, 0.97), Claim(0.0, 0.06), Claim(1.0, 1.0)
@@ -485,7 +491,7 @@ def measure_all(chosen: list[Cell], repeats: int) -> list[Row]:
         start = time.perf_counter()
         for key, measured in each.measure(repeats).items():
             claim = each.claims[key]
-            if not claim.holds(measured.value):
+            if not claim.holds(measured.value, measured.n):
                 shown = claim.show(measured.value)
                 print(f"not as claimed: {key[0]}: {key[1]}: {shown}", file=sys.stderr)
             found[key] = claim, measured.with_more(found[key][1]) if key in found else measured
