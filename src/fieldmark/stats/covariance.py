@@ -117,11 +117,16 @@ class Errors:
     def pair_freedom_mm(self) -> np.ndarray:
         return _freedom([(s.pair_mm, np.full(s.cov_mm.shape, s.freedom)) for s in self.sources])
 
-    def n_discordant(self, model: int, others: np.ndarray) -> np.ndarray:
-        """Units on which a model and each of the others do not fare alike."""
-        return np.asarray(
-            sum((mark[others] != mark[model]).sum(axis=1) for mark in self.marks), np.int64
-        )
+    def n_discordant(self, model: int, others: np.ndarray, enough: float = np.inf) -> np.ndarray:
+        """Units on which a model and each of the others do not fare alike; with `enough`, tasks
+        are counted until all have so many.
+        """
+        n_k = np.zeros(len(others), np.int64)
+        for mark in self.marks:
+            n_k += (mark[others] != mark[model]).sum(axis=1)
+            if (n_k >= enough).all():
+                break
+        return n_k
 
     def taken(self, which: Sequence[int]) -> Errors:
         """Of some of the models only."""
