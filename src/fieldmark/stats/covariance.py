@@ -288,7 +288,9 @@ def _sources(
     ]
     residual_mu = by_unit[0] if n_repeats == 1 else np.mean(by_unit, axis=0)
     share_u = np.bincount(parts.unit_n, parts.weight_n, n_units) / n_repeats
-    freedom = max(1 / float(share_u @ share_u) - 1, 0.0)
+    # The variance of items that weigh unlike rests on the heavy ones (1.5: simulated).
+    rests_u = share_u if n_units < len(parts.unit_n) else share_u**1.5
+    freedom = max(float(_n_effective(rests_u[None])[0]) - 1, 0.0)
     robust_mm = _gram(residual_mu)
     own_m, own_freedom_m = np.diag(robust_mm).copy(), np.full(len(robust_mm), freedom)
     if n_units < len(parts.unit_n):
