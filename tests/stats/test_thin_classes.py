@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldmark.metrics import load_metric
-from fieldmark.metrics._metric import metric
+from fieldmark.metrics import load_metric, metric
 from fieldmark.stats import (
     Items,
     compare,
