@@ -36,7 +36,7 @@ function boardTable(rows, shown, options) {
     "caption", { class: "unseen" },
     "Scores of models (rows) on tasks (columns); buttons in the heading sort."
   );
-  const frame = boardFrame(shown.length + headings.length, caption, heads, body);
+  const frame = boardFrame(shown.length + Number(headings.length > 0), caption, heads, body, Math.max(headings.length - 1, 0));
   frame.style.setProperty("--wide", columnWidth(shown.map((column) => column.heading)));
   return scrolling("Scores of models on tasks", frame);
 }
@@ -53,10 +53,12 @@ function longestPiece(heading) {
 }
 
 /** Columns of a fixed width: the browser need not measure thousands of cells to find one.
- * @param {number} n of columns beside the first @param {Child} caption @param {HTMLElement} heads @param {HTMLElement} body */
-function boardFrame(n, caption, heads, body) {
-  const widths = h("colgroup", {}, h("col", { class: "first" }), h("col", { span: n, class: "other" }));
-  return h("table", { class: "board", vars: { n } }, caption, widths, h("thead", {}, heads), body);
+ * @param {number} n of columns beside the first @param {Child} caption @param {HTMLElement} heads @param {HTMLElement} body
+ * @param {number} [summed] narrow columns after the second */
+function boardFrame(n, caption, heads, body, summed = 0) {
+  const widths = h("colgroup", {}, h("col", { class: "first" }),
+    summed > 0 && [h("col", { class: "other" }), h("col", { span: summed, class: "summed" })], h("col", { span: n - Number(summed > 0), class: "other" }));
+  return h("table", { class: "board", vars: { n, summed } }, caption, widths, h("thead", {}, heads), body);
 }
 
 /**
