@@ -35,16 +35,18 @@ SPECIES = {
 
 
 def make_results(folder: Path, n_items: int = 120) -> Path:
-    """results/ and data/folder/ below `folder`: four columns, five models, one with gaps."""
+    """results/ and data/folder/ below `folder`: three tasks, five models, one with gaps, each asked
+    the first task with few training images too.
+    """
     photos(folder / "data" / "folder", n_items)
     with Store.open(folder / "results" / "fieldmark.db") as store:
         for model, skill in MODELS.items():
-            for n_train in (10, 100):
+            for n_train in (None, 10):
                 spec = RunSpec(model, "foxes", "probe/ridge", n_train=n_train, data="0a1b")
                 run_whole(store, spec, skill * (0.7 if n_train == 10 else 1), n_items)
             macro = RunSpec(model, "stages", "probe/svm", {"score": "pooled"}, data="77aa")
             run_whole(store, macro, skill, n_items, "macro_accuracy")
-            parts = RunSpec(model, "questions", "zero_shot", {"score": "mean"}, data="99")
+            parts = RunSpec(model, "questions", "probe/svm", {"score": "mean"}, data="99")
             if model != "classical/colour":
                 run_parts(store, parts, skill, n_items)
     return folder
@@ -65,7 +67,7 @@ def run_whole(
     """A run without parts; units are pairs of photos."""
     answers = seen(store, answered(spec, skill, n_items))
     run = store.begin_run(spec, {"config": {"task": SPECIES | {"task": spec.task}}})
-    store.write_part(run, PartResult(answers))
+    store.write_part(run, PartResult(answers, n_train=spec.n_train or 100))
     store.finish_run(run, [scored(answers, metric)])
     return run
 

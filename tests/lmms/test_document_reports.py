@@ -26,7 +26,7 @@ from fieldmark.report.export import choose, export
 from fieldmark.report.plots import draw, read_results
 from fieldmark.report.serve import LiveResults
 from fieldmark.report.site.predictions import read_column
-from fieldmark.report.site.summary import columns_of, shown_models, summarise
+from fieldmark.report.site.summary import columns_of, summarise
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
 from kit import document_results as kit
@@ -187,7 +187,7 @@ def test_the_page_is_told_how_documents_are_judged(store):
     table = read_table(store)
     kinds = {}
     for rows in columns_of(table).values():
-        data = read_column(store, rows, shown_models(table), {})
+        data = read_column(store, rows, {})
         kinds[rows[0].run.spec.task] = data.judged
         assert not any(data.times_wrong().values())
     assert kinds == {

@@ -66,10 +66,10 @@ def test_the_page_and_all_it_loads_are_there(client):
 
 
 def test_new_scores_are_shown_without_a_restart(client, place, filled):
-    assert len(received(client.get("/data/summary.js").text)["models"]) == 2
+    assert len(received(client.get("/data/summary.js").text)["rows"]) == 2
     with Store.open(place / "results" / "fieldmark.db") as store:
         filled(store, RunSpec("a/new", "foxes", "probe/x"), {"": right(100, 70)})
-    assert len(received(client.get("/data/summary.js").text)["models"]) == 3
+    assert len(received(client.get("/data/summary.js").text)["rows"]) == 3
 
 
 def test_progress_counts_what_goes_on(results, place):

@@ -14,11 +14,12 @@ from PIL import Image
 
 from fieldmark.cli import main
 from fieldmark.errors import DataError
-from fieldmark.report import read_table
+from fieldmark.report import read_table, verdict
 from fieldmark.report.site import SiteOptions, build_site, build_summary, task_predictions
 from fieldmark.report.site.images import choose_images
 from fieldmark.report.site.pages import page_files, script_json, without_folders
-from fieldmark.report.site.summary import column_name
+from fieldmark.report.site.summary import column_name, public_table
+from fieldmark.report.table.ranking import rank_rows
 from fieldmark.settings import Settings
 from fieldmark.store import RunFilter, Store
 from kit.site_results import EVIL, LABELS, OWN_MODEL, item_names, make_results, unpacked
@@ -68,20 +69,45 @@ def test_summary_holds_every_score_with_interval_and_tier(settings: Settings) ->
         summary = build_summary(store)
         n_runs = len(store.runs())
     assert len(summary["cells"]) == n_runs == 5 * 4 - 1
-    assert len(summary["columns"]) == 4
+    assert len(summary["columns"]) == 3
     assert all(low <= value <= high for _, _, value, low, high, *_ in summary["cells"])
     tiers = {cell[summary["cell"].index("tier")] for cell in summary["cells"]}
     assert "A" in tiers and len(tiers) > 1
     lost = {cell[0] for cell in summary["cells"] if cell[summary["cell"].index("unanswered")]}
-    assert [summary["models"][each]["name"] for each in lost] == ["timm/resnet50.a1_in1k"]
+    names = {summary["rows"][each]["name"] for each in lost}
+    assert names == {f"timm/resnet50.a1_in1k (probe{size})" for size in ("", ", n_train=10")}
+
+
+def test_page_has_the_tables_verdict_order_means_and_letters(settings: Settings) -> None:
+    with Store.open(settings.store, read_only=True) as store:
+        summary, table = build_summary(store), public_table(read_table(store))
+    assert summary["verdict"] == verdict(table) and "(3 tasks" in summary["verdict"]
+    ranking = rank_rows(table)
+    assert [row["name"] for row in summary["rows"]] == ranking.names
+    assert summary["summed"]["texts"] == list(ranking.summary.values())
+    names = [row["name"] for row in summary["rows"]]
+    heads = [column["heading"] for column in summary["columns"]]
+    tier = summary["cell"].index("tier")
+    shown = {(names[cell[0]], heads[cell[1]]): cell[tier] for cell in summary["cells"]}
+    assert shown == {(row.name, row.heading): row.tier for row in table.rows}
+
+
+def test_sizes_are_a_curve(settings: Settings) -> None:
+    with Store.open(settings.store, read_only=True) as store:
+        summary = build_summary(store)
+    assert len(summary["curves"]) == 5
+    for curve in summary["curves"]:
+        assert [size for size, _ in curve["points"]] == ["10", "all"]
+        names = [summary["rows"][row]["name"] for _, row in curve["points"]]
+        assert names == [f"{curve['name'][:-1]}, n_train=10)", curve["name"]]
 
 
 def test_what_tables_know_of_models_is_told(settings: Settings) -> None:
     with Store.open(settings.store, read_only=True) as store:
-        models = {each["name"]: each for each in build_summary(store)["models"]}
-    assert models["timm/resnet50.a1_in1k"]["params"] == 23508032
-    assert models["timm/resnet50.a1_in1k"]["family"] == "timm"
-    assert models['"my" net.py:Mine?weights=w.pt']["family"] == "own"
+        rows = {each["name"]: each for each in build_summary(store)["rows"]}
+    assert rows["timm/resnet50.a1_in1k (probe)"]["params"] == 23508032
+    assert rows["timm/resnet50.a1_in1k (probe)"]["family"] == "timm"
+    assert rows['"my" net.py:Mine?weights=w.pt (probe)']["family"] == "own"
 
 
 def test_task_page_tells_licence_and_citation(site: Path) -> None:
@@ -94,11 +120,12 @@ def test_predictions_survive_the_packing(settings: Settings) -> None:
     with Store.open(settings.store, read_only=True) as store:
         for column in build_summary(store)["columns"]:
             header, arrays = unpacked(task_predictions(store, column["name"]))
-            heads = column["heading"], column["n_train"]
-            for number, model in enumerate(header["models"]):
+            for number, name in enumerate(header["models"]):
+                model, _, way = name[:-1].rpartition(" (")
+                n_train = 10 if way == "probe, n_train=10" else None
                 (run,) = (
                     run
-                    for run in store.runs(RunFilter(tasks=(heads[0],), n_train=(heads[1],)))
+                    for run in store.runs(RunFilter(tasks=(column["heading"],), n_train=(n_train,)))
                     if without_folders(run.spec.model) == model
                 )
                 frame = store.predictions(run.id)
@@ -123,7 +150,7 @@ def test_no_path_of_this_machine_is_written(made: Path, site: Path) -> None:
         for secret in (str(made), "home/ann", "/data/w.pt"):
             assert secret.encode() not in content, name
     for path in (site / "data").glob("*.js"):
-        if path.stem not in ("summary", "charts"):
+        if path.stem not in ("summary", "charts") and not path.stem.startswith("compare-"):
             (text,) = re.findall(r',"([^"]+)"\);', path.read_text())
             header, _ = unpacked(base64.b64decode(text))
             assert "home/ann" not in json.dumps(header)
@@ -151,7 +178,7 @@ def test_a_long_name_is_a_short_file(settings: Settings) -> None:
 def test_noscript_table_has_every_model(site: Path) -> None:
     page = (site / "index.html").read_text()
     inside = page[page.index("<noscript>") : page.index("</noscript>")]
-    assert inside.count("<tr>") == 6
+    assert inside.count("<tr>") == 11
     assert "&quot;my&quot; net.py:Mine?weights=w.pt" in inside
 
 
@@ -241,7 +268,10 @@ def test_filters_choose_models_and_tasks(settings: Settings, tmp_path: Path) -> 
     where = RunFilter(models=("classical/*",), tasks=("foxes",))
     build(settings, tmp_path / "site", SiteOptions(where, 0))
     summary = summary_of(tmp_path / "site")
-    assert [each["name"] for each in summary["models"]] == ["classical/chance", "classical/colour"]
+    assert {each["name"].partition(" (")[0] for each in summary["rows"]} == {
+        "classical/chance",
+        "classical/colour",
+    }
     assert {each["heading"] for each in summary["columns"]} == {"foxes"}
 
 

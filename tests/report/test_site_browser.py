@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,13 +14,14 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from fieldmark.metrics import load_metric
-from fieldmark.report.paired import read_paired
+from fieldmark.errors import DataError
+from fieldmark.report import ComparedTask, compare_models, read_table, verdict
 from fieldmark.report.site import SiteOptions, build_site
 from fieldmark.report.site.pages import without_folders
+from fieldmark.report.site.summary import column_name, public_table
+from fieldmark.report.table.ranking import rank_rows
 from fieldmark.settings import Settings
-from fieldmark.stats import compare
-from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
+from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
 from kit.site_results import OWN_MODEL, make_results
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -98,7 +101,8 @@ def test_table_sorts_by_click_and_says_so(page: Any, address: str) -> None:
     heading = page.locator("th[data-key=model]")
     heading.get_by_role("button").click()
     assert heading.get_attribute("aria-sort") == "ascending"
-    assert models_shown(page) == sorted(models_shown(page), key=str.lower)
+    in_order = "names => [...names].sort((a, b) => a.localeCompare(b))"
+    assert models_shown(page) == page.evaluate(in_order, models_shown(page))
     heading.get_by_role("button").click()
     assert heading.get_attribute("aria-sort") == "descending"
     assert models_shown(page)[0].startswith("timm/")
@@ -141,38 +145,43 @@ def test_charts_fit_their_panel(page: Any, address: str) -> None:
 
 def test_models_with_gaps_come_last_whichever_way(page: Any, address: str) -> None:
     page.goto(address)
-    assert models_shown(page)[-1] == "classical/colour"
+    assert models_shown(page)[0].endswith(" (probe)")
+    gaps = models_shown(page)[4:]
+    assert "classical/colour (probe)" in gaps
+    assert sum("n_train=10" in name for name in gaps) == 5
     page.locator("th[data-key=mean] button").click()
-    assert models_shown(page)[-1] == "classical/colour"
+    assert models_shown(page)[4:] == gaps
 
 
 def test_search_and_filters_narrow_the_table(page: Any, address: str) -> None:
     page.goto(address)
-    assert len(models_shown(page)) == 5
+    assert len(models_shown(page)) == 10
+    resnet = [f"timm/resnet50.a1_in1k (probe{size})" for size in ("", ", n_train=10")]
     page.get_by_label("Find a model").fill("RESNET")
-    assert models_shown(page) == ["timm/resnet50.a1_in1k"]
+    assert models_shown(page) == resnet
     page.get_by_label("Find a model").fill("")
     page.get_by_label("Family").select_option("own")
-    assert models_shown(page) == [MINE]
+    assert models_shown(page)[0] == f"{MINE} (probe)"
     page.get_by_label("Family").select_option("")
     page.get_by_label("Parameters").select_option("small")
-    assert models_shown(page) == ["timm/resnet50.a1_in1k"]
+    assert models_shown(page) == resnet
     page.get_by_label("Parameters").select_option("")
-    page.get_by_label("Protocol").select_option("probe/svm")
-    assert page.locator(".board thead th").count() == 2
+    page.get_by_label("Asked").select_option("probe, n_train=10")
+    assert len(models_shown(page)) == 5
 
 
-def test_mean_is_over_the_tasks_ticked(page: Any, address: str) -> None:
+def test_ticks_hide_columns_and_change_no_mean(page: Any, address: str) -> None:
     page.goto(address)
+    means = page.locator(".board td.mean").all_inner_texts()
+    assert len(means) == 4 * 10 and "±" in means[0]
     page.locator(".chooser summary").click()
     page.get_by_role("button", name="None", exact=True).click()
     assert "tick one above" in page.locator("main").inner_text()
     page.get_by_role("checkbox", name="questions").check()
     page.get_by_role("checkbox", name="stages").check()
-    row = page.locator(".board tbody tr", has_text="timm/resnet50")
-    values = [float(each) for each in row.locator("td > a").all_inner_texts()]
-    mean = float(row.locator("td.mean b").inner_text())
-    assert len(values) == 2 and abs(mean - np.mean(values)) < 0.11
+    assert page.locator(".board thead th[data-key]").count() == 4
+    shown = page.locator(".board td.mean").all_inner_texts()
+    assert shown[: 4 * 4] == means[: 4 * 4]
 
 
 def test_address_brings_a_view_back(page: Any, browser: Any, address: str) -> None:
@@ -185,7 +194,7 @@ def test_address_brings_a_view_back(page: Any, browser: Any, address: str) -> No
     shown, heads = models_shown(page), page.locator(".board thead th").count()
     page.goto("about:blank")
     page.goto(mailed)
-    assert models_shown(page) == shown == ["classical/chance", "classical/colour"]
+    assert models_shown(page) == shown and all("classical/" in name for name in shown)
     assert page.locator(".board thead th").count() == heads
     assert page.get_by_label("Find a model").input_value() == "classical"
 
@@ -210,7 +219,8 @@ def test_prediction_browser_filters_right_and_wrong(page: Any, address: str) -> 
     page.get_by_label("Show").select_option("right")
     page.wait_for_selector(".answer.right")
     n_right = int(page.locator("main .facts").inner_text().split(" of ")[0])
-    assert n_wrong + n_right == 300
+    n_shown = int(page.locator("main .facts").inner_text().split(" of ")[1].split()[0])
+    assert n_wrong + n_right == n_shown == 300
     assert "show=right" in page.url
 
 
@@ -254,34 +264,130 @@ def test_confused_pair_leads_to_its_photos(page: Any, address: str) -> None:
     assert page.locator("main .facts").inner_text().startswith(f"{times} of")
 
 
-def test_comparison_agrees_with_the_package(page: Any, made: Path, address: str) -> None:
-    """Own resamples in the browser, the same limits as fieldmark.stats within a point or so."""
-    first, second = "open-clip/ViT-B-16/openai", "classical/colour"
-    page.goto(f"{address}#/compare?a={first}&b={second}")
-    page.wait_for_selector("main tbody tr")
-    rows = {
-        row.locator("th").inner_text(): row.locator("td").all_inner_texts()
-        for row in page.locator("main tbody tr").all()
+def shown_tasks(page: Any) -> dict[str, list[str]]:
+    page.wait_for_selector("table.compared, main .empty:not(:has-text('Loading'))")
+    return {
+        row.get_attribute("data-column"): row.locator("td").all_inner_texts()
+        for row in page.locator("table.compared tbody tr").all()
     }
-    assert len(rows) == 3
+
+
+def expected_task(task: ComparedTask) -> dict[str, str]:
+    """As the command line writes it, in the page's words."""
+    one = task.comparison
+
+    def signed(value: float) -> str:
+        text = f"{100 * abs(value):.1f}"
+        return text if float(text) == 0 else f"{'−' if value < 0 else '+'}{text}"
+
+    sides = {"a": "first is better", "b": "second is better", "tie": "cannot be told apart"}
+    return {
+        "difference": signed(one.difference),
+        "interval": f"{signed(one.low)} to {signed(one.high)}",
+        "verdict": sides[task.verdict],
+        "items": f"{one.n:,}",
+        "units": f"{one.n_units:,}",
+    }
+
+
+def check_all_pairs(page: Any, store: Store, address: str) -> int:
+    """Of all pairs of rows and all tasks: the page shows what `compare` says."""
+    table = public_table(read_table(store))
+    names = list(dict.fromkeys(row.name for row in table.rows))
+    own = {
+        row.name: mine.name for row, mine in zip(table.rows, read_table(store).rows, strict=True)
+    }
+    keys = {row.place: column_name(row) for row in table.rows}
+    page.goto(address)
+    n_tasks = 0
+    for a, b in itertools.permutations(names, 2):
+        page.evaluate("hash => { location.hash = hash }", f"#/compare?a={quote(a)}&b={quote(b)}")
+        page.wait_for_function(
+            "want => want.every((name, at) => document.querySelectorAll('.filters select')[at]"
+            "?.value === name)",
+            arg=[a, b],
+        )
+        page.wait_for_function("!document.querySelector('main').textContent.includes('Loading …')")
+        shown = shown_tasks(page)
+        try:
+            compared = compare_models(store, own[a], own[b])
+        except DataError:
+            assert not shown
+            continue
+        assert set(shown) == {keys[task.a.place] for task in compared.tasks}
+        for task in compared.tasks:
+            _, _, difference, interval, verdict, *_ = shown[keys[task.a.place]]
+            expected = expected_task(task)
+            assert (difference, interval) == (expected["difference"], expected["interval"]), (a, b)
+            assert expected["verdict"] in verdict, (a, b, task.a.heading)
+            n_tasks += 1
+        sentence = page.locator("main .verdict").inner_text()
+        assert f"{compared.overall.comparison.p:.3f}" in sentence or "p < 0.001" in sentence
+        if a < b:
+            first = expected_task(
+                replace(compared.tasks[0], comparison=compared.overall.comparison)
+            )
+            assert first["difference"].lstrip("+−") in sentence
+            assert ("cannot be told apart (" in sentence) == (compared.overall.verdict == "tie")
+    return n_tasks
+
+
+def test_page_says_of_all_pairs_what_compare_says(page: Any, made: Path, address: str) -> None:
     with Store.open(made / "results" / "fieldmark.db", read_only=True) as store:
-        for task, metric in (("stages", "macro_accuracy"), ("foxes", "accuracy")):
-            where = RunFilter(models=(first, second), tasks=(task,), n_train=(None, 100))
-            runs = sorted(store.runs(where), key=lambda run: run.spec.model != first)
-            paired = read_paired(store, runs, load_metric(metric))
-            found = compare(paired.items, *paired.answer_mn, paired.metric)
-            (cells,) = (rows[name] for name in rows if task in name and name[-2:] != "10")
-            numbers = [
-                float(each.replace("−", "-")) for each in (cells[2], *cells[3].split(" to "))
-            ]
-            expected = 100 * np.array([found.difference, found.low, found.high])
-            assert np.abs(np.array(numbers) - expected).max() < 1.6, task
+        assert check_all_pairs(page, store, address) > 100
+
+
+def test_one_photo_of_one_whale_calls_no_model_better(page: Any, tmp_path: Path) -> None:
+    """114 photos of 17 whales; two models differ on one photo, a third is much worse."""
+    settings = Settings(results=tmp_path / "results", data_root=tmp_path / "data")
+    random = np.random.default_rng(3)
+    base = random.random(114) < 0.8
+    other = base.copy()
+    other[5] = ~other[5]
+    answers = {"m/texture": base, "m/pixels": other, "m/chance": random.random(114) < 0.1}
+    whale = np.sort(random.integers(0, 17, 114))
+    with Store.open(settings.store) as store:
+        for task in ("beluga", "leopard"):
+            for model, right in answers.items():
+                run = store.begin_run(RunSpec(model, task, "probe/ridge", data="1"))
+                labels = [f"whale {number}" for number in whale]
+                said = [name if ok else "whale x" for name, ok in zip(labels, right, strict=True)]
+                ids, units = [f"{number:03d}.jpg" for number in range(114)], labels
+                store.write_part(run, PartResult(Predictions(ids, labels, said, units=units)))
+                store.finish_run(run, [Score("accuracy", right.mean(), n=114, is_primary=True)])
+        site = build_site(store, tmp_path / "site", settings, SiteOptions(max_images=0)).as_uri()
+        assert check_all_pairs(page, store, site) == 2 * 6
+        (first, _) = compare_models(store, "m/texture", "m/pixels").tasks
+    assert first.comparison.n_discordant == 1 and first.verdict == "tie"
+    page.goto(f"{site}#/compare?a=m/texture&b=m/pixels")
+    page.wait_for_selector("table.compared")
+    assert page.locator("tr.apart").count() == 0
+    assert "cannot be told apart" in page.locator("main .verdict").inner_text()
+
+
+def test_board_shows_the_tables_letters_and_means(page: Any, made: Path, address: str) -> None:
+    with Store.open(made / "results" / "fieldmark.db", read_only=True) as store:
+        table = public_table(read_table(store))
+    page.goto(address)
+    assert page.locator("main .verdict").inner_text() == verdict(table)
+    ranking = rank_rows(table)
+    assert models_shown(page) == ranking.names
+    texts = page.locator(".board tbody tr").all()
+    for number, row in enumerate(texts):
+        means = [text.replace("±", " ± ") for text in row.locator("td.mean").all_inner_texts()]
+        assert means == [column[number] for column in ranking.summary.values()]
+    for row in table.rows:
+        line = page.locator(".board tbody tr").nth(ranking.names.index(row.name))
+        head = page.locator(".board thead th").all()
+        at = [each.get_attribute("data-key") for each in head].index(column_name(row))
+        kind = line.locator("th, td").nth(at).get_attribute("class") or ""
+        assert kind == {"A": "tied", "B": "second"}.get(row.tier, ""), row.name
 
 
 def test_planted_better_model_is_called_better(page: Any, address: str) -> None:
     page.goto(f"{address}#/compare?a=timm/resnet50.a1_in1k&b=classical/chance")
     page.wait_for_selector("main tbody tr")
-    assert page.locator("tr.apart", has_text="first is better").count() == 4
+    assert page.locator("tr.apart", has_text="first is better").count() == 3
     page.goto(f"{address}#/task/stages")
     tiers = dict(
         zip(
@@ -290,8 +396,8 @@ def test_planted_better_model_is_called_better(page: Any, address: str) -> None:
             strict=True,
         )
     )
-    assert tiers["timm/resnet50.a1_in1k"] == tiers["open-clip/ViT-B-16/openai"] == "A · best"
-    assert not tiers["classical/chance"].startswith("A")
+    assert tiers["timm/resnet50.a1_in1k (probe)"] == "A · may be best"
+    assert not tiers["classical/chance (probe)"].startswith("A")
 
 
 def test_charts_are_drawn(page: Any, address: str) -> None:
@@ -340,7 +446,7 @@ def test_without_scripts_there_is_a_table(browser: Any, address: str) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(address)
-    assert page.locator("table tr").count() == 6
+    assert page.locator("table tr").count() == 11
     assert "timm/resnet50.a1_in1k" in page.locator("body").inner_text()
     context.close()
 

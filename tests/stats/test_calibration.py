@@ -84,7 +84,7 @@ def test_the_page_holds_what_it_claims() -> None:
     for key, (claim, figure, n) in on_page().items():
         assert claim == expected[key].words, key
         assert n >= 1000, key
-        if not expected[key].holds(figure):
+        if not expected[key].holds(figure, n):
             wrong.append((key, figure))
     assert wrong == []
 

@@ -22,6 +22,8 @@ from fieldmark.stats.interval import LEVEL
 N_DRAWS = 1000
 FEWEST = 6
 """units on which two models must differ before one can be better"""
+_ENOUGH = 1000
+"""such units, beyond which their number no longer matters"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,9 +120,14 @@ class _MaxT:
             far_m = far_mm[place]
             is_sure = bool(stop) and far_m.max() > most
             needs = most if is_sure else self._critical(models, place, way, level)
-            candidates = np.flatnonzero(far_m > needs)
-            candidates = candidates[np.argsort(-far_m[candidates], kind="stable")]
-            counts[place] = self._count_sure(models, place, candidates, far_m, needs, stop)
+            if stop:  # the farthest, and only if it fails the others
+                first = np.array([far_m.argmax()])
+                counts[place] = self._count_sure(
+                    models, place, first[far_m[first] > needs], far_m, needs
+                )
+            if counts[place] < max(stop, 1):
+                candidates = np.flatnonzero(far_m > needs)
+                counts[place] = self._count_sure(models, place, candidates, far_m, needs)
         return counts
 
     def _critical(self, models: np.ndarray, place: int, way: int, level: float) -> float:
@@ -135,7 +142,8 @@ class _MaxT:
             return np.inf
         gap_rm *= np.divide(way, np.sqrt(variance_m), out=np.zeros(len(own_m)), where=is_apart)
         largest_r = gap_rm.max(axis=1)
-        return float(np.quantile(largest_r * self._heavy_r, level))
+        place_r = min(int(np.ceil(level * N_DRAWS)), N_DRAWS - 1)
+        return float(np.partition(largest_r * self._heavy_r, place_r)[place_r])
 
     def _luck(self) -> np.ndarray:
         """Errors that chance would give (draws × models), jointly."""
@@ -157,14 +165,8 @@ class _MaxT:
         candidates: np.ndarray,
         far_m: np.ndarray,
         needs: float,
-        stop: int,
     ) -> int:
         """Of the candidates, those that differ on enough units to be sure."""
-        n = 0
-        for other in candidates:
-            n_units = int(self.scores.n_discordant(models[place], models[[other]])[0])
-            is_enough = n_units >= FEWEST and far_m[other] > needs * np.sqrt(1 + 2 / n_units)
-            n += int(is_enough)
-            if stop and n >= stop:
-                break
-        return n
+        n_k = self.scores.n_discordant(int(models[place]), models[candidates], _ENOUGH)
+        loose_k = np.sqrt(1 + 2 / np.maximum(n_k, 1))
+        return int(((n_k >= FEWEST) & (far_m[candidates] > needs * loose_k)).sum())

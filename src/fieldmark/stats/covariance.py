@@ -117,11 +117,16 @@ class Errors:
     def pair_freedom_mm(self) -> np.ndarray:
         return _freedom([(s.pair_mm, np.full(s.cov_mm.shape, s.freedom)) for s in self.sources])
 
-    def n_discordant(self, model: int, others: np.ndarray) -> np.ndarray:
-        """Units on which a model and each of the others do not fare alike."""
-        return np.asarray(
-            sum((mark[others] != mark[model]).sum(axis=1) for mark in self.marks), np.int64
-        )
+    def n_discordant(self, model: int, others: np.ndarray, enough: float = np.inf) -> np.ndarray:
+        """Units on which a model and each of the others do not fare alike; with `enough`, tasks
+        are counted until all have so many.
+        """
+        n_k = np.zeros(len(others), np.int64)
+        for mark in self.marks:
+            n_k += (mark[others] != mark[model]).sum(axis=1)
+            if (n_k >= enough).all():
+                break
+        return n_k
 
     def taken(self, which: Sequence[int]) -> Errors:
         """Of some of the models only."""
@@ -283,7 +288,9 @@ def _sources(
     ]
     residual_mu = by_unit[0] if n_repeats == 1 else np.mean(by_unit, axis=0)
     share_u = np.bincount(parts.unit_n, parts.weight_n, n_units) / n_repeats
-    freedom = max(1 / float(share_u @ share_u) - 1, 0.0)
+    # The variance of items that weigh unlike rests on the heavy ones (1.5: simulated).
+    rests_u = share_u if n_units < len(parts.unit_n) else share_u**1.5
+    freedom = max(float(_n_effective(rests_u[None])[0]) - 1, 0.0)
     robust_mm = _gram(residual_mu)
     own_m, own_freedom_m = np.diag(robust_mm).copy(), np.full(len(robust_mm), freedom)
     if n_units < len(parts.unit_n):

@@ -163,30 +163,38 @@ def _f1(items: Items, answers_mn: np.ndarray, right_mn: np.ndarray) -> Influence
     residual_mn = np.empty(answers_mn.shape, np.float32)
     weight_n, unit_n = np.empty(answers_mn.shape[1]), items.unit_codes()
     for place, mine in enumerate(strata):
-        target_k = np.unique(np.asarray(items.target)[mine], return_inverse=True)
+        classes, own_k = np.unique(np.asarray(items.target)[mine], return_inverse=True)
+        answered_mk = _class_numbers(classes, answers_mn[:, mine])
         unit_k = unit_n[mine] if np.bincount(unit_n[mine]).max() > 1 else None
-        for model, answer_n in enumerate(answers_mn):
-            value, residual_k = _f1_of(target_k, answer_n[mine], right_mn[model, mine] > 0, unit_k)
+        for model, answered_k in enumerate(answered_mk):
+            is_right = right_mn[model, mine] > 0
+            value, residual_k = _f1_of(own_k, answered_k, is_right, unit_k)
             value_ms[model, place] = value
             residual_mn[model, mine] = share_s[place] * residual_k
-        size_c = np.bincount(target_k[1])
-        weight_n[mine] = share_s[place] / (len(size_c) * size_c[target_k[1]])
+        size_c = np.bincount(own_k)
+        weight_n[mine] = share_s[place] / (len(size_c) * size_c[own_k])
     value_mr = summed(value_ms * share_s, repeat_s, int(repeat_s.max()) + 1)
     return Influence(value_mr, residual_mn, weight_n, answers_mn, unit_n, repeat_n)
 
 
+def _class_numbers(classes: np.ndarray, answers_mn: np.ndarray) -> np.ndarray:
+    """The place of every answer among the classes of the truth; one beyond them for any other."""
+    n = len(classes)
+    least, most = int(min(classes[0], answers_mn.min())), int(max(classes[-1], answers_mn.max()))
+    if most - least > 100 * answers_mn.shape[1]:
+        place_mn = np.minimum(np.searchsorted(classes, answers_mn), n - 1)
+        return np.asarray(np.where(classes[place_mn] == answers_mn, place_mn, n))
+    table = np.full(most - least + 1, n, np.int32)
+    table[classes - least] = np.arange(n)
+    return np.asarray(table[answers_mn - least])
+
+
 def _f1_of(
-    target: tuple[np.ndarray, np.ndarray],
-    answer_n: np.ndarray,
-    is_right: np.ndarray,
-    unit_n: np.ndarray | None,
+    own_n: np.ndarray, answered_n: np.ndarray, is_right: np.ndarray, unit_n: np.ndarray | None
 ) -> tuple[float, np.ndarray]:
     """Macro F1 and what one item changes in 2 hits / (size + answers), of its own class and of the
     answered one, each at what the other units say; None: every item is a unit."""
-    classes, own_n = target
-    n = len(classes)
-    place_n = np.minimum(np.searchsorted(classes, answer_n), n - 1)
-    answered_n = np.where(classes[place_n] == answer_n, place_n, n)  # n: no class of the truth
+    n = int(own_n.max()) + 1
     whole = np.bincount(own_n, minlength=n + 1) + np.bincount(answered_n, minlength=n + 1)
     hits = np.bincount(own_n, is_right, n + 1)
     whole[n] = 1
@@ -205,7 +213,7 @@ def _f1_of(
     others_hit_c = hits[class_c] - np.bincount(own_n, is_right, len(class_c))
     f1_c = (2 * others_hit_c + PRIOR * value) / (others_c + PRIOR)
     # F1 bends most where one unit makes a class, which derivatives do not see (simulated).
-    is_single = np.bincount(class_c[np.unique(own_n)]) == 1
+    is_single = np.bincount(class_c[np.bincount(own_n, minlength=len(class_c)) > 0]) == 1
     bend = 1 + BEND * float(is_single.mean())
     extra_c = _extra(size_c, others_c + PRIOR, class_c)
     share_c = share[class_c] / whole[class_c] * np.sqrt(bend / (1 + extra_c))

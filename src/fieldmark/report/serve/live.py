@@ -18,7 +18,7 @@ from fieldmark.report.site.comparisons import RowComparisons
 from fieldmark.report.site.images import CHANGED, ItemPhoto, Photos, photos_note, thumbnail
 from fieldmark.report.site.pages import data_script, receive_script
 from fieldmark.report.site.predictions import ColumnData, pack, read_column
-from fieldmark.report.site.summary import chart_specs, columns_of, shown_rows, summarise
+from fieldmark.report.site.summary import chart_specs, columns_of, public_table, summarise
 from fieldmark.settings import Settings
 from fieldmark.store import Run, RunFilter, Store
 
@@ -54,7 +54,8 @@ class LiveResults:
             version = self.version()
             if version != self._seen:
                 with self._open() as store:
-                    self._table = read_table(store, self.where, memory=self.settings.cache)
+                    table = read_table(store, self.where, memory=self.settings.cache)
+                    self._table = public_table(table)
                     self._summary = self._summarise(store)
                 self._seen = version
             return self._summary
@@ -71,12 +72,11 @@ class LiveResults:
     def column_file(self, name: str) -> bytes | None:
         """The predictions of a column; None for one that is not known."""
         self.summary()
-        table = self._table
-        rows = columns_of(table).get(name)
+        rows = columns_of(self._table).get(name)
         if rows is None:
             return None
         with self._open() as store:
-            data = read_column(store, rows, shown_rows(table), store.scores(self.where))
+            data = read_column(store, rows, store.scores(self.where))
             thumbs, _ = self._thumbs(store, rows[0].run, data)
         return data_script(name, pack(data, thumbs))
 
@@ -117,7 +117,7 @@ class LiveResults:
         columns = columns_of(self._table)
         first = {rows[0].run.spec.task: rows for rows in reversed(columns.values())}
         for task, rows in zip(summary["tasks"], reversed(first.values()), strict=True):
-            data = read_column(store, rows, shown_rows(self._table), {})
+            data = read_column(store, rows, {})
             thumbs, n_changed = self._thumbs(store, rows[0].run, data)
             task |= {
                 "samples": samples_of(data, thumbs),

@@ -40,7 +40,7 @@ from fieldmark.report.site.predictions import ColumnData, pack, read_column
 from fieldmark.report.site.summary import (
     chart_specs,
     columns_of,
-    shown_rows,
+    public_table,
     summarise,
     vega_script,
 )
@@ -70,15 +70,14 @@ def build_site(
     """Writes the site; gives the path of its first page."""
     options, progress = options or SiteOptions(), progress or Silent()
     check_place(out)
-    table = read_table(store, options.where, memory=settings.cache)
+    table = public_table(read_table(store, options.where, memory=settings.cache))
     if not table.rows:
         raise nothing_stored(store.path)
     making = _beside(out, "making")
     try:
         _remove(making)
         (making / "data").mkdir(parents=True)
-        names, photos = shown_rows(table), Photos(settings)
-        _write(_SiteBuild(store, making, settings, options, progress, names, photos), table)
+        _write(_SiteBuild(store, making, settings, options, progress, Photos(settings)), table)
         _put_in_place(making, out)
     except OSError as error:
         raise DataError(
@@ -109,7 +108,6 @@ class _SiteBuild:
     settings: Settings
     options: SiteOptions
     progress: Progress
-    names: Mapping[str, str]
     photos: Photos
 
 
@@ -152,7 +150,7 @@ def _write_task(
     job.progress.start(f"{facts.name}: predictions", len(columns))
     data = {}
     for name, rows in columns.items():
-        data[name] = read_column(job.store, rows, job.names, scores)
+        data[name] = read_column(job.store, rows, scores)
         job.progress.advance()
     runs = {name: rows[0].run for name, rows in columns.items()}
     thumbs, lost = _write_photos(job, facts, runs, data)

@@ -14,7 +14,6 @@ from fieldmark.report.compare.models import ComparedTask, RowComparison
 from fieldmark.report.compare.pairs import AllPairs
 from fieldmark.report.compare.text import ONE_TRAINING, verdict
 from fieldmark.report.rows import Table
-from fieldmark.report.site.pages import without_folders
 from fieldmark.report.site.summary import columns_of, row_key
 from fieldmark.report.table.ranking import rank_rows
 from fieldmark.store import Store
@@ -28,7 +27,7 @@ cannot be told apart"""
 
 
 class RowComparisons:
-    """The comparisons of a table's rows, in its order."""
+    """The comparisons of the rows of a public table, in its order."""
 
     def __init__(self, store: Store, table: Table) -> None:
         self.names = rank_rows(table).names
@@ -55,7 +54,7 @@ class RowComparisons:
 
 def _plain(pair: RowComparison, columns: Mapping[tuple[str, str], int]) -> dict[str, Any]:
     return {
-        "verdict": without_folders(verdict(pair)),
+        "verdict": verdict(pair),
         "note": ONE_TRAINING if pair.is_drawn_once else "",
         "methods": list(dict.fromkeys(task.comparison.method for task in pair.tasks)),
         "tasks": [_task(task, columns[task.a.place]) for task in pair.tasks],

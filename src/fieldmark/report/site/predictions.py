@@ -22,7 +22,7 @@ from fieldmark.report.cells import Row
 from fieldmark.report.paired import score_rule
 from fieldmark.report.providers import is_valued, value_metric
 from fieldmark.report.rows import Table, read_table
-from fieldmark.report.site.summary import columns_of, shown_rows
+from fieldmark.report.site.summary import columns_of, public_table
 from fieldmark.store import Score, Store
 
 _NO_SCORE = 255
@@ -65,23 +65,18 @@ class ColumnData:
 
 def task_predictions(store: Store, column: str, table: Table | None = None) -> bytes:
     """The packed predictions of the column of that name (as `build_summary` names it)."""
-    table = table or read_table(store, compare=False)
-    columns = columns_of(table)
+    columns = columns_of(table or public_table(read_table(store, compare=False)))
     if column not in columns:
         raise UnknownName("column of these results", column, columns)
-    return pack(read_column(store, columns[column], shown_rows(table), store.scores()))
+    return pack(read_column(store, columns[column], store.scores()))
 
 
 def read_column(
     store: Store,
     rows: Sequence[Row],
-    names: Mapping[str, str],
     scores: Mapping[int, list[Score]],
 ) -> ColumnData:
-    """The answers of all runs of a column to the items they share, by part, repeat and id.
-
-    `names`: how the page calls each row.
-    """
+    """The answers of all rows of a column to the items they share, by part, repeat and id."""
     asked = store.answers([row.run.id for row in rows], with_scores=True)
     judged = _judged(rows, asked.score_mn)
     ids, item = _named(store, asked.item)
@@ -106,7 +101,7 @@ def read_column(
         ranges.append(span)
     shown = [_cut(label) for label in labels] if judged else labels
     return ColumnData(
-        ids, shown, parts, arrays, [names[row.name] for row in rows], score_rule(rows[0].run),
+        ids, shown, parts, arrays, [row.name for row in rows], score_rule(rows[0].run),
         ranges, _part_scores(rows, scores), judged,
     )  # fmt: skip
 

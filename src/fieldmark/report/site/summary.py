@@ -42,10 +42,11 @@ draw could change; fit: lines on what was chosen, left_out: on lost images"""
 
 def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any]:
     """All of it as JSON values; the same for the same store."""
-    return summarise(store, read_table(store, where))
+    return summarise(store, public_table(read_table(store, where)))
 
 
 def summarise(store: Store, table: Table) -> dict[str, Any]:
+    """The same of a table with public names."""
     columns = columns_of(table)
     tasks = list(dict.fromkeys(rows[0].run.spec.task for rows in columns.values()))
     ranking = rank_rows(table)
@@ -57,7 +58,7 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
         "app": version("fieldmark"),
         "until": max((row.run.finished or "" for row in table.rows), default=""),
         "left_out": dict(table.left_out),
-        "verdict": without_folders(verdict(table)),
+        "verdict": verdict(table),
         "notes": [without_folders(note) for note in (*table.notes, *mean_notes(table))],
         "rows": describe_rows(store, table, ranking.names),
         "summed": {
@@ -79,10 +80,17 @@ def summarise(store: Store, table: Table) -> dict[str, Any]:
     }
 
 
-def shown_rows(table: Table) -> dict[str, str]:
-    """Row as the table names it → as the page does."""
+def public_table(table: Table) -> Table:
+    """The table with models' names that hold no folders: the one that the page shows."""
     models = public_names(row.model for row in table.rows)
-    return {row.name: replace(row, model=models[row.model]).name for row in table.rows}
+    rows = [replace(row, model=models[row.model]) for row in table.rows]
+    names = {row.name: shown.name for row, shown in zip(table.rows, rows, strict=True)}
+    overall = table.study.overall if table.study else None
+    if table.study is None or overall is None:
+        return replace(table, rows=tuple(rows))
+    standings = tuple(replace(one, name=names[one.name]) for one in overall.standings)
+    study = replace(table.study, overall=replace(overall, standings=standings))
+    return replace(table, rows=tuple(rows), study=study)
 
 
 def row_key(name: str) -> str:
@@ -129,7 +137,7 @@ def _column(table: Table, name: str, rows: Sequence[Row], task: int) -> dict[str
         "is_valued": is_valued(first.run),
         "data": without_folders(first.data),
         "is_counted": first.is_counted,
-        "verdict": without_folders(sentence),
+        "verdict": sentence,
         "is_told": study.is_told_from_blind if study else None,
         "blind": _known(study.blind) if study else None,
         "warning": next((row.score.warning for row in rows if row.score.warning), ""),
@@ -170,7 +178,7 @@ def _curves(column: int, rows: Sequence[Row], names: Sequence[str]) -> list[dict
     return [
         {
             "column": column,
-            "name": without_folders(f"{model} ({way})" if way else model),
+            "name": f"{model} ({way})" if way else model,
             "points": [
                 [size, names.index(row.name)]
                 for size, row in sorted(mine.items(), key=lambda point: _order(point[0]))
@@ -219,7 +227,7 @@ def describe_task(facts: TaskFacts) -> dict[str, Any]:
 def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
     """The rows in the table's order, with what tables and runs know of their models."""
     first = {row.name: row for row in table.rows}
-    public, known = shown_rows(table), set(families())
+    known = set(families())
     sizes, speeds = parameters(store, table.rows), images_per_s(store, table.rows)
     rows, unlisted = [], Checkpoint("", licence="")
     for name in names:
@@ -228,7 +236,7 @@ def describe_rows(store: Store, table: Table, names: Sequence[str]) -> list[dict
         listed, family = checkpoints().get(base, unlisted), base.partition("/")[0]
         rows.append(
             {
-                "name": public[name],
+                "name": name,
                 "key": row_key(name),
                 "way": row.way,
                 "family": family if family in known else "own",
@@ -259,7 +267,7 @@ _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 
 def chart_specs(store: Store, table: Table) -> dict[str, dict[str, Any]]:
-    """Name → what it shows and its specification, for every plot these results can fill."""
+    """Name → what it shows and its specification, for every plot that a public table can fill."""
     results = Results(store, table)
     charts = {}
     for name in sorted(PLOTS.names()):

@@ -83,49 +83,42 @@ function darkened(config) {
 
 /** How scores grow with the number of training images, as numbers. */
 function curvesPage() {
-  const groups = curveGroups();
+  const curves = /** @type {Curve[]} */ (summary.curves);
   const intro = [h("h1", {}, "Learning curves")];
-  if (!groups.length) return [
+  if (!curves.length) return [
     ...intro,
     h(
       "p", { class: "empty" },
-      "No task was run with several numbers of training images: `fieldmark run --n-train 10 30 100` makes such runs."
+      "No model was run with several numbers of training images: `fieldmark run --n-train 10 30 100` makes such runs."
     )
   ];
   const frame = h("div", { role: "img" }, "Loading …");
   const hasChart = (summary.charts || []).includes("curve");
   if (hasChart) drawChart("curve", frame);
-  return [...intro, hasChart && chartPanel(frame), ...groups.flatMap(curveTable)];
+  const grown = columns.filter((column) => curves.some((each) => each.column === column.number));
+  return [...intro, hasChart && chartPanel(frame), ...grown.flatMap((column) =>
+    curveTable(column, curves.filter((each) => each.column === column.number)))];
 }
 
-/** Columns of one task that differ in the number of training images. @returns {Column[][]} */
-function curveGroups() {
-  const groups = new Map();
-  for (const column of columns) {
-    const key = `${column.heading} ${column.protocol} ${column.metric}`;
-    groups.set(key, [...(groups.get(key) || []), column]);
-  }
-  return [...groups.values()].filter((group) => new Set(group.map(trainText)).size > 1).map((group) =>
-    group.sort((/** @type {Column} */ x, /** @type {Column} */ y) => (x.n_train ?? Infinity) - (y.n_train ?? Infinity)));
+/** @param {Column} column @param {Curve[]} curves */
+function curveTable(column, curves) {
+  const sizes = [...new Set(curves.flatMap((each) => each.points.map(([size]) => size)))].sort((x, y) => order(x) - order(y));
+  const cellFor = (/** @type {Curve} */ curve, /** @type {string} */ size) => {
+    const point = curve.points.find(([each]) => each === size);
+    return point && cellOf(point[1], column.number);
+  };
+  const known = curves.flatMap((curve) => curve.points.map(([, row]) => cellOf(row, column.number))).filter((cell) => cell !== undefined);
+  const scale = scaleOf(/** @type {Cell[]} */ (known));
+  const heads = h("tr", {}, h("th", { scope: "col", class: "first" }, "model"),
+    sizes.map((size) => h("th", { scope: "col", class: "number" }, size)));
+  const lines = curves.map((curve) => h("tr", {}, h("th", { scope: "row", class: "first", title: curve.name }, breakable(curve.name)),
+    sizes.map((size) => boardCell(cellFor(curve, size), column, scale, false))));
+  return [h("h2", {}, `${columnTitle(column)} · ${column.metric}`),
+    h("p", { class: "facts" }, "Columns: training images per part; all on one scale. Sizes are a curve: no mean joins them."),
+    scrolling("Learning curve", boardFrame(sizes.length, null, heads, h("tbody", {}, lines)))];
 }
 
-/** @param {Column[]} group */
-function curveTable(group) {
-  const rows = models.map((_, number) => number).filter(
-    (number) => group.some((column) => cellOf(number, column.number))
-  );
-  const scale = scaleOf(cells.filter((cell) => group.includes(columns[cell.column])));
-  const last = group[group.length - 1];
-  const order = sorted(
-    rows, last.name, last.is_up, group, { heading: "", isRank: false, isUp: true, of: new Map() }
-  );
-  const heads = h(
-    "tr", {}, h("th", { scope: "col", class: "first" }, "model"),
-    group.map((column) => h("th", { scope: "col", class: "number" }, trainText(column)))
-  );
-  const lines = order.map((row) => h("tr", {}, h("th", { scope: "row", class: "first" }, h("a", { href: address("model", models[row].name) }, models[row].name)),
-    group.map((column) => boardCell(cellOf(row, column.number), column, scale, false))));
-  return [h("h2", {}, `${group[0].heading} · ${group[0].protocol} · ${group[0].metric}`),
-    h("p", { class: "facts" }, "Columns: training images per part; all on one scale."),
-    scrolling("Learning curve", boardFrame(group.length, null, heads, h("tbody", {}, lines)))];
+/** All comes last. @param {string} size */
+function order(size) {
+  return parseInt(size.replaceAll(",", ""), 10) || Infinity;
 }

@@ -1,4 +1,12 @@
-/* Is one model better than another, on the same items, and where? */
+/* Is one model better than another, on the same items, and where? As `fieldmark compare` found it. */
+
+/**
+ * One task of two rows, first minus second. side: 1 the first is better, -1 the second, 0 neither.
+ * @typedef {{ column: Column, difference: number | null, low: number | null, high: number | null, p: number,
+ *   corrected: number, side: number, visible: number | null, n: number, units: number, draws: number,
+ *   discordant: number }} Compared
+ * @typedef {{ verdict: string, note: string, methods: string[], tasks: Compared[] }} Comparison
+ */
 
 /** @param {Place} place */
 function comparePage(place) {
@@ -6,119 +14,92 @@ function comparePage(place) {
     h("h1", {}, "Compare"), h("p", {}, "Two models are needed; this site has one.")
   ];
   const a = modelNamed(place.options.get("a")) ?? 0;
-  let b = modelNamed(place.options.get("b")) ?? modelNamed(bestOther(a));
+  const b = modelNamed(place.options.get("b")) ?? (a ? 0 : 1);
   const every = models.map((_, number) => number);
-  const shared = columns.filter((column) => cellOf(a, column.number) && cellOf(Number(b), column.number));
-  const told = h("p", { class: "verdict" }, "Comparing item by item …");
-  const body = h("tbody", {});
-  const heads = [
-    "task", models[a].name, models[Number(b)].name, "difference", "interval", "", "only one is right"
-  ];
-  compareRows(a, Number(b), shared, body, told);
+  const body = h("div", {}, h("p", { class: "empty" }, "Loading …"));
+  fillComparison(a, b, body);
   return [
     h("h1", {}, "Compare two models"),
     h("div", { class: "filters" },
       modelField("First", every, a, (name) => go({ a: name })),
       modelField("Second", every, b, (name) => go({ b: name })),
-      h("button", { type: "button", class: "plain", onclick: () => go({ a: models[Number(b)].name, b: models[a].name }) }, "Swap")),
-    told,
-    scrolling("Differences per task", h("table", { class: "scores" },
-      h("thead", {}, h("tr", {}, heads.map((each, at) => h(each ? "th" : "td", { scope: each ? "col" : null, class: at && at < 5 ? "number" : null }, breakable(each))))), body)),
-    h(
-      "p", { class: "legend" },
-      "First minus second on the items both answered, with an interval from resamples that both share (units, not single frames). A difference whose interval holds 0 is not one these items can show."
-    ),
+      h("button", { type: "button", class: "plain", onclick: () => go({ a: models[b].name, b: models[a].name }) }, "Swap")),
+    body,
+  ];
+}
+
+/** @param {number} a @param {number} b @param {HTMLElement} body */
+async function fillComparison(a, b, body) {
+  try {
+    const comparison = await loadComparison(a, b);
+    body.replaceChildren();
+    append(body, comparison ? comparisonBody(a, b, comparison) : [
+      h("p", { class: "empty" }, a === b ? "Choose two different rows." : "Nothing compares these two item by item.")
+    ]);
+    say(comparison?.verdict || "Not compared");
+  } catch (error) {
+    body.replaceChildren(h("p", { class: "empty" }, /** @type {Error} */ (error).message));
+  }
+}
+
+/** The pair as it is stored, or turned round. @param {number} a @param {number} b @returns {Promise<Comparison | null>} */
+async function loadComparison(a, b) {
+  const isTurned = a > b, name = `compare-${models[isTurned ? b : a].key}`;
+  await loadScript(`data/${name}.js`);
+  const stored = received.get(name).pairs[isTurned ? a : b];
+  return stored ? { ...stored, tasks: stored.tasks.map((/** @type {any[]} */ each) => readCompared(each, isTurned)) } : null;
+}
+
+/** @param {any[]} given @param {boolean} isTurned @returns {Compared} */
+function readCompared(given, isTurned) {
+  const [column, difference, low, high, p, corrected, side, visible, n, units, draws, discordant] = given;
+  const turned = (/** @type {number | null} */ value) => (value === null || !isTurned ? value : -value);
+  return {
+    column: columns[column], difference: turned(difference), low: turned(isTurned ? high : low), high: turned(isTurned ? low : high),
+    p, corrected, side: isTurned ? -side : side, visible, n, units, draws, discordant,
+  };
+}
+
+/** @param {number} a @param {number} b @param {Comparison} comparison */
+function comparisonBody(a, b, { verdict, note, methods, tasks: compared }) {
+  const hasDraws = compared.some((each) => each.draws > 1), isAlone = compared.length === 1;
+  const heads = [
+    "task", models[a].name, models[b].name, "difference", "interval", "", "p", isAlone ? "" : "p, Holm", "items", "units", hasDraws ? "draws" : "", ""
+  ];
+  const shares = compared.filter((each) => each.column.is_fraction);
+  const reach = Math.max(0.01, ...shares.flatMap((each) => [Math.abs(each.low ?? 0), Math.abs(each.high ?? 0)]));
+  const titles = heads.map((each, at) => h(each ? "th" : "td", { scope: each ? "col" : null, class: at ? "number" : null }, breakable(each)));
+  const legend = [
+    "First minus second on the items both answered", isAlone ? "" : "better: after Holm's correction over all tasks",
+    "would show: the smallest difference these items show 4 times in 5", ...methods, note,
+  ];
+  return [
+    h("p", { class: "verdict" }, verdict),
+    scrolling("Differences per task", h("table", { class: "scores compared" },
+      h("thead", {}, h("tr", {}, titles)), h("tbody", {}, compared.map((each) => compareRow(a, b, each, reach, isAlone, hasDraws))))),
+    h("p", { class: "legend" }, legend.filter(Boolean).join(" · ")),
   ];
 }
 
 /**
- * @param {number} a @param {number} b @param {Column[]} shared @param {HTMLElement} body
- * @param {HTMLElement} told
+ * @param {number} a @param {number} b @param {Compared} one @param {number} reach @param {boolean} isAlone
+ * @param {boolean} hasDraws
  */
-async function compareRows(a, b, shared, body, told) {
-  /** @type {{ column: Column, found: Difference | null }[]} */
-  const results = [];
-  for (const column of shared) {
-    const data = await loadColumn(column);
-    await new Promise((resolve) => setTimeout(resolve));
-    results.push(
-      { column, found: pairedDifference(data, data.models.indexOf(a), data.models.indexOf(b), column) }
-    );
-  }
-  const reach = Math.max(
-    0.01,
-    ...results.flatMap(
-      ({ column, found }) => (
-        found && column.is_fraction ? [Math.abs(found.low), Math.abs(found.high)] : []
-      )
-    )
-  );
-  body.replaceChildren(...results.map(({ column, found }) => compareRow(a, b, column, found, reach)));
-  told.textContent = compareVerdict(a, b, results);
-  say(told.textContent);
-}
-
-/**
- * @param {number} a @param {number} b @param {Column} column @param {Difference | null} found
- * @param {number} reach
- */
-function compareRow(a, b, column, found, reach) {
-  const score = (/** @type {number} */ model) => h(
-    "td", { class: "number" }, scoreText(cellOf(model, column.number)?.value ?? null, column)
-  );
-  const names = { a: models[a].name, b: models[b].name };
-  const name = h(
-    "th", { scope: "row" },
-    h(
-      "a", { href: address("predictions", column.name, { ...names, show: "differ" }) },
-      breakable(columnTitle(column))
-    )
-  );
-  if (!found) return h(
-    "tr", {}, name, score(a), score(b), h("td", { class: "number" }, MISSING),
-    h("td", { class: "number" }, "not compared here"), h("td", {}), h("td", {})
-  );
-  const wins = winner(found, column);
-  const scale = /** @type {[number, number]} */ ([-reach, reach]);
-  const one = (/** @type {number} */ n, /** @type {string} */ show, /** @type {string} */ who) =>
-    h("a", { href: address("predictions", column.name, { ...names, show }) }, `${who} ${countText(n)}`);
-  return h("tr", { class: wins ? "apart" : null }, name, score(a), score(b),
-    h("td", { class: "number" }, h("b", {}, signedText(found.value, column))),
-    h("td", { class: "number" }, `${signedText(found.low, column)} to ${signedText(found.high, column)}`),
-    h(
-      "td", { class: "wide zero" }, bar(found.value, found.low, found.high, scale),
-      h(
-        "small", {},
-        wins ? `${wins > 0 ? "first" : "second"} is better` : `cannot be told apart; about ${scoreText(visible(found), column)} would show`
-      )
-    ),
-    h("td", { class: "split" }, one(found.onlyFirst, "first", "first"), " · ", one(found.onlySecond, "second", "second")));
-}
-
-/** The smallest difference a test at 5 % would see 4 times in 5, from the width of the interval.
- * @param {Difference} found */
-function visible(found) {
-  return ((1.96 + 0.84) / 1.96) * ((found.high - found.low) / 2);
-}
-
-/**
- * 1: the first is better, -1: the second, 0: cannot be told.
- * @param {Difference} found @param {Column} column
- */
-function winner(found, column) {
-  const way = found.low > 0 ? 1 : found.high < 0 ? -1 : 0;
-  return column.is_up ? way : -way;
-}
-
-/** @param {number} a @param {number} b @param {{ column: Column, found: Difference | null }[]} results */
-function compareVerdict(a, b, results) {
-  const known = results.filter((each) => each.found);
-  if (!known.length) return "These models share no task that can be compared item by item.";
-  const ways = known.map(({ column, found }) => winner(/** @type {Difference} */ (found), column));
-  const count = (/** @type {number} */ way) => ways.filter((each) => each === way).length;
-  const parts = [];
-  if (count(1)) parts.push(`${models[a].name} is better in ${count(1)}`);
-  if (count(-1)) parts.push(`${models[b].name} is better in ${count(-1)}`);
-  if (count(0)) parts.push(`${count(0)} cannot tell them apart`);
-  return `Of ${counted(known.length, "task")}: ${parts.join(", ")}. Each task is judged on its own, at ${100 * known[0].column.level} %.`;
+function compareRow(a, b, one, reach, isAlone, hasDraws) {
+  const column = one.column, names = { a: models[a].name, b: models[b].name };
+  const number = (/** @type {Child} */ text) => h("td", { class: "number" }, text);
+  const score = (/** @type {number} */ model) => number(scoreText(cellOf(model, column.number)?.value ?? null, column));
+  const href = address("predictions", column.name, { ...names, show: "differ" });
+  const range = column.is_fraction ? reach : Math.max(Math.abs(one.low ?? 0), Math.abs(one.high ?? 0));
+  const tie = one.visible === null ? "cannot be told apart" : `cannot be told apart; ${scoreText(one.visible, column)} would show`;
+  return h("tr", { class: one.side ? "apart" : null, "data-column": column.name },
+    h("th", { scope: "row" }, h("a", { href: address("task", tasks[column.task].name) }, breakable(columnTitle(column))), h("small", {}, ` ${column.metric}`)),
+    score(a), score(b),
+    h("td", { class: "number" }, h("b", {}, signedText(one.difference, column))),
+    number(`${signedText(one.low, column)} to ${signedText(one.high, column)}`),
+    h("td", { class: "wide zero" }, bar(one.difference, one.low, one.high, [-range, range]),
+      h("small", {}, one.side > 0 ? "first is better" : one.side < 0 ? "second is better" : tie)),
+    number(pText(one.p)), number(isAlone ? "" : pText(one.corrected)),
+    number(countText(one.n)), number(countText(one.units)), number(hasDraws ? countText(one.draws) : ""),
+    h("td", {}, h("a", { href, "aria-label": `Where the two differ on ${columnTitle(column)}` }, "where")));
 }

@@ -20,8 +20,9 @@ function leaderboard(place) {
   draw();
   return [
     h("h1", {}, "Leaderboard"),
+    summary.verdict && h("p", { class: "verdict" }, summary.verdict),
     h("p", { class: "facts" }, boardFacts()),
-    h("p", { class: "facts" }, boardNotes()),
+    boardNotes(),
     boardFilters(place.options, change),
     body,
   ];
@@ -32,20 +33,23 @@ function boardFacts() {
   const left = Object.entries(summary.left_out || {}).map(
     ([state, n]) => ` · ${counted(n, "run")} ${state === "running" ? "not finished" : state}`
   );
-  return `${counted(models.length, "model")} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
+  const n = new Set(models.map((each) => each.name.replace(each.way && ` (${each.way})`, ""))).size;
+  const ways = n < models.length ? ` asked in ${models.length} ways` : "";
+  return `${counted(n, "model")}${ways} · ${counted(tasks.length, "task")}${until}${left.join("")}`;
 }
 
-/** What a reader must know besides, as sentences. */
+/** What a reader must know besides, as sentences; many are folded. */
 function boardNotes() {
-  return (summary.notes || []).map((/** @type {string} */ note) => note.replace(/\.?$/, ".")).join(" ");
+  const notes = (summary.notes || []).map((/** @type {string} */ note) => h("li", {}, note.replace(/\.?$/, ".")));
+  if (!notes.length) return null;
+  return h("details", { class: "notes", open: notes.length <= 2 }, h("summary", {}, counted(notes.length, "note")), h("ul", {}, notes));
 }
 
 /** @param {URLSearchParams} options @param {(changes: Record<string, string | null>) => void} change */
 function boardFilters(options, change) {
   const value = (/** @type {string} */ name) => options.get(name) || "";
-  const shots = columns.map(trainText);
   const has = (/** @type {string[]} */ values) => new Set(values).size > 1;
-  const families = models.map((each) => each.family), protocols = columns.map((each) => each.protocol);
+  const families = models.map((each) => each.family), ways = models.map((each) => each.way).filter(Boolean);
   return h("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
     search("Find a model", value("q"), (q) => change({ q })),
     has(families) && select("Family", anyOf(families), value("family"), (family) => change({ family })),
@@ -55,17 +59,8 @@ function boardFilters(options, change) {
         [["", "any"], ...SIZES.map(([name, text]) => /** @type {[string, string]} */ ([name, text]))],
         value("size"), (size) => change({ size })
       ),
-    has(protocols) && select(
-      "Protocol", anyOf(protocols), value("protocol"), (protocol) => change({ protocol })
-    ),
-    has(shots) && select("Training images", anyOf(shots), value("train"), (train) => change({ train })),
+    has(ways) && select("Asked", anyOf(ways), value("way"), (way) => change({ way })),
     taskTicks(options, change));
-}
-
-/** @param {Column} column */
-function trainText(column) {
-  if (column.shots) return `${column.shots} per class`;
-  return column.n_train === null ? "all" : countText(column.n_train);
 }
 
 /** @param {URLSearchParams} options @param {(changes: Record<string, string | null>) => void} change */
@@ -94,53 +89,30 @@ function taskTicks(options, change) {
     h("button", { type: "button", class: "plain", onclick: () => set(false) }, "None"));
   return h(
     "details", { class: "chooser" }, title,
-    h("div", { class: "drop" }, h("p", {}, "The mean is over the tasks ticked here."), buttons, ticks)
+    h("div", { class: "drop" }, h("p", {}, "Ticks show and hide columns. Means and ranks stay those of all tasks that count."), buttons, ticks)
   );
 }
 
-/** What the address says of the ticks; null: nothing, they are as at first. @param {Set<string>} chosen */
+/** What the address says of the ticks; null: all. @param {Set<string>} chosen */
 function tickedText(chosen) {
-  const first = firstTicked();
-  if (chosen.size === first.length && first.every((name) => chosen.has(name))) return null;
-  return chosen.size === columns.length ? "all" : [...chosen].join(",") || "none";
+  return chosen.size === columns.length ? null : [...chosen].join(",") || "none";
 }
 
 /** @param {URLSearchParams} options */
 function tickedNames(options) {
-  const given = options.get("tasks");
-  if (given === null) return new Set(firstTicked());
-  const all = columns.map((each) => each.name);
-  return new Set(given === "all" ? all : given.split(",").filter((name) => columnNamed(name)));
-}
-
-/** All, unless no model was asked all: then those of the way of asking with the most scores. */
-function firstTicked() {
-  const kinds = new Map();
-  for (const cell of cells) {
-    const kind = columns[cell.column].protocol.split("/")[0];
-    kinds.set(kind, (kinds.get(kind) || 0) + 1);
-  }
-  const hasAll = models.some((_, model) => columns.every((column) => cellOf(model, column.number)));
-  const [main] = [...kinds].sort((a, b) => b[1] - a[1])[0] || [""];
-  return columns
-    .filter((each) => hasAll || kinds.size < 2 || each.protocol.split("/")[0] === main)
-    .map((each) => each.name);
+  const given = options.get("tasks"), all = columns.map((each) => each.name);
+  return new Set(given === null || given === "all" ? all : given.split(",").filter((name) => columnNamed(name)));
 }
 
 function boardBody() {
   const options = here().options;
-  const ticked = tickedNames(options), protocol = options.get("protocol"), train = options.get("train");
-  const shown = columns.filter((each) =>
-    ticked.has(each.name) && (!protocol || each.protocol === protocol) && (!train || trainText(each) === train));
+  const ticked = tickedNames(options);
+  const shown = columns.filter((each) => ticked.has(each.name));
   const rows = models.map((_, number) => number).filter((number) => isWanted(number, options, shown));
   if (!shown.length) return [h("p", { class: "empty" }, "No task is ticked: tick one above.")];
   if (!rows.length) return [h("p", { class: "empty" }, "No model fits these filters.")];
   say(`${counted(rows.length, "model")}, ${counted(shown.length, "task")}`);
-  const means = meansOf(rows, shown);
-  return [
-    h("p", { class: "verdict" }, boardVerdict(means, shown)), boardTable(rows, shown, means, options),
-    legend(shown)
-  ];
+  return [boardTable(rows, shown, options), legend(shown)];
 }
 
 /** @param {number} number @param {URLSearchParams} options @param {Column[]} shown */
@@ -152,87 +124,21 @@ function isWanted(number, options, shown) {
   const params = model.params || 0;
   return words.every((word) => text.includes(word)) &&
     (!options.get("family") || model.family === options.get("family")) &&
+    (!options.get("way") || model.way === options.get("way")) &&
     (!size || (params >= size[2] && params < size[3])) &&
     shown.some((column) => cellOf(number, column.number));
-}
-
-/**
- * @typedef {{ heading: string, isRank: boolean, isUp: boolean, counted: Column[], of: Map<number, { value: number, half: number | null }> }} Means
- */
-
-/** Over the shown tasks; a mean of ranks where units or directions differ. Models with gaps have none. Data
- * versions of one task never share a mean.
- * @param {number[]} rows @param {Column[]} every @returns {Means} */
-function meansOf(rows, every) {
-  const shown = countedOf(every);
-  const kinds = new Set(shown.map((each) => `${each.is_up} ${each.is_fraction}`));
-  const isRank = kinds.size > 1;
-  const of = new Map();
-  const ranks = isRank ? shown.map((column) => ranksIn(column, rows)) : [];
-  for (const row of rows) {
-    const mine = shown.map((column) => cellOf(row, column.number));
-    if (mine.some((cell) => !cell || cell.value === null)) continue;
-    const values = isRank ? ranks.map((each) => each.get(row) || 0) : mine.map((cell) => cell?.value ?? 0);
-    const halves = mine.map(
-      (cell) => (cell && cell.low !== null && cell.high !== null ? (cell.high - cell.low) / 2 : null)
-    );
-    const half = isRank || halves.includes(null) ? null : Math.sqrt(
-      halves.reduce((sum, each) => sum + (each || 0) ** 2, 0)
-    ) / shown.length;
-    of.set(row, { value: values.reduce((sum, each) => sum + each, 0) / shown.length, half });
-  }
-  const isUp = !isRank && shown.length > 0 && shown[0].is_up;
-  return {
-    heading: isRank ? "mean rank" : "mean", isRank, isUp, counted: shown, of: shown.length > 1 ? of : new Map()
-  };
-}
-
-/**
- * 1 for the best; equal values share the mean of their ranks.
- * @param {Column} column @param {number[]} rows
- */
-function ranksIn(column, rows) {
-  const sign = column.is_up ? -1 : 1;
-  const known = rows.map(
-    (row) => ({ row, key: sign * (cellOf(row, column.number)?.value ?? NaN) })
-  ).filter((each) => !Number.isNaN(each.key));
-  return new Map(known.map(({ row, key }) => {
-    const better = known.filter((other) => other.key < key).length, equal = known.filter((other) => other.key === key).length;
-    return [row, better + (equal + 1) / 2];
-  }));
-}
-
-/** Those that count in a mean: a task that is shown in several data versions does not. @param {Column[]} shown */
-function countedOf(shown) {
-  const versions = (/** @type {Column} */ column) => (
-    new Set(shown.filter((each) => each.task === column.task).map((each) => each.data)).size
-  );
-  return shown.filter((each) => each.is_counted || versions(each) === 1);
-}
-
-/** @param {Means} means @param {Column[]} every */
-function boardVerdict(means, every) {
-  const shown = means.counted;
-  if (every.length === 1) return verdict(every[0]);
-  if (shown.length === 1) return `${columnTitle(shown[0])}: ${verdict(shown[0])}`;
-  if (!shown.length) return "Data versions of one task share no mean: choose one under Tasks.";
-  const sign = means.isUp ? -1 : 1;
-  const [best] = [...means.of].sort((a, b) => sign * (a[1].value - b[1].value));
-  if (!best) return "No model has a score in every task shown, so there is no mean.";
-  const mine = shown.map((column) => cellOf(best[0], column.number));
-  const top = mine.filter((cell, at) => cell?.isTied || ranked(shown[at])[0] === cell).length;
-  const value = means.isRank ? best[1].value.toFixed(1) : scoreText(best[1].value, shown[0]);
-  return `${models[best[0]].name} has the best ${means.heading} over these ${shown.length} tasks (${value}). ` +
-    `It is best, or not distinguishable from the best, in ${top} of them.`;
 }
 
 /** @param {Column[]} shown */
 function legend(shown) {
   const level = `${100 * shown[0].level} %`;
+  const hasRank = (/** @type {string} */ word) => summary.summed.headings.includes(`rank ${word}`);
   return h("p", { class: "legend" },
     h("span", { class: "swatch tied" }),
-    "tier A: not distinguishable from the best of its column (paired tests on the same items, corrected for many models) · ",
-    h("span", { class: "swatch second" }), "tier B: best of the rest · no shade: lower tiers · ",
-    h("span", { class: "swatch bars" }), `score and ${level} interval · ± half of it; that of a mean takes the tasks as independent · ${MISSING} not run · models with gaps have no mean`,
-    shown.filter((each) => each.warning).map((each) => h("span", { class: "weak" }, ` · ‡ ${each.heading}: ${weakText(each)}`)));
+    "tier A: may be the best of its column · ",
+    h("span", { class: "swatch second" }), "tier B: may be the best of the rest · no shade: lower tiers or not compared · ",
+    h("span", { class: "swatch bars" }), `score and ${level} interval · ± half of it · ${MISSING} not run · models with gaps come last`,
+    hasRank("here") && ` · rank here: ${level} interval of the rank by the mean over these tasks`,
+    hasRank("elsewhere") && " · rank elsewhere: the same over other tasks like these",
+    shown.filter((each) => each.warning).map((each) => h("span", { class: "weak" }, ` · ‡ ${each.heading}: ${each.warning}`)));
 }

@@ -1,14 +1,14 @@
-/* What do the numbers rest on? In plain words. */
+/* What do the numbers rest on? In plain words; docs/methods.md has the formulas. */
 
 /** @type {[string, string][]} */
 const METHODS = [
-  ["What a score is", "A model answers a question about every test photo, and the metric named in the heading sums up the answers. Photos that got no answer (a failed request, an answer that could not be read) are left out, never counted as wrong, and marked †."],
-  ["What the interval says", "If the whole test were repeated with other photos of the same kind, the interval would hold the true score about 19 times out of 20. What is drawn anew are independent units (a burst, a camera, an individual), because ten frames of one burst say little more than one. A share without such groups has Wilson's interval; everything else a bootstrap over units that is moved onto the estimate and widened when units are few."],
-  ["What the shading says", "Tier A holds the best model of a column and all models that these photos cannot tell from it, tier B the best of the rest and those not distinguishable from that one, and so on. Models are compared on the same photos, with a correction for having looked at many pairs. Inside a tier there is no order."],
-  ["What a comparison says", "First minus second on the photos both answered. Both models share the resamples, which is what makes small differences visible. The browser draws them with a fixed seed: the same page always shows the same limits. Each task is judged on its own, without a correction for many tasks."],
-  ["What a mean says", "The plain mean over the tasks that are ticked; models that lack one of them have none. Where metrics differ in unit or direction, it is a mean of ranks. Its ± takes the tasks as independent, which is too narrow for tasks that share photos."],
-  ["Tasks with parts", "A task such as NeWT has many parts, each with its own training photos. Its score is the mean over parts unless the heading says otherwise, and units are drawn anew within each part."],
-  ["How to get the same numbers", "The line under each table of a task is its signature: task and version, a hash of items and labels, protocol, settings, seed. Equal signatures are the same experiment."],
+  ["What a score is", "A model answers a question about every test photo, and the metric named in the heading sums up the answers. Photos that got no answer (a failed request, an answer that could not be read) are left out, never counted as wrong, and marked †. A row is a model asked in one way; runs that differ in nothing but their seed are one score, their mean."],
+  ["What an interval says", "Had the independent units (a burst, a camera, an individual) been others of the same kind, the score would be another; the 95 % interval is made to hold the score of all such units 19 times in 20. Where a model was trained several times, the luck of the training draw is in it too; with one training it is not. Where no interval can be vouched for, none is shown and a note says why."],
+  ["What the shading says", "Tier A holds every model that may be the best of its column: no other is better by more than chance explains, when all are looked at together. Tier B holds those that may be the best of the rest, and so on. A letter compares with the best: two models of one letter may still differ, which Compare shows."],
+  ["What a comparison says", "First minus second on the items both answered, unit by unit. Overall is the mean over the tasks that count, each weighted alike; photos that several tasks ask about are one set. The interval holds 0 exactly where p is above 0.05. Task by task, p is corrected for the number of tasks (Holm). All numbers are those of `fieldmark compare`."],
+  ["What a mean says", "The mean over all tasks that count, each weighted alike, whichever columns are shown; models that lack one have none. Above chance: the share of the way from always giving the commonest answer to all right. Rank here: had the test items been others; rank elsewhere: had the tasks been others."],
+  ["Tasks with parts", "A task such as NeWT has many parts, each with its own training photos. Its score is the mean over parts unless the heading says otherwise. A unit that several parts ask about is one unit."],
+  ["How to get the same numbers", "The lines under each table of a task are its signatures: task and version, a hash of items and labels, protocol, settings, seed. Equal signatures are the same experiment."],
 ];
 
 function methodsPage() {

@@ -13,11 +13,11 @@ function modelPage(place) {
     ["Licence", model.licence], ["Released", model.released],
     ["Source", model.source ? outside(model.source) : ""],
   ];
-  const other = models.findIndex((_, at) => at !== number);
+  const other = models.findIndex((_, at) => at !== number); // the first of the table that it is not
   return [
     h("p", { class: "crumb" }, h("a", { href: "#/" }, "Leaderboard"), " / model"),
     h("h1", {}, model.name),
-    h("p", { class: "verdict" }, modelVerdict(mine)),
+    modelFacts(number),
     h(
       "dl", { class: "facts-list" },
       facts.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])
@@ -25,7 +25,7 @@ function modelPage(place) {
     other >= 0 && h(
       "p", { class: "links" },
       h(
-        "a", { class: "button", href: address("compare", "", { a: model.name, b: bestOther(number) }) },
+        "a", { class: "button", href: address("compare", "", { a: model.name, b: models[other].name }) },
         "Compare with another"
       )
     ),
@@ -44,20 +44,10 @@ function modelPage(place) {
   ];
 }
 
-/** @param {Cell[]} mine */
-function modelVerdict(mine) {
-  const top = mine.filter((cell) => cell.isTied).length;
-  const judged = mine.filter((cell) => cell.isTied !== null).length;
-  if (!judged) return `Scored on ${counted(mine.length, "task")}.`;
-  return `Best, or not distinguishable from the best, in ${top} of ${judged} tasks.`;
-}
-
-/** The model that most often is in the best group, for a first comparison. @param {number} number */
-function bestOther(number) {
-  const wins = models.map(
-    (_, at) => (at === number ? -1 : cells.filter((cell) => cell.model === at && cell.isTied).length)
-  );
-  return models[wins.indexOf(Math.max(...wins))].name;
+/** Its place in the table. @param {number} number */
+function modelFacts(number) {
+  const facts = summedTexts(number).filter(([, text]) => text !== MISSING);
+  return facts.length > 0 && h("p", { class: "verdict" }, facts.map(([heading, text]) => `${heading} ${text}`).join(" · "));
 }
 
 /** @param {string} kind @param {string} name */

@@ -10,10 +10,16 @@ function scoreText(value, column) {
   return Math.abs(rounded) < 1e6 ? rounded.toString() : rounded.toExponential();
 }
 
-/** With a sign, for differences. @param {number} value @param {Column} column */
+/** With a sign, for differences. @param {number | null} value @param {Column} column */
 function signedText(value, column) {
+  if (value === null) return MISSING;
   const text = scoreText(Math.abs(value), column);
-  return `${value < 0 ? "−" : "+"}${text}`;
+  return /[1-9]/.test(text) ? `${value < 0 ? "−" : "+"}${text}` : text;
+}
+
+/** @param {number} p */
+function pText(p) {
+  return p < 0.001 ? "< 0.001" : p.toFixed(3);
 }
 
 const COUNT = new Intl.NumberFormat("en-GB");
@@ -43,8 +49,10 @@ function explain(cell, column) {
   const limits = cell.low === null ? "" :
     ` (${100 * column.level} % interval ${scoreText(cell.low, column)} to ${scoreText(cell.high, column)})`;
   const lost = cell.unanswered ? ` ${counted(cell.unanswered, "item")} had no answer and ${cell.unanswered === 1 ? "is" : "are"} left out.` : "";
-  const tie = cell.tier === null ? "" : cell.isTied ? " Tier A: not distinguishable from the best." : ` Tier ${cell.tier}.`;
-  return `${model} on ${columnTitle(column)}: ${column.metric} ${score} in ${countText(cell.n)} items${units}${limits}.${tie}${lost}`;
+  const tie = cell.tier === null ? "" : cell.isTied ? " Tier A: may be the best." : ` Tier ${cell.tier}.`;
+  const draws = cell.draws > 1 ? ` Mean of ${cell.draws} trainings or rounds of answers.` : cell.draws ? "" :
+    " One training: the interval does not hold the luck of the training draw.";
+  return `${model} on ${columnTitle(column)}: ${column.metric} ${score} in ${countText(cell.n)} items${units}${limits}.${tie}${lost}${draws}`;
 }
 
 /**

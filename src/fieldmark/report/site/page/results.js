@@ -1,21 +1,23 @@
 /* What is known before a task is opened? data/summary.js, with its numbers turned into records. */
 
 /**
- * @typedef {{ name: string, family: string, title: string, params: number | null, images_per_s: number | null, licence: string,
+ * A row of the table: a model asked in one way.
+ * @typedef {{ name: string, key: string, way: string, family: string, title: string, params: number | null, images_per_s: number | null, licence: string,
  *   released: string, source: string }} Model
  * @typedef {{ name: string, title: string, about: string, dataset: string, dataset_title?: string,
  *   licence?: string, citation?: string, homepage?: string, samples: [string, string][],
  *   n_images: number, photos_note?: string }} Task
- * @typedef {{ name: string, task: number, heading: string, lines: string[], protocol: string,
- *   n_train: number | null, shots: number | null, seed: number, repeats: number, metric: string,
- *   is_up: boolean, is_fraction: boolean, level: number, signature: string, is_valued: boolean,
- *   data: string, is_counted: boolean, warning: string, number: number }} Column
+ * @typedef {{ name: string, task: number, heading: string, lines: string[], metric: string,
+ *   is_up: boolean, is_fraction: boolean, level: number, signatures: string[], is_valued: boolean,
+ *   data: string, is_counted: boolean, verdict: string, is_told: boolean | null, blind: number | null,
+ *   warning: string, number: number }} Column
  * @typedef {{ model: number, column: number, value: number | null, low: number | null,
  *   high: number | null, n: number, units: number | null, tier: string | null, isTied: boolean | null,
- *   unanswered: number, seconds: number | null, fit: string[], leftOut: string }} Cell
+ *   unanswered: number, seconds: number | null, draws: number, fit: string[], leftOut: string }} Cell
+ * @typedef {{ column: number, name: string, points: [string, number][] }} Curve
  */
 
-/** @type {Model[]} */ let models = [];
+/** in the table's order @type {Model[]} */ let models = [];
 /** @type {Task[]} */ let tasks = [];
 /** @type {Column[]} */ let columns = [];
 /** @type {Cell[]} */ let cells = [];
@@ -25,7 +27,7 @@
 /** @param {any} given */
 function readSummary(given) {
   summary = given;
-  models = given.models;
+  models = given.rows;
   tasks = given.tasks;
   columns = given.columns.map(
     (/** @type {any} */ each, /** @type {number} */ number) => ({ ...each, number })
@@ -37,9 +39,9 @@ function readSummary(given) {
 
 /** @param {any[]} c @returns {Cell} */
 function readCell(c) {
-  const [model, column, value, low, high, n, units, tier, unanswered, seconds, fit, leftOut] = c;
+  const [model, column, value, low, high, n, units, tier, unanswered, seconds, draws, fit, leftOut] = c;
   const isTied = tier === null ? null : tier === "A";
-  return { model, column, value, low, high, n, units, tier, isTied, unanswered, seconds, fit, leftOut };
+  return { model, column, value, low, high, n, units, tier, isTied, unanswered, seconds, draws, fit, leftOut };
 }
 
 /** @param {number} model @param {number} column */
@@ -68,28 +70,15 @@ function columnNamed(name) {
   return columns.find((each) => each.name === name);
 }
 
-/** @param {string | null} name */
+/** The row of that name, or the first of a model's. @param {string | null} name */
 function modelNamed(name) {
-  const found = models.findIndex((each) => each.name === name);
+  const exact = models.findIndex((each) => each.name === name);
+  const found = exact < 0 && name ? models.findIndex((each) => each.name === `${name} (${each.way})`) : exact;
   return found < 0 ? null : found;
 }
 
-/** Why its intervals may be too narrow. @param {Column} column */
-function weakText(column) {
-  if (column.is_valued) return column.warning;
-  return `${column.warning}, so intervals of ${column.metric} may be too narrow`;
-}
-
-/** What the images say, in one sentence. @param {Column} column */
-function verdict(column) {
-  const order = ranked(column).filter((cell) => cell.value !== null);
-  if (!order.length) return "No model has a score here.";
-  const name = (/** @type {Cell} */ cell) => models[cell.model].name;
-  const best = `${name(order[0])} scores best (${scoreText(order[0].value, column)}).`;
-  if (order.length === 1) return best;
-  if (order[0].isTied === null) return `${best} Models were not compared item by item.`;
-  const tied = order.slice(1).filter((cell) => cell.isTied).map(name);
-  if (!tied.length) return `${best} These items tell it from every other model.`;
-  const more = tied.length > 4 ? ` and ${tied.length - 4} more` : "";
-  return `${best} These items cannot tell it from ${tied.slice(0, 4).join(", ")}${more}.`;
+/** What stands in a column of the table that sums up all tasks: a mean, a rank. @param {number} model */
+function summedTexts(model) {
+  const { headings, texts } = summary.summed;
+  return headings.map((/** @type {string} */ heading, /** @type {number} */ at) => [heading, texts[at][model]]);
 }

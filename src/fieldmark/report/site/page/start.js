@@ -36,7 +36,7 @@ function showPlace() {
 /** @param {string} view */
 function menu(view) {
   const wanted = MENU.filter(
-    ([name]) => (name !== "charts" || summary.charts?.length) && (name !== "curves" || curveGroups().length)
+    ([name]) => (name !== "charts" || summary.charts?.length) && (name !== "curves" || summary.curves.length)
   );
   return wanted.map(
     ([name, text, stands]) => h(

@@ -5,20 +5,19 @@ const MOST_SPACIOUS = 600;
 const LETTERS = { fit: 8, most: 20, smallest: 0.75 };
 /** @type {WeakMap<Element, Cell>} */ const behind = new WeakMap();
 
-/** @param {number[]} rows @param {Column[]} shown @param {Means} means @param {URLSearchParams} options */
-function boardTable(rows, shown, means, options) {
+/** @param {number[]} rows @param {Column[]} shown @param {URLSearchParams} options */
+function boardTable(rows, shown, options) {
+  const headings = /** @type {string[]} */ (summary.summed.headings);
   const scales = shown.map((column) => scaleOf(cells.filter((cell) => cell.column === column.number)));
   const isCompact = rows.length * shown.length > MOST_SPACIOUS;
-  const lines = new Map(rows.map((row) => [row, boardRow(row, shown, means, scales, isCompact)]));
+  const lines = new Map(rows.map((row) => [row, boardRow(row, shown, scales, isCompact)]));
   const body = h("tbody", { onpointerover: explainCell, onfocusin: explainCell });
   const heads = h("tr", {},
     head("model", "model", "", options),
-    means.counted.length > 1 && head(
-      "mean", means.heading, `${means.counted.length} tasks ${means.isUp ? "↑" : "↓"}`, options
-    ),
+    headings.map((heading, at) => at ? h("th", { scope: "col", class: "mean" }, heading) : head("mean", heading, "all tasks that count", options)),
     shown.map((column) => head(column.name, column.heading, column.is_up ? "↑" : "↓", options, column)));
   const sort = (/** @type {string} */ key, /** @type {boolean} */ down) => {
-    const order = sorted(rows, key, down, shown, means);
+    const order = sorted(rows, key, down, shown);
     body.append(...order.map((row) => /** @type {HTMLElement} */ (lines.get(row))));
     for (const each of heads.children) {
       if (each.getAttribute("data-key") === key) each.setAttribute(
@@ -29,15 +28,15 @@ function boardTable(rows, shown, means, options) {
   };
   heads.addEventListener("click", (event) => {
     const button = /** @type {Element} */ (event.target).closest("button");
-    if (button) nextSort(/** @type {Element} */ (button.closest("th")), shown, means, sort);
+    if (button) nextSort(/** @type {Element} */ (button.closest("th")), shown, sort);
   });
-  const key = options.get("sort") || (means.counted.length > 1 ? "mean" : shown[0].name);
-  sort(key, options.has("dir") ? options.get("dir") === "down" : isDownFirst(key, shown, means));
+  const key = options.get("sort") || (headings.length ? "mean" : shown[0].name);
+  sort(key, options.has("dir") ? options.get("dir") === "down" : isDownFirst(key, shown));
   const caption = h(
     "caption", { class: "unseen" },
     "Scores of models (rows) on tasks (columns); buttons in the heading sort."
   );
-  const frame = boardFrame(shown.length + Number(means.counted.length > 1), caption, heads, body);
+  const frame = boardFrame(shown.length + Number(headings.length > 0), caption, heads, body, Math.max(headings.length - 1, 0));
   frame.style.setProperty("--wide", columnWidth(shown.map((column) => column.heading)));
   return scrolling("Scores of models on tasks", frame);
 }
@@ -54,29 +53,31 @@ function longestPiece(heading) {
 }
 
 /** Columns of a fixed width: the browser need not measure thousands of cells to find one.
- * @param {number} n of columns beside the first @param {Child} caption @param {HTMLElement} heads @param {HTMLElement} body */
-function boardFrame(n, caption, heads, body) {
-  const widths = h("colgroup", {}, h("col", { class: "first" }), h("col", { span: n, class: "other" }));
-  return h("table", { class: "board", vars: { n } }, caption, widths, h("thead", {}, heads), body);
+ * @param {number} n of columns beside the first @param {Child} caption @param {HTMLElement} heads @param {HTMLElement} body
+ * @param {number} [summed] narrow columns after the second */
+function boardFrame(n, caption, heads, body, summed = 0) {
+  const widths = h("colgroup", {}, h("col", { class: "first" }),
+    summed > 0 && [h("col", { class: "other" }), h("col", { span: summed, class: "summed" })], h("col", { span: n - Number(summed > 0), class: "other" }));
+  return h("table", { class: "board", vars: { n, summed } }, caption, widths, h("thead", {}, heads), body);
 }
 
 /**
- * @param {Element} th @param {Column[]} shown @param {Means} means
+ * @param {Element} th @param {Column[]} shown
  * @param {(key: string, down: boolean) => void} sort
  */
-function nextSort(th, shown, means, sort) {
+function nextSort(th, shown, sort) {
   const key = th.getAttribute("data-key") || "";
   const before = th.getAttribute("aria-sort");
-  const down = before ? before === "ascending" : isDownFirst(key, shown, means);
+  const down = before ? before === "ascending" : isDownFirst(key, shown);
   remember({ sort: key, dir: down ? "down" : "up" });
   sort(key, down);
   say(`Sorted by ${th.textContent}, ${down ? "descending" : "ascending"}`);
 }
 
-/** Best first. @param {string} key @param {Column[]} shown @param {Means} means */
-function isDownFirst(key, shown, means) {
+/** Best first. @param {string} key @param {Column[]} shown */
+function isDownFirst(key, shown) {
   if (key === "model") return false;
-  return key === "mean" ? means.isUp : shown.find((each) => each.name === key)?.is_up ?? true;
+  return key === "mean" || (shown.find((each) => each.name === key)?.is_up ?? true);
 }
 
 /**
@@ -92,11 +93,10 @@ function head(key, text, arrow, options, column) {
 }
 
 /**
- * @param {number} row @param {Column[]} shown @param {Means} means @param {[number, number][]} scales
- * @param {boolean} isCompact
+ * @param {number} row @param {Column[]} shown @param {[number, number][]} scales @param {boolean} isCompact
  */
-function boardRow(row, shown, means, scales, isCompact) {
-  const model = models[row], mean = means.of.get(row);
+function boardRow(row, shown, scales, isCompact) {
+  const model = models[row];
   const note = [model.title, paramsText(model.params)].filter(Boolean).join(" · ");
   return h("tr", {},
     h(
@@ -104,17 +104,14 @@ function boardRow(row, shown, means, scales, isCompact) {
       h("a", { href: address("model", model.name) }, breakable(model.name)),
       note && h("small", { title: note }, note)
     ),
-    means.counted.length > 1 && h("td", { class: "mean" }, mean ? meanText(mean, means, means.counted[0]) : MISSING),
+    summedTexts(row).map(([, text]) => h("td", { class: "mean" }, meanText(text))),
     shown.map((column, at) => boardCell(cellOf(row, column.number), column, scales[at], isCompact)));
 }
 
-/** @param {{ value: number, half: number | null }} mean @param {Means} means @param {Column} column */
-function meanText(mean, means, column) {
-  if (means.isRank) return [mean.value.toFixed(1)];
-  return [
-    h("b", {}, scoreText(mean.value, column)),
-    mean.half === null ? "" : h("small", {}, `±${scoreText(mean.half, column)}`)
-  ];
+/** A mean with its ± quieter. @param {string} text */
+function meanText(text) {
+  const [value, half] = text.split(" ± ");
+  return [h("b", {}, value), half ? h("small", {}, `±${half}`) : ""];
 }
 
 /** The interval is the cell's background: with thousands of cells, every element counts.
@@ -145,23 +142,22 @@ function tierClass(tier) {
 }
 
 /** Models without a value come last either way. @param {number[]} rows @param {string} key @param {boolean} down
- * @param {Column[]} shown @param {Means} means */
-function sorted(rows, key, down, shown, means) {
+ * @param {Column[]} shown */
+function sorted(rows, key, down, shown) {
   const sign = down ? -1 : 1;
   const name = (/** @type {number} */ row) => models[row].name;
   if (key === "model") return [...rows].sort((a, b) => sign * name(a).localeCompare(name(b)));
   const column = shown.find((each) => each.name === key);
-  const value = (/** @type {number} */ row) =>
-    (column ? cellOf(row, column.number)?.value : means.of.get(row)?.value) ?? null;
-  const fallback = (/** @type {number} */ row) => {
-    const known = shown.map((each) => cellOf(row, each.number)?.value).filter(
-      (each) => each !== null && each !== undefined
-    );
-    return known.reduce((sum, each) => sum + each, 0) / (known.length || 1);
-  };
+  const value = (/** @type {number} */ row) => column ? cellOf(row, column.number)?.value ?? null : placeOf(row);
   return [...rows].sort((a, b) => {
     const [x, y] = [value(a), value(b)];
-    if (x === null || y === null) return Number(x === null) - Number(y === null) || fallback(b) - fallback(a) || name(a).localeCompare(name(b));
-    return sign * (x - y) || name(a).localeCompare(name(b));
+    if (x === null || y === null) return Number(x === null) - Number(y === null) || a - b;
+    return sign * (x - y) || a - b;
   });
+}
+
+/** Where a row stands in the table's order, the best highest; null for one without a mean. @param {number} row */
+function placeOf(row) {
+  const mean = summary.summed.texts[0];
+  return mean && mean[row] === MISSING ? null : -row;
 }

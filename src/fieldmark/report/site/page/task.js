@@ -15,10 +15,9 @@ function taskList() {
 
 /** @param {Column[]} mine */
 function taskLine(mine) {
-  const best = mine.map((column) => ranked(column)[0]).filter(Boolean);
-  const first = best[0];
-  const ways = mine.length > 1 ? `${mine.length} ways of asking · ` : "";
-  return first ? `${ways}best: ${models[first.model].name}, ${scoreText(first.value, mine[0])} (${mine[0].metric})` : ways;
+  const first = mine[0] && ranked(mine[0])[0];
+  return mine.map((column) => column.verdict).find(Boolean) ||
+    (first ? `${models[first.model].name}: ${scoreText(first.value, mine[0])} (${mine[0].metric})` : "");
 }
 
 /** @param {Place} place */
@@ -64,12 +63,9 @@ function taskColumn(column) {
   parts.addEventListener("toggle", () => fillParts(parts, column), { once: true });
   return h("section", { class: "panel" },
     h("h2", {}, several ? columnTitle(column) : "Scores"),
-    h("p", { class: "verdict" }, verdict(column)),
-    h(
-      "p", { class: "facts" },
-      `${column.protocol} · ${column.metric}, ${column.is_up ? "higher" : "lower"} is better · ${trainText(column)} training images · seed ${column.seed}${column.repeats > 1 ? ` · ${column.repeats} repeats` : ""}`
-    ),
-    column.warning && h("p", { class: "facts" }, `‡ ${weakText(column)}.`),
+    column.verdict && h("p", { class: "verdict" }, column.verdict),
+    h("p", { class: "facts" }, columnFacts(column)),
+    column.warning && h("p", { class: "facts" }, `‡ ${column.warning}.`),
     scoreTable(
       ranked(column).map(
         (cell) => (
@@ -82,7 +78,14 @@ function taskColumn(column) {
       h("a", { class: "button", href: address("predictions", column.name) }, "Browse predictions"),
       !column.is_valued && h("a", { class: "button", href: address("confusions", column.name) }, "What is mixed up")),
     parts, fitDetails(column),
-    h("p", { class: "signature" }, h("code", {}, column.signature)));
+    column.signatures.map((each) => h("p", { class: "signature" }, h("code", {}, each))));
+}
+
+/** @param {Column} column */
+function columnFacts(column) {
+  const guess = column.blind === null ? "" : ` · always giving the commonest answer scores ${scoreText(column.blind, column)}`;
+  const weak = column.is_told === false ? ": these items cannot tell the best from that" : "";
+  return `${column.metric}, ${column.is_up ? "higher" : "lower"} is better${guess}${weak}`;
 }
 
 /** What the searches chose and which images were left out, model by model. @param {Column} column */
@@ -114,7 +117,7 @@ function scoreTable(lines, heading) {
     ),
     h("td", { class: "wide" }, bar(cell.value, cell.low, cell.high, scale)),
     h("td", { class: "number" }, countText(cell.n)),
-    h("td", { class: "tier" }, cell.tier === null ? "" : cell.isTied ? `${cell.tier} · best` : cell.tier)));
+    h("td", { class: "tier" }, cell.tier === null ? "" : cell.isTied ? `${cell.tier} · may be best` : cell.tier)));
   const names = [heading, "score", "interval", "", "items", "tier"];
   const heads = names.map(
     (each, at) => h(
