@@ -131,7 +131,7 @@ def compare_models(
         raise nothing_stored(store.path)
     names = choose_rows(store, table.rows, a, b)
     pairs = shared_rows(table.rows, names.a, names.b)
-    asked = [_Question.read(store, *pair) for pair in pairs]
+    asked = [_PairedTask.read(store, *pair) for pair in pairs]
     questions = [question for question in asked if question is not None]
     left_out = tuple(
         f"{row.heading}: {why_not_paired(row.run, row.score.metric)}"
@@ -179,14 +179,14 @@ def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Question:
+class _PairedTask:
     """One column, and the answers of both rows."""
 
     pair: PairedErrors
     paired: Paired
 
     @classmethod
-    def read(cls, store: Store, a: Row, b: Row) -> _Question | None:
+    def read(cls, store: Store, a: Row, b: Row) -> _PairedTask | None:
         metric = pairing_metric(store, a.run, a.score.metric)
         if metric is None:
             return None
