@@ -13,7 +13,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.errors import UnknownName, UsageError
-from fieldmark.report import compare_models, plain_rows, read_table, wide_table
+from fieldmark.report import compare_models, plain_rows, read_table, verdict, wide_table
 from fieldmark.report.labels import _shortened, signature, signatures
 from fieldmark.report.plots import draw, read_results
 from fieldmark.report.site import build_summary
@@ -145,7 +145,7 @@ def test_page_table_and_json_say_the_same(edited: Path, capsys: pytest.CaptureFi
     from_json = {
         (r["model_label"], r["column"]): (r["value"], r["tier"], r["is_counted"]) for r in rows
     }
-    names = [each["name"] for each in summary["models"]]
+    names = [each["name"] for each in summary["rows"]]
     heads = ["\n".join((each["heading"], *each["lines"])) for each in summary["columns"]]
     counts = [each["is_counted"] for each in summary["columns"]]
     from_page = {
@@ -155,7 +155,8 @@ def test_page_table_and_json_say_the_same(edited: Path, capsys: pytest.CaptureFi
     assert from_table == from_json
     assert {k: (pytest.approx(v[0], abs=1e-5), *v[1:]) for k, v in from_table.items()} == from_page
     assert len(rows) == len(summary["cells"]) == len(table.rows)
-    assert summary["notes"] == list(table.notes)
+    assert summary["notes"][: len(table.notes)] == list(table.notes)
+    assert summary["verdict"] == verdict(table)
 
 
 def test_shortened_marks_tell_all_apart_and_keep_the_precision() -> None:
@@ -222,7 +223,7 @@ def test_a_superseded_run_is_hidden_and_counted(
         assert [(row.column, row.is_counted) for row in colour] == [("zoo\ndata=photos", True)]
         (texture,) = (row for row in table.rows if row.model != COLOUR)
         assert texture.column == "zoo\ndata=photos (older)" and not texture.is_counted
-        assert note in read_results(store).notes
+        assert note in read_results(store).table.notes
         assert note in build_summary(store)["notes"]
     results = ["--results", str(place / "results")]
     for command in (["table", "--json"], ["export", "csv"], ["plot", "forest", "--json"]):

@@ -11,7 +11,7 @@ import pytest
 
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
-from fieldmark.report import plain_rows, read_table, wide_table
+from fieldmark.report import part_table, plain_rows, read_table, wide_table
 from fieldmark.report.ways import way_labels
 from fieldmark.store import Run, RunFilter, RunSpec, Store
 from fieldmark.world import World
@@ -167,3 +167,16 @@ def test_labels_do_not_depend_on_the_order_of_runs() -> None:
     runs = runs_of(*specs)
     assert way_labels(runs) == way_labels(runs[::-1])
     assert len(set(way_labels(runs).values())) == 3
+
+
+def test_parts_of_several_draws_have_a_mean_and_say_so(tmp_path: Path, filled) -> None:
+    with Store.open(tmp_path / "parts.db") as store:
+        for seed, n_right in enumerate((10, 14)):
+            answers = {"p": np.arange(20) < n_right, "q": np.arange(20) < 5}
+            filled(store, RunSpec("m", "newt", "probe/svm", {}, n_train=8, seed=seed), answers)
+        rows = {row.score.part: row for row in read_table(store, by_part=True).rows}
+        text = part_table(read_table(store, by_part=True))
+    assert rows["p"].score.value == 0.6 and rows["p"].score.low is None
+    assert rows[""].score.low is not None
+    assert "60.0 (n=20)" in " ".join(text.split())
+    assert "‡ newt: no interval: only the mean over draws is known here" in text

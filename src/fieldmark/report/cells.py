@@ -115,15 +115,20 @@ def fewer_note(n: int) -> list[str]:
     return [f"{n:,} {words} not shown (`fieldmark table --long` lists all)."]
 
 
+ONLY_MEAN = "only the mean over draws is known here"
+
+
 def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
     runs = tuple(row.run for row in rows)
     newest = newest_first(runs)[0]
     first = next(row for row in rows if row.run is newest)
     score = None if first.score.part else _score_of_draws(store, runs, first.score, memory)
-    if score is None:  # without answers to look at there is a mean, and no interval
+    if score is None:
         repeats = [row.run.spec.repeats for row in rows]
         total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
-        score = replace(first.score, value=total / sum(repeats), low=None, high=None, warning="")
+        score = replace(
+            first.score, value=total / sum(repeats), low=None, high=None, warning=ONLY_MEAN
+        )
     return replace(first, score=score, runs=runs)
 
 

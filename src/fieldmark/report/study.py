@@ -192,7 +192,7 @@ class ColumnErrors:
     """share of the items that each row answered"""
     root: str
     photos: frozenset[int]
-    """numbers of its items and units"""
+    """numbers of its items and units; none where the folder is not known"""
     n_classes: int | None
     """classes among the targets, where the metric is a mean over classes"""
 
@@ -237,7 +237,7 @@ def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnError
         paired.kept,
         tuple(paired.answered_c.tolist()),
         root,
-        _photos(asked.item, items.unit),
+        _photos(asked.item, items.unit) if root else frozenset(),
         len(np.unique(items.target)) if metric.closed_form in ("recall", "f1") else None,
     )
 

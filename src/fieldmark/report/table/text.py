@@ -274,7 +274,7 @@ def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
     """Why a score has no interval, or one that is to be read with care."""
     lines: dict[str, None] = {}
     for row in rows:
-        if row.score.warning and not row.score.part:
+        if row.score.warning and (not row.score.part or len(row.runs) > 1):
             what = "" if is_valued(row.run) or row.score.low is not None else "no interval: "
             lines[f"{NO_INTERVAL} {row.heading}: {what}{row.score.warning}"] = None
     yield from lines
