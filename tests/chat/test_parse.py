@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fieldmark.chat.parse.answer import parse_text
@@ -82,6 +82,7 @@ def test_space_around_does_not_matter(text: str, space: str, options: tuple[Opti
 @settings(max_examples=80, deadline=None)
 @given(answers, st.sampled_from([BARE, YES_NO]))
 def test_case_of_names_does_not_matter(text: str, options: tuple[Option, ...]) -> None:
+    assume("{" not in text)  # TRUE is no JSON
     assert (
         parse_text(text.upper(), options).label == parse_text(text.upper().lower(), options).label
     )

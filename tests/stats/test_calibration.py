@@ -50,7 +50,7 @@ def on_page() -> dict[tuple[str, str], tuple[str, float, int]]:
     text = text.split(intervals.BEGIN)[1].split(intervals.END)[0]
     abreast, apart = (
         [[cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines()]
-        for block in text.strip().split("\n\n")
+        for block in text.strip().split("\n\n")[1:]
     )
     rows = {}
     heads = [head.split(": ") for head in abreast[0][1:-1]]

@@ -80,6 +80,7 @@ def read_table(
     columns = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns), *once]
+    notes += _earlier_note(rows)
     remembered, study = Memory(memory), None
     cells, n_fewer = join_runs(store, rows, remembered) if compare or not by_run else ([], 0)
     if not by_run:
@@ -96,6 +97,18 @@ def read_table(
     states = [run.state for run in runs if run.state != "done"]
     left_out = {state: states.count(state) for state in sorted(set(states))}
     return Table(tuple(rows), left_out, tuple(notes), study)
+
+
+_EARLIER = ("bootstrap", "leave-one-out")
+"""methods of intervals of version 0.1.0, which took units of several parts for several"""
+
+
+def _earlier_note(rows: Sequence[Row]) -> list[str]:
+    n = sum(row.score.method in _EARLIER and not is_valued(row.run) for row in rows)
+    if n == 0:
+        return []
+    words = "interval is" if n == 1 else "intervals are"
+    return [f"{n:,} {words} of an earlier fieldmark: `fieldmark rescore` renews them."]
 
 
 def current_runs(store: Store, where: RunFilter | None = None) -> tuple[list[Run], int]:

@@ -173,7 +173,6 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
     if not answers_mn.size:
         raise ValueError(f"answers have the shape {answers_mn.shape}: expected models and items.")
     parts = influence(items, answers_mn, metric)
-    bounds = getattr(metric, "bounds", (-np.inf, np.inf))
     n_repeats = parts.value_mr.shape[1]
     unit_n, n_units = items.unit_codes(), int(items.unit_codes().max()) + 1
     right_mn = _rights(items, answers_mn, metric, parts)

@@ -5,8 +5,8 @@ quantiles times the standard error, as if the models differed unit by unit as th
 exact test needs six units that all lean one way (five still have p = 0.0625), so nothing is visible
 below what six discordant units are worth, met in 4 of 5 draws, nor with fewer than six units. Where
 fewer than six differed here (with the two that a comparison adds), the others to six are taken to
-differ altogether: how much a unit may differ was then not measured. More units do not lessen the
-luck of the training draws.
+differ as those did or, if none did, altogether. More units do not lessen the luck of the training
+draws.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ class UnitSpread:
         own = of_units * n_discordant / (n_discordant + ADDED_UNITS)
         n_held = n_discordant + (ADDED_UNITS if se > 0 else 0)
         n_whole = max(0, fewest_units(level) - n_held)
+        whole = own / n_discordant if own > 0 else 1 / n_units**2
         return cls(
-            variance=n_units * own + difference**2 + n_whole / n_units,
+            variance=n_units * (own + n_whole * whole) + difference**2,
             discordance=min(1.0, max(n_discordant + n_whole, 1) / n_units),
             effective=(df + 1) / n_units,
             added=n_units**2 * (of_units - own),
