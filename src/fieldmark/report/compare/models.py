@@ -131,11 +131,7 @@ def compare_models(
         raise nothing_stored(store.path)
     names = choose_rows(store, table.rows, a, b)
     pairs = shared_rows(table.rows, names.a, names.b)
-<<<<<<< HEAD
-    asked = [_AskedPair.read(store, *pair) for pair in pairs]
-=======
     asked = [_PairedTask.read(store, *pair) for pair in pairs]
->>>>>>> core
     questions = [question for question in asked if question is not None]
     left_out = tuple(
         f"{row.heading}: {why_not_paired(row.run, row.score.metric)}"
@@ -183,22 +179,14 @@ def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-<<<<<<< HEAD
-class _AskedPair:
-=======
 class _PairedTask:
->>>>>>> core
     """One column, and the answers of both rows."""
 
     pair: PairedErrors
     paired: Paired
 
     @classmethod
-<<<<<<< HEAD
-    def read(cls, store: Store, a: Row, b: Row) -> _AskedPair | None:
-=======
     def read(cls, store: Store, a: Row, b: Row) -> _PairedTask | None:
->>>>>>> core
         metric = pairing_metric(store, a.run, a.score.metric)
         if metric is None:
             return None
