@@ -123,14 +123,7 @@ class _MaxT:
             far_m = far_mm[place]
             is_sure = bool(stop) and far_m.max() > most
             needs = most if is_sure else self._critical(models, place, way, level)
-            if stop:  # the farthest, and only if it fails the others
-                first = np.array([far_m.argmax()])
-                counts[place] = self._count_sure(
-                    models, place, first[far_m[first] > needs], far_m, needs
-                )
-            if counts[place] < max(stop, 1):
-                candidates = np.flatnonzero(far_m > needs)
-                counts[place] = self._count_sure(models, place, candidates, far_m, needs)
+            counts[place] = self._count_sure(models, place, far_m, needs, stop)
         return counts
 
     def _critical(self, models: np.ndarray, place: int, way: int, level: float) -> float:
@@ -160,14 +153,21 @@ class _MaxT:
         return self._luck_rm
 
     def _count_sure(
-        self,
-        models: np.ndarray,
-        place: int,
-        candidates: np.ndarray,
-        far_m: np.ndarray,
-        needs: float,
+        self, models: np.ndarray, place: int, far_m: np.ndarray, needs: float, stop: int
     ) -> int:
-        """Of the candidates, those that differ on enough units to be sure."""
-        n_k = self.scores.n_discordant(int(models[place]), models[candidates], _ENOUGH)
-        loose_k = np.sqrt(1 + 2 / np.maximum(n_k, 1))
-        return int(((n_k >= FEWEST) & (far_m[candidates] > needs * loose_k)).sum())
+        """Those that are far enough ahead, and differ on enough units to be sure.
+
+        A lead is no larger than its units: that says how many there must be, mostly enough.
+        """
+        ahead = np.flatnonzero(far_m > needs)
+        lead_k = np.abs(self.height_m[models[ahead]] - self.height_m[models[place]])
+        is_sure = self._is_sure(lead_k / self.scores.largest, far_m[ahead] / needs)
+        if not is_sure.all() and not (stop and is_sure.any()):
+            open_k = ahead[~is_sure]
+            n_k = self.scores.n_discordant(int(models[place]), models[open_k], _ENOUGH)
+            is_sure[~is_sure] = self._is_sure(n_k, far_m[open_k] / needs)
+        return int(is_sure.sum())
+
+    @staticmethod
+    def _is_sure(n_k: np.ndarray, beyond_k: np.ndarray) -> np.ndarray:
+        return np.asarray((n_k >= FEWEST) & (beyond_k > np.sqrt(1 + 2 / np.maximum(n_k, 1))))

@@ -86,6 +86,8 @@ class Errors:
     """who the units are, to find them again in another task; None: not known"""
     marks: tuple[np.ndarray, ...]
     """models × units, one array per task: equal where two models fare alike"""
+    largest: float = np.inf
+    """the most that one unit can add to a difference; infinite where that is not known"""
     right_mn: np.ndarray | None = None
     """right or wrong, where all items are units of their own and count alike"""
     slack_m2: np.ndarray | None = None
@@ -131,23 +133,16 @@ class Errors:
     def taken(self, which: Sequence[int]) -> Errors:
         """Of some of the models only."""
         at = np.asarray(which, np.intp)
-        sources = tuple(source.taken(at) for source in self.sources)
-        return Errors(
-            self.value_m[at],
-            sources,
-            self.n,
-            self.n_units,
-            self.n_repeats,
-            self.n_effective,
-            self.bounds,
-            self.is_up,
-            self.residual_mu[at],
-            self.unit_u,
-            tuple(mark[at] for mark in self.marks),
-            None if self.right_mn is None else self.right_mn[at],
-            None if self.slack_m2 is None else self.slack_m2[at],
-            self.class_k,
-            self.why,
+        is_first = bool((at == np.arange(len(at))).all())
+        some = slice(len(at)) if is_first else at  # no copy of what is large
+        return replace(
+            self,
+            value_m=self.value_m[some],
+            sources=tuple(source.taken(at) for source in self.sources),
+            residual_mu=self.residual_mu[some],
+            marks=tuple(mark[some] for mark in self.marks),
+            right_mn=None if self.right_mn is None else self.right_mn[some],
+            slack_m2=None if self.slack_m2 is None else self.slack_m2[some],
         )
 
 
@@ -201,6 +196,7 @@ def errors(items: Items, answers_mn: np.ndarray, metric: Metric) -> Errors:
         residual_mu=residual_mu,
         unit_u=_names(items, n_units) if residual_mu.shape[1] == n_units else None,
         marks=(_marks(parts),),
+        largest=_largest(parts) if form_of(metric) in ("right", "recall") else np.inf,
         right_mn=right_mn if is_alone and is_share else None,
         slack_m2=hidden_in_rare_classes(items, right_mn)
         if by_class and right_mn is not None
@@ -246,6 +242,10 @@ def _gains(metric: Metric, parts: Influence, right_mn: np.ndarray | None) -> np.
     if right_mn is not None or form_of(metric) != "mean" or not np.isfinite(most - least):
         return right_mn
     return np.asarray((parts.mark_mn - least) / (most - least))
+
+
+def _largest(parts: Influence) -> float:
+    return float(np.bincount(parts.unit_n, parts.weight_n).max()) / int(parts.value_mr.shape[1])
 
 
 def _count_items(items: Items) -> int:
@@ -401,6 +401,7 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
         residual_mu=np.hstack(residuals),
         unit_u=None,
         marks=tuple(mark for task in tasks for mark in task.marks),
+        largest=weight * sum(task.largest for task in tasks),
     )
 
 

@@ -165,10 +165,10 @@ def _f1(items: Items, answers_mn: np.ndarray, right_mn: np.ndarray) -> Influence
     for place, mine in enumerate(strata):
         classes, own_k = np.unique(np.asarray(items.target)[mine], return_inverse=True)
         answered_mk = _class_numbers(classes, answers_mn[:, mine])
-        unit_k = unit_n[mine] if np.bincount(unit_n[mine]).max() > 1 else None
+        cells = _UnitCells.read(own_k, unit_n[mine])
         for model, answered_k in enumerate(answered_mk):
             is_right = right_mn[model, mine] > 0
-            value, residual_k = _f1_of(own_k, answered_k, is_right, unit_k)
+            value, residual_k = _f1_of(own_k, answered_k, is_right, cells)
             value_ms[model, place] = value
             residual_mn[model, mine] = share_s[place] * residual_k
         size_c = np.bincount(own_k)
@@ -189,8 +189,47 @@ def _class_numbers(classes: np.ndarray, answers_mn: np.ndarray) -> np.ndarray:
     return np.asarray(table[answers_mn - least])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _UnitCells:
+    """Cells of class × unit: those of the truth, the same for every model."""
+
+    unit: np.ndarray
+    """of each item, 0 up"""
+    own: np.ndarray
+    """the cell of each item's own class, 0 up"""
+    key: np.ndarray
+    """class × number of units + unit of each cell, ascending"""
+    is_single: np.ndarray
+    """of each class, whether one unit makes it"""
+
+    @classmethod
+    def read(cls, own_n: np.ndarray, unit_n: np.ndarray) -> _UnitCells | None:
+        """None where every item is a unit."""
+        if np.bincount(unit_n).max() == 1:
+            return None
+        _, unit_n = np.unique(unit_n, return_inverse=True)
+        n_units = int(unit_n.max()) + 1
+        key_c, own_cell_n = np.unique(own_n * n_units + unit_n, return_inverse=True)
+        return cls(unit_n, own_cell_n, key_c, np.bincount(key_c // n_units) == 1)
+
+    def with_answers(
+        self, answered_n: np.ndarray, is_right: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The class of each cell, with those that only answers have; and the cells answered."""
+        n_units = int(self.unit.max()) + 1
+        wrong = np.flatnonzero(~is_right)
+        key_w = answered_n[wrong].astype(np.int64) * n_units + self.unit[wrong]
+        place_w = np.minimum(np.searchsorted(self.key, key_w), len(self.key) - 1)
+        is_new = self.key[place_w] != key_w
+        new_key, new_w = np.unique(key_w[is_new], return_inverse=True)
+        place_w[is_new] = len(self.key) + new_w
+        cell_n = self.own.copy()
+        cell_n[wrong] = place_w
+        return np.concatenate([self.key, new_key]) // n_units, cell_n
+
+
 def _f1_of(
-    own_n: np.ndarray, answered_n: np.ndarray, is_right: np.ndarray, unit_n: np.ndarray | None
+    own_n: np.ndarray, answered_n: np.ndarray, is_right: np.ndarray, cells: _UnitCells | None
 ) -> tuple[float, np.ndarray]:
     """Macro F1 and what one item changes in 2 hits / (size + answers), of its own class and of the
     answered one, each at what the other units say; None: every item is a unit."""
@@ -200,21 +239,19 @@ def _f1_of(
     whole[n] = 1
     share = np.r_[np.full(n, 1 / n), 0.0]
     value = float(share @ (2 * hits / whole))
-    if unit_n is None:
+    if cells is None:
         with_wrong = share / whole * (2 * hits + PRIOR * value) / (whole - 1 + PRIOR)
         with_right = (2 * (hits - 1) + PRIOR * value) / np.maximum(whole - 2 + PRIOR, 1)
         gain = 2 * share / whole * (1 - with_right)
         return value, np.where(is_right, gain[own_n], -with_wrong[own_n] - with_wrong[answered_n])
-    both_n = np.r_[own_n, answered_n]
-    first_c, cell_n = number_rows(both_n, np.r_[unit_n, unit_n])
-    class_c, size_c = both_n[first_c], np.bincount(cell_n)
-    own_n, answered_n = np.split(cell_n, 2)
+    class_c, answered_n = cells.with_answers(answered_n, is_right)
+    own_n, n_cells = cells.own, len(class_c)
+    size_c = np.bincount(own_n, minlength=n_cells) + np.bincount(answered_n, minlength=n_cells)
     others_c = np.maximum(whole[class_c] - size_c, 0)
     others_hit_c = hits[class_c] - np.bincount(own_n, is_right, len(class_c))
     f1_c = (2 * others_hit_c + PRIOR * value) / (others_c + PRIOR)
     # F1 bends most where one unit makes a class, which derivatives do not see (simulated).
-    is_single = np.bincount(class_c[np.bincount(own_n, minlength=len(class_c)) > 0]) == 1
-    bend = 1 + BEND * float(is_single.mean())
+    bend = 1 + BEND * float(cells.is_single.mean())
     extra_c = _extra(size_c, others_c + PRIOR, class_c)
     share_c = share[class_c] / whole[class_c] * np.sqrt(bend / (1 + extra_c))
     gain_c, loss_c = 2 * share_c * (1 - f1_c), share_c * f1_c
