@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -23,6 +23,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
+from _rows import note
 from _worlds import (
     KINDS,
     Bursts,
@@ -497,24 +498,35 @@ CHANCE = (
 )
 
 
-def measure_all(chosen: list[Cell], repeats: int) -> list[Row]:
-    """Every row; those that several cells add to are one."""
+def measure_all(chosen: list[int], repeats: int, processes: int) -> list[Row]:
+    """Every row of the cells of these numbers; rows that several cells add to are one."""
     found: dict[Key, tuple[Claim, Measured]] = {}
-    seconds = {}
-    for number, each in enumerate(chosen, 1):
-        start = time.perf_counter()
-        for key, measured in each.measure(repeats).items():
-            claim = each.claims[key]
-            if not claim.holds(measured.value, measured.n):
-                shown = claim.show(measured.value)
-                print(f"not as claimed: {key[0]}: {key[1]}: {shown}", file=sys.stderr)
-            found[key] = claim, measured.with_more(found[key][1]) if key in found else measured
-        seconds[each.name] = time.perf_counter() - start
-        print(f"{number}/{len(chosen)} {seconds[each.name]:.1f} s {each.name}", file=sys.stderr)
+    seconds: dict[str, float] = {}
+    with ProcessPoolExecutor(processes) as pool:
+        for number, rows, taken in pool.map(_measure, chosen, [repeats] * len(chosen)):
+            here = _cells()[number]
+            seconds[here.name] = taken
+            note(f"{len(seconds)}/{len(chosen)} {taken:.1f} s {here.name}")
+            for key, measured in rows.items():
+                claim = here.claims[key]
+                if not claim.holds(measured.value, measured.n):
+                    note(f"not as claimed: {key[0]}: {key[1]}: {claim.show(measured.value)}")
+                found[key] = claim, measured.with_more(found[key][1]) if key in found else measured
     for name in sorted(seconds, key=lambda name: -seconds[name])[:8]:
-        print(f"{seconds[name]:6.1f} s  {name}", file=sys.stderr)
-    print(f"{sum(seconds.values()):6.1f} s  in all", file=sys.stderr)
+        note(f"{seconds[name]:6.1f} s  {name}")
+    note(f"{sum(seconds.values()):6.1f} s of one processor in all")
     return [(key, *found[key]) for key in found]
+
+
+@cache
+def _cells() -> list[Cell]:
+    return list(cells())
+
+
+def _measure(number: int, repeats: int) -> tuple[int, dict[Key, Measured], float]:
+    start = time.process_time()
+    rows = _cells()[number].measure(repeats)
+    return number, rows, time.process_time() - start
 
 
 def tables(rows: list[Row]) -> str:
@@ -547,11 +559,12 @@ def _shown(row: tuple[Claim, Measured] | None, usual: Claim) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=1000)
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--only", default="", help="cells whose case holds this")
     parser.add_argument("--write", action="store_true", help="put the tables into the methods page")
     given = parser.parse_args()
-    chosen = [each for each in cells() if given.only in each.name]
-    text = tables(measure_all(chosen, given.repeats))
+    chosen = [number for number, cell in enumerate(_cells()) if given.only in cell.name]
+    text = tables(measure_all(chosen, given.repeats, given.processes))
     print(text)
     if given.write:
         before, rest = PAGE.read_text().split(BEGIN)
