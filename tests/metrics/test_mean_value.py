@@ -17,12 +17,12 @@ def test_weights_count_items_and_targets_do_not():
     assert np.isnan(mean(np.empty(0, int), np.empty(0)))
 
 
-def test_shares_have_wilsons_interval_and_others_a_bootstrap():
+def test_shares_have_wilsons_interval_and_others_students():
     items = Items(np.zeros(40, int))
     share = np.arange(40) % 4 == 0
     assert interval(items, share.astype(float), mean_value("acc")).method == "wilson"
     found = interval(items, np.arange(40) / 7, mean_value("mae", direction="down"))
-    assert found.method == "bootstrap" and found.low < 19.5 / 7 < found.high
+    assert found.method == "units" and found.low < 19.5 / 7 < found.high
     assert estimate(items, np.arange(40) / 7, mean_value("mae")) == pytest.approx(19.5 / 7)
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from fieldmark.metrics import load_metric
-from fieldmark.stats import Items, estimate, interval
-from kit.stats import ties_with_best
+from fieldmark.stats import Items, errors, estimate, interval, tiers
 
 METRIC = load_metric("average_precision")
 
@@ -68,8 +67,8 @@ def test_intervals_and_ties_work_with_scores() -> None:
         value, found = estimate(items, score, METRIC), interval(items, score, METRIC)
         assert value == pytest.approx(average_precision_score(target, score))
         assert found.low < value < found.high
-    ties = ties_with_best(items, {"good": good, "bad": bad, "twin": good}, METRIC)
-    assert set(ties.tied) == {"good", "twin"}
+    found = tiers(errors(items, np.stack([good, bad, good]), METRIC))
+    assert found.letters == ("A", "B", "A")
 
 
 def test_columns_must_fit() -> None:

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import yaml
@@ -266,3 +267,13 @@ def test_export_command(store, tmp_path, capsys):
 def test_nothing_to_export_is_told(tmp_path):
     with Store.open(tmp_path / "none.db", read_only=True) as empty, pytest.raises(DataError):
         choose(empty)
+
+
+def test_every_seed_is_exported(tmp_path, filled):
+    with Store.open(tmp_path / "seeds.db") as store:
+        for seed in range(3):
+            spec = RunSpec("a/one", "foxes", "probe/x", n_train=8, seed=seed)
+            filled(store, spec, {"": np.arange(40) < 20 + seed})
+        rows = plain_scores(choose(store))
+    assert sorted(row["seed"] for row in rows) == [0, 1, 2]
+    assert "way" not in rows[0]

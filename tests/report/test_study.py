@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fieldmark.report import plain_standings, read_table, verdict, wide_table
+from fieldmark.report import plain_rows, plain_standings, read_table, verdict, wide_table
 from fieldmark.report.study import averaged
 from fieldmark.report.table.ranking import above_chance, agreement, grid_of
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
@@ -105,6 +105,8 @@ def test_a_task_that_cannot_tell_guessing_from_the_best_says_so(empty) -> None:
     assert columns["easy", "accuracy"].is_told_from_blind is True
     assert 0.5 <= columns["easy", "accuracy"].blind < 0.6
     assert "hard cannot tell the best from always giving the commonest answer." in table.notes
+    told = {row["task"]: row["is_told_from_chance"] for row in plain_rows(table)}
+    assert told == {"hard": False, "easy": True}
 
 
 def test_a_task_at_chance_has_no_vote(empty) -> None:

@@ -42,6 +42,12 @@ def test_equal_answers_share_every_letter():
     np.testing.assert_array_equal(rank_limits(same), [[1, 4]] * 4)
 
 
+def test_a_lead_that_is_the_same_on_every_unit_is_a_lead():
+    found = errors(Items(np.ones(40, int)), np.array([[1] * 40, [0] * 40, [1] * 40]), accuracy)
+    assert tiers(found).letters == ("A", "B", "A")
+    np.testing.assert_array_equal(rank_limits(found), [[1, 2], [3, 3], [1, 2]])
+
+
 def test_one_model_and_a_handful_of_units():
     assert tiers(scores([0.7])).letters == ("A",)
     few = errors(Items(np.ones(5, int)), np.array([[1] * 5, [0] * 5]), accuracy)

@@ -41,6 +41,8 @@ def test_the_rank_over_all_tasks_is_held():
 
 def test_equals_share_the_mean_of_their_ranks():
     np.testing.assert_array_equal(ranked(np.array([[0.2, 0.9, 0.2]])), [[2.5, 1.0, 2.5]])
+    height_rm = np.random.default_rng(0).integers(0, 5, (30, 8)).astype(float)
+    np.testing.assert_array_equal(ranked(height_rm), scipy.stats.rankdata(-height_rm, axis=1))
 
 
 def test_tau_equals_scipy():

@@ -131,10 +131,11 @@ def superseded_note(n: int) -> list[str]:
 
 def plain_rows(table: Table) -> list[dict[str, Any]]:
     """What programs read: one flat mapping of JSON values per score."""
-    return [_plain(row) for row in table.rows]
+    return [_plain(row, table.study) for row in table.rows]
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: Row, study: Study | None) -> dict[str, Any]:
+    column = None if study is None else study.columns.get(row.place)
     spec, score = row.run.spec, row.score
     asked = {attribute.name: getattr(spec, attribute.name) for attribute in fields(RunSpec)}
     result = {attribute.name: getattr(score, attribute.name) for attribute in fields(Score)}
@@ -149,12 +150,15 @@ def _plain(row: Row) -> dict[str, Any]:
         "column": row.column,
         "is_counted": row.is_counted,
         "tier": row.tier,
+        "chance": None if column is None else column.blind,
+        "is_told_from_chance": None if column is None else column.is_told_from_blind,
         "is_tied_with_best": row.is_tied,
         "n_items": row.run.n_items,
         "n_answered": row.run.n_ok,
         "seconds": row.run.seconds,
         "finished": row.run.finished,
         "run": row.run.id if row.is_stored else None,
+        "runs": [run.id for run in row.runs] if row.is_stored else [],
         "key": row.run.key if row.is_stored else None,
         "app": row.run.app,
     }

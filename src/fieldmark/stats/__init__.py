@@ -21,7 +21,14 @@ from fieldmark.stats.covariance import Errors, ErrorSource, errors, join
 from fieldmark.stats.holm import holm
 from fieldmark.stats.interval import interval, score_intervals
 from fieldmark.stats.items import Items, code_labels, estimate
-from fieldmark.stats.paired import Comparison, Differences, compare, compare_pair, compare_with
+from fieldmark.stats.paired import (
+    Comparison,
+    Differences,
+    compare,
+    compare_many,
+    compare_pair,
+    compare_with,
+)
 from fieldmark.stats.power import (
     CORRELATION,
     DISAGREEMENT,
@@ -46,6 +53,7 @@ __all__ = [
     "UnitSpread",
     "code_labels",
     "compare",
+    "compare_many",
     "compare_pair",
     "compare_with",
     "detectable",

@@ -22,6 +22,8 @@ from fieldmark.stats.interval import LEVEL
 N_DRAWS = 1000
 FEWEST = 6
 """units on which two models must differ before one can be better"""
+_ALWAYS = 1e6
+"""standard errors of a lead that is the same on every unit"""
 _ENOUGH = 1000
 """such units, beyond which their number no longer matters"""
 
@@ -92,7 +94,8 @@ class _MaxT:
         variance_mm = scores.pair_mm
         gap_mm = self.height_m[None] - self.height_m[:, None]
         se_mm = np.sqrt(np.maximum(variance_mm, 1e-30))
-        self.far_mm = np.where(variance_mm > 1e-24, gap_mm / se_mm, 0.0)
+        always_mm = np.where(np.abs(gap_mm) > 1e-9, _ALWAYS * np.sign(gap_mm), 0.0)
+        self.far_mm = np.where(variance_mm > 1e-24, gap_mm / se_mm, always_mm)
         """how far the column's model is above the row's"""
         freedom = scores.pair_freedom_mm[~np.eye(len(gap_mm), dtype=bool)]
         self.freedom = max(float(np.median(freedom)), 1.0) if len(freedom) else 1.0
@@ -138,8 +141,6 @@ class _MaxT:
         own_m = np.diag(cov_mm)
         variance_m = own_m + own_m[place] - 2 * cov_mm[place]
         is_apart = variance_m > 1e-24
-        if not is_apart.any():
-            return np.inf
         gap_rm *= np.divide(way, np.sqrt(variance_m), out=np.zeros(len(own_m)), where=is_apart)
         largest_r = gap_rm.max(axis=1)
         place_r = min(int(np.ceil(level * N_DRAWS)), N_DRAWS - 1)

@@ -36,11 +36,11 @@ def score_intervals(scores: Errors, level: float = LEVEL) -> list[Interval]:
 
 
 def _interval(scores: Errors, model: int, level: float) -> Interval:
+    if scores.right_mn is not None and not scores.why:
+        return wilson(int(scores.right_mn[model].sum()), scores.n, level)
     why = scores.why or ("" if scores.n_units > 1 else _NO_UNITS)
     if why:
         return Interval(math.nan, math.nan, "none", scores.n, scores.n_units, why)
-    if scores.right_mn is not None:
-        return wilson(int(scores.right_mn[model].sum()), scores.n, level)
     value, variance = float(scores.value_m[model]), float(scores.own_m[model])
     freedom = max(float(scores.own_freedom_m[model]), 1.0)
     least, most = scores.bounds

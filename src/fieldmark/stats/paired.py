@@ -11,6 +11,7 @@ differ never part them: five coins that all fall the same way are nothing rare. 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,24 +110,41 @@ def compare(
 
 def compare_pair(scores: Errors, a: int, b: int, level: float = LEVEL) -> Comparison:
     """Two of the models whose scores these are."""
-    pairs = compare_with(scores, a, np.array([b]), level)
-    difference, se = float(pairs.difference[0]), float(pairs.se[0])
-    n_discordant, freedom = int(pairs.n_discordant[0]), float(pairs.freedom[0])
-    draws = sum(float(source.pair_mm[a, b]) for source in scores.sources if source.is_of_draws)
+    return compare_many(scores, a, [b], level)[0]
+
+
+def compare_many(
+    scores: Errors, a: int, others: Sequence[int], level: float = LEVEL
+) -> list[Comparison]:
+    """One model minus each of the others: the same numbers as pair by pair, sooner."""
+    other_k = np.asarray(others, np.intp)
+    pairs = compare_with(scores, a, other_k, level)
+    draws_k = np.zeros(len(other_k))
+    for source in scores.sources:
+        if source.is_of_draws:
+            draws_k += source.pair_mm[a, other_k]
+    limits = (pairs.difference, pairs.low, pairs.high, pairs.p)
+    columns = (*limits, pairs.se, pairs.freedom, pairs.n_discordant, draws_k)
+    numbers_kc = np.stack(columns, axis=1).tolist()
+    return [_comparison(scores, numbers, level) for numbers in numbers_kc]
+
+
+def _comparison(scores: Errors, numbers: Sequence[float], level: float) -> Comparison:
+    difference, low, high, p, se, freedom, n_discordant, draws = numbers
     visible = detectable(
-        se, freedom, scores.n_units, n_discordant, level=level, difference=difference
+        se, freedom, scores.n_units, int(n_discordant), level=level, difference=difference
     )
     is_split = scores.right_mn is not None
     return Comparison(
         difference=difference,
-        low=float(pairs.low[0]),
-        high=float(pairs.high[0]),
-        p=float(pairs.p[0]),
+        low=low,
+        high=high,
+        p=p,
         test="mcnemar" if is_split else "t",
         method=_SPLIT if is_split else _STUDENT if scores.n_repeats == 1 else _NESTED,
         n=scores.n,
         n_units=scores.n_units,
-        n_discordant=n_discordant,
+        n_discordant=int(n_discordant),
         n_repeats=scores.n_repeats,
         se=se,
         se_draws=math.sqrt(draws),

@@ -48,9 +48,18 @@ def rank_limits_elsewhere(height_tm: ArrayLike, level: float = LEVEL) -> np.ndar
 
 def ranked(height_rm: np.ndarray) -> np.ndarray:
     """Ranks in each row, 1 for the highest; equals share the mean of their ranks."""
-    from scipy.stats import rankdata  # slow to load, and most reports need none
-
-    return np.asarray(rankdata(-height_rm, axis=1))
+    height_rm = np.asarray(height_rm, np.float64)
+    n_rows, n = height_rm.shape
+    order = np.argsort(-height_rm, axis=1, kind="stable")
+    falling = np.take_along_axis(height_rm, order, axis=1)
+    is_new = np.ones((n_rows, n), bool)
+    is_new[:, 1:] = falling[:, 1:] != falling[:, :-1]
+    run = np.cumsum(is_new.ravel()) - 1
+    place = np.tile(np.arange(1.0, n + 1), n_rows)
+    mean_place = np.bincount(run, place) / np.bincount(run)
+    rank_rm = np.empty((n_rows, n))
+    np.put_along_axis(rank_rm, order, mean_place[run].reshape(n_rows, n), axis=1)
+    return rank_rm
 
 
 def kendall_tau(values_tm: ArrayLike) -> np.ndarray:

@@ -131,7 +131,7 @@ def compare_models(
         raise nothing_stored(store.path)
     names = choose_rows(store, table.rows, a, b)
     pairs = shared_rows(table.rows, names.a, names.b)
-    asked = [_Question.read(store, *pair) for pair in pairs]
+    asked = [_PairedTask.read(store, *pair) for pair in pairs]
     questions = [question for question in asked if question is not None]
     left_out = tuple(
         f"{row.heading}: {why_not_paired(row.run, row.score.metric)}"
@@ -179,14 +179,14 @@ def shared_rows(rows: Sequence[Row], a: str, b: str) -> list[tuple[Row, Row]]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Question:
+class _PairedTask:
     """One column, and the answers of both rows."""
 
     pair: PairedErrors
     paired: Paired
 
     @classmethod
-    def read(cls, store: Store, a: Row, b: Row) -> _Question | None:
+    def read(cls, store: Store, a: Row, b: Row) -> _PairedTask | None:
         metric = pairing_metric(store, a.run, a.score.metric)
         if metric is None:
             return None
@@ -207,6 +207,8 @@ class PairedErrors:
     column: ColumnErrors
     at: tuple[int, int] = (0, 1)
     """places of the two among the rows whose errors these are"""
+    known: Comparison | None = None
+    """where they are compared already"""
 
     @property
     def errors(self) -> Errors:
@@ -217,7 +219,7 @@ class PairedErrors:
 
 def compare_tasks(pairs: Sequence[PairedErrors]) -> tuple[ComparedTask, ...]:
     """Each column's difference, with p corrected over all of them."""
-    compared = [compare_pair(pair.errors, *pair.at) for pair in pairs]
+    compared = [pair.known or compare_pair(pair.errors, *pair.at) for pair in pairs]
     corrected = holm([comparison.p for comparison in compared])
     return tuple(
         ComparedTask(pair.a, pair.b, comparison, float(p))
@@ -234,25 +236,27 @@ def counted_tasks(pairs: Sequence[PairedErrors]) -> list[PairedErrors]:
 
 
 def overall_of(
-    pairs: Sequence[PairedErrors], joined: tuple[Errors, int, int, int] | None = None
+    pairs: Sequence[PairedErrors],
+    joined: tuple[Comparison, float, float, int] | None = None,
 ) -> OverallDifference | None:
     """The mean difference over the columns that count.
 
-    `joined`: their errors where these are joined already, the places of the two rows in them, and
-    the number of photo sets.
+    `joined`: where they are compared already, the comparison, the two means and the number of photo
+    sets.
     """
     counted = counted_tasks(pairs)
     if not counted:
         return None
     if joined is None:
         photos = photo_sets([pair.column for pair in counted])
-        tasks = [pair.errors.taken(pair.at) for pair in counted]
-        joined = (join(tasks, photos), 0, 1, len(set(photos)))
-    errors, a, b, n_photo_sets = joined
+        errors = join([pair.errors.taken(pair.at) for pair in counted], photos)
+        means = errors.value_m.tolist()
+        joined = (compare_pair(errors, 0, 1), means[0], means[1], len(set(photos)))
+    comparison, mean_a, mean_b, n_photo_sets = joined
     return OverallDifference(
-        compare_pair(errors, a, b),
-        float(errors.value_m[a]),
-        float(errors.value_m[b]),
+        comparison,
+        mean_a,
+        mean_b,
         tuple(pair.a.place for pair in counted),
         n_photo_sets,
         counted[0].a.score,

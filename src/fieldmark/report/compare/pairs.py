@@ -6,6 +6,7 @@ all rows that were asked alike, not once for every pair.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -23,17 +24,30 @@ from fieldmark.report.compare.models import (
 from fieldmark.report.paired import read_paired
 from fieldmark.report.providers import pairing_metric
 from fieldmark.report.study import ColumnErrors, Place, errors_of, photo_sets
-from fieldmark.stats import Errors, join
+from fieldmark.stats import Comparison, Errors, compare_many, join
 from fieldmark.store import Store
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False)
 class _AlikeRows:
-    """Rows of one column that answered all of the same items in the same draws."""
+    """Rows that answered all of the same items in the same draws: of one column, or joined."""
 
     at: dict[str, int]
     """place of each row, by its name"""
-    column: ColumnErrors
+    errors: Errors
+    _known: dict[str, dict[str, Comparison]] = field(default_factory=dict)
+
+    def compare(self, a: str, b: str) -> Comparison:
+        """All rows after `a` are compared with it at once, and remembered until the next."""
+        if b not in self._known.get(a, {}):
+            is_later = self.at[b] > self.at[a]
+            others = [name for name, at in self.at.items() if at > self.at[a]] if is_later else [b]
+            compared = compare_many(self.errors, self.at[a], [self.at[name] for name in others])
+            self._known = {a: dict(zip(others, compared, strict=True))}
+        return self._known[a][b]
+
+    def mean(self, name: str) -> float:
+        return float(self.errors.value_m[self.at[name]])
 
 
 @dataclass(eq=False)
@@ -42,13 +56,15 @@ class AllPairs:
 
     store: Store
     rows: Sequence[Row]
-    _alike: dict[tuple[Place, str], _AlikeRows] = field(default_factory=dict)
-    _joined: dict[tuple[int, ...], tuple[Errors, dict[str, int], int]] = field(default_factory=dict)
+    _by_name: dict[str, list[Row]] = field(default_factory=dict)
+    _alike: dict[tuple[Place, str], tuple[_AlikeRows, ColumnErrors]] = field(default_factory=dict)
+    _joined: dict[tuple[int, ...], tuple[_AlikeRows, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         groups: dict[tuple[object, ...], list[Row]] = {}
         for row in self.rows:
-            if row.is_stored and not row.score.part and row.score.value == row.score.value:
+            self._by_name.setdefault(row.name, []).append(row)
+            if row.is_stored and not row.score.part and not math.isnan(row.score.value):
                 draws = tuple((run.spec.seed, run.spec.repeats, run.n_items) for run in row.runs)
                 is_whole = all(run.n_ok == run.n_items for run in row.runs)
                 own = draws if is_whole else row.name
@@ -59,7 +75,7 @@ class AllPairs:
 
     def of_row(self, name: str) -> Iterator[RowComparison]:
         """With all rows that come after it and share a task."""
-        names = list(dict.fromkeys(row.name for row in self.rows))
+        names = list(self._by_name)
         for other in names[names.index(name) + 1 :]:
             compared = self.compare(name, other)
             if compared is not None:
@@ -67,18 +83,16 @@ class AllPairs:
 
     def compare(self, a: str, b: str) -> RowComparison | None:
         """None where nothing compares them item by item."""
-        known = [self._pair(*pair) for pair in shared_rows(self._by_name(a, b), a, b)]
+        rows = [*self._by_name[a], *self._by_name[b]]
+        known = [self._pair(*pair) for pair in shared_rows(rows, a, b)]
         pairs = [pair for pair in known if pair is not None]
         return RowComparison(a, b, self._overall(pairs), compare_tasks(pairs)) if pairs else None
-
-    def _by_name(self, a: str, b: str) -> list[Row]:
-        return [row for row in self.rows if row.name in (a, b)]
 
     def _read(self, rows: Sequence[Row]) -> None:
         column = self._column(rows)
         if column is not None and column.errors is not None and set(column.answered) == {1.0}:
-            alike = _AlikeRows({row.name: at for at, row in enumerate(rows)}, column)
-            self._alike |= {(row.place, row.name): alike for row in rows}
+            alike = _AlikeRows({row.name: at for at, row in enumerate(rows)}, column.errors)
+            self._alike |= {(row.place, row.name): (alike, column) for row in rows}
 
     def _column(self, rows: Sequence[Row]) -> ColumnErrors | None:
         try:
@@ -91,34 +105,33 @@ class AllPairs:
         return errors_of(paired, rows[0].run.root, with_blind=False)
 
     def _pair(self, a: Row, b: Row) -> PairedErrors | None:
-        alike = self._alike.get((a.place, a.name))
-        if alike is not None and b.name in alike.at:
-            return PairedErrors(a, b, alike.column, (alike.at[a.name], alike.at[b.name]))
+        alike, column = self._alike.get((a.place, a.name), (None, None))
+        if alike is not None and column is not None and b.name in alike.at:
+            at = (alike.at[a.name], alike.at[b.name])
+            return PairedErrors(a, b, column, at, alike.compare(a.name, b.name))
         column = self._column([a, b])
         return None if column is None or column.errors is None else PairedErrors(a, b, column)
 
     def _overall(self, pairs: Sequence[PairedErrors]) -> OverallDifference | None:
         """Rows that are alike in all their tasks are joined once."""
         counted = counted_tasks(pairs)
-        if len(counted) < 2 or any(self._alike_of(pair) is None for pair in counted):
+        if len(counted) < 2 or any(pair.known is None for pair in counted):
             return overall_of(pairs)
-        key = tuple(id(pair.column) for pair in counted)
+        groups = [self._alike[pair.a.place, pair.a.name] for pair in counted]
+        key = tuple(id(alike) for alike, _ in groups)
         if key not in self._joined:
-            self._joined[key] = self._join(counted)
-        errors, at, n_photo_sets = self._joined[key]
-        return overall_of(pairs, (errors, at[pairs[0].a.name], at[pairs[0].b.name], n_photo_sets))
+            self._joined[key] = _join(groups)
+        joined, n_photo_sets = self._joined[key]
+        a, b = pairs[0].a.name, pairs[0].b.name
+        compared = joined.compare(a, b)
+        return overall_of(pairs, (compared, joined.mean(a), joined.mean(b), n_photo_sets))
 
-    def _alike_of(self, pair: PairedErrors) -> _AlikeRows | None:
-        alike = self._alike.get((pair.a.place, pair.a.name))
-        return alike if alike is not None and alike.column is pair.column else None
 
-    def _join(self, pairs: Sequence[PairedErrors]) -> tuple[Errors, dict[str, int], int]:
-        alike = [group for pair in pairs if (group := self._alike_of(pair)) is not None]
-        names = [name for name in alike[0].at if all(name in group.at for group in alike)]
-        tasks = [
-            group.column.errors.taken([group.at[name] for name in names])
-            for group in alike
-            if group.column.errors is not None
-        ]
-        photos = photo_sets([group.column for group in alike])
-        return join(tasks, photos), {name: at for at, name in enumerate(names)}, len(set(photos))
+def _join(groups: Sequence[tuple[_AlikeRows, ColumnErrors]]) -> tuple[_AlikeRows, int]:
+    """The mean over columns of the rows that all of them have, and the number of photo sets."""
+    alike = [group for group, _ in groups]
+    names = [name for name in alike[0].at if all(name in group.at for group in alike)]
+    tasks = [group.errors.taken([group.at[name] for name in names]) for group in alike]
+    photos = photo_sets([column for _, column in groups])
+    places = {name: at for at, name in enumerate(names)}
+    return _AlikeRows(places, join(tasks, photos)), len(set(photos))

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-OF_TABLES = ("model_label", "way", "seeds", "column", "is_counted", "tier", "is_tied_with_best")
+OF_TABLES = (
+    "model_label", "way", "seeds", "runs", "column", "is_counted", "tier", "chance",
+    "is_told_from_chance", "is_tied_with_best",
+)  # fmt: skip
 LONGEST = 120
 """bytes of a file's name, which leaves room for endings on every file system"""
 
