@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fieldmark.report import plain_rows, plain_standings, read_table, verdict, wide_table
+from fieldmark.report import (
+    compare_models,
+    plain_rows,
+    plain_standings,
+    read_table,
+    verdict,
+    wide_table,
+)
 from fieldmark.report.study import averaged
 from fieldmark.report.table.ranking import above_chance, agreement, grid_of
 from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
@@ -196,3 +203,41 @@ def test_few_choices_are_an_easier_question(empty) -> None:
     few = replace(asked("chat/b", "t"), protocol="ask", settings={"ask": {"choices": 4}})
     write(empty, few, right(100, 0.9, 2))
     assert "t: chat/b chose among 4 answers, an easier question." in read_table(empty).notes
+
+
+def test_five_photos_part_nobody_however_many_tasks_ask_about_them(empty) -> None:
+    low = right(100, 0.7, 1)
+    high = low | (np.cumsum(~low) <= 5)
+    for task in ("r", "s", "t"):
+        for model, mine in (("m/high", high), ("m/low", low)):
+            write(empty, asked(model, task), mine, photos="all", root="/data/all")
+    assert set(read_table(empty).study.overall.best) == {"m/high", "m/low"}
+    overall = compare_models(empty, "m/high", "m/low").overall
+    assert overall.comparison.n_discordant == 5 and overall.comparison.p > 0.05
+
+
+def test_a_task_that_nobody_answered_is_in_no_mean(empty) -> None:
+    fill(empty, {"m/a": 0.9, "m/b": 0.6}, n_tasks=2)
+    for model in ("m/a", "m/b"):
+        run = empty.begin_run(replace(asked(model, "lost"), settings={"parts": [""]}))
+        nothing = Predictions(["p"], ["fox"], [None], outcomes=["failed"])
+        empty.write_part(run, PartResult(nothing))
+        empty.finish_run(run, [Score("accuracy", float("nan"), n=0, is_primary=True)])
+    table = read_table(empty)
+    assert averaged(table.rows) == [("t0", "accuracy"), ("t1", "accuracy")]
+    assert table.study.overall.best == ("m/a",) and "undefined" in wide_table(table)
+
+
+def test_another_store_with_the_same_runs_is_not_taken_for_this_one(tmp_path) -> None:
+    tiers = []
+    for number, skill in enumerate((0.6, 0.95)):
+        with Store.open(tmp_path / f"{number}.db") as store:
+            for seed, (model, share) in enumerate((("m/a", 0.6), ("m/b", skill))):
+                run = store.begin_run(replace(asked(model, "t"), settings={"parts": [""]}))
+                given = np.where(right(200, share, seed), "fox", "hare")
+                items = [f"{item:03d}" for item in range(200)]
+                told = Predictions(items, ["fox"] * 200, given)
+                store.write_part(run, PartResult(told, seconds=1.5 + number))
+                store.finish_run(run, [Score("accuracy", share, n=200, is_primary=True)])
+            tiers.append([row.tier for row in read_table(store, memory=tmp_path).rows])
+    assert tiers == [["A", "A"], ["B", "A"]]

@@ -69,6 +69,11 @@ class Row:
         return self.run.id > 0
 
     @property
+    def has_value(self) -> bool:
+        """False where no item was answered, or the metric is not defined for the answers."""
+        return not math.isnan(self.score.value)
+
+    @property
     def is_tied(self) -> bool | None:
         """May be the best of its column; None: not compared."""
         return None if self.tier is None else self.tier == BEST

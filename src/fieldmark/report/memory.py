@@ -31,10 +31,13 @@ class Memory:
         self.is_new = False
 
     def key(self, what: str, metric: str, cells: Sequence[Sequence[Run]]) -> str:
-        """Changes when a run is done again, when fieldmark's own version does, or a metric's
-        name.
+        """Changes when a run is done again, even within a second, when fieldmark's own version
+        does, or a metric's name.
         """
-        runs = ["/".join(f"{run.key} {run.finished} {run.n_ok}" for run in cell) for cell in cells]
+        runs = [
+            "/".join(f"{run.key} {run.finished} {run.seconds} {run.n_ok}" for run in cell)
+            for cell in cells
+        ]
         return draws.digest(version("fieldmark"), what, metric, *runs).hex()
 
     def get(self, key: str) -> Any:

@@ -113,7 +113,7 @@ def study_rows(store: Store, rows: Sequence[Row], memory: Memory) -> Study:
     """The study of a table's rows; reads no predictions where all of it is remembered."""
     columns: dict[Place, list[Row]] = {}
     for row in rows:
-        if row.is_stored and not row.score.part and not math.isnan(row.score.value):
+        if row.is_stored and not row.score.part and row.has_value:
             columns.setdefault(row.place, []).append(row)
     reader = _StudyReader(store, memory)
     studied = {place: reader.column(place, mine) for place, mine in columns.items()}
@@ -128,7 +128,7 @@ def averaged(rows: Sequence[Row]) -> list[Place]:
     """
     kinds: dict[tuple[bool, bool], dict[Place, set[str]]] = {}
     for row in rows:
-        if row.is_counted and row.is_stored and not row.score.part:
+        if row.is_counted and row.is_stored and not row.score.part and row.has_value:
             kind = (row.score.higher_is_better, row.score.is_fraction)
             kinds.setdefault(kind, {}).setdefault(row.place, set()).add(row.name)
     by_number = sorted(kinds.values(), key=len, reverse=True)

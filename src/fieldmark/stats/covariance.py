@@ -85,7 +85,7 @@ class Errors:
     unit_u: np.ndarray | None
     """who the units are, to find them again in another task; None: not known"""
     marks: tuple[np.ndarray, ...]
-    """models × units, one array per task: equal where two models fare alike"""
+    """models × units, one array per task or photo set: equal where two models fare alike"""
     largest: float = np.inf
     """the most that one unit can add to a difference; infinite where that is not known"""
     right_mn: np.ndarray | None = None
@@ -379,16 +379,18 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
     sources = [
         draw.scaled(weight**2) for task in tasks for draw in task.sources if draw.is_of_draws
     ]
-    residuals = []
+    residuals, marks = [], []
     for group in dict.fromkeys(photos):
         mine = [task for task, own in zip(tasks, photos, strict=True) if own == group]
-        residual_mu = weight * _in_one(mine)
+        sum_mu, mark = _in_one(mine)
+        residual_mu = weight * sum_mu
         robust_mm = _gram(residual_mu)
         loose = float(np.median([_inflation(task) for task in mine]))
         own_freedom_m = np.min([task.sources[0].own_freedom_m for task in mine], axis=0)
         freedom = min(task.sources[0].freedom for task in mine)
         sources.append(ErrorSource(loose * np.diag(robust_mm), own_freedom_m, robust_mm, freedom))
         residuals.append(residual_mu)
+        marks += mark
     return Errors(
         value_m=np.mean([task.value_m for task in tasks], axis=0),
         sources=tuple(sources),
@@ -400,7 +402,7 @@ def join(tasks: Sequence[Errors], photos: Sequence[Hashable]) -> Errors:
         is_up=tasks[0].is_up,
         residual_mu=np.hstack(residuals),
         unit_u=None,
-        marks=tuple(mark for task in tasks for mark in task.marks),
+        marks=tuple(marks),
         largest=weight * sum(task.largest for task in tasks),
     )
 
@@ -414,16 +416,22 @@ def _inflation(task: Errors) -> float:
     return float(np.median(ratio_m))
 
 
-def _in_one(tasks: Sequence[Errors]) -> np.ndarray:
-    """Influences of units summed over tasks on the same photos (models × units)."""
+def _in_one(tasks: Sequence[Errors]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Influences of units summed over tasks on the same photos (models × units), and their marks:
+    equal where two models fare alike on a unit in all of these tasks.
+    """
     known = [task.unit_u for task in tasks if task.unit_u is not None]
     if len(tasks) == 1 or len(known) < len(tasks):
-        return np.hstack([task.residual_mu for task in tasks])
+        own = [mark for task in tasks for mark in task.marks]
+        return np.hstack([task.residual_mu for task in tasks]), own
     units, code = np.unique(np.concatenate(known), return_inverse=True)
-    residual_mu = np.zeros((len(tasks[0].value_m), len(units)), np.float32)
+    shape = len(tasks[0].value_m), len(units)
+    residual_mu, mark_mu = np.zeros(shape, np.float32), np.zeros(shape)
+    salt_t = np.random.default_rng(0).integers(1, 1 << 20, len(tasks))
     start = 0
-    for task in tasks:
+    for task, salt in zip(tasks, salt_t.tolist(), strict=True):
         mine = code[start : start + task.residual_mu.shape[1]]
         residual_mu[:, mine] += task.residual_mu
+        mark_mu[:, mine] += salt * task.marks[0]
         start += len(mine)
-    return residual_mu
+    return residual_mu, [mark_mu]
