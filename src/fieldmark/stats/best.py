@@ -122,7 +122,7 @@ class _MaxT:
         for place in np.flatnonzero((far_mm > least).any(axis=1)).tolist():
             far_m = far_mm[place]
             is_sure = bool(stop) and far_m.max() > most
-            needs = most if is_sure else self._critical(models, place, way, level)
+            needs = most if is_sure else max(least, self._critical(models, place, way, level))
             counts[place] = self._count_sure(models, place, far_m, needs, stop)
         return counts
 
