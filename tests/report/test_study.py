@@ -9,6 +9,7 @@ import pytest
 
 from fieldmark.report import (
     compare_models,
+    comparison_text,
     plain_rows,
     plain_standings,
     read_table,
@@ -241,3 +242,24 @@ def test_another_store_with_the_same_runs_is_not_taken_for_this_one(tmp_path) ->
                 store.finish_run(run, [Score("accuracy", share, n=200, is_primary=True)])
             tiers.append([row.tier for row in read_table(store, memory=tmp_path).rows])
     assert tiers == [["A", "A"], ["B", "A"]]
+
+
+def test_the_mean_stands_for_what_its_interval_does(empty) -> None:
+    """One row was trained twice, the others five times: all are compared on two draws."""
+    for task in ("s", "t"):
+        for number, (model, n) in enumerate({"m/a": 5, "m/b": 5, "m/two": 2}.items()):
+            for seed in range(n):
+                spec = replace(asked(model, task), seed=seed, n_train=24)
+                share = 0.6 + 0.05 * seed * (number == 0)
+                write(empty, spec, right(100, share, 10 * number + seed))
+    table = read_table(empty)
+    shown = wide_table(table).splitlines()
+    for one in table.study.overall.standings:
+        assert any(
+            line.startswith(f"{one.name}") and f"{100 * one.mean:.1f}" in line for line in shown
+        )
+    assert "s: rows are compared on 2 training draws, as m/two has no more." in table.notes
+    compared = compare_models(empty, "m/a", "m/two")
+    assert "over the draws that both have" in " ".join(comparison_text(compared).split())
+    alike = compare_models(empty, "m/a", "m/b")
+    assert "over the draws that both have" not in " ".join(comparison_text(alike).split())

@@ -151,7 +151,7 @@ def _notes(
             notes.append(f"{heading}: {what}.")
         if column.is_told_from_blind is False:
             blind.append(heading)
-        notes += _easier(columns[place])
+        notes += [*_easier(columns[place]), *_fewer_draws(columns[place])]
     if blind:
         what = "cannot tell the best from always giving the commonest answer"
         notes.append(f"{', '.join(blind)} {what}.")
@@ -173,6 +173,17 @@ def _easier(rows: Sequence[Row]) -> list[str]:
         for n, names in few.items()
         if n
     ]
+
+
+def _fewer_draws(rows: Sequence[Row]) -> list[str]:
+    """Who was trained less often than others, which leaves fewer draws to compare all of them."""
+    drawn = {row.name: row.n_draws for row in rows if row.n_draws > 1}
+    fewest = min(drawn.values(), default=0)
+    if fewest == max(drawn.values(), default=0):
+        return []
+    few = ", ".join(name for name, n in drawn.items() if n == fewest)
+    what = f"rows are compared on {fewest} training draws, as {few} has no more"
+    return [f"{rows[0].heading}: {what}."]
 
 
 # --- reading and remembering ---
