@@ -261,7 +261,7 @@ class _StudyReader:
         self.read: dict[Place, ColumnErrors | None] = {}
 
     def column(self, place: Place, rows: Sequence[Row]) -> ColumnStudy:
-        key = self.memory.key("column", place[1], [row.runs for row in rows])
+        key = self._key("column", place[1], rows)
         known = self.memory.get(key)
         if known is None:
             self.read[place] = read_errors(self.store, rows)
@@ -280,6 +280,10 @@ class _StudyReader:
             known["n_classes"],
         )
 
+    def _key(self, what: str, metric: str, rows: Sequence[Row]) -> str:
+        values = [row.score.value for row in rows]
+        return self.memory.key(what, metric, [row.runs for row in rows], values)
+
     # Over all tasks.
 
     def overall(
@@ -288,10 +292,10 @@ class _StudyReader:
         names = _complete(columns, studied)
         if len(columns) < 2 or len(names) < 2:
             return None
-        by_name = {place: {row.name: row for row in rows} for place, rows in columns.items()}
-        cells = [by_name[place][name].runs for place in columns for name in names]
+        # Rows with gaps belong to it: what they did not answer, nobody is compared on.
+        every = [row for rows in columns.values() for row in rows]
         metrics = " ".join(metric for _, metric in columns)
-        key = self.memory.key(f"overall {len(names)}", metrics, cells)
+        key = self._key("\0".join(["overall", *names]), metrics, every)
         known = self.memory.get(key)
         if known is None:
             known = self._join(columns, names)

@@ -156,6 +156,11 @@ def mean_notes(table: Table) -> Iterator[str]:
         yield f"not in the mean, as unit or direction differ: {', '.join(unlike)}."
     if rare:
         yield f"not in the mean, as most rows lack it: {', '.join(rare)}."
+    studied = _studied_means(table)
+    values = _values(table.rows, places)
+    gaps = [abs(studied[name] - _mean(values[name], places)) for name in studied]
+    if max(gaps, default=0.0) > 1e-6:
+        yield "means are over the items and training draws that all rows share, cells over all."
     _, known = above_chance(table)
     unknown = [rows[place].heading for place in places if place not in known]
     if known and unknown:
