@@ -9,6 +9,7 @@ import pytest
 
 from fieldmark.report import (
     compare_models,
+    comparison_text,
     plain_rows,
     plain_standings,
     read_table,
@@ -17,7 +18,7 @@ from fieldmark.report import (
 )
 from fieldmark.report.study import averaged
 from fieldmark.report.table.ranking import above_chance, agreement, grid_of
-from fieldmark.store import PartResult, Predictions, RunSpec, Score, Store
+from fieldmark.store import PartResult, Predictions, RunFilter, RunSpec, Score, Store
 
 LABELS = np.array(["fox", "hare"])
 
@@ -241,3 +242,55 @@ def test_another_store_with_the_same_runs_is_not_taken_for_this_one(tmp_path) ->
                 store.finish_run(run, [Score("accuracy", share, n=200, is_primary=True)])
             tiers.append([row.tier for row in read_table(store, memory=tmp_path).rows])
     assert tiers == [["A", "A"], ["B", "A"]]
+
+
+def test_the_mean_stands_for_what_its_interval_does(empty) -> None:
+    """One row was trained twice, the others five times: all are compared on two draws."""
+    for task in ("s", "t"):
+        for number, (model, n) in enumerate({"m/a": 5, "m/b": 5, "m/two": 2}.items()):
+            for seed in range(n):
+                spec = replace(asked(model, task), seed=seed, n_train=24)
+                share = 0.6 + 0.05 * seed * (number == 0)
+                write(empty, spec, right(100, share, 10 * number + seed))
+    table = read_table(empty)
+    shown = wide_table(table).splitlines()
+    for one in table.study.overall.standings:
+        assert any(
+            line.startswith(f"{one.name}") and f"{100 * one.mean:.1f}" in line for line in shown
+        )
+    assert "means are over the items and training draws" in wide_table(table)
+    assert "s: rows are compared on 2 training draws, as m/two has no more." in table.notes
+    compared = compare_models(empty, "m/a", "m/two")
+    assert "over the draws that both have" in " ".join(comparison_text(compared).split())
+    alike = compare_models(empty, "m/a", "m/b")
+    assert "over the draws that both have" not in " ".join(comparison_text(alike).split())
+
+
+def test_rows_with_gaps_are_part_of_what_is_remembered(empty, tmp_path) -> None:
+    """What one row did not answer is not asked of the others, unless that row is filtered out."""
+    fill(empty, {"m/a": 0.7, "m/b": 0.6}, n_tasks=2, n=100)
+    run = empty.begin_run(replace(asked("m/c", "t0"), settings={"parts": [""]}))
+    ids = [f"t0/{number:05d}" for number in range(100)]
+    outcomes = ["failed"] * 4 + ["ok"] * 96
+    truth = LABELS[np.random.default_rng(1).integers(0, 2, 100)].tolist()
+    told = Predictions(ids, truth, [None] * 4 + truth[4:], outcomes=outcomes)
+    empty.write_part(run, PartResult(told))
+    empty.finish_run(run, [Score("accuracy", 1.0, n=96, is_primary=True)])
+    two = RunFilter(models=("m/a", "m/b"))
+    whole = read_table(empty, memory=tmp_path).study.overall
+    assert read_table(empty, two, memory=tmp_path).study.overall != whole
+    assert read_table(empty, two, memory=tmp_path) == read_table(empty, two)
+
+
+def test_answers_that_were_read_again_have_new_tiers(empty, tmp_path) -> None:
+    fill(empty, {"m/a": 0.6, "m/b": 0.6}, n_tasks=1)
+    assert {row.tier for row in read_table(empty, memory=tmp_path).rows} == {"A"}
+    run = next(run for run in empty.runs() if run.spec.model == "m/b")
+    ids = [f"t0/{number:05d}" for number in range(300)]
+    truth = LABELS[np.random.default_rng(1).integers(0, 2, 300)]
+    empty.replace_answers(
+        run.id,
+        [PartResult(Predictions(ids, truth, truth))],
+        [Score("accuracy", 1.0, n=300, is_primary=True)],
+    )
+    assert [row.tier for row in read_table(empty, memory=tmp_path).rows] == ["B", "A"]

@@ -127,7 +127,8 @@ def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
     runs = tuple(row.run for row in rows)
     newest = newest_first(runs)[0]
     first = next(row for row in rows if row.run is newest)
-    score = None if first.score.part else _score_of_draws(store, runs, first.score, memory)
+    values = [row.score.value for row in rows]
+    score = None if first.score.part else _score_of_draws(store, runs, values, first.score, memory)
     if score is None:
         repeats = [row.run.spec.repeats for row in rows]
         total = sum(n * row.score.value for n, row in zip(repeats, rows, strict=True))
@@ -138,15 +139,15 @@ def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
 
 
 def _score_of_draws(
-    store: Store, runs: Sequence[Run], score: Score, memory: Memory
+    store: Store, runs: Sequence[Run], values: Sequence[float], score: Score, memory: Memory
 ) -> Score | None:
     """The mean over the draws of all runs, with the interval over units and draws; None where the
-    answers cannot be scored here.
+    answers cannot be scored here. `values`: the scores of the runs.
     """
     from fieldmark.report.paired import read_paired
     from fieldmark.stats import estimate, interval
 
-    key = memory.key("cell", score.metric, [runs])
+    key = memory.key("cell", score.metric, [runs], values)
     known = memory.get(key)
     if known is None:
         try:

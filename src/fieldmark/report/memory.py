@@ -30,15 +30,18 @@ class Memory:
         self.known = _read(self.path)
         self.is_new = False
 
-    def key(self, what: str, metric: str, cells: Sequence[Sequence[Run]]) -> str:
-        """Changes when a run is done again, even within a second, when fieldmark's own version
-        does, or a metric's name.
+    def key(
+        self, what: str, metric: str, cells: Sequence[Sequence[Run]], values: Sequence[float]
+    ) -> str:
+        """Changes when a run is done again, even within a second, or scored again with other
+        values (its answers may be others then), when fieldmark's own version does, or a metric's
+        name.
         """
         runs = [
             "/".join(f"{run.key} {run.finished} {run.seconds} {run.n_ok}" for run in cell)
             for cell in cells
         ]
-        return draws.digest(version("fieldmark"), what, metric, *runs).hex()
+        return draws.digest(version("fieldmark"), what, metric, *runs, *map(repr, values)).hex()
 
     def get(self, key: str) -> Any:
         """None where nothing is known."""

@@ -151,7 +151,7 @@ def _notes(
             notes.append(f"{heading}: {what}.")
         if column.is_told_from_blind is False:
             blind.append(heading)
-        notes += _easier(columns[place])
+        notes += [*_easier(columns[place]), *_fewer_draws(columns[place])]
     if blind:
         what = "cannot tell the best from always giving the commonest answer"
         notes.append(f"{', '.join(blind)} {what}.")
@@ -173,6 +173,17 @@ def _easier(rows: Sequence[Row]) -> list[str]:
         for n, names in few.items()
         if n
     ]
+
+
+def _fewer_draws(rows: Sequence[Row]) -> list[str]:
+    """Who was trained less often than others, which leaves fewer draws to compare all of them."""
+    drawn = {row.name: row.n_draws for row in rows if row.n_draws > 1}
+    fewest = min(drawn.values(), default=0)
+    if fewest == max(drawn.values(), default=0):
+        return []
+    few = ", ".join(name for name, n in drawn.items() if n == fewest)
+    what = f"rows are compared on {fewest} training draws, as {few} has no more"
+    return [f"{rows[0].heading}: {what}."]
 
 
 # --- reading and remembering ---
@@ -250,7 +261,7 @@ class _StudyReader:
         self.read: dict[Place, ColumnErrors | None] = {}
 
     def column(self, place: Place, rows: Sequence[Row]) -> ColumnStudy:
-        key = self.memory.key("column", place[1], [row.runs for row in rows])
+        key = self._key("column", place[1], rows)
         known = self.memory.get(key)
         if known is None:
             self.read[place] = read_errors(self.store, rows)
@@ -269,6 +280,10 @@ class _StudyReader:
             known["n_classes"],
         )
 
+    def _key(self, what: str, metric: str, rows: Sequence[Row]) -> str:
+        values = [row.score.value for row in rows]
+        return self.memory.key(what, metric, [row.runs for row in rows], values)
+
     # Over all tasks.
 
     def overall(
@@ -277,10 +292,10 @@ class _StudyReader:
         names = _complete(columns, studied)
         if len(columns) < 2 or len(names) < 2:
             return None
-        by_name = {place: {row.name: row for row in rows} for place, rows in columns.items()}
-        cells = [by_name[place][name].runs for place in columns for name in names]
+        # Rows with gaps belong to it: what they did not answer, nobody is compared on.
+        every = [row for rows in columns.values() for row in rows]
         metrics = " ".join(metric for _, metric in columns)
-        key = self.memory.key(f"overall {len(names)}", metrics, cells)
+        key = self._key("\0".join(["overall", *names]), metrics, every)
         known = self.memory.get(key)
         if known is None:
             known = self._join(columns, names)

@@ -217,6 +217,8 @@ def _legend(compared: RowComparison, width: int) -> list[str]:
     n_unanswered = sum(task.n_unanswered for task in tasks)
     if n_unanswered:
         parts.append(f"{n_unanswered:,} items that one of the two did not answer are left out")
+    if any(max(t.a.n_draws, t.b.n_draws) > t.comparison.n_repeats for t in tasks):
+        parts.append("A − B is over the draws that both have, A and B over all of theirs")
     if compared.is_drawn_once:
         parts.append(ONE_TRAINING)
     if len(tasks) > FEW:

@@ -38,14 +38,15 @@ def rank_rows(table: Table) -> Ranking:
     """All rows of the table; {} where there is nothing to sum up."""
     places = averaged(table.rows)
     values = _values(table.rows, places)
-    means = {name: _mean(values[name], places) for name in values}
+    means = {name: _mean(values[name], places) for name in values} | _studied_means(table)
     sign = -1 if _is_up(table.rows, places) else 1
 
     def standing(name: str) -> tuple[int, float, str]:
         n_missing = len(places) - len(values[name])
         gap = 0 if not n_missing else 2 if not values[name] else 1
         mine = list(values[name].values())
-        return gap, sign * sum(mine) / max(len(mine), 1), name
+        mean = sum(mine) / max(len(mine), 1) if math.isnan(means[name]) else means[name]
+        return gap, sign * mean, name
 
     names = sorted(values, key=standing)
     summary: dict[str, list[str]] = {}
@@ -54,6 +55,12 @@ def rank_rows(table: Table) -> Ranking:
         summary[_heading(places, arrow(first.score))] = _mean_cells(table, first, names, means)
         summary |= _above(table, names) | _ranks(table, names)
     return Ranking(names, summary)
+
+
+def _studied_means(table: Table) -> dict[str, float]:
+    """On the items and draws that all rows share, as intervals and ranks are."""
+    overall = table.study.overall if table.study else None
+    return {one.name: one.mean for one in overall.standings} if overall else {}
 
 
 def _values(rows: Sequence[Row], places: Sequence[Place]) -> dict[str, dict[Place, float]]:
@@ -149,6 +156,11 @@ def mean_notes(table: Table) -> Iterator[str]:
         yield f"not in the mean, as unit or direction differ: {', '.join(unlike)}."
     if rare:
         yield f"not in the mean, as most rows lack it: {', '.join(rare)}."
+    studied = _studied_means(table)
+    values = _values(table.rows, places)
+    gaps = [abs(studied[name] - _mean(values[name], places)) for name in studied]
+    if max(gaps, default=0.0) > 1e-6:
+        yield "means are over the items and training draws that all rows share, cells over all."
     _, known = above_chance(table)
     unknown = [rows[place].heading for place in places if place not in known]
     if known and unknown:
