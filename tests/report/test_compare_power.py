@@ -71,7 +71,7 @@ def test_several_tasks_need_less_together_than_each_alone(right, capsys) -> None
     assert "power" not in json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("points", ["0", "-2"])
+@pytest.mark.parametrize("points", ["0", "-2", "inf", "nan"])
 def test_a_difference_is_above_zero(points, right, capsys) -> None:
     assert main(["compare", "one", "two", f"--power={points}"]) == 2
     assert f"--power {points}: expected a difference above 0, in points." in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from fieldmark.metrics import load_metric
-from fieldmark.stats import Items, errors, may_be_best, rank_limits, tiers
+from fieldmark.stats import Items, compare_pair, errors, may_be_best, rank_limits, tiers
 
 accuracy = load_metric("accuracy")
 
@@ -82,3 +82,14 @@ def test_many_models_do_not_hide_a_better_one():
         assert found[0]
         sizes.append(found.sum())
     assert np.mean(sizes) <= 8
+
+
+@pytest.mark.parametrize("burst", [1, 5])
+def test_two_models_are_parted_where_their_comparison_parts_them(burst: int):
+    for seed in range(60):
+        two = scores([0.72, 0.68], 300, burst, seed)
+        is_clear = compare_pair(two, 0, 1).is_clear
+        assert (len(set(tiers(two).letters)) == 2) == is_clear
+        assert (may_be_best(two).sum() == 1) == is_clear
+        ahead = [[1, 1], [2, 2]] if two.value_m[0] > two.value_m[1] else [[2, 2], [1, 1]]
+        assert rank_limits(two).tolist() == (ahead if is_clear else [[1, 2], [1, 2]])

@@ -40,7 +40,7 @@ class CompareArgs:
 
 def run(args: CompareArgs) -> int:
     for points in args.power:
-        if not points > 0:
+        if not 0 < points < float("inf"):
             raise UsageError(f"--power {points:g}: expected a difference above 0, in points.")
     return _published(args) if args.published else _pair(args)
 

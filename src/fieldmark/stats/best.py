@@ -5,6 +5,8 @@ are looked at together: the largest of the differences to it, each in its own st
 compared with the largest that chance would give (Hsu 1981). The models' errors are drawn jointly,
 from their covariance, so that models which fail on the same units are told apart by the others.
 
+Two models alone are parted exactly where their comparison parts them.
+
 Tiers: A holds all that may be the best; B all that may be the best of the rest; and so on. A rank
 interval counts who is surely better and who surely worse (Mogstad et al. 2024).
 """
@@ -18,6 +20,7 @@ import numpy as np
 from fieldmark import draws
 from fieldmark.stats.covariance import Errors
 from fieldmark.stats.interval import LEVEL
+from fieldmark.stats.paired import compare_with
 
 N_DRAWS = 1000
 FEWEST = 6
@@ -115,6 +118,8 @@ class _MaxT:
         n = len(models)
         if n < 2:
             return np.zeros(n, np.int64)
+        if len(self.height_m) == 2:
+            return self._count_of_two(models, way)
         least = float(stdtrit(self.freedom, level))
         most = float(stdtrit(self.freedom, 1 - (1 - level) / (n - 1)))  # Bonferroni
         far_mm = way * self.far_mm[np.ix_(models, models)]
@@ -125,6 +130,12 @@ class _MaxT:
             needs = most if is_sure else max(least, self._critical(models, place, way, level))
             counts[place] = self._count_sure(models, place, far_m, needs, stop)
         return counts
+
+    def _count_of_two(self, models: np.ndarray, way: int) -> np.ndarray:
+        """Of two models alone: as their comparison says, which looks both ways."""
+        pair = compare_with(self.scores, 0, np.array([1]))
+        is_behind = way * (self.height_m[models] - self.height_m[models[::-1]]) < 0
+        return np.asarray(is_behind & (pair.p[0] <= 1 - LEVEL), np.int64)
 
     def _critical(self, models: np.ndarray, place: int, way: int, level: float) -> float:
         """What the largest of the differences to one model reaches by chance."""
