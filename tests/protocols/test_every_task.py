@@ -62,7 +62,10 @@ def test_task_runs_end_to_end(name: str, settings: Settings, root) -> None:  # t
     for model in models:
         result = evaluate(model, DEAR.get(name, name), settings=settings, **changes)
         score = result.score
-        assert 0 <= score.low <= score.value <= score.high <= 1
+        if score.low is None:  # made data may be too small for an interval
+            assert score.warning and 0 <= score.value <= 1
+        else:
+            assert 0 <= score.low <= score.value <= score.high <= 1
         assert score.metric == task.metric and score.n > 0
         assert result.predictions.filter(pl.col("prediction").is_null()).is_empty()
         keys = result.predictions.select("part", "repeat", "id")

@@ -44,7 +44,7 @@ def test_task_runs_with_random_encoders(
         result = evaluate(model, name, settings=settings, protocol=protocol, n_test=24, **changes)
         score = result.score
         assert score.metric == task.metric and score.n > 0
-        assert score.low <= score.value <= score.high
+        assert score.warning if score.low is None else score.low <= score.value <= score.high
         assert (result.predictions["outcome"] == "ok").all()
         asked.append(result.predictions.select("part", "id", "target"))
     assert asked[0].equals(asked[1]), "same items for all"
