@@ -250,7 +250,8 @@ def test_interval_of_both_ways_holds_the_truth_as_often_as_it_says() -> None:
         )
         (whole,) = (score for score in scores or () if not score.part)
         is_held.append(whole.low <= 0.5 <= whole.high)
-        apart = Items(np.zeros(len(value), int), np.tile(unit, 2), frame["part"].to_numpy(), "mean")
+        unlike = np.concatenate([unit, unit + 60])
+        apart = Items(np.zeros(len(value), int), unlike, frame["part"].to_numpy(), "mean")
         ends = interval(apart, value, metric)
         is_held_apart.append(ends.low <= 0.5 <= ends.high)
     assert 0.915 <= np.mean(is_held) <= 0.985
