@@ -277,7 +277,7 @@ def expected_task(task: ComparedTask) -> dict[str, str]:
     one = task.comparison
 
     def signed(value: float) -> str:
-        text = f"{100 * abs(value):.1f}"
+        text = f"{round(100 * abs(value), 6):.1f}"
         return text if float(text) == 0 else f"{'−' if value < 0 else '+'}{text}"
 
     sides = {"a": "first is better", "b": "second is better", "tie": "cannot be told apart"}

@@ -82,7 +82,8 @@ def number(value: float, score: Score) -> str:
     >>> number(0.7128, Score("accuracy", 0.7128)), number(3.14159, Score("x", 0, is_fraction=False))
     ('71.3', '3.14')
     """
-    return f"{100 * value:.1f}" if score.is_fraction else f"{value:.3g}"
+    # Noise beyond the sixth decimal must not decide a tie: the page has six figures.
+    return f"{round(100 * value, 6):.1f}" if score.is_fraction else f"{value:.3g}"
 
 
 def arrow(score: Score) -> str:

@@ -5,9 +5,15 @@ const MISSING = "–";
 /** @param {number | null} value @param {Column} column */
 function scoreText(value, column) {
   if (value === null) return MISSING;
-  if (column.is_fraction) return (100 * value).toFixed(1);
+  if (column.is_fraction) return oneDecimal(100 * value);
   const rounded = Number(value.toPrecision(3));
   return Math.abs(rounded) < 1e6 ? rounded.toString() : rounded.toExponential();
+}
+
+/** As Python writes it: 6.25 becomes 6.2, the even one, and not 6.3. @param {number} value */
+function oneDecimal(value) {
+  const isTie = Number.isInteger(4 * value) && !Number.isInteger(2 * value);
+  return (isTie ? (2 * Math.round(5 * value)) / 10 : value).toFixed(1);
 }
 
 /** With a sign, for differences. @param {number | null} value @param {Column} column */
