@@ -57,7 +57,8 @@ class ComparedTask:
     p_corrected: float
     where: Disagreement | None = None
     """None for metrics that are not about single labels, and answers worth more or less"""
-    n_unanswered: int = 0
+    n_left_out: int = 0
+    """items that one of the two was not asked, or has no value of"""
 
     @property
     def verdict(self) -> str:
@@ -146,7 +147,7 @@ def compare_models(
     known = [question for question in questions if question.pair.column.errors is not None]
     if not known:
         raise DataError(
-            f"{names.a!r} and {names.b!r} answered no item in common, so nothing can be paired: "
+            f"{names.a!r} and {names.b!r} were asked no item in common, so nothing can be paired: "
             "run both on the same data with the same --n-test and --seed."
         )
     compared = compare_tasks([question.pair for question in known])
@@ -154,12 +155,12 @@ def compare_models(
         replace(
             task,
             where=_disagreement(store, question.paired),
-            n_unanswered=question.paired.n_unanswered,
+            n_left_out=question.paired.n_left_out,
         )
         for task, question in zip(compared, known, strict=True)
     )
     nothing = tuple(
-        f"{question.pair.a.heading}: no item that both answered"
+        f"{question.pair.a.heading}: no item that both were asked"
         for question in questions
         if question not in known
     )
@@ -213,7 +214,7 @@ class PairedErrors:
     @property
     def errors(self) -> Errors:
         if self.column.errors is None:
-            raise ValueError(f"{self.a.heading}: no item that both answered")
+            raise ValueError(f"{self.a.heading}: no item that both were asked")
         return self.column.errors
 
 

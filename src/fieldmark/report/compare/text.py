@@ -214,9 +214,9 @@ def _legend(compared: RowComparison, width: int) -> list[str]:
         parts.append("draws: trainings, or rounds of answers, that a score is the mean of")
     parts.append("visible from: the smallest difference these items would show 4 times in 5")
     parts += dict.fromkeys(task.comparison.method for task in tasks)
-    n_unanswered = sum(task.n_unanswered for task in tasks)
-    if n_unanswered:
-        parts.append(f"{n_unanswered:,} items that one of the two did not answer are left out")
+    n_left_out = sum(task.n_left_out for task in tasks)
+    if n_left_out:
+        parts.append(f"{n_left_out:,} items that only one of the two was asked are left out")
     if any(max(t.a.n_draws, t.b.n_draws) > t.comparison.n_repeats for t in tasks):
         parts.append("A − B is over the draws that both have, A and B over all of theirs")
     if compared.is_drawn_once:
@@ -266,7 +266,7 @@ def _plain_task(task: ComparedTask) -> dict[str, Any]:
         **_finite(facts),
         "p_corrected": task.p_corrected,
         "verdict": task.verdict,
-        "n_unanswered": task.n_unanswered,
+        "n_left_out": task.n_left_out,
         "disagreement": None if task.where is None else asdict(task.where),
         "run_a": task.a.run.id,
         "run_b": task.b.run.id,

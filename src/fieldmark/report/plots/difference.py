@@ -47,11 +47,11 @@ def plot(results: Results) -> Spec:
     drawn = {name: _panel(results, columns[name], most) for name in readable}
     parts = {name: part for name, part in drawn.items() if part is not None}
     if not parts:
-        raise DataError("no two models answered the same items: there is nothing to compare.")
+        raise DataError("no two models were asked the same items: there is nothing to compare.")
     unread = [heading(columns[name][0]) for name in columns if name not in parts]
     n_cut = max(len(columns[name]) - 1 - most for name in parts)
     notes = [
-        "Point: difference to the highest score on the items both answered; line: its 95 % "
+        "Point: difference to the highest score on the items both were asked; line: its 95 % "
         "interval. Blue: tier A, may be the best when all models are looked at together.",
         f"The {most} models behind the best shown, {n_cut} left out." if n_cut > 0 else "",
         f"Not compared here: {some(unread)}; --task chooses." if unread else "",
