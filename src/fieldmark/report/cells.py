@@ -17,6 +17,17 @@ from fieldmark.report.providers import pairing_metric
 from fieldmark.store import Run, Score, Store
 
 BEST = "A"
+LEAST_ANSWERED = 0.9
+"""share of the questions that a row must have answered to be recommended without a word"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChanceLevel:
+    """What guessing scores."""
+
+    value: float
+    among: str
+    """what there is to guess: `8 options`, `24 classes`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,12 @@ class Row:
     """the way of asking, where several are shown"""
     runs: tuple[Run, ...] = ()
     """all of its runs, which differ in their seed only"""
+    answered: float = 1.0
+    """share of the questions; the others count as answered wrongly"""
+    among: float | None = None
+    """the score among the items answered, where not all were"""
+    chance: ChanceLevel | None = None
+    """None: not known"""
 
     def __post_init__(self) -> None:
         if not self.runs:
@@ -72,6 +89,13 @@ class Row:
     def has_value(self) -> bool:
         """False where no item was answered, or the metric is not defined for the answers."""
         return not math.isnan(self.score.value)
+
+    @property
+    def caveat(self) -> str:
+        """What is said wherever the row is recommended; "" where it answered enough."""
+        if self.answered >= LEAST_ANSWERED:
+            return ""
+        return f"answered {math.floor(100 * self.answered)} % of the questions"
 
     @property
     def is_tied(self) -> bool | None:
@@ -135,7 +159,24 @@ def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
         score = replace(
             first.score, value=total / sum(repeats), low=None, high=None, warning=ONLY_MEAN
         )
-    return replace(first, score=score, runs=runs)
+    among = [row.score.value if row.among is None else row.among for row in rows]
+    return replace(
+        first,
+        score=score,
+        runs=runs,
+        answered=sum(row.answered for row in rows) / len(rows),
+        among=None if all(row.among is None for row in rows) else sum(among) / len(rows),
+    )
+
+
+def name_with_caveat(name: str, rows: Sequence[Row]) -> str:
+    """The name of a row and, where it answered too little, how little; `rows`: its cells."""
+    few = [row for row in rows if row.caveat]
+    if not few:
+        return name
+    least = min(few, key=lambda row: row.answered)
+    where = f" of {least.heading}" if len(rows) > 1 else ""
+    return f"{name} ({least.caveat}{where})"
 
 
 def _score_of_draws(

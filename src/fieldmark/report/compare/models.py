@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row
+from fieldmark.report.cells import Row, name_with_caveat
 from fieldmark.report.compare.choice import choose_rows
 from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
@@ -103,6 +103,12 @@ class RowComparison:
     """tasks of both that nothing compares item by item, and why, a line each"""
     notes: tuple[str, ...] = ()
     """which rows were taken, and what is not shown, a line each"""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Of both rows; with how little they answered, where it was too little."""
+        a = name_with_caveat(self.a, [task.a for task in self.tasks])
+        return a, name_with_caveat(self.b, [task.b for task in self.tasks])
 
     @property
     def is_drawn_once(self) -> bool:
