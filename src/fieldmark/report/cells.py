@@ -169,14 +169,39 @@ def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
     )
 
 
-def name_with_caveat(name: str, rows: Sequence[Row]) -> str:
-    """The name of a row and, where it answered too little, how little; `rows`: its cells."""
-    few = [row for row in rows if row.caveat]
-    if not few:
-        return name
-    least = min(few, key=lambda row: row.answered)
-    where = f" of {least.heading}" if len(rows) > 1 else ""
-    return f"{name} ({least.caveat}{where})"
+def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
+    """What rows that are compared with each other are called, by name: with how little each
+    answered, where it was too little, and what it chose among, where others had more or less.
+    """
+    columns: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        columns.setdefault(row.place, []).append(row)
+    names = {}
+    for name in dict.fromkeys(row.name for row in rows):
+        mine = [row for row in rows if row.name == name]
+        least = min(mine, key=lambda row: row.answered)
+        told = [(least, least.caveat)]
+        told += [
+            (row, f"chose among {row.chance.among}")
+            for row in mine
+            if row.chance and choose_unlike(columns[row.place])
+        ]
+        words = [
+            f"{text} of {row.heading}" if len(mine) > 1 else text for row, text in told if text
+        ]
+        way = f"{mine[0].way}, " if mine[0].way else ""
+        names[name] = f"{mine[0].model} ({way}{', '.join(words)})" if words else name
+    return names
+
+
+LIKE = 1.25
+"""of two chance levels, how many times one may be the other: old runs did not note their classes"""
+
+
+def choose_unlike(rows: Sequence[Row]) -> bool:
+    """Did rows of one task choose among few options here and among all classes there?"""
+    levels = [row.chance.value for row in rows if row.chance]
+    return bool(levels) and max(levels) > LIKE * min(levels)
 
 
 def _score_of_draws(

@@ -61,11 +61,8 @@ def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:
         metric = pairing_metric(store, run, name)
     except FieldmarkError:  # a user's own metric whose file is not here
         return None
-    if (
-        metric is None
-        or metric.uses != "prediction"
-        or metric.closed_form not in ("right", "recall")
-    ):
+    form = metric.closed_form if metric and metric.uses == "prediction" else ""
+    if form not in ("right", "recall"):
         return None
     parts = store.finished_parts(run.id)
     guesses = _of_options(store, run) if _is_asked(parts) else _of_classes(store, run, parts)
@@ -77,7 +74,7 @@ def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:
     strata: dict[tuple[str, ...], list[float]] = {}
     for guess in guesses:
         part = guess.part if rule == "mean" else ""
-        stratum = (part, guess.target) if metric.closed_form == "recall" else (part,)
+        stratum = (part, guess.target) if form == "recall" else (part,)
         strata.setdefault(stratum, []).append(guess.chance)
     means: dict[str, list[float]] = {}
     for (part, *_), shares in strata.items():

@@ -103,6 +103,7 @@ def read_table(
         study = study_rows(store, cells, remembered)
         rows = [replace(row, tier=study.tier(row)) for row in rows]
         notes += [*study.notes, *_without_tiers(store, rows)]
+    if not by_part:
         rows = with_chance(store, rows, remembered)
     rows = [_with_outcomes(store, row) for row in rows]
     remembered.save()

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row, name_with_caveat
+from fieldmark.report.cells import Row, names_with_caveats
 from fieldmark.report.compare.choice import choose_rows
 from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
@@ -106,9 +106,9 @@ class RowComparison:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Of both rows; with how little they answered, where it was too little."""
-        a = name_with_caveat(self.a, [task.a for task in self.tasks])
-        return a, name_with_caveat(self.b, [task.b for task in self.tasks])
+        """Of both rows, with what must be said of them."""
+        names = names_with_caveats([row for task in self.tasks for row in (task.a, task.b)])
+        return names[self.a], names[self.b]
 
     @property
     def is_drawn_once(self) -> bool:

@@ -281,11 +281,10 @@ def _chance_notes(table: Table, is_long: bool) -> Iterator[str]:
             if row.chance
         )
         study = table.study.columns.get(place) if table.study else None
-        blind = study.blind if study else None
-        common = (
-            "" if blind is None else f", always the commonest answer {number(blind, rows[0].score)}"
-        )
-        yield f"{rows[0].heading}: guessing scores {' or '.join(levels)}{common}."
+        words = f"{rows[0].heading}: guessing scores {' or '.join(levels)}"
+        if study and study.blind is not None:
+            words += f", always the commonest answer {number(study.blind, rows[0].score)}"
+        yield f"{words}."
 
 
 def _unanswered(rows: Sequence[Row]) -> Iterator[str]:

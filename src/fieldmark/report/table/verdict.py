@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from fieldmark.report.cells import Row, name_with_caveat
+from fieldmark.report.cells import Row, names_with_caveats
 from fieldmark.report.rows import Table
 from fieldmark.report.study import Overall
 
@@ -35,7 +35,7 @@ def verdict(table: Table) -> str:
 
 
 def _overall(overall: Overall, rows: Sequence[Row]) -> str:
-    names = _names(rows)
+    names = names_with_caveats(rows)
     first, *others = [names[one.name] for one in overall.standings if one.may_be_best] or [""]
     n_rows = len(overall.standings)
     where = task_words(len(overall.places), overall.n_photo_sets)
@@ -61,7 +61,8 @@ def task_words(n_tasks: int, n_photo_sets: int) -> str:
 
 def _on_one(rows: Sequence[Row], where: str) -> str:
     ordered = sorted((row for row in rows if row.is_tied), key=_standing)
-    best, *others = [name_with_caveat(row.name, [row]) for row in ordered]
+    names = names_with_caveats(rows)
+    best, *others = [names[row.name] for row in ordered]
     if not others:
         return f"Best{where}: {best}; all others are worse."
     if len(rows) == len(ordered) and len({row.score.value for row in rows}) == 1:
@@ -79,20 +80,12 @@ def _task_by_task(table: Table, rows: Sequence[Row]) -> str:
     if not n_best:
         return "No task here can tell the best from guessing."
     order = sorted(n_best, key=lambda name: (-n_best[name], name))
-    names = _names(rows)
+    names = names_with_caveats(rows)
     counts = [f"{names[name]} on {n_best[name]}" for name in order]
     first, shown = f"{counts[0]} of {n_tasks} tasks", counts[1 : N_NAMED + 1]
     more = len(counts) - 1 - len(shown)
     rest = f" and {more} others on fewer" if more else ""
     return f"May be the best: {', '.join([first, *shown])}{rest}."
-
-
-def _names(rows: Sequence[Row]) -> dict[str, str]:
-    """What each row is called in the sentence, by its name."""
-    cells: dict[str, list[Row]] = {}
-    for row in rows:
-        cells.setdefault(row.name, []).append(row)
-    return {name: name_with_caveat(name, mine) for name, mine in cells.items()}
 
 
 def named(names: Sequence[str]) -> str:
