@@ -65,14 +65,14 @@ def plot(results: Results) -> Spec:
 def confusion_pairs(results: Results, row: Row, most: int = N_PAIRS) -> list[Spec]:
     """The pairs with most wrong answers, most first; equal ones by name."""
     asked = results.store.answers([row.run.id])
+    asked = asked.taken(asked.prediction_mn[0] != 0)
     unit = np.where(asked.unit > 0, asked.unit, -1 - asked.item)
     labels, code, n_c = _counted(np.stack([asked.part, asked.target]))
     units, _, _ = _counted(np.stack([asked.part, asked.target, unit]))
     n_units_c = _counted(units[:2])[2]
     wrong = asked.prediction_mn[0] != asked.target
     pairs, _, n_wrong = _counted(np.stack([code[wrong], asked.prediction_mn[0][wrong]]))
-    known = {*labels.ravel().tolist(), *pairs[1].tolist()} - {0}
-    names = {0: "no answer", **results.store.texts(known)}
+    names = results.store.texts({*labels.ravel().tolist(), *pairs[1].tolist()})
     has_parts = len(np.unique(labels[0])) > 1
     mixed = [
         _pair(

@@ -275,16 +275,18 @@ def _chance_notes(table: Table, is_long: bool) -> Iterator[str]:
     if not columns or (len(columns) > MOST_LEVELS and not is_long):
         return
     for place, rows in columns.items():
-        levels = dict.fromkeys(
-            f"{number(row.chance.value, row.score)} ({row.chance.among})"
-            for row in rows
-            if row.chance
-        )
+        levels = chance_texts(rows)
         study = table.study.columns.get(place) if table.study else None
         words = f"{rows[0].heading}: guessing scores {' or '.join(levels)}"
         if study and study.blind is not None:
             words += f", always the commonest answer {number(study.blind, rows[0].score)}"
         yield f"{words}."
+
+
+def chance_texts(rows: Sequence[Row]) -> list[str]:
+    """The chance levels of rows of one column: `12.5 (8 options)`."""
+    known = [(row.chance, row.score) for row in rows if row.chance]
+    return list(dict.fromkeys(f"{number(c.value, score)} ({c.among})" for c, score in known))
 
 
 def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
