@@ -113,7 +113,7 @@ def test_a_task_that_cannot_tell_guessing_from_the_best_says_so(empty) -> None:
     assert columns["easy", "accuracy"].is_told_from_blind is True
     assert 0.5 <= columns["easy", "accuracy"].blind < 0.6
     assert "hard cannot tell the best from always giving the commonest answer." in table.notes
-    told = {row["task"]: row["is_told_from_chance"] for row in plain_rows(table)}
+    told = {row["task"]: row["is_told_from_majority"] for row in plain_rows(table)}
     assert told == {"hard": False, "easy": True}
 
 

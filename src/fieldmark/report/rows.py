@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from fieldmark.report.study import Study
 
 
+UNANSWERED = ("failed", "refused", "length", "unparsed")
+"""what may have become of an item that was not answered"""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """What a report shows: rows in the order of task and model."""
@@ -184,7 +188,7 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
         "n_answered": row.run.n_ok,
         "answered_rate": row.answered,
         "among_answered": row.score.value if row.among is None else row.among,
-        "outcomes": dict(row.outcomes),
+        **{f"n_{outcome}": row.outcomes.get(outcome, 0) for outcome in UNANSWERED},
         "seconds": row.run.seconds,
         "finished": row.run.finished,
         "run": row.run.id if row.is_stored else None,
