@@ -14,6 +14,10 @@ from fieldmark.report.plots._panel import Spec, rounded
 from fieldmark.report.plots._render import QUIET
 from fieldmark.report.plots._results import Results
 
+EASIER = (
+    "Models that choose among few options have an easier question than those that choose among all "
+    "classes"
+)
 APART = 0.5
 """points below which the commonest answer has no line of its own beside that of guessing"""
 
@@ -63,14 +67,34 @@ def chance_words(panels: Sequence[ChanceLines]) -> list[str]:
     """The sentences under a figure's title."""
     told = list(dict.fromkeys(label for lines in panels for label in lines.told))
     return [
-        "Models that choose among few options have an easier question than those that choose among "
-        "all classes: compare each with its own chance line."
+        f"{EASIER}: compare each with its own chance line."
         if any(lines.is_mixed for lines in panels)
         else "",
         "Grey dashes: what guessing, and always giving the commonest answer, scores."
         if any(lines.drawn for lines in panels)
         else "",
         f"Below the axis: {'; '.join(told)}." if told else "",
+    ]
+
+
+def mixed_words(results: Results, columns: Sequence[Sequence[Row]]) -> str:
+    """For a figure without such lines: that rows of a column had unlike questions, and how much
+    guessing scores in each.
+    """
+    unlike = [chance_lines(results, rows) for rows in columns if choose_unlike(rows)]
+    labels = dict.fromkeys(label for lines in unlike for _, label in lines.drawn)
+    return f"{EASIER} ({'; '.join(labels)})." if labels else ""
+
+
+def beside(lines: ChanceLines, y: Spec) -> list[Spec]:
+    """Layers for a panel whose scores go upwards; names stand at its right."""
+    values = [{"score": rounded(value), "text": label} for value, label in lines.drawn]
+    if not values:
+        return []
+    name = {"x": {"value": "width"}, "y": y, "text": {"field": "text"}}
+    return [
+        {"data": {"values": values}, "mark": DASHED, "encoding": {"y": y}},
+        {"data": {"values": values}, "mark": {**_NAME, "dx": 4}, "encoding": name},
     ]
 
 
