@@ -47,8 +47,8 @@ def _remembered(store: Store, run: Run, metric: str, memory: Memory) -> ChanceLe
     key = memory.key("chance", metric, [[run]], [])
     level = memory.get(key)
     if level is None:
-        found = chance_level(store, run, metric)
-        level = {} if found is None else {"value": found.value, "among": found.among}
+        guessed = chance_level(store, run, metric)
+        level = {} if guessed is None else {"value": guessed.value, "among": guessed.among}
         memory.add(key, level)
     return ChanceLevel(**level) if level else None
 

@@ -128,10 +128,11 @@ def _earlier_note(rows: Sequence[Row]) -> list[str]:
 
 def _leaves_out_note(rows: Sequence[Row], scores: Mapping[int, Sequence[Score]]) -> list[str]:
     """Scores of version 0.1.0 leave out what was not answered."""
+    beside = {AMONG_ANSWERED, ANSWERED_RATE}
     old = {
         row.run.id
         for row in rows
-        if row.answered < 1 and not any(s.metric == ANSWERED_RATE for s in scores[row.run.id])
+        if row.answered < 1 and not beside & {score.metric for score in scores[row.run.id]}
     }
     words = "score leaves" if len(old) == 1 else "scores leave"
     return [
