@@ -74,8 +74,6 @@ SPELLINGS = {
 spellings are one and count twice, on both sides: the ratio stays."""
 YES_NO = tuple(Option(word, word) for word in SPELLINGS)
 GRADES = tuple(Option(str(grade), str(grade)) for grade in range(11))
-STRICT = ("json", "tag", "answer line", "whole text")
-"""the places of a text where a number is the answer, not a number of birds"""
 _OF_TEN = re.compile(r"(?<=\d)\s*(?:/|out of)\s*10\b")
 WORST = ("failed", "refused", "length", "unparsed")
 """outcomes of requests, the one first that a query takes"""
@@ -273,11 +271,10 @@ def _share_of_yes(answer: Answer) -> float | None:
 
 
 def _read_grade(answer: Answer) -> Parsed:
-    """A number from 0 to 10 that is the answer by itself."""
+    """A number from 0 to 10 that is the answer by itself, not a number of birds."""
     text = _OF_TEN.sub("", answer.text)
     parsed = parse_text(text, GRADES, "count", is_cut=answer.outcome == "length")
-    is_loose = parsed.label is not None and parsed.how not in STRICT
-    return Parsed(None, parsed.how, "no number alone") if is_loose else parsed
+    return Parsed(None, parsed.how, "no number alone") if parsed.is_loose else parsed
 
 
 def _ranked(
