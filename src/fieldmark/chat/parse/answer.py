@@ -22,7 +22,7 @@ from typing import Literal
 from fieldmark.chat.parse.choice import choose
 from fieldmark.chat.parse.counts import count
 from fieldmark.chat.parse.labels import choose_some
-from fieldmark.chat.parse.mentions import Option, index, with_yes_and_no
+from fieldmark.chat.parse.mentions import Option, index, with_genera, with_yes_and_no
 from fieldmark.chat.parse.names import TaxonNames, read_name
 from fieldmark.chat.parse.text import strip_reasoning
 from fieldmark.chat.parse.values import Parsed, without_sequel
@@ -55,6 +55,7 @@ def parse_text(
     if form == "count":
         return count(answer, [option.name for option in options], is_cut=is_cut)
     names = index(tuple(options))
+    answer = with_genera(answer, names)
     if form == "labels":
         return choose_some(answer, names, is_cut=is_cut)
     names = with_yes_and_no(names) if form == "yes_no" else names

@@ -38,6 +38,13 @@ _LEAD = re.compile(r"\(?(?P<letter>[^\W\d_])[\s*_`]*[.):\]-](?=\W*\w)")
 _TAIL = re.compile(r"(?P<name>.*\w)\W*[\s([]+(?P<letter>[A-Z])$", re.DOTALL)
 _SAYS_LETTER = re.compile(r"(?:option|choice|letter|answer)\W+(?=\w)", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*•]\s|\d+[.)])")
+_LAST_SENTENCE = re.compile(
+    r"[.!?:]\s+(?:(?:hence|thus|therefore|so|overall|final(?:ly)?),? )?", re.I
+)
+_CROSSED = {
+    "yes": re.compile(r"\bdiffer\w*|\bthere (?:are|is)\b|\btwo\b", re.IGNORECASE),
+    "no": re.compile(r"\bno (?:\w+ )?differ\w*|\bidentical\b", re.IGNORECASE),
+}
 _OTHERWISE = re.compile(r"\W*(?:or|and|oder|ou|o)\b", re.IGNORECASE)
 _MOST_WORDS = 6
 """longer phrases are sentences: they are never compared with a name by likeness"""
@@ -132,19 +139,33 @@ def opening(text: str, names: NameIndex) -> Reading:
     text = bare(level(text))
     first, end, rest = _split_clause(text)
     label = exactly(first, names)
-    if label is None or end == ":" or (end == "," and first.strip() == "I"):
+    if label is None or (end == "," and first.strip() == "I"):
         return None
     second = exactly(_split_clause(bare(rest))[0], names)
     if (second is not None and second != label) or _OTHERWISE.match(rest):
         return AMBIGUOUS
     passage = read(text)
-    others = [m for m in find_mentions(passage, names) if m.label != label]
-    others = [other for other in others if not is_rejected(passage, other)]
-    head = _end_of_head(passage)
-    near = [other for other in others if other.first < head]
+    others = _others(passage, label, names)
+    if end == ":" and label != second and (others or len(first.strip()) > 1):
+        return None  # a heading
+    near = [other for other in others if passage.words[other.first].sentence == 0]
     far = [other for other in others if is_committed(passage, other)]
-    is_open = bool(near or far or (others and retracts(rest)))
+    is_open = near or far or (others and retracts(rest)) or _is_crossed(first, passage, names)
     return AMBIGUOUS if is_open else label
+
+
+def _others(passage: Passage, label: str, names: NameIndex) -> list[Mention]:
+    """Other options that are named and not ruled out."""
+    others = [mention for mention in find_mentions(passage, names) if mention.label != label]
+    return [other for other in others if not is_rejected(passage, other)]
+
+
+def _is_crossed(first: str, passage: Passage, names: NameIndex) -> bool:
+    """ "Yes, there are differences", where the question was whether two are the same."""
+    crossed = _CROSSED.get(first.strip().casefold())
+    is_same = ("same", "individual") in names.by_words
+    head = passage.plain.split("\n")[0]
+    return bool(is_same and crossed and crossed.search(head))
 
 
 def _split_clause(text: str) -> tuple[str, str, str]:
@@ -154,22 +175,20 @@ def _split_clause(text: str) -> tuple[str, str, str]:
     return text[: end.start()], end[0].strip(), text[end.end() :]
 
 
-def _end_of_head(passage: Passage) -> int:
-    """How many words its first sentence has; after a letter and a full stop, the first two."""
-    line = passage.plain.split("\n", maxsplit=1)[0]
-    n_line = sum(word.start < len(line) for word in passage.words)
-    last = 1 if [word.sentence for word in passage.words[:2]] == [0, 1] else 0
-    return min(n_line, sum(word.sentence <= last for word in passage.words))
-
-
 def _closing(plain: str, names: NameIndex) -> Reading:
-    """The last line, where it is an option and no item of a list."""
+    """The last line, or last sentence, where it is an option and no item of a list."""
     lines = [line for line in plain.split("\n") if bare(line)]
-    if len(lines) < 2 or _BULLET.match(lines[-1]) or lines[-2].rstrip(" *_").endswith(":"):
+    *before, last = _LAST_SENTENCE.split(lines[-1])
+    label = exactly(last, names)
+    if label is None or _BULLET.match(lines[-1]) or not (before or lines[:-1]):
         return None
-    label = exactly(lines[-1], names)
-    others = {exactly(line, names) for line in lines[:-1]} - {None, label}
-    return AMBIGUOUS if label and others else label
+    if not before:
+        is_listed = lines[-2].rstrip(" *_").endswith(":")
+        others = {exactly(line, names) for line in lines[:-1]} - {None, label}
+        return None if is_listed else AMBIGUOUS if others else label
+    passage = read(plain)
+    others = {other for other in _others(passage, label, names) if is_committed(passage, other)}
+    return AMBIGUOUS if others else label
 
 
 def _ticked(plain: str, names: NameIndex) -> Sequence[Reading]:

@@ -28,7 +28,7 @@ _NUMBER = (
     rf"(?:{'|'.join(_TENS)})[- ](?:{_UNITS})|{_WORDS}|(?:a|one|two|three) dozen|a single|none)"
 )
 _ANY = re.compile(
-    rf"(?<![\w.,])(?<!\W-)(?<!^-)(?P<n>{_NUMBER})(?:\.0+)?(?!\w|[.,]\d)"
+    rf"(?<![A-Za-z0-9_.,])(?<!\W-)(?<!^-)(?P<n>{_NUMBER})(?:\.0+)?(?![A-Za-z0-9_]|[.,]\d)"
     rf"(?P<range>\s*(?:-|to|or|/|~)\s*(?:{_NUMBER})(?!\w)|\s*\+|\s*%| (?:or|and) (?:more|so|fewer)|"
     rf" dozens?\b| hundreds?\b| thousands?\b)?",
     re.IGNORECASE,
@@ -38,6 +38,14 @@ _BOUND = re.compile(
     r"maximum of|no more than|[<>≥≤]|not|n't)\s*(?:\w+\s+and\s+)?$",
     re.IGNORECASE,
 )
+_NO_COUNT = re.compile(
+    r"\b\d{4}-\d\d-\d\d\b|\b\d{1,2}:\d\d\b|(?m:^\s*\d+[.)]\s)|\b(?:in|from|since|of|dated) (?:19|20)\d\d\b|"
+    r"\b(?:step|picture|image|photo|frame|figure|panel|camera|row|zone|part|section|quadrant) #?\d+\b|"
+    r"\b\d+(?:\.\d+)? ?(?:°|cm|mm|km|m|kg|g|px|years?|days?|hours?|minutes?|months?|weeks?|ft|feet|met(?:er|re)s?)"
+    r"(?!\w)",
+    re.IGNORECASE,
+)
+"""dates, places in a list, measures"""
 _PRONOUN = re.compile(
     r"\b(?:this|that|each|the|no|any|which|every|another|last|first|other) one\b|\bone (?:of|"
     r"another|can|is|behind|side|more|by one|at a time|in front)\b|\bnone of\b",
@@ -126,7 +134,7 @@ def _the_one(numbers: Sequence[tuple[int | None, bool]]) -> int | None:
 
 def _numbers(plain: str) -> list[tuple[int | None, bool]]:
     """Every number, None for a range or a bound, and whether it is said to be a total."""
-    plain = _PRONOUN.sub(" ", plain)
+    plain = _NO_COUNT.sub(" ", _PRONOUN.sub(" ", plain))
     numbers: list[tuple[int | None, bool]] = []
     for match in _ANY.finditer(plain):
         before = plain[max(0, match.start() - 40) : match.start()]

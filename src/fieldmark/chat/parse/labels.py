@@ -111,7 +111,7 @@ def _ticked(items: Sequence[str]) -> list[str]:
 def _of_verdicts(plain: str, names: NameIndex) -> Parsed | None:
     """A line of yes or no for each option; all options must have one."""
     verdicts: dict[str, bool] = {}
-    for line in plain.split("\n"):
+    for line in re.split(r"\n|[.;](?:\s|$)", plain):
         match = _VERDICT.match(line.strip(" \t*_`-•"))
         label = exactly(match["name"], names) if match else None
         if match and label:

@@ -15,6 +15,8 @@ from functools import lru_cache
 
 from fieldmark.chat.parse.text import ARTICLES, Passage, fold, is_cjk, word_set
 
+_BINOMIAL = re.compile(r"[A-Z][a-z]+ [a-z-]{3,}")
+_SHORT_GENUS = re.compile(r"\b([A-Z])\. ?([a-z-]{3,})")
 _SMALL = word_set("at by for in its no non not of off on that to with without")
 
 
@@ -40,6 +42,7 @@ class Mention:
     """places of its first and last word"""
     is_sure: bool = True
     """False: perhaps no name at all, as "purple" of "purple finch", or the C of "vitamin C" """
+    is_letter: bool = False
 
 
 NamesByWords = Mapping[tuple[str, ...], tuple[str, bool]]
@@ -60,6 +63,8 @@ class NameIndex:
     """beginning or end of one name only → label: "in the wild", where one option ends so"""
     shared: frozenset[str]
     """words of all names: "bald", "eagle" """
+    short: dict[tuple[str, str], str]
+    """("P", "leo") → Panthera leo"""
 
 
 @lru_cache(maxsize=512)
@@ -85,7 +90,21 @@ def index(options: tuple[Option, ...]) -> NameIndex:
     parts = {w: label for w, label in _parts(options).items() if w not in by_words | owners}
     shared = frozenset.intersection(*map(frozenset, full)) if full else frozenset()
     names = names_of(by_words, [option.label for option in options])
-    return replace(names, letters=letters, parts=parts, shared=shared)
+    return replace(names, letters=letters, parts=parts, shared=shared, short=_short(options))
+
+
+def with_genera(plain: str, names: NameIndex) -> str:
+    """The text with "P. leo" written out, where one option is so called."""
+    return _SHORT_GENUS.sub(lambda match: names.short.get((match[1], match[2]), match[0]), plain)
+
+
+def _short(options: Iterable[Option]) -> dict[tuple[str, str], str]:
+    """(first letter, epithet) → scientific name"""
+    shown = {name for option in options for name in (option.name, *option.aliases)}
+    owners: dict[tuple[str, ...], set[str]] = {}
+    for name in filter(_BINOMIAL.fullmatch, shown):
+        owners.setdefault((name[0], name.split()[1]), set()).add(name)
+    return {(words[0], words[1]): name for words, name in sole_owners(owners).items()}
 
 
 def sole_owners(owners: Mapping[tuple[str, ...], set[str]]) -> dict[tuple[str, ...], str]:
@@ -103,7 +122,7 @@ def names_of(by_words: NamesByWords, labels: Iterable[str]) -> NameIndex:
         if not _is_letter_name(words):
             by_first.setdefault(words[0], []).append((words, *names[words]))
     first_words = {first: tuple(entries) for first, entries in by_first.items()}
-    return NameIndex(first_words, names, {}, tuple(labels), {}, frozenset())
+    return NameIndex(first_words, names, {}, tuple(labels), {}, frozenset(), {})
 
 
 def _is_letter_name(words: tuple[str, ...]) -> bool:
@@ -227,8 +246,8 @@ def _is_determiner(passage: Passage, mention: Mention) -> bool:
 
 
 _SAID = re.compile(
-    r"\b(?:options?|choices?|letters?|answer(?: is)?|say|choose|pick|select|guess|go with|is|be|"
-    r"opcion|antwort|respuesta|reponse|selects?)[\s:*_`\"'(\[]*$",
+    r"(?:\b(?:options?|choices?|letters?|answer|say|choose|pick|select|guess|with|is|be|leaves|likely|"
+    r"probably|opcion|antwort|respuesta|reponse)|→|->|:)[\s:*_`\"'(\[]*$",
     re.IGNORECASE,
 )
 _ENUMERATED = re.compile(r"(?:^|\n)[\s*_`#>-]*\(?$")
@@ -241,32 +260,30 @@ _PAIRED = re.compile(r"[(\[{'\"*`_]$"), re.compile(r"^[)\]}'\"*`_]")
 def _find_letters(passage: Passage, names: NameIndex) -> Iterator[Mention]:
     """Every option named by its letter; the article "a" and the pronoun "I" are not letters."""
     plain, words = passage.plain, passage.words
-    if not names.letters or (
-        plain.isupper() and any(word.text.isalpha() and len(word.text) > 1 for word in words)
-    ):
+    has_words = any(word.text.isalpha() and len(word.text) > 1 for word in words)
+    if not names.letters or (plain.isupper() and has_words):
         return
     for place, word in enumerate(words):
-        if word.text not in names.letters:
-            continue
-        before, after = plain[max(0, word.start - 24) : word.start], plain[word.end : word.end + 12]
-        is_paired = bool(_PAIRED[0].search(before) and _PAIRED[1].match(after))
-        is_listed = bool(_ENUMERATED.search(before) and _MARK_AFTER.match(after))
-        is_said = bool(_SAID.search(before)) and not re.match(r" +[a-z]", after)
-        is_verb = bool(_VERB_AFTER.match(after))
-        is_cjk_near = is_cjk(before[-1:]) or is_cjk(after[:1])
-        if word.raw.islower():
-            is_sure = is_paired or (is_said and word.text not in ("a", "i"))
-            if not is_sure:
-                continue
-        elif word.text == "i":
-            is_sure = is_paired or is_listed
-            if not is_sure:
-                continue
-        else:
-            is_sure = is_paired or is_listed or is_said or is_verb or is_cjk_near
-            if not is_sure and word.text == "a" and _NOUN_AFTER.match(after):
-                continue
-        yield Mention(names.letters[word.text], place, place, is_sure)
+        if word.text in names.letters:
+            before = plain[max(0, word.start - 24) : word.start]
+            after = plain[word.end : word.end + 12]
+            is_sure = _is_said(before, after, word.raw)
+            is_perhaps = word.raw.isupper() and word.text != "i"
+            if is_sure or (is_perhaps and not (word.text == "a" and _NOUN_AFTER.match(after))):
+                yield Mention(names.letters[word.text], place, place, is_sure, is_letter=True)
+
+
+def _is_said(before: str, after: str, letter: str) -> bool:
+    """Is a letter clearly meant as that of an option: "(B)", "option B", "B is"?"""
+    if _PAIRED[0].search(before) and _PAIRED[1].match(after):
+        return True
+    is_said = bool(_SAID.search(before)) and not re.match(r"[ -]+[^\W\d_]", after)
+    if letter.islower() or letter == "I":
+        is_listed = letter == "I" and _ENUMERATED.search(before) and _MARK_AFTER.match(after)
+        return bool(is_listed or (is_said and letter not in "aiI"))
+    is_listed = _ENUMERATED.search(before) and _MARK_AFTER.match(after)
+    is_near_cjk = is_cjk(before[-1:]) or is_cjk(after[:1])
+    return bool(is_said or is_listed or is_near_cjk or _VERB_AFTER.match(after))
 
 
 def distinct(mentions: Iterable[Mention]) -> list[str]:

@@ -37,10 +37,15 @@ _DENIED = re.compile(
 )
 _WEIGHED = re.compile(
     r"\b(?:if|whether|would|could|might|may|possibl[ye]|possibility|perhaps|maybe|either|between|"
-    r"similar\w*|resembl\w+|reminiscent|confus\w+|mistak\w+|compar\w+|differ\w*|distinguish\w*|"
+    r"others?|similar\w*|resembl\w+|reminiscent|confus\w+|mistak\w+|compar\w+|differ\w*|distinguish\w*|"
     r"hard|difficult|unclear|unsure|unknown|typically|usually|often|such as|like|"
     r"(?:first|initially|originally) \w+|at first|suspect\w*|alternativ\w+|approach\w+|almost|"
     r"nearly|not yet|toward adult|ob|imitat\w+|mimic\w*)\b",
+    re.IGNORECASE,
+)
+_DENIED_LIST = re.compile(
+    r"\b(?:absent|missing|lacking|without|excluded|eliminated|ruled out|unlikely|incorrect|wrong|no|"
+    r"(?:not|isn't|aren't) \w+)\W*:[^\n]*$",
     re.IGNORECASE,
 )
 _UNDONE = re.compile(
@@ -51,21 +56,21 @@ _UNDONE = re.compile(
     r"(?:[\w-]+ ){0,3}(?:is|are|was|were|can|seems?|does|do|looks?)\b[^.,;]{0,24}?"
     r"(?:\b(?:not|cannot|unlikely|wrong|incorrect|excluded|eliminated|ruled|impossible|absent|"
     r"missing|false|less|unclear|uncertain|possible|plausible|out)\b|n't\b)|"
-    r"[^.;]{0,40}\b(?:ruled out|excluded|eliminated|absent|missing|unlikely)\b)",
+    r"[^.,;:]{0,30}\b(?:ruled out|excluded|eliminated|absent|missing|unlikely)\b)",
     re.IGNORECASE,
 )
 _COMMITTED = re.compile(
     r"\b(?:is|are|be|being|was|it's|that's|i'm|this|as|answer|choice|likely|probably|definitely|"
     r"clearly|certainly|believe|choose|chose|classif\w+|conclude|confirms?|depict\w*|guess|"
     r"identif\w+|label|pick|predict|say|select\w*|seems?|shows?|shown|suggests?|suggesting|"
-    r"indicat\w+|appears?|looks?|think|favou?rs?|lean\w*|points?|consistent with|matches|match|"
+    r"indicat\w+|appears?|looks?|think|favou?rs?|lean\w*|points?|consistent with|matches|match|reads?|leaves|makes?|making|call|"
     r"therefore|thus|so|hence|overall|finally|conclusion|based|given|see|"
     r"es|est|ist|e|son|sind|sont|donc|entonces|deshalb|doubt)\b|:[\s*_`]*$|[选選是为は][\s*_`]*$",
     re.IGNORECASE,
 )
 _CONFIRMED = re.compile(
     r"[\s*_`\"')]*(?:(?:is|seems|looks|appears)(?: to be)? (?:the |my )?(?:correct|right|best|most|"
-    r"answer|choice)|it is|fits best|matches best)\b",
+    r"answer|choice)|it is(?=\W*$)|fits best|matches best)\b",
     re.IGNORECASE,
 )
 
@@ -136,6 +141,7 @@ def is_rejected(passage: Passage, mention: Mention) -> bool:
     return bool(
         "?" in after
         or _DENIED.search(scope)
+        or _DENIED_LIST.search(before)
         or _WEIGHED.search(scope)
         or re.search(r"\b(?:or|nor)\W+(?:an? |the )?$", scope)
         or _UNDONE.match(after)
@@ -145,11 +151,12 @@ def is_rejected(passage: Passage, mention: Mention) -> bool:
 def is_committed(passage: Passage, mention: Mention) -> bool:
     """Does the text say that this is the answer, not only name it?"""
     before, after = passage.around(mention.first, mention.last)
-    return mention.is_sure and bool(_COMMITTED.search(before) or _CONFIRMED.match(after))
+    is_stated = _COMMITTED.search(_in_scope(before, 1)) or _CONFIRMED.match(after)
+    return mention.is_sure and (mention.is_letter or bool(is_stated))
 
 
-def _in_scope(before: str) -> str:
-    """What still holds where a sentence comes to its mention."""
+def _in_scope(before: str, n_more: int = 0) -> str:
+    """What still holds where a sentence comes to its mention; with more, what led to it."""
     plain = _IDIOMS.sub(" ", before)
-    ends = [match.end() for match in _SCOPE_ENDS.finditer(plain)]
+    ends = [match.start() if n_more else match.end() for match in _SCOPE_ENDS.finditer(plain)]
     return plain[ends[-1] :] if ends else plain

@@ -141,7 +141,9 @@ def read(text: str) -> Passage:
     for start, end in _spans(plain):
         gap, raw = plain[last:start], plain[start:end]
         folded = raw.replace("'", "").casefold()
-        is_new_sentence = bool(words) and _SENTENCE.search(gap) is not None
+        # "P. leo" is no end of a sentence
+        is_short = bool(words) and gap == ". " and len(words[-1].raw) == 1 and raw[0].islower()
+        is_new_sentence = bool(words) and not is_short and _SENTENCE.search(gap) is not None
         is_after_break = bool(words) and (is_new_sentence or _CLAUSE.search(gap) is not None)
         sentence += is_new_sentence
         words.append(Word(folded, raw, start, end, sentence, is_after_break))
