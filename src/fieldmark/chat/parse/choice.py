@@ -33,7 +33,7 @@ _CLAUSE_ENDS = re.compile(
     r"given|as (?:it|the|there|its)|which|while|although|whereas|though|rather than|instead of|"
     r"and not|but not|weil|porque|car|perche)\b)"
 )
-_TICKED, _CROSSED = re.compile(r"\[[xX]\]|[☑✅✓✔]"), re.compile(r"\[ \]|[✗✘❌☒☐]")
+_TICKED = re.compile(r"\[[xX]\]|[☑✅✓✔]")
 _LEAD = re.compile(r"\(?(?P<letter>[^\W\d_])[\s*_`]*[.):\]-](?=\W*\w)")
 _TAIL = re.compile(r"(?P<name>.*\w)\W*[\s([]+(?P<letter>[A-Z])$", re.DOTALL)
 _SAYS_LETTER = re.compile(r"(?:option|choice|letter|answer)\W+(?=\w)", re.IGNORECASE)
@@ -184,11 +184,11 @@ def _closing(plain: str, names: NameIndex) -> Reading:
         return None
     if not before:
         is_listed = lines[-2].rstrip(" *_").endswith(":")
-        others = {exactly(line, names) for line in lines[:-1]} - {None, label}
-        return None if is_listed else AMBIGUOUS if others else label
+        is_open = bool({exactly(line, names) for line in lines[:-1]} - {None, label})
+        return None if is_listed else AMBIGUOUS if is_open else label
     passage = read(plain)
-    others = {other for other in _others(passage, label, names) if is_committed(passage, other)}
-    return AMBIGUOUS if others else label
+    is_open = any(is_committed(passage, other) for other in _others(passage, label, names))
+    return AMBIGUOUS if is_open else label
 
 
 def _ticked(plain: str, names: NameIndex) -> Sequence[Reading]:

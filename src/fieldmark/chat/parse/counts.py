@@ -39,10 +39,10 @@ _BOUND = re.compile(
     re.IGNORECASE,
 )
 _NO_COUNT = re.compile(
-    r"\b\d{4}-\d\d-\d\d\b|\b\d{1,2}:\d\d\b|(?m:^\s*\d+[.)]\s)|\b(?:in|from|since|of|dated) (?:19|20)\d\d\b|"
-    r"\b(?:step|picture|image|photo|frame|figure|panel|camera|row|zone|part|section|quadrant) #?\d+\b|"
-    r"\b\d+(?:\.\d+)? ?(?:°|cm|mm|km|m|kg|g|px|years?|days?|hours?|minutes?|months?|weeks?|ft|feet|met(?:er|re)s?)"
-    r"(?!\w)",
+    r"\b\d{4}-\d\d-\d\d\b|\b\d{1,2}:\d\d\b|\b(?:in|from|since|of|dated) (?:19|20)\d\d\b|"
+    r"(?m:^\s*\d+[.)]\s)|\b(?:step|picture|image|photo|frame|figure|panel|row|part) #?\d+\b|"
+    r"\b\d+(?:\.\d+)? ?(?:° ?[CF]?|[ckm]?m|k?g|px|ft|feet|met(?:er|re)s?|(?:year|month|week|day|hour|"
+    r"minute)s?)(?!\w)",
     re.IGNORECASE,
 )
 """dates, places in a list, measures"""
@@ -51,7 +51,11 @@ _PRONOUN = re.compile(
     r"another|can|is|behind|side|more|by one|at a time|in front)\b|\bnone of\b",
     re.IGNORECASE,
 )
-_TOTAL_BEFORE = re.compile(r"(?:\btotal\w*(?: of| is)?|\baltogether|\bsum(?: of| is)?|=)\W*$", re.I)
+_TOTAL_BEFORE = re.compile(
+    r"(?:\btotal\w*(?: of| is)?|\baltogether|\bsum(?: of| is)?|=)\W*$|"
+    r"\b(?:so|thus|hence|therefore|makes|giving)\b[^.\d]{0,30}$",
+    re.I,
+)
 _TOTAL_AFTER = re.compile(
     r"[\s*_]*(?:\w+[\s*_]+){0,3}?(?:in total|in all|altogether|total\b|\w*[\s*_]*(?:[:(]|-\s))",
     re.I,

@@ -245,9 +245,12 @@ def _is_determiner(passage: Passage, mention: Mention) -> bool:
     return re.match(r" +\w", passage.plain[passage.words[mention.last].end :]) is not None
 
 
+_CALLED = re.compile(
+    r"\b(?:options?|choices?|letters?|answer|opcion|antwort|respuesta|reponse)[\s:*_`\"'(\[]*$",
+    re.IGNORECASE,
+)
 _SAID = re.compile(
-    r"(?:\b(?:options?|choices?|letters?|answer|say|choose|pick|select|guess|with|is|be|leaves|likely|"
-    r"probably|opcion|antwort|respuesta|reponse)|→|->|:)[\s:*_`\"'(\[]*$",
+    r"(?:\b(?:say|choose|pick|select|guess|with|is|be|leaves|likely|probably)|→|->|:)[\s*_`\"'(\[]*$",
     re.IGNORECASE,
 )
 _ENUMERATED = re.compile(r"(?:^|\n)[\s*_`#>-]*\(?$")
@@ -277,13 +280,15 @@ def _is_said(before: str, after: str, letter: str) -> bool:
     """Is a letter clearly meant as that of an option: "(B)", "option B", "B is"?"""
     if _PAIRED[0].search(before) and _PAIRED[1].match(after):
         return True
-    is_said = bool(_SAID.search(before)) and not re.match(r"[ -]+[^\W\d_]", after)
+    is_called = _CALLED.search(before) is not None
+    is_listed = bool(_ENUMERATED.search(before) and _MARK_AFTER.match(after))
+    if letter.casefold() in ("a", "i") and _NOUN_AFTER.match(after):
+        return _VERB_AFTER.match(after) is not None and letter == "A"
     if letter.islower() or letter == "I":
-        is_listed = letter == "I" and _ENUMERATED.search(before) and _MARK_AFTER.match(after)
-        return bool(is_listed or (is_said and letter not in "aiI"))
-    is_listed = _ENUMERATED.search(before) and _MARK_AFTER.match(after)
+        return is_called or (is_listed and letter == "I")
     is_near_cjk = is_cjk(before[-1:]) or is_cjk(after[:1])
-    return bool(is_said or is_listed or is_near_cjk or _VERB_AFTER.match(after))
+    is_said = bool(_SAID.search(before) or _VERB_AFTER.match(after))
+    return is_called or is_listed or is_near_cjk or is_said
 
 
 def distinct(mentions: Iterable[Mention]) -> list[str]:

@@ -16,7 +16,7 @@ from fieldmark.chat.parse.text import Passage, level
 _IDIOMS = re.compile(
     r"\b(?:no doubt|no question|without (?:a |any )?(?:doubt|question)|not only|not just|"
     r"nothing but|more likely than not|most likely|look(?:s|ing)? (?:\w+ )?like|most like|"
-    r"(?:seems|appears) like|if not|rule of|at least|i would|i'd)\b",
+    r"(?:seems|appears) like|if not|rule of|at least|in other words|i would|i'd)\b",
     re.IGNORECASE,
 )
 """hold words that negate or weigh elsewhere"""
@@ -44,8 +44,8 @@ _WEIGHED = re.compile(
     re.IGNORECASE,
 )
 _DENIED_LIST = re.compile(
-    r"\b(?:absent|missing|lacking|without|excluded|eliminated|ruled out|unlikely|incorrect|wrong|no|"
-    r"(?:not|isn't|aren't) \w+)\W*:[^\n]*$",
+    r"\b(?:absent|missing|lacking|without|excluded|eliminated|ruled out|unlikely|incorrect|wrong|"
+    r"no|(?:not|isn't|aren't) \w+)\W*:[^\n]*$",
     re.IGNORECASE,
 )
 _UNDONE = re.compile(
@@ -63,9 +63,11 @@ _COMMITTED = re.compile(
     r"\b(?:is|are|be|being|was|it's|that's|i'm|this|as|answer|choice|likely|probably|definitely|"
     r"clearly|certainly|believe|choose|chose|classif\w+|conclude|confirms?|depict\w*|guess|"
     r"identif\w+|label|pick|predict|say|select\w*|seems?|shows?|shown|suggests?|suggesting|"
-    r"indicat\w+|appears?|looks?|think|favou?rs?|lean\w*|points?|consistent with|matches|match|reads?|leaves|makes?|making|call|"
+    r"indicat\w+|appears?|looks?|think|favou?rs?|lean\w*|points? to\w*|consistent with|match(?:es)?|"
+    r"reads?|leaves|makes?|making|call|go with|going with|"
     r"therefore|thus|so|hence|overall|finally|conclusion|based|given|see|"
-    r"es|est|ist|e|son|sind|sont|donc|entonces|deshalb|doubt)\b|:[\s*_`]*$|[选選是为は][\s*_`]*$",
+    r"es|est|ist|e|son|sind|sont|donc|entonces|deshalb|doubt)\b|(?::|→|->)[\s*_`]*$|"
+    r"[选選是为は][\s*_`]*$",
     re.IGNORECASE,
 )
 _CONFIRMED = re.compile(
@@ -151,12 +153,12 @@ def is_rejected(passage: Passage, mention: Mention) -> bool:
 def is_committed(passage: Passage, mention: Mention) -> bool:
     """Does the text say that this is the answer, not only name it?"""
     before, after = passage.around(mention.first, mention.last)
-    is_stated = _COMMITTED.search(_in_scope(before, 1)) or _CONFIRMED.match(after)
+    is_stated = _COMMITTED.search(_in_scope(before, is_led=True)) or _CONFIRMED.match(after)
     return mention.is_sure and (mention.is_letter or bool(is_stated))
 
 
-def _in_scope(before: str, n_more: int = 0) -> str:
-    """What still holds where a sentence comes to its mention; with more, what led to it."""
-    plain = _IDIOMS.sub(" ", before)
-    ends = [match.start() if n_more else match.end() for match in _SCOPE_ENDS.finditer(plain)]
+def _in_scope(before: str, *, is_led: bool = False) -> str:
+    """What still holds where a sentence comes to its mention; led: with the word that led to it."""
+    plain = before if is_led else _IDIOMS.sub(" ", before)
+    ends = [match.start() if is_led else match.end() for match in _SCOPE_ENDS.finditer(plain)]
     return plain[ends[-1] :] if ends else plain

@@ -108,8 +108,8 @@ _SPOKEN = (
     re.compile(rf"{_BEGINS_CUE}(?:{_CUE}){_MARKS}(?:{_IS}|\s*[是为は])(?P<value>[^\n]*)", re.I),
     re.compile(rf"\b{_BEST} {_THING}(?: here)?{_IS}(?P<value>[^\n]*)", re.I),
     re.compile(
-        rf"^[ \t*_#>|-]*(?:\d+[.)] *)?(?:(?:most|final|predicted|{_BEST}) )*(?:{_THING}|result|most likely|total|"
-        rf"total count|number of \w+|scientific name|common name)[\s*_]*[:=](?P<value>[^\n]*)",
+        rf"^[ \t*_#>|-]*(?:\d+[.)] *)?(?:(?:most|final|predicted|{_BEST}) )*(?:{_THING}|result|"
+        rf"most likely|total|total count|number of \w+|scientific name|common name)[\s*_]*[:=](?P<value>[^\n]*)",
         re.I | re.M,
     ),
 )
