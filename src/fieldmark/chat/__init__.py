@@ -46,10 +46,11 @@ if TYPE_CHECKING:
     )
     from fieldmark.chat.mock.answers import MockScript
     from fieldmark.chat.mock.server import MockServer
-    from fieldmark.chat.parse.answer import parse_text
+    from fieldmark.chat.parse.answer import Form, parse_text
     from fieldmark.chat.parse.mentions import Option
+    from fieldmark.chat.parse.names import TaxonNames
     from fieldmark.chat.parse.values import Parsed
-    from fieldmark.chat.prompt.build import Built, parse_answer, spread
+    from fieldmark.chat.prompt.build import Built, parse_answer, question_text, spread
     from fieldmark.chat.prompt.few_shot import FewShot, Limits, Prompts, limits_of, plan_prompts
     from fieldmark.chat.prompt.letters import (
         first_word_shares,
@@ -78,6 +79,7 @@ __all__ = [
     "Estimate",
     "Estimator",
     "FewShot",
+    "Form",
     "Item",
     "Journal",
     "Labels",
@@ -99,6 +101,7 @@ __all__ = [
     "Question",
     "Request",
     "Role",
+    "TaxonNames",
     "Text",
     "TokenChance",
     "Usage",
@@ -122,6 +125,7 @@ __all__ = [
     "parse_text",
     "plan_prompts",
     "prepare",
+    "question_text",
     "spread",
     "system",
     "user",
@@ -141,10 +145,11 @@ __getattr__ = exports(
         ),
         "mock.answers": ("MockScript",),
         "mock.server": ("MockServer",),
-        "parse.answer": ("parse_text",),
+        "parse.answer": ("Form", "parse_text"),
         "parse.mentions": ("Option",),
+        "parse.names": ("TaxonNames",),
         "parse.values": ("Parsed",),
-        "prompt.build": ("Built", "parse_answer", "spread"),
+        "prompt.build": ("Built", "parse_answer", "question_text", "spread"),
         "prompt.few_shot": ("FewShot", "Limits", "Prompts", "limits_of", "plan_prompts"),
         "prompt.letters": (
             "first_word_shares", "letter_choice", "letter_question", "letter_scores",

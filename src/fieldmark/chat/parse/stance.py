@@ -63,8 +63,8 @@ _COMMITTED = re.compile(
     r"\b(?:is|are|be|being|was|it's|that's|i'm|this|as|answer|choice|likely|probably|definitely|"
     r"clearly|certainly|believe|choose|chose|classif\w+|conclude|confirms?|depict\w*|guess|"
     r"identif\w+|label|pick|predict|say|select\w*|seems?|shows?|shown|suggests?|suggesting|"
-    r"indicat\w+|appears?|looks?|think|favou?rs?|lean\w*|points? to\w*|consistent with|match(?:es)?|"
-    r"reads?|leaves|makes?|making|call|go with|going with|"
+    r"indicat\w+|appears?|looks?|think|favou?rs?|lean\w*|points? to\w*|consistent with|"
+    r"match(?:es)?|reads?|leaves|makes?|making|call|go with|going with|"
     r"therefore|thus|so|hence|overall|finally|conclusion|based|given|see|"
     r"es|est|ist|e|son|sind|sont|donc|entonces|deshalb|doubt)\b|(?::|→|->)[\s*_`]*$|"
     r"[选選是为は][\s*_`]*$",

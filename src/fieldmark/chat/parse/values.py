@@ -109,7 +109,8 @@ _SPOKEN = (
     re.compile(rf"\b{_BEST} {_THING}(?: here)?{_IS}(?P<value>[^\n]*)", re.I),
     re.compile(
         rf"^[ \t*_#>|-]*(?:\d+[.)] *)?(?:(?:most|final|predicted|{_BEST}) )*(?:{_THING}|result|"
-        rf"most likely|total|total count|number of \w+|scientific name|common name)[\s*_]*[:=](?P<value>[^\n]*)",
+        rf"most likely|total|total count|number of \w+|scientific name|common name)"
+        r"[\s*_]*[:=](?P<value>[^\n]*)",
         re.I | re.M,
     ),
 )

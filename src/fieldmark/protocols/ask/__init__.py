@@ -8,7 +8,7 @@ tokens and price; what could not be asked or read is an outcome of its own, neve
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fieldmark.abilities import ANSWERS
 from fieldmark.protocols._contract import Assignment, Protocol
@@ -31,7 +31,9 @@ class LanguageProtocol(Protocol):
     needs = frozenset({ANSWERS})
     settings = AskSettings
     hub_task = "image-text-to-text"
-    beside = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
+    beside: ClassVar[tuple[str, ...]] = (
+        "failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer",
+    )  # fmt: skip
 
     def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
         from fieldmark.protocols.ask.answers import answer_rates
@@ -46,6 +48,7 @@ class LanguageProtocol(Protocol):
 class Ask(LanguageProtocol):
     name = "ask"
     summary = "a multimodal language model, asked in words, with n examples"
+    beside = (*LanguageProtocol.beside, "loose_rate", "clarified_rate")
 
     def block(self) -> type[BaseModel]:
         from fieldmark.protocols.ask.block import AskBlock
@@ -102,6 +105,11 @@ class Ask(LanguageProtocol):
         from fieldmark.protocols.ask.sending import ask_options
 
         return run(assignment, wanted, model, ask_options(assignment.settings, at), progress)
+
+    def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
+        from fieldmark.protocols.ask.answers import reading_rates
+
+        return super().scores_beside(predictions, parts) + reading_rates(predictions)
 
     def reread(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Reread]:
         from fieldmark.protocols.ask.reread import reread

@@ -33,6 +33,7 @@ from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import read_answer
+from fieldmark.protocols.ask.clarify import clarify
 from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
 from fieldmark.protocols.ask.sending import AskOptions, open_sending
 from fieldmark.protocols.ask.settings import AskSettings
@@ -90,14 +91,19 @@ def run(
         closing(sending.steps(task.task, requests(), keep)) as steps,
     ):
         for _ in steps:
-            yield from _complete(under_way)
+            yield from _complete(under_way, has_second=bool(assignment.settings.clarify))
+        clarify(list(under_way), sending, options)
     yield from _complete(under_way)
 
 
-def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
+def _complete(
+    under_way: dict[Sheet, None], *, has_second: bool = False
+) -> Iterator[PartPredictions]:
+    """The sheets with all answers; where second questions will be asked, those without need."""
     for sheet in [sheet for sheet in list(under_way) if sheet.is_complete]:
-        del under_way[sheet]
-        yield from sheet.predictions()
+        if not (has_second and any(answer.outcome == "unparsed" for answer in sheet.answers)):
+            del under_way[sheet]
+            yield from sheet.predictions()
 
 
 def _inquiry(assignment: Assignment, model: ChatModel | LocalModel, images: Images) -> Inquiry:

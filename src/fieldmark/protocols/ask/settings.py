@@ -23,6 +23,7 @@ ROOM_TO_THINK = 2048
 USUAL = {
     "prompting": "single", "cot_enabled": False, "circular": False, "shared_prefix": False,
     "json_answers": False, "system": "", "frames": FRAMES, "prompts_for": "",
+    "clarify": "",
 }  # fmt: skip
 
 
@@ -60,6 +61,8 @@ class AskSettings:
     """most tokens of an answer (default: the task's own, else 256; 2,048 with chain of thought)"""
     prompts_for: str | None = None
     """use the prompts for this model, where a task file has several"""
+    clarify: str | None = None
+    """a second question about answers that cannot be read: "same", or the model that is asked"""
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""
