@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from fieldmark.chat.parse.mentions import Mention, NameIndex, distinct, find_mentions
 from fieldmark.chat.parse.spelling import nearest, spellings
-from fieldmark.chat.parse.stance import declines, is_committed, is_rejected, retracts
+from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retracts
 from fieldmark.chat.parse.text import Passage, fold, level, read
 from fieldmark.chat.parse.values import (
     AMBIGUOUS,
@@ -33,17 +33,24 @@ _CLAUSE_ENDS = re.compile(
     r"given|as (?:it|the|there|its)|which|while|although|whereas|though|rather than|instead of|"
     r"and not|but not|weil|porque|car|perche)\b)"
 )
+_DOUBTED = re.compile(r"\?\W*$|[✗✘❌☒]")
 _TICKED = re.compile(r"\[[xX]\]|[☑✅✓✔]")
 _LEAD = re.compile(r"\(?(?P<letter>[^\W\d_])[\s*_`]*[.):\]-](?=\W*\w)")
 _TAIL = re.compile(r"(?P<name>.*\w)\W*[\s([]+(?P<letter>[A-Z])$", re.DOTALL)
 _SAYS_LETTER = re.compile(r"(?:option|choice|letter|answer)\W+(?=\w)", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*•]\s|\d+[.)])")
+_SENTENCE_END = re.compile(r"(?<!\b\w)[.!](?=\s)|(?<=\b\w)[.](?=\s+[A-Z])")
+_SMALL_TALK = re.compile(
+    r"\W*(?:let|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b", re.I
+)
 _LAST_SENTENCE = re.compile(
-    r"[.!?:]\s+(?:(?:hence|thus|therefore|so|overall|final(?:ly)?),? )?", re.I
+    r"(?:(?<!\bvs)[.!?]|\b(?:so|hence|confident|answer|verdict|conclusion|clear):)\s+"
+    r"(?:(?:hence|thus|therefore|so|overall|final(?:ly)?)[,:]? )?",
+    re.IGNORECASE,
 )
 _CROSSED = {
     "yes": re.compile(r"\bdiffer\w*|\bthere (?:are|is)\b|\btwo\b", re.IGNORECASE),
-    "no": re.compile(r"\bno (?:\w+ )?differ\w*|\bidentical\b", re.IGNORECASE),
+    "no": re.compile(r"\bno (?:\w+ )?differ\w*|\bidentical\b|\bare the same\b", re.IGNORECASE),
 }
 _OTHERWISE = re.compile(r"\W*(?:or|and|oder|ou|o)\b", re.IGNORECASE)
 _MOST_WORDS = 6
@@ -114,6 +121,8 @@ def read_value(value: str, names: NameIndex) -> Reading:
 
 def exactly(value: str, names: NameIndex) -> str | None:
     """The label, if the text is an option's letter or name, or both, and nothing else."""
+    if _DOUBTED.search(value):
+        return None
     text = bare(level(value))
     words = tuple(word.text for word in read(text).words)
     named = names.by_words.get(words)
@@ -133,31 +142,43 @@ def exactly(value: str, names: NameIndex) -> str | None:
 
 
 def opening(text: str, names: NameIndex) -> Reading:
-    """ "B, because …": the first clause is an option. What follows may name others, as long as it
-    does not stand by them.
+    """ "B, because …": the first clause is an option. What follows in its sentence may name
+    others only to rule them out; later ones must not stand by another.
     """
-    text = bare(level(text))
+    raw = level(text).strip()
+    text = bare(raw)
     first, end, rest = _split_clause(text)
     label = exactly(first, names)
-    if label is None or (end == "," and first.strip() == "I"):
+    if (
+        label is None
+        or _is_heading(raw, first)
+        or (end == "," and first.strip() == "I")
+        or _SMALL_TALK.match(rest)
+    ):
         return None
-    second = exactly(_split_clause(bare(rest))[0], names)
-    if (second is not None and second != label) or _OTHERWISE.match(rest):
+    line, _, below = text.partition("\n")
+    starts = [exactly(_split_clause(bare(part))[0], names) for part in (rest, *below.split("\n"))]
+    if set(starts) - {None, label} or _OTHERWISE.match(rest):
         return AMBIGUOUS
     passage = read(text)
-    others = _others(passage, label, names)
-    if end == ":" and label != second and (others or len(first.strip()) > 1):
+    others = [mention for mention in find_mentions(passage, names) if mention.label != label]
+    named = [other for other in others if not is_rejected(passage, other)]
+    is_alone = exactly(_SENTENCE_END.split(line, maxsplit=1)[0], names) is not None
+    if end == ":" and label != starts[0] and (named or len(first.strip()) > 1):
         return None  # a heading
-    near = [other for other in others if passage.words[other.first].sentence == 0]
-    far = [other for other in others if is_committed(passage, other)]
-    is_open = near or far or (others and retracts(rest)) or _is_crossed(first, passage, names)
+    is_open = any(
+        (passage.words[other.first].sentence == 0 and not is_alone) or is_stated(passage, other)
+        for other in named
+    )
+    is_open = is_open or bool(others and retracts(rest)) or _is_crossed(first, passage, names)
     return AMBIGUOUS if is_open else label
 
 
-def _others(passage: Passage, label: str, names: NameIndex) -> list[Mention]:
-    """Other options that are named and not ruled out."""
-    others = [mention for mention in find_mentions(passage, names) if mention.label != label]
-    return [other for other in others if not is_rejected(passage, other)]
+def _is_heading(raw: str, first: str) -> bool:
+    """ "# Adult", or "Adult" and points below; and what is doubted."""
+    line, _, below = raw.partition("\n")
+    is_listed = len(first.strip()) > 1 and _BULLET.match(below.lstrip("\n")) is not None
+    return line.startswith("#") or is_listed or _DOUBTED.search(line) is not None
 
 
 def _is_crossed(first: str, passage: Passage, names: NameIndex) -> bool:
@@ -176,19 +197,18 @@ def _split_clause(text: str) -> tuple[str, str, str]:
 
 
 def _closing(plain: str, names: NameIndex) -> Reading:
-    """The last line, or last sentence, where it is an option and no item of a list."""
+    """The last line, or the last sentence, where it is an option and no item of a list."""
     lines = [line for line in plain.split("\n") if bare(line)]
     *before, last = _LAST_SENTENCE.split(lines[-1])
     label = exactly(last, names)
     if label is None or _BULLET.match(lines[-1]) or not (before or lines[:-1]):
         return None
     if not before:
-        is_listed = lines[-2].rstrip(" *_").endswith(":")
         is_open = bool({exactly(line, names) for line in lines[:-1]} - {None, label})
-        return None if is_listed else AMBIGUOUS if is_open else label
+        return None if lines[-2].rstrip(" *_").endswith(":") else AMBIGUOUS if is_open else label
     passage = read(plain)
-    is_open = any(is_committed(passage, other) for other in _others(passage, label, names))
-    return AMBIGUOUS if is_open else label
+    others = [mention for mention in find_mentions(passage, names) if mention.label != label]
+    return label if all(is_rejected(passage, other) for other in others) else AMBIGUOUS
 
 
 def _ticked(plain: str, names: NameIndex) -> Sequence[Reading]:
@@ -212,9 +232,9 @@ def only_option(plain: str, names: NameIndex) -> Parsed:
     """The gate of running text: the one option it names and stands by, if nothing is in its way."""
     passage = read(plain)
     mentions = find_mentions(passage, names)
-    stated = [mention for mention in mentions if not is_rejected(passage, mention)]
-    committed = [mention for mention in stated if is_committed(passage, mention)]
-    why = _why_not(plain, mentions, stated, committed)
+    kept = [mention for mention in mentions if not is_rejected(passage, mention)]
+    stated = [mention for mention in kept if is_stated(passage, mention)]
+    why = _why_not(plain, mentions, kept, stated)
     return (
         Parsed(None, "", why)
         if why
@@ -225,11 +245,11 @@ def only_option(plain: str, names: NameIndex) -> Parsed:
 def _why_not(
     plain: str,
     mentions: Sequence[Mention],
+    kept: Sequence[Mention],
     stated: Sequence[Mention],
-    committed: Sequence[Mention],
 ) -> str:
     refusal = declines(plain)
-    if refusal and not committed:
+    if refusal and not stated:
         return refusal
     refusal = declines(plain, is_doubt_allowed=True)
     if not mentions:
@@ -238,9 +258,9 @@ def _why_not(
         return "several options are named"
     if refusal:
         return "an option is named by a text that declines"
-    if len(stated) < len(mentions):
+    if len(kept) < len(mentions):
         return "an option is ruled out or only weighed"
-    return "" if committed else "an option is named in passing"
+    return "" if stated else "an option is named in passing"
 
 
 def _misspelt(value: str, names: NameIndex) -> str | None:

@@ -24,18 +24,18 @@ _VALUES |= {word: 20 + 10 * number for number, word in enumerate(_TENS)}
 _WORDS = "|".join(sorted(_VALUES, key=len, reverse=True))
 _UNITS = "|".join(_SMALL[1:10])
 _NUMBER = (
-    r"(?:\d{1,3}(?:[,' ]\d{3})+(?![\d])|\d+|"
-    rf"(?:{'|'.join(_TENS)})[- ](?:{_UNITS})|{_WORDS}|(?:a|one|two|three) dozen|a single|none)"
+    r"(?:\d{1,3}(?:[,' ]\d{3})+(?![\d])|\d+|(?:a|one|two|three) dozen|"
+    rf"(?:{'|'.join(_TENS)})[- ](?:{_UNITS})|{_WORDS}|a single|none)"
 )
 _ANY = re.compile(
     rf"(?<![A-Za-z0-9_.,])(?<!\W-)(?<!^-)(?P<n>{_NUMBER})(?:\.0+)?(?![A-Za-z0-9_]|[.,]\d)"
-    rf"(?P<range>\s*(?:-|to|or|/|~)\s*(?:{_NUMBER})(?!\w)|\s*\+|\s*%| (?:or|and) (?:more|so|fewer)|"
+    rf"(?P<range>\s*(?:-|to|or|/|~)\s*(?:{_NUMBER})(?!\w)|\s*\+(?!\s*\d)|\s*%| (?:or|and) (?:more|so|fewer)|"
     rf" dozens?\b| hundreds?\b| thousands?\b)?",
     re.IGNORECASE,
 )
 _BOUND = re.compile(
     r"(?:at least|at most|more than|less than|fewer than|over|up to|between|from|minimum of|"
-    r"maximum of|no more than|[<>≥≤]|not|n't)\s*(?:\w+\s+and\s+)?$",
+    r"maximum of|no more than|of the|[<>≥≤]|not|n't)\s*(?:\w+\s+and\s+)?$",
     re.IGNORECASE,
 )
 _NO_COUNT = re.compile(
@@ -61,7 +61,7 @@ _TOTAL_AFTER = re.compile(
     re.I,
 )
 _NOTHING = re.compile(
-    r"\W*(?:there (?:are|is) no|no|i (?:do not|don't|can't|cannot) see any) (?:\w+ ){0,2}?\w+"
+    r"\W*(?:there (?:are|is) no(?! other| more)|no(?! other| more)|i (?:do not|don't|can't|cannot) see any) (?:\w+ ){0,2}?\w+"
     r"(?: (?:are|is) (?:visible|present|seen|shown))?(?: in (?:the|this) \w+)?\W*",
     re.IGNORECASE,
 )

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fieldmark.chat.parse.choice import exactly, read_value
+from fieldmark.chat.parse.choice import Reading, exactly, read_value
 from fieldmark.chat.parse.mentions import NameIndex, distinct, find_mentions
-from fieldmark.chat.parse.stance import declines, is_committed, is_rejected
+from fieldmark.chat.parse.stance import declines, is_rejected, is_stated
 from fieldmark.chat.parse.text import level, read
 from fieldmark.chat.parse.values import Parsed, bare, find_place
 
@@ -38,6 +38,8 @@ _HEDGED = re.compile(
     r"\b(?:or|may|might|could|possibly|perhaps|except|only one|all of|none|no|not|but)\b|n't\b",
     re.IGNORECASE,
 )
+_SEVERAL = re.compile(r"\b(?:all|but|except|everything|to|or)\b|\b\w-\w\b", re.IGNORECASE)
+_MOST_WORDS = 5
 _IS_YES = frozenset(("yes", "true", "present", "1"))
 
 
@@ -93,13 +95,19 @@ def _kept(items: list[str], names: NameIndex, how: str) -> Parsed:
     """Items that are options, all of them: with another one it is not clear what is meant."""
     if [item.strip().lower() for item in items] == ["none"]:
         return _parsed((), names, how)
-    labels_of = {item: read_value(item, names) for item in _ticked(items)}
+    labels_of = {item: _of_item(item, names) for item in _ticked(items)}
     labels = [label for label in labels_of.values() if isinstance(label, str)]
     others = [bare(item) for item, label in labels_of.items() if not isinstance(label, str)]
     if others:
         why = declines(" ".join(items)) or f"not an option: {', '.join(others)}"
         return Parsed(None, how, why)
     return _parsed(labels, names, how)
+
+
+def _of_item(item: str, names: NameIndex) -> Reading:
+    """ "brackish water" and "probably tropical" name an option; "all but polar" and "A to C" do not."""
+    is_more = len(read(item).words) > _MOST_WORDS or _SEVERAL.search(item) is not None
+    return exactly(item, names) if is_more else read_value(item, names)
 
 
 def _ticked(items: Sequence[str]) -> list[str]:
@@ -144,7 +152,7 @@ def _of_prose(plain: str, names: NameIndex) -> Parsed:
         return Parsed(None, "", "options are named in passing")
     if any(is_rejected(passage, mention) for mention in mentions):
         return Parsed(None, "", "an option is ruled out or only weighed")
-    if not any(is_committed(passage, mention) for mention in mentions):
+    if not any(is_stated(passage, mention) for mention in mentions):
         return Parsed(None, "", "options are named in passing")
     return _parsed(distinct(mentions), names, "options named", is_loose=True)
 

@@ -60,7 +60,7 @@ class NameIndex:
     """letter, case-folded → label"""
     labels: tuple[str, ...]
     parts: dict[tuple[str, ...], str]
-    """beginning or end of one name only → label: "in the wild", where one option ends so"""
+    """understood where it stands alone: a label, the beginning or end of one name only"""
     shared: frozenset[str]
     """words of all names: "bald", "eagle" """
     short: dict[tuple[str, str], str]
@@ -76,7 +76,9 @@ def index(options: tuple[Option, ...]) -> NameIndex:
         owners.setdefault(words, set()).add(option.label)
     for option in options:
         for words in map(fold, (*option.aliases, option.label)):
-            if words not in full:
+            # A label of one word ("same") is understood only where it stands alone.
+            is_name = len(words) > 1 or option.label in option.aliases
+            if is_name and words not in full:
                 owners.setdefault(words, set()).add(option.label)
     cores: dict[tuple[str, ...], set[str]] = {}
     for option, words in zip(options, _cores(full), strict=True):
@@ -143,10 +145,11 @@ def with_yes_and_no(names: NameIndex) -> NameIndex:
 
 
 def _parts(options: Iterable[Option]) -> dict[tuple[str, ...], str]:
-    """Beginnings and ends of names that no other name has; small words alone are none."""
+    """Labels, and beginnings and ends of names that no other name has; small words alone are none."""
     owners: dict[tuple[str, ...], set[str]] = {}
     for option in options:
         name = fold(option.name)
+        owners.setdefault(fold(option.label), set()).add(option.label)
         for n in range(1, len(name)):
             for words in (name[:n], name[n:]):
                 owners.setdefault(words, set()).add(option.label)
@@ -255,8 +258,9 @@ _SAID = re.compile(
 )
 _ENUMERATED = re.compile(r"(?:^|\n)[\s*_`#>-]*\(?$")
 _MARK_AFTER = re.compile(r"[*_`]*[.):\]]")
-_VERB_AFTER = re.compile(r"[\s*_`\"')]+(?:is|it is|fits|matches|looks|seems|appears|because)\b")
-_NOUN_AFTER = re.compile(r"[ -](?!(?:or|and|nor|vs|versus|than|rather|not|but|would|are)\b)\w")
+_NOUN_AFTER = re.compile(
+    r"[ -](?!(?:or|and|nor|vs|versus|than|rather|not|but|would|are|is|fits)\b)\w"
+)
 _PAIRED = re.compile(r"[(\[{'\"*`_]$"), re.compile(r"^[)\]}'\"*`_]")
 
 
@@ -283,12 +287,11 @@ def _is_said(before: str, after: str, letter: str) -> bool:
     is_called = _CALLED.search(before) is not None
     is_listed = bool(_ENUMERATED.search(before) and _MARK_AFTER.match(after))
     if letter.casefold() in ("a", "i") and _NOUN_AFTER.match(after):
-        return _VERB_AFTER.match(after) is not None and letter == "A"
+        return False
     if letter.islower() or letter == "I":
         return is_called or (is_listed and letter == "I")
     is_near_cjk = is_cjk(before[-1:]) or is_cjk(after[:1])
-    is_said = bool(_SAID.search(before) or _VERB_AFTER.match(after))
-    return is_called or is_listed or is_near_cjk or is_said
+    return is_called or is_listed or is_near_cjk or bool(_SAID.search(before))
 
 
 def distinct(mentions: Iterable[Mention]) -> list[str]:

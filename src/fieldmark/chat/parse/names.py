@@ -25,7 +25,7 @@ from fieldmark.chat.parse.mentions import (
     sole_owners,
 )
 from fieldmark.chat.parse.spelling import Spellings, nearest, spellings
-from fieldmark.chat.parse.stance import declines, is_committed, is_rejected, retracts
+from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retracts
 from fieldmark.chat.parse.text import Word, fold, level, read, word_set
 from fieldmark.chat.parse.values import Parsed, bare, find_place, single, spoken_values
 
@@ -34,8 +34,8 @@ _FILLER = word_set("sp spp species genus family order class of unknown unidentif
 _GENUS_AND_SPECIES = re.compile(
     r"\bgenus\W+(\w+)\W+(?:species|epithet)\W+(\w+)\s*$", re.IGNORECASE | re.MULTILINE
 )
-_SCIENTIFIC = re.compile(r"(?<=[*_(])[A-Z](?:[a-z]+|\.) [a-z]{3,}(?=[*_) ])")
-"""in italics or brackets"""
+_SCIENTIFIC = re.compile(r"(?:(?<=[*_(])[A-Z][a-z]+|\b[A-Z]\.) [a-z]{3,}")
+"""in italics or brackets, or abbreviated"""
 _MOST_WORDS = 6
 """longer phrases are sentences: they are searched for names, never compared as one"""
 
@@ -213,7 +213,7 @@ def _only_species(plain: str, taxa: TaxonNames) -> Parsed:
     passage = read(plain)
     mentions = list(find_names(passage, taxa.names))
     stated = [mention for mention in mentions if not is_rejected(passage, mention)]
-    committed = [mention for mention in stated if is_committed(passage, mention)]
+    committed = [mention for mention in stated if is_stated(passage, mention)]
     labels = distinct(mentions)
     refusal = declines(plain)
     if refusal and not committed:

@@ -15,37 +15,34 @@ from fieldmark.chat.parse.text import Passage, level
 
 _IDIOMS = re.compile(
     r"\b(?:no doubt|no question|without (?:a |any )?(?:doubt|question)|not only|not just|"
-    r"nothing but|more likely than not|most likely|look(?:s|ing)? (?:\w+ )?like|most like|"
-    r"(?:seems|appears) like|if not|rule of|at least|in other words|i would|i'd)\b",
+    r"nothing but|more likely than not|look(?:s|ing)? (?:\w+ )?like|most like|"
+    r"(?:seems|appears) like|if not|at least|in other words|"
+    r"(?:i would|i'd) (?:\w+ )?(?:say|choose|go|pick|call|guess|lean|select|answer|conclude|classify|identify))\b",
     re.IGNORECASE,
 )
 """hold words that negate or weigh elsewhere"""
 _SCOPE_ENDS = re.compile(
-    r"[;:]|\b(?:so|but|which|because|therefore|thus|hence|indicat\w+|suggest\w+|however|since|"
-    r"making|means?|then|confirm\w*|point(?:s|ing) to|aber|sondern|pero|sino|mais|donc)\b"
-    r"|(?:,|\band)\s*(?:it|this|these|they|that|i|the \w+|we)(?:'[sd]|\s+(?:\w+\s+)?"
-    r"(?:is|are|'s|would say|appears?|looks?|seems?|must|shows?|depicts?|belongs?))\b",
+    r";|\b(?:so|but|which|because|therefore|thus|hence|indicat\w+|suggest\w+|however|since|making|"
+    r"means?|then|confirm\w*|point(?:s|ing) to|aber|sondern|pero|sino|mais|donc)\b"
+    r"|(?:,|:|\band)\s*(?:it|this|these|they|that|i|the \w+|we)(?:'[sd]|\s+(?:\w+\s+)?"
+    r"(?:is|are|would say|appears?|looks?|seems?|must|shows?|depicts?|belongs?))\b",
     re.IGNORECASE,
 )
 """what is negated before is no longer after"""
 _DENIED = re.compile(
-    r"\b(?:not|no|never|neither|nor|cannot|\w+n't|none|without|except\w*|"
-    r"exclud\w+|rul(?:e|es|ed|ing) (?:\w+ ){0,2}out|eliminat\w+|dismiss\w*|reject\w*|lack\w*|"
-    r"absen\w+|missing|unlike|unlikely|than|instead of|versus|vs|opposed|against|apart from|"
-    r"false|wrong\w*|incorrect\w*|nicht|kein\w*|pas|sin|nao|нет|не)\b|不|没",
+    r"\b(?:not|no|never|neither|nor|cannot|\w+n't|none|without|except\w*|exclud\w+|"
+    r"rul(?:e|es|ed|ing) (?:\w+ ){0,2}out|eliminat\w+|dismiss\w*|reject\w*|lack\w*|absen\w+|"
+    r"missing|unlike|unlikely|than|instead of|versus|vs|opposed|against|apart from|false|wrong\w*|"
+    r"incorrect\w*|least|worst|second|doubt\w*|hardly|barely|fail\w*|few|past|"
+    r"nicht|kein\w*|pas|sin|nao|нет|не)\b|不|没",
     re.IGNORECASE,
 )
 _WEIGHED = re.compile(
-    r"\b(?:if|whether|would|could|might|may|possibl[ye]|possibility|perhaps|maybe|either|between|"
-    r"others?|similar\w*|resembl\w+|reminiscent|confus\w+|mistak\w+|compar\w+|differ\w*|distinguish\w*|"
-    r"hard|difficult|unclear|unsure|unknown|typically|usually|often|such as|like|"
+    r"\b(?:if|were|whether|would|could|might|may|possibl[ye]|possibility|perhaps|maybe|either|between|"
+    r"others?|similar\w*|resembl\w+|reminiscent|confus\w+|mistak\w+|compar\w+|differ\w*|"
+    r"distinguish\w*|hard|difficult|unclear|unsure|unknown|typically|usually|often|such as|like|also|"
     r"(?:first|initially|originally) \w+|at first|suspect\w*|alternativ\w+|approach\w+|almost|"
-    r"nearly|not yet|toward adult|ob|imitat\w+|mimic\w*)\b",
-    re.IGNORECASE,
-)
-_DENIED_LIST = re.compile(
-    r"\b(?:absent|missing|lacking|without|excluded|eliminated|ruled out|unlikely|incorrect|wrong|"
-    r"no|(?:not|isn't|aren't) \w+)\W*:[^\n]*$",
+    r"nearly|become|hybrid|see also|ob|imitat\w+|mimic\w*|too \w+ to)\b",
     re.IGNORECASE,
 )
 _UNDONE = re.compile(
@@ -55,21 +52,30 @@ _UNDONE = re.compile(
     r":[\s*_`]*(?:no|unlikely|incorrect|wrong|false|excluded|impossible|not)\b|"
     r"(?:[\w-]+ ){0,3}(?:is|are|was|were|can|seems?|does|do|looks?)\b[^.,;]{0,24}?"
     r"(?:\b(?:not|cannot|unlikely|wrong|incorrect|excluded|eliminated|ruled|impossible|absent|"
-    r"missing|false|less|unclear|uncertain|possible|plausible|out)\b|n't\b)|"
-    r"[^.,;:]{0,30}\b(?:ruled out|excluded|eliminated|absent|missing|unlikely)\b)",
+    r"missing|false|less|least|unclear|uncertain|possible|plausible|out)\b|n't\b)|"
+    r"[^.,;:]{0,30}\b(?:ruled out|excluded|eliminated|absent|missing|unlikely)\b)"
+    r"|.*\b(?:but|however|although|until|at first|unless|if)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_VERBS = (
+    r"is|are|must be|(?:has|seems?|appears?|likely|believed|considered) to be|it's|this|looks?(?: (?:most )?like)?|seems?|appears?|shows?|depict(?:s|ing)|"
+    r"represents?|likely|probably|definitely|clearly|certainly|obviously|without (?:a )?doubt|"
+    r"(?:classif|identif|recogni|categor|label|describ|count)\w*(?: \w+)? as|call|say|guess|choose|"
+    r"pick|select|go(?:ing)? with|lean(?:ing)?(?: towards?)?|conclude|suggests?|suggesting|indicates?|"
+    r"indicating|confirms?|mak(?:es|ing)(?: it| this)?|means?|favou?rs?|so|thus|hence|therefore|"
+    r"leaves|reads?|located at|assign\w*(?: \w+){0,3} to|see|think|believe|answer|based on [^,]{1,80},|i'm|belongs to|"
+    r"es|est|ist|e|sind|sont|son|donc|entonces|deshalb"
+)
+_KEYS = "sex|gender|age|stage|species|habitat|behaviou?r|activity|condition|health|type|morph|donc"
+_PREPOSITIONS = "of|to|by|with|from|in|on|at|for|near|behind|and|or|than|as|like|that|being"
+_STATED = re.compile(
+    rf"(?<!\bthere )(?:\b(?:{_VERBS})|(?:\b(?:{_KEYS})|(?:\S+\s+){{4,}}\S+):|→|->|[选選是为は])"
+    r"(?:[\s,*_`\"'(]+(?:\w+ly|most|very|best|likely|indeed|still|simply|about|around|that|it|this))*"
+    rf"(?:[\s,*_`\"'(]+(?:an?|the|one|eine?|une?|una?)(?:[\s*_`]+(?!(?:{_PREPOSITIONS})\b)[\w'-]+){{0,2}})?"
+    r"[\s,*_`\"'(]*$",
     re.IGNORECASE,
 )
-_COMMITTED = re.compile(
-    r"\b(?:is|are|be|being|was|it's|that's|i'm|this|as|answer|choice|likely|probably|definitely|"
-    r"clearly|certainly|believe|choose|chose|classif\w+|conclude|confirms?|depict\w*|guess|"
-    r"identif\w+|label|pick|predict|say|select\w*|seems?|shows?|shown|suggests?|suggesting|"
-    r"indicat\w+|appears?|looks?|think|favou?rs?|lean\w*|points? to\w*|consistent with|"
-    r"match(?:es)?|reads?|leaves|makes?|making|call|go with|going with|"
-    r"therefore|thus|so|hence|overall|finally|conclusion|based|given|see|"
-    r"es|est|ist|e|son|sind|sont|donc|entonces|deshalb|doubt)\b|(?::|→|->)[\s*_`]*$|"
-    r"[选選是为は][\s*_`]*$",
-    re.IGNORECASE,
-)
+"""the verb that a name follows, with no more than an article and adjectives between"""
 _CONFIRMED = re.compile(
     r"[\s*_`\"')]*(?:(?:is|seems|looks|appears)(?: to be)? (?:the |my )?(?:correct|right|best|most|"
     r"answer|choice)|it is(?=\W*$)|fits best|matches best)\b",
@@ -139,26 +145,21 @@ def retracts(plain: str) -> bool:
 def is_rejected(passage: Passage, mention: Mention) -> bool:
     """Is the option ruled out, or only weighed, where it is named?"""
     before, after = passage.around(mention.first, mention.last)
-    scope = _in_scope(before)
+    scope = _IDIOMS.sub(" ", before)
+    ends = [match.end() for match in _SCOPE_ENDS.finditer(scope)]
+    scope = scope[ends[-1] :] if ends else scope
     return bool(
         "?" in after
         or _DENIED.search(scope)
-        or _DENIED_LIST.search(before)
         or _WEIGHED.search(scope)
         or re.search(r"\b(?:or|nor)\W+(?:an? |the )?$", scope)
         or _UNDONE.match(after)
     )
 
 
-def is_committed(passage: Passage, mention: Mention) -> bool:
+def is_stated(passage: Passage, mention: Mention) -> bool:
     """Does the text say that this is the answer, not only name it?"""
     before, after = passage.around(mention.first, mention.last)
-    is_stated = _COMMITTED.search(_in_scope(before, is_led=True)) or _CONFIRMED.match(after)
-    return mention.is_sure and (mention.is_letter or bool(is_stated))
-
-
-def _in_scope(before: str, *, is_led: bool = False) -> str:
-    """What still holds where a sentence comes to its mention; led: with the word that led to it."""
-    plain = before if is_led else _IDIOMS.sub(" ", before)
-    ends = [match.start() if is_led else match.end() for match in _SCOPE_ENDS.finditer(plain)]
-    return plain[ends[-1] :] if ends else plain
+    if mention.is_letter:
+        return mention.is_sure or _CONFIRMED.match(after) is not None
+    return mention.is_sure and bool(_STATED.search(before) or _CONFIRMED.match(after))

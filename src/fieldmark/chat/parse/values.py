@@ -116,7 +116,7 @@ _SPOKEN = (
 )
 _UNDECIDED = re.compile(
     r"\b(?:if|whether|not|n't|never|might|may|could|would have|at first|initially|originally|"
-    r"unless|seem(?:s|ed) (?:as|like)|tempt\w+|doubt)\b[^.!?\n]*$",
+    r"unless|seem(?:s|ed) (?:as|like)|tempt\w+|doubt|least|worst|second)\b[^.!?\n]*$",
     re.IGNORECASE,
 )
 _SEQUEL = re.compile(
