@@ -131,8 +131,8 @@ class Dispatch:
         with self._interruptible():
             while key in self._asking:  # the same question twice: the second reads the journal
                 await asyncio.shield(self._asking[key])
-        journal = self.sender.journal
-        kept = journal.get(key) if journal is not None else None
+        sender = self.sender
+        kept = sender.options.kept(sender.journal, key, request, sender.renewed)
         if kept is not None:
             self._deliver(request, kept)
         else:
@@ -333,6 +333,8 @@ class Sender:
         self.budget = budget or Budget()
         self.budget.check(model.card)
         self.estimator = Estimator(model.card)
+        self.renewed: set[str] = set()
+        """keys of the questions that were asked again"""
         self.has_answered = False
         """something that was sent has been answered"""
         self.concurrency = _concurrency(model, options)
