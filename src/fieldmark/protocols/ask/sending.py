@@ -69,6 +69,12 @@ class Sending:
     line: ModelConnection | LocalConnection
     progress: Progress
 
+    @property
+    def not_taken(self) -> list[str]:
+        """Settings that the endpoint turned out not to take: they were left out."""
+        line = self.line
+        return sorted(line.sender.client.refused) if isinstance(line, ModelConnection) else []
+
     def send(
         self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], None]
     ) -> None:
