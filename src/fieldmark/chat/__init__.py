@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fieldmark.chat.messages import (
         Answer,
         AnswerSettings,
+        Detail,
         Likelihood,
         Message,
         MessagePart,
@@ -76,6 +77,7 @@ __all__ = [
     "Built",
     "ChatModel",
     "Clock",
+    "Detail",
     "Estimate",
     "Estimator",
     "FewShot",
@@ -139,7 +141,7 @@ __getattr__ = exports(
         "journal": ("Journal",),
         "local.model": ("LocalConnection", "LocalModel", "local_model", "open_connection"),
         "messages": (
-            "Answer", "AnswerSettings", "Likelihood", "Message", "MessagePart", "Picture",
+            "Answer", "AnswerSettings", "Detail", "Likelihood", "Message", "MessagePart", "Picture",
             "Request", "Role", "Text", "TokenChance", "Usage", "assistant", "cut", "system",
             "user",
         ),

@@ -31,6 +31,7 @@ class LanguageProtocol(Protocol):
     needs = frozenset({ANSWERS})
     settings = AskSettings
     hub_task = "image-text-to-text"
+    has_gaps = True
     beside: ClassVar[tuple[str, ...]] = (
         "failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer",
     )  # fmt: skip
@@ -39,6 +40,9 @@ class LanguageProtocol(Protocol):
         from fieldmark.protocols.ask.answers import answer_rates
 
         return answer_rates(predictions, parts)
+
+    def asked_again(self, settings: AskSettings) -> Collection[str]:
+        return settings.asks_again()
 
     def last_words(self, at: Workspace) -> str:
         budget = at.shared.get("budget")

@@ -19,7 +19,6 @@ from fieldmark.protocols.ask.answers import ParsedAnswer
 
 if TYPE_CHECKING:
     from fieldmark.chat import TaxonNames
-    from fieldmark.progress import Progress
     from fieldmark.protocols.ask.sending import AskOptions, Sending
     from fieldmark.protocols.ask.sheets import Sheet
 
@@ -46,46 +45,54 @@ def clarify(sheets: Sequence[Sheet], sending: Sending, options: AskOptions) -> N
         (sheet, place)
         for sheet in sheets
         for place, answer in enumerate(sheet.answers)
-        if answer.outcome == "unparsed" and answer.answer.text.strip()
+        if _is_unread(answer)
     ]
     if not name or not unread:
         return
-
-    def requests() -> Iterator[Request]:
-        for sheet, place in unread:
-            yield second_request(sheet, sheet.answers[place], (sheet, place))
+    places = {(id(sheet), *sheet.answers[place].place()): (sheet, place) for sheet, place in unread}
 
     def keep(request: Request, answer: Answer) -> None:
-        sheet, place = request.info
+        asked, item, built, repeat = request.info
+        sheet, place = places[id(asked), item.id, repeat, built.rotation]
         sheet.answers[place] = with_second(sheet.answers[place], answer)
 
-    title = sheets[0].inquiry.task.task
-    with _line(name, sending, options, sending.progress) as line:
-        line.send(f"{title}, second questions", requests(), keep)
+    with _line(name, sending, options) as line:
+        requests = (second_request(sheet, sheet.answers[n], line) for sheet, n in unread)
+        line.send(f"{sheets[0].inquiry.task.task}, second questions", requests, keep)
+
+
+def needs_no_second(sheet: Sheet) -> bool:
+    return not (sheet.inquiry.settings.clarify and any(map(_is_unread, sheet.answers)))
+
+
+def _is_unread(answer: ParsedAnswer) -> bool:
+    return answer.outcome == "unparsed" and bool(answer.answer.text.strip())
 
 
 @contextmanager
-def _line(
-    name: str, sending: Sending, options: AskOptions, progress: Progress
-) -> Iterator[Sending]:
+def _line(name: str, sending: Sending, options: AskOptions) -> Iterator[Sending]:
     if name == SAME:
         yield sending
         return
     from fieldmark.models import load_chat_model
     from fieldmark.protocols.ask.sending import open_sending
 
-    with open_sending(load_chat_model(name), options, progress) as other:
+    with open_sending(load_chat_model(name), options, sending.progress) as other:
         yield other
 
 
-def second_request(sheet: Sheet, unread: ParsedAnswer, info: object = None) -> Request:
+def second_request(sheet: Sheet, unread: ParsedAnswer, line: Sending) -> Request:
     """What was asked, what was written, and the question what was meant."""
     inquiry, built = sheet.inquiry, unread.built
+    built = replace(built, options=lettered(built.options))
     question = question_text(sheet.asked.question)
     text = second_text(question, built.form, built.options, unread.answer.text)
-    settings = inquiry.settings.sending(inquiry.draw.seed + unread.repeat, None)
-    name = f"{unread.item.id}#{built.rotation}?"
-    return Request(name, (user(text),), inquiry.model.settings(settings), unread.repeat, info)
+    seed = inquiry.draw.seed + unread.repeat
+    settings = line.model.settings(inquiry.settings.sending(seed, None, line.model))
+    info = (sheet, unread.item, built, unread.repeat)
+    return Request(
+        f"{unread.item.id}#{built.rotation}?", (user(text),), settings, unread.repeat, info
+    )
 
 
 def second_text(question: str, form: Form, options: Sequence[Option], written: str) -> str:

@@ -8,7 +8,7 @@ outcome of its own, never a wrong answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -33,9 +33,9 @@ from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import read_answer
-from fieldmark.protocols.ask.clarify import clarify
+from fieldmark.protocols.ask.clarify import clarify, needs_no_second
 from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
-from fieldmark.protocols.ask.sending import AskOptions, open_sending
+from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
 
@@ -65,7 +65,8 @@ def run(
     What is asked of one part does not depend on which others are wanted.
     """
     task, draw = assignment.task, assignment.draw
-    inquiry = _inquiry(assignment, model, Images(assignment.root, options.contents))
+    images = Images(assignment.root, options.contents, assignment.settings.detail)
+    inquiry = _inquiry(assignment, model, images)
     sheets = make_sheets(inquiry, assignment.parts, wanted, options, progress)
     seen = _what_a_mock_sees(sheets) if model.is_mock else None
     n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
@@ -87,23 +88,30 @@ def run(
         return any(sheet.is_complete for sheet in list(under_way))
 
     with (
-        open_sending(model, options, progress, seen) as sending,
+        open_sending(model, options, progress, seen, _outcome) as sending,
         closing(sending.steps(task.task, requests(), keep)) as steps,
     ):
         for _ in steps:
-            yield from _complete(under_way, has_second=bool(assignment.settings.clarify))
+            yield from _complete(under_way, sending, needs_no_second)
         clarify(list(under_way), sending, options)
-    yield from _complete(under_way)
+        yield from _complete(under_way, sending)
+
+
+def _outcome(request: Request, answer: Answer) -> str:
+    _, item, built, repeat = request.info
+    return read_answer(item, built, repeat, answer).outcome
 
 
 def _complete(
-    under_way: dict[Sheet, None], *, has_second: bool = False
+    under_way: dict[Sheet, None],
+    sending: Sending,
+    is_ready: Callable[[Sheet], bool] = lambda _: True,
 ) -> Iterator[PartPredictions]:
-    """The sheets with all answers; where second questions will be asked, those without need."""
-    for sheet in [sheet for sheet in list(under_way) if sheet.is_complete]:
-        if not (has_second and any(answer.outcome == "unparsed" for answer in sheet.answers)):
-            del under_way[sheet]
-            yield from sheet.predictions()
+    more = {"not_taken": sending.not_taken} if sending.not_taken else {}
+    for sheet in [sheet for sheet in list(under_way) if sheet.is_complete and is_ready(sheet)]:
+        del under_way[sheet]
+        for predictions in sheet.predictions():
+            yield replace(predictions, notes=predictions.notes | more)
 
 
 def _inquiry(assignment: Assignment, model: ChatModel | LocalModel, images: Images) -> Inquiry:
