@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fieldmark.chat.parse.mentions import Mention, NameIndex, distinct, find_mentions
+from fieldmark.chat.parse.mentions import NameIndex, distinct, find_mentions
 from fieldmark.chat.parse.spelling import nearest, spellings
 from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retracts
 from fieldmark.chat.parse.text import Passage, fold, level, read
@@ -232,35 +232,21 @@ def only_option(plain: str, names: NameIndex) -> Parsed:
     """The gate of running text: the one option it names and stands by, if nothing is in its way."""
     passage = read(plain)
     mentions = find_mentions(passage, names)
-    kept = [mention for mention in mentions if not is_rejected(passage, mention)]
-    stated = [mention for mention in kept if is_stated(passage, mention)]
-    why = _why_not(plain, mentions, kept, stated)
-    return (
-        Parsed(None, "", why)
-        if why
-        else Parsed(mentions[0].label, "only option named", is_loose=True)
-    )
-
-
-def _why_not(
-    plain: str,
-    mentions: Sequence[Mention],
-    kept: Sequence[Mention],
-    stated: Sequence[Mention],
-) -> str:
+    is_meant = [is_stated(passage, m) and not is_rejected(passage, m) for m in mentions]
     refusal = declines(plain)
-    if refusal and not stated:
-        return refusal
-    refusal = declines(plain, is_doubt_allowed=True)
+    if refusal and not any(is_meant):
+        return Parsed(None, "", refusal)
     if not mentions:
-        return "no option named"
+        return Parsed(None, "", "no option named")
     if len(distinct(mentions)) > 1:
-        return "several options are named"
-    if refusal:
-        return "an option is named by a text that declines"
-    if len(kept) < len(mentions):
-        return "an option is ruled out or only weighed"
-    return "" if stated else "an option is named in passing"
+        return Parsed(None, "", "several options are named")
+    if declines(plain, is_doubt_allowed=True):
+        return Parsed(None, "", "an option is named by a text that declines")
+    if any(is_rejected(passage, mention) for mention in mentions):
+        return Parsed(None, "", "an option is ruled out or only weighed")
+    if not any(is_meant):
+        return Parsed(None, "", "an option is named in passing")
+    return Parsed(mentions[0].label, "only option named", is_loose=True)
 
 
 def _misspelt(value: str, names: NameIndex) -> str | None:

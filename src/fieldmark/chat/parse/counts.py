@@ -29,8 +29,8 @@ _NUMBER = (
 )
 _ANY = re.compile(
     rf"(?<![A-Za-z0-9_.,])(?<!\W-)(?<!^-)(?P<n>{_NUMBER})(?:\.0+)?(?![A-Za-z0-9_]|[.,]\d)"
-    rf"(?P<range>\s*(?:-|to|or|/|~)\s*(?:{_NUMBER})(?!\w)|\s*\+(?!\s*\d)|\s*%| (?:or|and) (?:more|so|fewer)|"
-    rf" dozens?\b| hundreds?\b| thousands?\b)?",
+    rf"(?P<range>\s*(?:-|to|or|/|~)\s*(?:{_NUMBER})(?!\w)|\s*\+(?!\s*\d)|\s*%|"
+    rf" (?:or|and) (?:more|so|fewer)| dozens?\b| hundreds?\b| thousands?\b)?",
     re.IGNORECASE,
 )
 _BOUND = re.compile(
@@ -61,7 +61,8 @@ _TOTAL_AFTER = re.compile(
     re.I,
 )
 _NOTHING = re.compile(
-    r"\W*(?:there (?:are|is) no(?! other| more)|no(?! other| more)|i (?:do not|don't|can't|cannot) see any) (?:\w+ ){0,2}?\w+"
+    r"\W*(?:(?:there (?:are|is) )?no(?! other| more)|i (?:do not|don't|can't|cannot) see any) "
+    r"(?:\w+ ){0,2}?\w+"
     r"(?: (?:are|is) (?:visible|present|seen|shown))?(?: in (?:the|this) \w+)?\W*",
     re.IGNORECASE,
 )

@@ -105,7 +105,7 @@ def _kept(items: list[str], names: NameIndex, how: str) -> Parsed:
 
 
 def _of_item(item: str, names: NameIndex) -> Reading:
-    """ "brackish water" and "probably tropical" name an option; "all but polar" and "A to C" do not."""
+    """ "brackish water" names an option, "all but polar" and "A to C" do not."""
     is_more = len(read(item).words) > _MOST_WORDS or _SEVERAL.search(item) is not None
     return exactly(item, names) if is_more else read_value(item, names)
 

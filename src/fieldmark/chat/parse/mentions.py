@@ -145,7 +145,7 @@ def with_yes_and_no(names: NameIndex) -> NameIndex:
 
 
 def _parts(options: Iterable[Option]) -> dict[tuple[str, ...], str]:
-    """Labels, and beginnings and ends of names that no other name has; small words alone are none."""
+    """Labels, and beginnings and ends of names that no other name has, but for small words."""
     owners: dict[tuple[str, ...], set[str]] = {}
     for option in options:
         name = fold(option.name)
