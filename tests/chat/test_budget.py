@@ -56,7 +56,7 @@ def test_estimates_learn_from_what_is_charged() -> None:
 
 def test_unknown_image_rules_are_guessed_by_size() -> None:
     bare = Estimator(Card(provider="x", id="y"))
-    assert bare.image(280, 280) == 100
+    assert bare.image(280, 280) == 102
 
 
 def test_a_shared_budget_serves_several_runs() -> None:

@@ -76,38 +76,63 @@ def gemini_tiles(width: int, height: int, tile: int = 258, small_px: int = 384) 
 
 
 def squares(
-    width: int, height: int, px: int = 28, least: int = 4, most: int = 16384, row: int = 0
+    width: int, height: int, px: int = 28, least: int = 4, most: int = 16384, ends: int = 2
 ) -> int:
-    """One token per px × px square, the sides rounded to whole squares (Qwen-VL, Pixtral).
-
-    `row` more per row of squares: Pixtral ends each with a break token.
+    """One token per px × px square, the sides rounded to whole squares; two around it (Qwen-VL).
 
     >>> squares(500, 375), squares(1024, 768), squares(2048, 1536)
-    (234, 999, 4015)
+    (236, 1001, 4017)
+    >>> squares(160, 120, px=32, least=64)  # Qwen3-VL makes small images larger
+    72
     """
-    across, down = max(1, round(width / px)), max(1, round(height / px))
+    across, down = round(width / px), round(height / px)
     if across * down > most:
         scale = math.sqrt(width * height / (most * px * px))
-        across, down = (max(1, math.floor(side / scale / px)) for side in (width, height))
+        across, down = (math.floor(side / scale / px) for side in (width, height))
     elif across * down < least:
         scale = math.sqrt(least * px * px / (width * height))
         across, down = (math.ceil(side * scale / px) for side in (width, height))
-    return across * down + row * down
+    return max(1, across) * max(1, down) + ends
+
+
+def pixtral(width: int, height: int, px: int = 16, long_px: int = 1024) -> int:
+    """One token per px × px square begun, and one at the end of each row; at most 1024 px a side.
+
+    >>> pixtral(500, 375), pixtral(1024, 768), pixtral(2048, 1536)
+    (792, 3120, 3120)
+    """
+    ratio = max(1.0, max(width, height) / long_px)
+    across, down = (_parts(math.floor(side / ratio), px) for side in (width, height))
+    return (across + 1) * down
 
 
 def best_grid(
-    width: int, height: int, px: int = 448, tile: int = 256, most: int = 12, thumbnail: int = 1
+    width: int, height: int, px: int = 448, tile: int = 256, most: int = 12, ends: int = 2
 ) -> int:
-    """The grid of tiles (at most so many) nearest in shape, and a thumbnail beside them.
-
-    InternVL: 448 px tiles of 256 tokens, at most 12; Llama Vision: 560 px tiles, at most 4.
+    """The grid of tiles nearest in shape, a thumbnail beside several, two around (InternVL).
 
     >>> best_grid(500, 375), best_grid(448, 448)
-    (3328, 256)
+    (3330, 258)
     """
     across, down = _nearest_grid(width, height, px, most)
     tiles = across * down
-    return tile * (tiles + (thumbnail if tiles > 1 else 0))
+    return tile * (tiles + (1 if tiles > 1 else 0)) + ends
+
+
+def llama_tiles(width: int, height: int, px: int = 560, tile: int = 1601, most: int = 4) -> int:
+    """The canvas of tiles that the image fits into with least enlarging, else least shrinking;
+    of equal ones the smallest (Llama 3.2 Vision).
+
+    >>> llama_tiles(500, 375), llama_tiles(640, 480), llama_tiles(800, 600)
+    (1601, 3202, 6404)
+    """
+    canvases = [(a, d) for a in range(1, most + 1) for d in range(1, most + 1) if a * d <= most]
+    scales = [(min(a * px / width, d * px / height), a * d) for a, d in canvases]
+    larger = [(scale, tiles) for scale, tiles in scales if scale >= 1]
+    if larger:
+        return tile * min(larger)[1]
+    best = max(scale for scale, _ in scales)
+    return tile * min(tiles for scale, tiles in scales if scale == best)
 
 
 def fixed(width: int, height: int, tokens: int = 256) -> int:  # noqa: ARG001 - one form for all
@@ -121,7 +146,9 @@ RULES: dict[str, Callable[..., int]] = {
     "claude": claude,
     "gemini-tiles": gemini_tiles,
     "squares": squares,
+    "pixtral": pixtral,
     "best-grid": best_grid,
+    "llama-tiles": llama_tiles,
     "fixed": fixed,
 }
 
