@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -98,6 +101,21 @@ def test_cached_tokens_have_their_own_price() -> None:
     usage = Usage(1_000_000, 100_000, cached=400_000)
     assert priced(usd_cached=0.5).usd(usage) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 1)
     assert priced().usd(usage) == pytest.approx(2 + 1)
+
+
+COUNTS = [
+    json.loads(line)
+    for line in Path(__file__).with_name("token_counts.jsonl").read_text().splitlines()
+]
+"""prompts of ours, and how many tokens eight vocabularies make of them (measured 2026-11)"""
+
+
+@pytest.mark.parametrize("row", COUNTS, ids=lambda row: row["name"])
+def test_our_own_prompts_are_never_guessed_low(row: dict[str, Any]) -> None:
+    guess, counts = text_tokens(row["text"]), row["tokens"]
+    assert guess >= max(counts.values())
+    if row["name"] == "plain english":
+        assert guess <= 1.6 * min(counts.values())
 
 
 def test_text_is_counted_high() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -180,13 +181,38 @@ def check_rule(rule: Mapping[str, Any]) -> None:
             raise UsageError(f"image-token rule {rule['rule']!r}: {key} = {value!r}, not a number.")
 
 
+_WORD, _NUMBER = re.compile(r"[A-Za-z]+"), re.compile(r"[0-9]+")
+_NAME = re.compile(r"[A-Z]..|..+(?:[aix]|us|um|is|ae|os|ns|ys)$")
+"""capital letters and the endings of Latin names: words that vocabularies cut small"""
+_LETTERS, _LETTERS_OF_NAMES = 2.9, 2.4
+"""per token"""
+
+
 def text_tokens(text: str) -> int:
-    """A high guess without the model's own tokeniser: one per 3.5 UTF-8 bytes, or per word.
+    """A high guess without the model's own tokeniser, by kind of character.
+
+    Compared with eight vocabularies (GPT-4 and GPT-4o, Llama 3 and 4, Qwen, Mistral's two, Claude
+    2; 2026-11) it is 1.3 to 1.55 times the count of plain English, 1.03 to 1.3 times that of
+    questions with 8 to 26 Latin names, 1.1 to 1.7 times that of Chinese ones.
 
     >>> text_tokens("Which species is this? Answer with one name.")
-    13
+    16
+    >>> text_tokens("Lamium galeobdolon")
+    7
     """
-    return max(math.ceil(len(text.encode("utf-8", "surrogatepass")) / 3.5), len(text.split()))
+    rest = _WORD.sub(" ", text)
+    ascii_rest = rest.encode("ascii", "ignore")
+    n_others = len(rest) - len(ascii_rest)
+    others = len(rest.encode("utf-8", "surrogatepass")) - len(ascii_rest) - n_others
+    marks = len(ascii_rest) - ascii_rest.count(b" ")
+    numbers = len(_NUMBER.findall(rest))  # the blank before one may be a token of its own
+    return math.ceil(sum(map(_word_tokens, _WORD.findall(text))) + numbers + others + marks)
+
+
+@lru_cache(maxsize=65536)
+def _word_tokens(word: str) -> float:
+    letters = _LETTERS_OF_NAMES if _NAME.match(word) else _LETTERS
+    return max(1.0, len(word) / letters)
 
 
 def _parts(length: float, px: int) -> int:
