@@ -176,12 +176,15 @@ class Estimate:
     """if every answer used all its room"""
     usd: float | None
     """None = the price is unknown"""
+    priced_as: str = ""
+    """the model whose price it is, where the one asked has no row of its own"""
 
     def scaled(self, n: int) -> Estimate:
         """What `n` requests like these will take."""
         scale = n / max(self.n, 1)
         usd = None if self.usd is None else self.usd * scale
-        return Estimate(n, round(self.tokens_in * scale), round(self.tokens_out * scale), usd)
+        tokens = (round(self.tokens_in * scale), round(self.tokens_out * scale))
+        return Estimate(n, *tokens, usd, self.priced_as)
 
 
 def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator) -> Estimate:
@@ -191,4 +194,5 @@ def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Esti
         n += 1
         tokens_in += estimator.messages(request.messages, sizes)
         tokens_out += request.settings.max_output_tokens
-    return Estimate(n, tokens_in, tokens_out, estimator.card.usd(Usage(tokens_in, tokens_out)))
+    usd, priced_as = estimator.card.usd(Usage(tokens_in, tokens_out)), estimator.card.priced_as
+    return Estimate(n, tokens_in, tokens_out, usd, priced_as)

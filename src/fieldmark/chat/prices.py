@@ -292,6 +292,10 @@ class Card(_TableRow):
     """where limits and prices are from"""
     verified: bool = False
     """seen on the vendor's own page; else from a third party or from memory"""
+    quantizations: tuple[str, ...] = ()
+    """OpenRouter: only hosts that run the weights in one of these (bf16, fp16, fp8, …)"""
+    priced_as: str = ""
+    """the id of the row whose facts these are, where the model has none of its own"""
 
     @field_validator("image_tokens")
     @classmethod
@@ -333,6 +337,65 @@ class ModelTables:
         tables = list(files)
         self.providers = {row.name: row for table in tables for row in table.chat_providers}
         self.cards = {(row.provider, row.id): row for table in tables for row in table.chat_models}
+
+    def card(self, provider: str, model_id: str) -> Card:
+        """What is known of a model: by its id, else by that of its family, else nothing.
+
+        A dated id is the undated one (gpt-4o-2024-11-20: gpt-4o), an undated or `-latest` one the
+        only dated one there is. Sizes and products are never mixed up: gpt-4o-mini is not gpt-4o.
+        """
+        known = self.cards.get((provider, model_id))
+        if known is not None:
+            return known
+        plain, variant = _without_variant(model_id) if provider == "openrouter" else (model_id, "")
+        row = self.cards.get((provider, plain)) or self._relative(provider, plain)
+        if row is None:
+            return Card(provider=provider, id=model_id)
+        facts: dict[str, Any] = {"id": model_id, "priced_as": row.id}
+        if variant == "free":
+            facts |= {"usd_in": 0.0, "usd_out": 0.0, "usd_cached": None}
+        return row.model_copy(update=facts)
+
+    def _relative(self, provider: str, model_id: str) -> Card | None:
+        family = _undated(model_id)
+        if (provider, family) in self.cards:
+            return self.cards[provider, family]
+        if model_id.removesuffix("-latest") != family:
+            return None  # another date is another version: which one is alike is not known
+        dated = [
+            row
+            for (owner, name), row in self.cards.items()
+            if owner == provider and _undated(name) == family
+        ]
+        return dated[0] if len(dated) == 1 else None
+
+
+_VARIANT = re.compile(r"(.+):(free|nitro|floor|exacto|beta|thinking)")
+"""OpenRouter's endings that leave model and price as they are; :free costs nothing"""
+_DATE = re.compile(
+    r"(?:-preview|-latest"
+    r"|[-@]20[2-4][0-9]-?(?:0[1-9]|1[0-2])-?(?:[0-2][0-9]|3[01])"  # 2024-11-20, 20241120
+    r"|-preview-(?:0[1-9]|1[0-2])-(?:20[2-4][0-9]|[0-3][0-9])"  # Gemini: 09-2025, 05-20
+    r"|-2[3-9](?:0[1-9]|1[0-2])"  # Mistral: 2411
+    r"|-00[1-9])$"  # Gemini
+)
+
+
+def _without_variant(model_id: str) -> tuple[str, str]:
+    match = _VARIANT.fullmatch(model_id)
+    return (match[1], match[2]) if match else (model_id, "")
+
+
+def _undated(model_id: str) -> str:
+    """
+    >>> _undated("gemini-2.5-flash-preview-09-2025"), _undated("gpt-4o-mini-2024-07-18")
+    ('gemini-2.5-flash', 'gpt-4o-mini')
+    >>> _undated("gpt-4o-audio-preview-2024-12-17"), _undated("qwen-2-vl-72b-instruct")
+    ('gpt-4o-audio', 'qwen-2-vl-72b-instruct')
+    """
+    while (shorter := _DATE.sub("", model_id)) != model_id:
+        model_id = shorter
+    return model_id
 
 
 def load_tables(files: Iterable[Path] = ()) -> ModelTables:

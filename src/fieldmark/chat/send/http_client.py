@@ -299,9 +299,7 @@ class HttpClient:
         assert self._session is not None, "the sender is opened with `async with`"
         model, clock = self._model, self._options.clock
         lacks = (*model.lacks, *self._refused)
-        pieces = body_pieces(
-            request, pictures, model.id, lacks, model.output_key, model.provider.body
-        )
+        pieces = body_pieces(request, pictures, model.id, lacks, model.output_key, model.body)
         began, length = clock.now(), sum(map(len, pieces))
         try:
             async with self._session.post(
