@@ -57,8 +57,8 @@ class Budget:
         if self.max_usd is not None and not card.is_priced:
             raise UsageError(
                 f"the price of chat/{card.provider}/{card.id} is unknown, so max_usd cannot be "
-                "kept: add usd_in and usd_out under [[chat_models]] in fieldmark.toml, or cap "
-                "max_tokens."
+                "kept: give it by --price IN/OUT (US dollars per million tokens, as 0.5/1.5), by "
+                "usd_in and usd_out under [[chat_models]] in fieldmark.toml, or cap max_tokens."
             )
 
     def fits(self, cost: Cost) -> bool:

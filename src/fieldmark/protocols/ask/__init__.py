@@ -88,7 +88,8 @@ class Ask(LanguageProtocol):
         from fieldmark.models import load_chat_model
         from fieldmark.protocols.ask.run import estimate_cost
 
-        return estimate_cost(assignment, load_chat_model(model_name))
+        model = assignment.settings.priced(load_chat_model(model_name))
+        return estimate_cost(assignment, model)
 
     def answer(
         self,

@@ -105,6 +105,7 @@ def open_sending(
     mock_labels: Labels | None = None,
 ) -> Iterator[Sending]:
     """A line to the model, and the journal of its answers; `mock_labels` is what a mock sees."""
+    model = options.settings.priced(model)
     how = replace(options.sending, mock_labels=mock_labels) if mock_labels else options.sending
     with (
         Journal(options.journal) as journal,

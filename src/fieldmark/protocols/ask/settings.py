@@ -6,16 +6,17 @@ requests are sent and when to stop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fieldmark.protocols._settings import Range, given, how_only
+from fieldmark.protocols._settings import Range, TextForm, given, how_only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fieldmark.chat import AnswerSettings, Asking
+    from fieldmark.chat import AnswerSettings, Asking, ChatModel, LocalModel
 
+PRICE = TextForm(r"\d+(\.\d*)?/\d+(\.\d*)?", ": dollars in/dollars out, as 0.5/1.5")
 TEMP = 0.0
 FRAMES = 8
 ROOM = 256
@@ -34,6 +35,8 @@ class AskSettings:
     """most US dollars to spend, over all runs together"""
     max_tokens: Annotated[int, Range(0)] | None = how_only()
     """most tokens to use, prompts and answers together"""
+    price: Annotated[str, PRICE] | None = how_only()
+    """US dollars per million tokens in and out, for models whose price is unknown: 0.5/1.5"""
     concurrency: Annotated[int, Range(1, 10_000)] | None = how_only()
     """requests at the same time (default: as many as the endpoint allows)"""
     rpm: Annotated[float, Range(0, above=True)] | None = how_only()
@@ -80,6 +83,16 @@ class AskSettings:
     @property
     def _usual_room(self) -> int:
         return ROOM_TO_THINK if self.cot_enabled else ROOM
+
+    def priced(self, model: ChatModel | LocalModel) -> ChatModel | LocalModel:
+        """The model with `price`, where its own is not known."""
+        from fieldmark.chat import ChatModel
+
+        if self.price is None or not isinstance(model, ChatModel) or model.card.is_priced:
+            return model
+        usd_in, usd_out = map(float, self.price.split("/"))
+        card = model.card.model_copy(update={"usd_in": usd_in, "usd_out": usd_out})
+        return replace(model, card=card)
 
     def asking(self, seed: int) -> Asking:
         from fieldmark.chat import Asking
