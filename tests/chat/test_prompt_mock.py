@@ -74,7 +74,7 @@ def _items(labels: list[str], n: int, n_pictures: int) -> list[Item]:
 )
 def test_a_model_that_knows_everything_is_always_right(kind: str, asking: Asking) -> None:
     question, labels, n_pictures = KINDS[kind]
-    items, examples = _items(labels, 8, n_pictures), _items(labels, 6, n_pictures)
+    items, examples = _items(labels, 8, n_pictures), _items(labels, 60, n_pictures)
     sees = {
         "+".join(hashlib.sha256(each.read()).hexdigest() for each in item.pictures): (
             question.names.get(item.label or "") or SHOWN[item.label or ""]

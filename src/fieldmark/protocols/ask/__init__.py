@@ -70,6 +70,8 @@ class Ask(LanguageProtocol):
         block = self.block_of(assignment.task)
         facts = {"ask": block.model_dump(mode="json", exclude_defaults=True)}
         settings: AskSettings = assignment.settings
+        if assignment.draw.n_train and block.choices and not settings.shared_prefix:
+            facts["examples"] = "of the options"  # before 0.2, of all classes
         return facts | settings.unusual()
 
     def columns(self, task: Any) -> tuple[str, ...]:
