@@ -1,8 +1,8 @@
 """Pictures as they are sent: which bytes go on the wire, and how are they made in time?
 
-The original bytes when the provider takes them: re-encoding takes time and alters the picture.
-Otherwise the same pixels always become the same bytes: upright, cut, shrunk with Lanczos, JPEG;
-sizes, quality and hash are recorded. Providers may shrink again silently.
+The original bytes, but for metadata, when the provider takes them: re-encoding takes time and
+alters the picture. Otherwise the same pixels always become the same bytes: upright, cut, shrunk
+with Lanczos, JPEG; sizes, quality and hash are recorded. Providers may shrink again silently.
 
 Most photos are plain JPEGs, and those need no image library: their header is read here. Reading and
 shrinking run in a few threads; a picture that several requests want at the same moment is prepared
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from fieldmark.chat.messages import Box, Picture, PictureKey
+from fieldmark.chat.send.metadata import without_metadata
 from fieldmark.data import open_image, quick_check
 from fieldmark.errors import DataError
 
@@ -93,15 +94,17 @@ class SentPicture:
     sha256: str
     """of the bytes before base64"""
     note: str = ""
-    """what was done to it; "" = sent as it is"""
+    """what was done to it; "" = sent as it is, but for metadata"""
 
 
 def prepare(picture: Picture, limits: PictureLimits = NO_LIMITS) -> SentPicture:
     """Reads a picture and makes it fit. `DataError` names one that cannot be read."""
     data = picture.read()
     plain = plain_jpeg_size(data)
-    if plain is not None and _fits(plain, data, limits) and _is_whole(picture.crop, plain):
-        return _sent(data, "image/jpeg", plain, "")
+    if plain is not None and _is_whole(picture.crop, plain):
+        bare = without_metadata(data, "JPEG")
+        if bare is not None and _fits(plain, bare, limits):
+            return _sent(bare, "image/jpeg", plain, "")
     return _prepared(picture, data, limits)
 
 
@@ -112,10 +115,12 @@ def _prepared(picture: Picture, data: bytes, limits: PictureLimits) -> SentPictu
     with Image.open(io.BytesIO(data)) as header:
         kind, size, mode = header.format or "", header.size, header.mode
         is_turned = header.getexif().get(_ORIENTATION, 1) not in (0, 1)
-        is_moving = getattr(header, "is_animated", False)
+        is_moving = kind != "MPO" and getattr(header, "is_animated", False)
+    kind = "JPEG" if kind == "MPO" else kind  # a JPEG with further pictures after its end
     is_taken = kind in MEDIA_TYPES and mode in _PLAIN_MODES and not (is_turned or is_moving)
-    if is_taken and _fits(size, data, limits) and _is_whole(picture.crop, size):
-        return _sent(data, MEDIA_TYPES[kind], size, "")
+    bare = without_metadata(data, kind) if is_taken and _is_whole(picture.crop, size) else None
+    if bare is not None and _fits(size, bare, limits):
+        return _sent(bare, MEDIA_TYPES[kind], size, "")
     return _redrawn(picture, data, limits)
 
 
@@ -156,7 +161,8 @@ def _shrunk(image: Image.Image, scale: float) -> Image.Image:
 def _jpeg(image: Image.Image, quality: int) -> bytes:
     target = io.BytesIO()
     image.save(target, "JPEG", quality=quality, subsampling=0 if quality >= 90 else 2)
-    return target.getvalue()
+    made = target.getvalue()
+    return without_metadata(made, "JPEG") or made  # Pillow hands comments on
 
 
 def _sent(data: bytes, media_type: str, size: tuple[int, int], note: str) -> SentPicture:
