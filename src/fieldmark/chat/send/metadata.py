@@ -16,7 +16,7 @@ _START, _END = b"\xff\xd8", b"\xff\xd9"
 _APP0, _APP2, _APP14, _APP15, _COMMENT, _SCAN = 0xE0, 0xE2, 0xEE, 0xEF, 0xFE, 0xDA
 _JFIF, _JFIF_BYTES = b"JFIF\0", 18
 _KEPT_APPS = {_APP0: _JFIF, _APP2: b"ICC_PROFILE\0", _APP14: b"Adobe"}
-_AFTER_PIXELS = re.compile(rb"\xff+([^\x00\xff\xd0-\xd7])", re.DOTALL)
+_AFTER_PIXELS = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 """the marker that ends a scan: neither a stuffed byte nor a restart"""
 
 
