@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fieldmark.chat import MockServer, Usage, ask_all, chat_model, user_tables
+from fieldmark.chat import AnswerSettings, MockServer, Usage, ask_all, chat_model, user_tables
 from fieldmark.chat.prices import load_tables
 from kit.chat import FAST, ask_about
 
@@ -107,14 +107,14 @@ class Listening(MockServer):
         return await super()._answer(request, data)
 
 
-def sent_to(name: str, start: Path) -> dict[str, Any]:
+def sent_to(name: str, start: Path, **extra: Any) -> dict[str, Any]:
     async def work() -> dict[str, Any]:
         server = Listening()
         model = chat_model(name, user_tables(start))
         try:
-            await ask_all(
-                [ask_about(1)], dataclasses.replace(model, base_url=await server.start()), FAST
-            )
+            here = dataclasses.replace(model, base_url=await server.start())
+            asked = dataclasses.replace(ask_about(1), settings=AnswerSettings(extra=extra))
+            await ask_all([asked], here, FAST)
         finally:
             await server.stop()
         return server.bodies[0]
@@ -130,12 +130,16 @@ def test_quantizations_are_sent_and_tell_answers_apart(
     body = sent_to(name, tmp_path)
     assert body["provider"] == {"quantizations": ["fp16"]}
     assert body["usage"] == {"include": True}
+    both = sent_to(name, tmp_path, provider={"data_collection": "deny"})["provider"]
+    assert both == {"quantizations": ["fp16"], "data_collection": "deny"}
+    own = sent_to(name, tmp_path, provider={"quantizations": ["int8"]})["provider"]
+    assert own == {"quantizations": ["int8"]}
     assert "provider" not in sent_to("chat/openrouter/openai/gpt-4o", tmp_path)
     usual = chat_model(name, user_tables(tmp_path))
     (tmp_path / "fieldmark.toml").write_text(
         '[[chat_models]]\nprovider = "openrouter"\nid = "qwen/qwen2.5-vl-72b-instruct"\n'
         'quantizations = ["fp8"]\n'
     )
-    own = chat_model(name, user_tables(tmp_path))
-    assert own.body["provider"] == {"quantizations": ["fp8"]}
-    assert own.address != usual.address and own.fingerprint != usual.fingerprint
+    mine = chat_model(name, user_tables(tmp_path))
+    assert mine.body["provider"] == {"quantizations": ["fp8"]}
+    assert mine.address != usual.address and mine.fingerprint != usual.fingerprint

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fieldmark.chat import MockServer
 from fieldmark.cli import main
 from fieldmark.data import load_dataset
 from fieldmark.settings import Settings
 from fieldmark.world import World
-from kit.ask import TASK, command
+from kit.ask import TASK, Parrot, command
 from kit.chat import running
 
 SMALL = ("--n-test", "4")
@@ -26,7 +25,7 @@ def here(fresh_settings: Settings) -> None:
 def test_a_cap_on_an_unpriced_model_works_with_a_price(
     world: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with running(MockServer()) as url:
+    with running(Parrot('{"answer": "A"}')) as url:
         name = ("--model", f"chat/custom/ours?base_url={url}")
         assert main(command(world, *name, *SMALL, "--max-usd", "1")) == 2
         assert "--price IN/OUT" in capfd.readouterr().err
@@ -36,7 +35,7 @@ def test_a_cap_on_an_unpriced_model_works_with_a_price(
 
 
 def test_a_cap_holds_at_the_price_given(world: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with running(MockServer()) as url:
+    with running(Parrot('{"answer": "A"}')) as url:
         name = ("--model", f"chat/custom/ours?base_url={url}", "--price", "90000/90000")
         assert main(command(world, *name, *SMALL, "--max-usd", "1")) == 4
     assert "budget" in capfd.readouterr().err

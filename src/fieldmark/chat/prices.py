@@ -242,9 +242,11 @@ class _TableRow(BaseModel):
 
 
 class Provider(_TableRow):
-    """An OpenAI-compatible endpoint."""
+    """An endpoint."""
 
     name: str
+    api: str = "openai"
+    """its wire form: one of `send.api.APIS`"""
     base_url: str = ""
     """"" = the user says which: `?base_url=`"""
     key_env: str = ""
@@ -271,6 +273,8 @@ class Card(_TableRow):
     title: str = ""
     sees: bool = True
     """takes images"""
+    thinks: bool = False
+    """thinks before it answers, unless told not to: its answers need room for that"""
     context: int | None = Positive
     """tokens of prompt and answer together"""
     max_output: int | None = Positive
@@ -306,6 +310,11 @@ class Card(_TableRow):
             except UsageError as error:
                 raise ValueError(str(error).rstrip(".")) from None
         return rule
+
+    @property
+    def is_known(self) -> bool:
+        """Does a table have a row for it?"""
+        return bool(self.source or self.title or self.context or self.is_priced)
 
     @property
     def is_priced(self) -> bool:

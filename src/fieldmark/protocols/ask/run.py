@@ -64,7 +64,8 @@ def run(
     What is asked of one part does not depend on which others are wanted.
     """
     task, draw = assignment.task, assignment.draw
-    inquiry = _inquiry(assignment, model, Images(assignment.root, options.contents))
+    images = Images(assignment.root, options.contents, assignment.settings.detail)
+    inquiry = _inquiry(assignment, model, images)
     sheets = make_sheets(inquiry, assignment.parts, wanted, options, progress)
     seen = _what_a_mock_sees(sheets) if model.is_mock else None
     n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
@@ -86,12 +87,17 @@ def run(
         return any(sheet.is_complete for sheet in list(under_way))
 
     with (
-        open_sending(model, options, progress, seen) as sending,
+        open_sending(model, options, progress, seen, _outcome) as sending,
         closing(sending.steps(task.task, requests(), keep)) as steps,
     ):
         for _ in steps:
             yield from _complete(under_way)
     yield from _complete(under_way)
+
+
+def _outcome(request: Request, answer: Answer) -> str:
+    _, item, built, repeat = request.info
+    return read_answer(item, built, repeat, answer).outcome
 
 
 def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
