@@ -15,10 +15,10 @@ from fieldmark.chat import (
     AnswerSettings,
     Options,
     Picture,
+    PictureCache,
     Request,
     ask_now,
     chat_model,
-    prepare,
 )
 from fieldmark.chat.budget import Estimator
 from fieldmark.chat.prompt.build import Built, build, parse_answer
@@ -83,7 +83,7 @@ def test_a_model_that_knows_everything_is_always_right(kind: str, asking: Asking
     }
     model = chat_model("chat/mock/wren?skill=1")
     settings = AnswerSettings(max_output_tokens=50)
-    limits = limits_of(model, settings, Estimator(model.card), prepare)
+    limits = limits_of(model, settings, Estimator(model.card), PictureCache().size)
     prompts = plan_prompts(question, asking, FewShot(examples, k=3), limits)
     built: dict[str, Built] = {item.id: prompts.build(item) for item in items}
     answers: dict[str, Answer] = {}

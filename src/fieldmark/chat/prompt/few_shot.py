@@ -36,7 +36,7 @@ from fieldmark.errors import DataError
 if TYPE_CHECKING:
     from fieldmark.chat.local.model import LocalModel
     from fieldmark.chat.send.endpoint import ChatModel
-    from fieldmark.chat.send.pictures import SentPicture
+    from fieldmark.chat.send.pictures import PictureSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,11 +319,11 @@ def limits_of(
     model: ChatModel | LocalModel,
     settings: AnswerSettings,
     estimator: Estimator,
-    look: Callable[[Picture], SentPicture],
+    look: Callable[[Picture], PictureSize],
 ) -> Limits:
     """What a model takes in one request, with room kept for the longest answer it may give.
 
-    `look` makes a picture ready to send, so that it can be measured (`PictureCache.prepare`).
+    `look` measures a picture as it is sent (`PictureCache.size`).
     """
     room = RequestLimits(
         model.card.context,
@@ -338,8 +338,8 @@ def limits_of(
             if isinstance(part, Text):
                 total += PromptSize(estimator.text(part.text), 0, len(part.text.encode()))
             else:
-                sent = look(part)
-                total += PromptSize(estimator.image(sent.width, sent.height), 1, len(sent.base64))
+                size = look(part)
+                total += PromptSize(estimator.image(size.width, size.height), 1, size.n_bytes)
         return total
 
     return Limits(room, measure)

@@ -15,6 +15,7 @@ import asyncio
 import binascii
 import hashlib
 import io
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -67,7 +68,7 @@ MEDIA_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 QUALITY = 92
 _LEAST_QUALITY = 60
 _PLAIN_MODES = ("RGB", "L", "P", "RGBA", "1", "LA")
-_ORIENTATION = 0x0112
+_ORIENTATION, _ON_THEIR_SIDE = 0x0112, (5, 6, 7, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,16 @@ NO_LIMITS = PictureLimits()
 
 
 @dataclass(frozen=True, slots=True)
+class PictureSize:
+    """What a picture takes up in a request."""
+
+    width: int
+    height: int
+    n_bytes: int
+    """in base64"""
+
+
+@dataclass(frozen=True, slots=True)
 class SentPicture:
     """A picture as it goes on the wire."""
 
@@ -95,6 +106,10 @@ class SentPicture:
     """of the bytes before base64"""
     note: str = ""
     """what was done to it; "" = sent as it is, but for metadata"""
+
+    @property
+    def size(self) -> PictureSize:
+        return PictureSize(self.width, self.height, len(self.base64))
 
 
 def prepare(picture: Picture, limits: PictureLimits = NO_LIMITS) -> SentPicture:
@@ -170,15 +185,35 @@ def _sent(data: bytes, media_type: str, size: tuple[int, int], note: str) -> Sen
     return SentPicture(binascii.b2a_base64(data, newline=False), media_type, *size, digest, note)
 
 
-class PictureCache:
-    """Pictures many requests share (the shots of a prompt), prepared once.
+def glance(picture: Picture, limits: PictureLimits = NO_LIMITS) -> PictureSize:
+    """What a picture will take up, from its header: exact but for the bytes of one that is redrawn.
 
-    Bounded by bytes: the least recently used go first.
+    `DataError` names one that cannot be read.
+    """
+    data = picture.read()
+    size = plain_jpeg_size(data)
+    if size is None:
+        if reason := quick_check(data):
+            raise DataError(f"{picture.name or 'picture'}  {reason}.")
+        with Image.open(io.BytesIO(data)) as header:
+            is_on_its_side = header.getexif().get(_ORIENTATION, 1) in _ON_THEIR_SIDE
+            size = header.size[::-1] if is_on_its_side else header.size
+    width, height = size if picture.crop is None else picture.crop[2:]
+    scale = min(1.0, (limits.long_px or math.inf) / max(width, height, 1))
+    n_bytes = min(len(data) * scale**2, limits.n_bytes or math.inf)
+    return PictureSize(round(width * scale), round(height * scale), round(n_bytes * 4 / 3))
+
+
+class PictureCache:
+    """Pictures that are measured for a prompt, sent, and shown by many requests, prepared once.
+
+    Bounded by bytes: the least recently used go first, and of them the size is kept.
     """
 
     def __init__(self, limits: PictureLimits = NO_LIMITS, most_bytes: int = 128 << 20) -> None:
         self.limits, self.most_bytes = limits, most_bytes
         self._kept: OrderedDict[PictureKey, SentPicture] = OrderedDict()
+        self._sizes: dict[PictureKey, PictureSize] = {}
         self._bytes = 0
 
     def get(self, picture: Picture) -> SentPicture | None:
@@ -190,12 +225,16 @@ class PictureCache:
 
     def put(self, picture: Picture, sent: SentPicture) -> None:
         key = picture.cache_key
-        if key is None or key in self._kept or len(sent.base64) > self.most_bytes // 4:
+        if key is None or key in self._kept:
+            return
+        if len(sent.base64) > self.most_bytes // 4:
+            self._sizes[key] = sent.size
             return
         self._kept[key] = sent
         self._bytes += len(sent.base64)
         while self._bytes > self.most_bytes:
-            _, oldest = self._kept.popitem(last=False)
+            name, oldest = self._kept.popitem(last=False)
+            self._sizes[name] = oldest.size
             self._bytes -= len(oldest.base64)
 
     def prepare(self, picture: Picture) -> SentPicture:
@@ -204,6 +243,11 @@ class PictureCache:
             sent = prepare(picture, self.limits)
             self.put(picture, sent)
         return sent
+
+    def size(self, picture: Picture) -> PictureSize:
+        key = picture.cache_key
+        known = self._sizes.get(key) if key else None
+        return known or self.prepare(picture).size
 
 
 _THREADS = 4
@@ -214,8 +258,8 @@ _AT_ONCE_BYTES = 400_000
 class PicturePreparer:
     """Prepares pictures in threads, beside an event loop."""
 
-    def __init__(self, limits: PictureLimits) -> None:
-        self._cache = PictureCache(limits)
+    def __init__(self, cache: PictureCache) -> None:
+        self._cache = cache
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="pictures")
         self._coming: dict[PictureKey, asyncio.Future[SentPicture]] = {}
 
