@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from fieldmark.chat.send.ask import ModelConnection, ask_all, ask_now
     from fieldmark.chat.send.endpoint import ChatModel, chat_model, user_tables
     from fieldmark.chat.send.options import AskTotals, Clock, Labels, Options
-    from fieldmark.chat.send.pictures import PictureCache, prepare
+    from fieldmark.chat.send.pictures import PictureCache, PictureSize, glance, prepare
 
 __all__ = [
     "Answer",
@@ -99,6 +99,7 @@ __all__ = [
     "Parsed",
     "Picture",
     "PictureCache",
+    "PictureSize",
     "Prompts",
     "Question",
     "Request",
@@ -115,6 +116,7 @@ __all__ = [
     "draw_pairs",
     "estimate",
     "first_word_shares",
+    "glance",
     "letter_choice",
     "letter_question",
     "letter_scores",
@@ -162,6 +164,6 @@ __getattr__ = exports(
         "send.ask": ("ModelConnection", "ask_all", "ask_now"),
         "send.endpoint": ("ChatModel", "chat_model", "user_tables"),
         "send.options": ("AskTotals", "Clock", "Labels", "Options"),
-        "send.pictures": ("PictureCache", "prepare"),
+        "send.pictures": ("PictureCache", "PictureSize", "glance", "prepare"),
     },
 )  # fmt: skip

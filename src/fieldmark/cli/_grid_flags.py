@@ -7,6 +7,7 @@ protocol has its flags without a change here.
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,10 +23,12 @@ from fieldmark.protocols import Pairs, Protocol, Setting, protocols, settings_of
 from fieldmark.settings import load_settings
 
 if TYPE_CHECKING:
-    from fieldmark.experiments import Grid
+    from fieldmark.experiments import Grid, NewtFilters
     from fieldmark.settings import Settings
 
+EXCLUDE = ("exclude_tasks", "exclude_clusters", "exclude_subclusters")
 METAVARS = {int: "N", float: "X", str: "TEXT"}
+_Names = Annotated[tuple[str, ...], arg(metavar="NAME …", help_behavior_hint="")]
 _Ints = Annotated[tuple[int, ...], arg(metavar="N …", help_behavior_hint="")]
 
 
@@ -41,6 +44,12 @@ class GridFlags:
     """family/checkpoint?option=value, or file.py:Class"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """a name, NAME@VARIANT, NAME/PARTS or a .yaml file"""
+    exclude_tasks: _Names = ()
+    """leave out these tasks of NeWT (--task newt/NAME,NAME runs only those)"""
+    exclude_clusters: _Names = ()
+    """leave out these clusters of NeWT: appearance, behavior, context, counting, gestalt"""
+    exclude_subclusters: _Names = ()
+    """leave out these subclusters of NeWT: age, attribute, health, species"""
     protocol: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """how models are asked the tasks [every way that both the model and the task support]"""
     n_train: _Ints = ()
@@ -116,12 +125,22 @@ def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
     for name, value, expected in axes.problems():
         raise UsageError(f"--{name.replace('_', '-')} {value}: {expected}.")
     models, tasks = [(name, "") for name in args.model], [(name, "") for name in args.task]
-    jobs = make_jobs(models, tasks, axes, include_path=folders)
-    return Grid(jobs)
+    return Grid(make_jobs(models, tasks, axes, _newt_filters(args), folders))
+
+
+def _newt_filters(args: GridFlags) -> dict[str, NewtFilters | None]:
+    """What the `--exclude-…` flags leave out; names and patterns, as in a file's `[newt]`."""
+    from fieldmark.experiments import NewtFilters
+
+    given = {name: list(getattr(args, name)) for name in EXCLUDE if getattr(args, name)}
+    if given and not any(re.match(r"newt($|[/@])", task) for task in args.task):
+        flag = next(iter(given)).replace("_", "-")
+        raise UsageError(f"--{flag}: only `newt` has such parts: add --task newt.")
+    return {"newt": NewtFilters(**given) if given else None}
 
 
 def _refuse_mixing(args: GridFlags) -> None:
-    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats")
+    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats", *EXCLUDE)
     given = [name for name in names if getattr(args, name) not in ((), "", None)]
     given += ["sampling"] if args.sampling != "task" else []
     given += [*given_blocks(args), *given_settings(args, changes_answers=True)]

@@ -147,7 +147,7 @@ class DocumentProtocol(LanguageProtocol):
         from fieldmark.lmms.run import estimate_documents
         from fieldmark.models import load_chat_model
 
-        model = load_chat_model(model_name)
+        model = assignment.settings.priced(load_chat_model(model_name))
         return estimate_documents(assignment.parts[0], model, assignment.draw, assignment.settings)
 
     def note(self, assignment: Assignment) -> str:

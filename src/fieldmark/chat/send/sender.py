@@ -27,7 +27,7 @@ from fieldmark.chat.send.options import (
     Options,
     is_local,
 )
-from fieldmark.chat.send.pictures import PicturePreparer, SentPicture
+from fieldmark.chat.send.pictures import PictureCache, PicturePreparer, SentPicture
 from fieldmark.chat.send.rate_limiter import (
     START,
     START_LOCAL,
@@ -354,7 +354,8 @@ class Sender:
         self.rpm = TokenBucket(options.rpm, options.clock, "requests")
         self.tpm = TokenBucket(options.tpm, options.clock, "tokens")
         self.client = HttpClient(model, options, self._heed)
-        self.preparer = PicturePreparer(model.picture_limits)
+        shelf = options.pictures or PictureCache(model.picture_limits)
+        self.preparer = PicturePreparer(shelf)
 
     async def __aenter__(self) -> Sender:
         await self.client.open()

@@ -7,18 +7,19 @@ requests are sent and when to stop.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from fieldmark.chat.messages import Detail
 from fieldmark.errors import UsageError
-from fieldmark.protocols._settings import Pairs, Range, given, how_only
+from fieldmark.protocols._settings import Pairs, Range, TextForm, given, how_only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fieldmark.chat import AnswerSettings, Asking, ChatModel, LocalModel
 
+PRICE = TextForm(r"\d+(\.\d*)?/\d+(\.\d*)?", ": dollars in/dollars out, as 0.5/1.5")
 TEMP = 0.0
 FRAMES = 8
 ROOM, ROOM_FOR_REASONS, ROOM_OF_UNKNOWN, ROOM_TO_THINK = 256, 2048, 1024, 16_384
@@ -42,6 +43,8 @@ class AskSettings:
     """most US dollars to spend, over all runs together"""
     max_tokens: Annotated[int, Range(0)] | None = how_only()
     """most tokens to use, prompts and answers together"""
+    price: Annotated[str, PRICE] | None = how_only()
+    """US dollars per million tokens in and out, for models whose price is unknown: 0.5/1.5"""
     concurrency: Annotated[int, Range(1, 10_000)] | None = how_only()
     """requests at the same time (default: as many as the endpoint allows)"""
     rpm: Annotated[float, Range(0, above=True)] | None = how_only()
@@ -106,6 +109,16 @@ class AskSettings:
         if strange := chosen - set(AGAIN):
             raise UsageError(f"--again {min(strange)}: expected some of {', '.join(AGAIN)}.")
         return chosen
+
+    def priced(self, model: ChatModel | LocalModel) -> ChatModel | LocalModel:
+        """The model with `price`, where its own is not known."""
+        from fieldmark.chat import ChatModel
+
+        if self.price is None or not isinstance(model, ChatModel) or model.card.is_priced:
+            return model
+        usd_in, usd_out = map(float, self.price.split("/"))
+        card = model.card.model_copy(update={"usd_in": usd_in, "usd_out": usd_out})
+        return replace(model, card=card)
 
     def is_json(self, model: ChatModel | LocalModel | None) -> bool:
         """Are answers asked for as JSON? Of a model that cannot be held to a schema only if set."""
