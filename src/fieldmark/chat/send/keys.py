@@ -103,8 +103,9 @@ def hidden_secrets(also: Iterable[str] = ()) -> Iterator[None]:
     global _n_hiding  # the environment is the process's
     with _lock:
         _n_hiding += 1
-        for name in [name for name in os.environ if is_secret(name) or name in also]:
-            _hidden[name] = os.environ.pop(name)
+        if _n_hiding == 1:
+            for name in [name for name in os.environ if is_secret(name) or name in also]:
+                _hidden[name] = os.environ.pop(name)
     try:
         yield
     finally:

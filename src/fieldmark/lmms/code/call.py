@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
 from fieldmark.errors import FieldmarkError, UsageError, meant
+from fieldmark.lmms.code.guard import NetworkRefused, guarded
 from fieldmark.lmms.code.imports import MARK, find_file, loader
 from fieldmark.lmms.code.trust import Function, Trust
 
@@ -37,13 +38,17 @@ class NoJudgement(BaseException):
     """
 
 
+FAILURES = (Exception, NoJudgement, NetworkRefused, SystemExit)
+"""what may come out of task code"""
+
+
 def load_function(function: Function, trust: Trust) -> Any:
     """The object that `!function module.name` stands for. Runs its file, once per content."""
     path = find_file(function, trust)
     try:
-        with _talking():
+        with _talking(), guarded(is_import=True):
             module = loader(trust).run_file(path)
-    except (Exception, NoJudgement, SystemExit) as error:
+    except FAILURES as error:
         raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
     name = function.text.rpartition(".")[2]
     if not hasattr(module, name):
@@ -68,9 +73,9 @@ def call(
 ) -> Any:
     """What the function returns; its exceptions become one line about `where` and the document."""
     try:
-        with _talking():
+        with _talking(), guarded():
             return function(*args, **options)
-    except (Exception, NoJudgement, SystemExit) as error:
+    except FAILURES as error:
         if isinstance(error, FieldmarkError) and str(error).startswith(where):
             raise
         about = "" if document is None else f"document {document}: "
@@ -93,7 +98,7 @@ def _talking() -> Iterator[None]:
 
 def describe_error(error: BaseException, path: Path | None = None) -> str:
     """`utils.py:12 KeyError: 'answer'`: the last line of task code that was on the way."""
-    if isinstance(error, FieldmarkError | NoJudgement):
+    if isinstance(error, FieldmarkError | NoJudgement | NetworkRefused):
         return " ".join(str(error).split()).rstrip(".")
     place = _place(error)
     if place is None and path is not None:
