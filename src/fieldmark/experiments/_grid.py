@@ -174,7 +174,9 @@ def make_jobs(
             continue
         loaded.extend(named_tasks)
         problems.extend(line for named in named_tasks for line in _problems_of(named.task, axes))
-    for name, where in models:
+    judges = dict.fromkeys(point["judge"] for point in axes.settings if point.get("judge"))
+    place = axes.origin.where(("judge",)) if axes.origin else ""
+    for name, where in (*models, *((judge, place) for judge in judges)):
         try:
             _check_model(name)
             check_key(name, where, send_key)

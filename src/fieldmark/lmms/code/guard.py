@@ -17,6 +17,7 @@ import contextlib
 import sys
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,8 +32,7 @@ from fieldmark.lmms.code.imports import MARK
 CONNECTS = ("socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.sendmsg")
 LOOKUPS = ("socket.gethostbyname", "socket.gethostbyaddr")
 """asked by libraries for this machine's own name, too: refused, and no more"""
-STARTS = ("_thread.start_new_thread", "_thread.start_joinable_thread")
-_WATCHED = frozenset((*CONNECTS, *LOOKUPS, *STARTS))
+_WATCHED = frozenset((*CONNECTS, *LOOKUPS))
 REMEDY = (
     "the code of tasks has no network and no keys. A judge is asked by lmms_eval.llm_judge only, "
     "and only the one you name (--judge MODEL)"
@@ -50,6 +50,8 @@ class _Guarded:
     is_import: bool
     refused: list[str] = field(default_factory=list)
     """where the code reached for what"""
+    asked: Counter[str] = field(default_factory=Counter)
+    """how often it asked the judge the same"""
 
 
 class _Thread(threading.local):
@@ -89,9 +91,29 @@ def open_network() -> Iterator[None]:
         _here.is_open = before
 
 
+def asked_so_far() -> Counter[str]:
+    """How often this call of task code, whichever thread it is in, asked a judge the same."""
+    now = _running()
+    return Counter() if now is None else now.asked
+
+
+def _running() -> _Guarded | None:
+    return _here.guarded or (_started.get(threading.current_thread()) if _started else None)
+
+
 @lru_cache(maxsize=1)
 def _watch_from_now_on() -> None:
+    """Hooks cannot be taken back; where no task code runs they do nothing."""
     sys.addaudithook(_watch)
+    start = threading.Thread.start  # Python 3.11 audits no threads
+
+    def noted_start(thread: threading.Thread) -> None:
+        now = _running()
+        if now is not None and not _here.is_open:
+            _started[thread] = now
+        start(thread)
+
+    threading.Thread.start = noted_start  # type: ignore[method-assign,assignment]
 
 
 @lru_cache(maxsize=1)
@@ -107,16 +129,12 @@ def _named_keys() -> frozenset[str]:
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:
     if event not in _WATCHED or _here.is_open:
         return
-    now = _here.guarded or (_started.get(threading.current_thread()) if _started else None)
+    now = _running()
     if now is None:
         return
-    if event in STARTS:
-        thread = getattr(arguments[0], "__self__", None)
-        if isinstance(thread, threading.Thread):
-            _started[thread] = now
-        return
     address = arguments[1 if event in CONNECTS[:1] + CONNECTS[2:] else 0]
-    if address is None or isinstance(address, bytes | str) and event.startswith("socket.connect"):
+    is_path = isinstance(address, bytes | str) and event == "socket.connect"
+    if address is None or is_path:
         return  # a socket of this machine's file system
     host = address[0] if isinstance(address, tuple) else address
     text = f"{_place()} reached for the network ({_words(host)}): {REMEDY}"

@@ -22,7 +22,7 @@ ROOM = 256
 ROOM_TO_THINK = 2048
 USUAL = {
     "prompting": "single", "cot_enabled": False, "circular": False, "shared_prefix": False,
-    "json_answers": False, "system": "", "frames": FRAMES, "prompts_for": "",
+    "json_answers": False, "system": "", "frames": FRAMES, "prompts_for": "", "judge": "",
 }  # fmt: skip
 
 
@@ -60,6 +60,8 @@ class AskSettings:
     """most tokens of an answer (default: the task's own, else 256; 2,048 with chain of thought)"""
     prompts_for: str | None = None
     """use the prompts for this model, where a task file has several"""
+    judge: str | None = None
+    """chat model that judges answers, for tasks in lmms-eval's format that ask one"""
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""
