@@ -18,10 +18,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.errors import FieldmarkError, UsageError, meant
+from fieldmark.code import names_in
+from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
 from fieldmark.lmms.code.guard import NetworkRefused, guarded
 from fieldmark.lmms.code.imports import MARK, find_file, loader
 from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.registry import may_run
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +47,8 @@ FAILURES = (Exception, NoJudgement, NetworkRefused, SystemExit)
 def load_function(function: Function, trust: Trust) -> Any:
     """The object that `!function module.name` stands for. Runs its file, once per content."""
     path = find_file(function, trust)
+    if not may_run():
+        refuse_function(function, path)
     try:
         with _talking(), guarded(is_import=True):
             module = loader(trust).run_file(path)
@@ -54,6 +58,18 @@ def load_function(function: Function, trust: Trust) -> Any:
     if not hasattr(module, name):
         raise UsageError(f"{function.place}  {path.name} has no {name!r}.{_meant(module, name)}")
     return getattr(module, name)
+
+
+def refuse_function(function: Function, path: Path) -> None:
+    """What the source of its file says against it; else that it is not run to look."""
+    name = function.text.rpartition(".")[2]
+    try:
+        names = names_in(path)
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
+    if names is not None and name not in names:
+        raise UsageError(f"{function.place}  {path.name} has no {name!r}.{meant(name, names)}")
+    raise CodeNotRun(f"{function.place}  {path.name}")
 
 
 def _meant(module: ModuleType, asked: str) -> str:
