@@ -28,8 +28,7 @@ first; of one that does
 """
 USUAL = {
     "prompting": "single", "cot_enabled": False, "circular": False, "shared_prefix": False,
-    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "",
-    "clarify": "",
+    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "", "clarify": "", "judge": "",
 }  # fmt: skip
 AGAIN = ("length", "unparsed", "refused")
 _COLD = ("temp", TEMP)
@@ -87,6 +86,8 @@ class AskSettings:
     """use the prompts for this model, where a task file has several"""
     clarify: str | None = None
     """a second question about answers that cannot be read: "same", or the model that is asked"""
+    judge: str | None = None
+    """chat model that judges answers, for tasks in lmms-eval's format that ask one"""
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""
