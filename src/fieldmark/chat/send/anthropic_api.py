@@ -1,8 +1,8 @@
 """Anthropic's Messages API: prompt caching, thinking and structured output as Claude takes them.
 
 https://platform.claude.com/docs/en/api/messages (read 2026-11, with the types of Anthropic's own
-Python client). The system prompt stands apart; a part that ends what many prompts share gets a cache
-breakpoint; of a JSON schema only what the API knows is sent.
+Python client). The system prompt stands apart; a part that ends what many prompts share gets a
+cache breakpoint; of a JSON schema only what the API knows is sent.
 """
 
 from __future__ import annotations
@@ -107,9 +107,8 @@ API = AnthropicApi()
 def _settings_body(
     settings: AnswerSettings, model_id: str, lacks: Collection[str]
 ) -> dict[str, Any]:
-    thinking, output = {}, {}
-    if "reasoning_effort" not in lacks:
-        thinking, output = _thinking(settings, model_id)
+    effort = "" if "reasoning_effort" in lacks else settings.reasoning_effort
+    thinking, output = _thinking(effort, settings.max_output_tokens, model_id)
     if settings.schema is not None and "schema" not in lacks:
         output["format"] = {"type": "json_schema", "schema": taken_schema(settings.schema)}
     body: dict[str, Any] = {
@@ -129,9 +128,8 @@ def _settings_body(
     return {**kept, **settings.extra}
 
 
-def _thinking(settings: AnswerSettings, model_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _thinking(effort: str, room: int, model_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """What goes under `thinking` and `output_config`."""
-    effort, room = settings.reasoning_effort, settings.max_output_tokens
     if not effort:
         return {}, {}
     if effort == "none":

@@ -14,20 +14,21 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast, get_args
 from urllib.parse import urlsplit
 
 from fieldmark import draws
 from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message, Request
 from fieldmark.chat.mock.answers import read_script
-from fieldmark.chat.prices import Card, ModelTables, Provider, load_tables
+from fieldmark.chat.prices import Card, ModelTables, Provider, WireForm, load_tables
 from fieldmark.chat.send.options import check_options, is_loopback, whole_number
 from fieldmark.chat.send.pictures import PictureLimits
 from fieldmark.errors import ModelError, UnknownName, UsageError
 from fieldmark.registry import split_options
 
 FAMILY = "chat"
-OPTIONS = ("base_url", "context", "key_env", "max_tokens")
+OPTIONS = ("api", "base_url", "context", "key_env", "max_tokens")
 _FORM = "expected chat/PROVIDER/MODEL, for example chat/openrouter/openai/gpt-4o-mini"
 
 
@@ -41,6 +42,7 @@ class ChatModel:
     card: Card
     base_url: str
     key_env: str
+    api: WireForm = "openai"
     max_tokens: int | None = None
     """room for the answer that the name asks for"""
     mock: Mapping[str, str] = field(default_factory=dict)
@@ -58,6 +60,7 @@ class ChatModel:
     def address(self) -> dict[str, str]:
         """What the journal's key knows the model by."""
         facts = {"provider": self.provider.name, "base_url": self.base_url, "model": self.id}
+        facts |= {"api": self.api} if self.api != "openai" else {}
         return {**facts, "mock": canonical(dict(self.mock))} if self.mock else facts
 
     @property
@@ -134,9 +137,17 @@ def chat_model(name: str, tables: ModelTables | None = None) -> ChatModel:
         card=card,
         base_url=_base_url(name, provider, options),
         key_env=_key_env(provider, options),
+        api=_api(provider, options),
         max_tokens=whole_number(name, "max_tokens", options),
         mock=own,
     )
+
+
+def _api(provider: Provider, options: Mapping[str, str]) -> WireForm:
+    name, forms = options.get("api", provider.api), get_args(WireForm)
+    if name not in forms:
+        raise UnknownName("api (wire form)", name, forms)
+    return cast(WireForm, name)
 
 
 def user_tables(start: Path, files: Iterable[Path] = ()) -> ModelTables:

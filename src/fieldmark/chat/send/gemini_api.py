@@ -110,9 +110,7 @@ class GeminiApi(Api):
         if status == 429:
             wait_s = fault.wait_s if fault.wait_s is not None else _retry_delay_s(data)
             is_day = "PerDay" in text
-            return dataclasses.replace(
-                fault, verdict="stop" if is_day else "again", wait_s=wait_s
-            )
+            return dataclasses.replace(fault, verdict="stop" if is_day else "again", wait_s=wait_s)
         if status == 400 and _HOPELESS.search(text):
             return dataclasses.replace(fault, verdict="stop")
         return fault
@@ -121,11 +119,9 @@ class GeminiApi(Api):
 API = GeminiApi()
 
 
-def _generation(
-    settings: AnswerSettings, model_id: str, lacks: Collection[str]
-) -> dict[str, Any]:
+def _generation(settings: AnswerSettings, model_id: str, lacks: Collection[str]) -> dict[str, Any]:
     config: dict[str, Any] = {"maxOutputTokens": settings.max_output_tokens}
-    own = {
+    own: dict[str, dict[str, Any]] = {
         "temperature": {"temperature": settings.temperature},
         "top_p": {"topP": settings.top_p},
         "seed": {"seed": settings.seed},

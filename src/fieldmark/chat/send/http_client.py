@@ -23,7 +23,6 @@ from fieldmark.chat.send.retry import (
     Fault,
     connection_fault,
     judge_error,
-    judge_reply,
     without_secrets,
 )
 from fieldmark.errors import ModelError
@@ -45,7 +44,7 @@ class HttpClient:
         self, model: ChatModel, options: Options, on_headers: Callable[[Mapping[str, str]], None]
     ) -> None:
         self._model, self._options, self._on_headers = model, options, on_headers
-        self._api = load_api(model.provider.api)
+        self._api = load_api(model.api)
         self._session: aiohttp.ClientSession | None = None
         self._mock: MockServer | None = None
         self.refused: set[str] = set()
@@ -110,7 +109,7 @@ class HttpClient:
             return self._clean(connection_fault(error, self._options.timeout_s))
         self._on_headers(headers)
         if status != 200:
-            return self._judged(judge_reply(status, headers, data), request.settings, lacks)
+            return self._judged(self._api.judge(status, headers, data), request.settings, lacks)
         try:
             answer = self._api.read(read_json(data))
         except BadReply as error:
