@@ -211,6 +211,8 @@ class Provider(_TableRow):
     max_image_bytes: int | None = Positive
     max_request_bytes: int | None = Positive
     max_images: int | None = Positive
+    batch_price: float | None = Price
+    """of its batch API, as a share of the usual price; None = it has none that is known"""
     source: str = ""
 
 

@@ -106,6 +106,7 @@ def open_sending(
 ) -> Iterator[Sending]:
     """A line to the model, and the journal of its answers; `mock_labels` is what a mock sees."""
     how = replace(options.sending, mock_labels=mock_labels) if mock_labels else options.sending
+    how = replace(how, batch=True) if options.settings.batch else how
     with (
         Journal(options.journal) as journal,
         open_connection(model, how, journal, options.budget) as line,

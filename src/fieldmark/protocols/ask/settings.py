@@ -40,6 +40,8 @@ class AskSettings:
     """most requests per minute"""
     tpm: Annotated[float, Range(0, above=True)] | None = how_only()
     """most tokens per minute"""
+    batch: bool | None = how_only()
+    """submit the questions to the provider's batch API, at half price; fetch the answers later"""
     temp: Annotated[float, Range(0, 2)] | None = None
     """sampling temperature (default: the task's own, else 0)"""
     prompting: Literal["single", "multi"] | None = None
