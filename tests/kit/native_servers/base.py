@@ -60,8 +60,10 @@ class NativeServer:
         self._numbers = itertools.count(1)
         self._prefixes: set[str] = set()
         self._runner: web.ServerRunner | None = None
+        self._is_leaving = asyncio.Event()
 
     async def start(self, port: int = 0) -> str:
+        self._is_leaving = asyncio.Event()
         server = web.Server(self._handle)
         self._runner = web.ServerRunner(server, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
@@ -70,6 +72,7 @@ class NativeServer:
         return f"http://127.0.0.1:{self._runner.addresses[0][1]}{self.path}"
 
     async def stop(self) -> None:
+        self._is_leaving.set()
         if self._runner is not None:
             await self._runner.cleanup()
 
@@ -92,7 +95,7 @@ class NativeServer:
         except Refused as refused:
             return self.error(refused)
         if call in self.hangs_after:
-            await asyncio.sleep(3600)
+            await self._is_leaving.wait()
         return reply
 
     def count(self, call: str) -> None:

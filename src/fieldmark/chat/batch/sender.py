@@ -330,15 +330,14 @@ class BatchDispatch(Dispatch):
     def pending_words(self) -> str:
         """What the command ends with."""
         lines = []
-        if self._n_asked:
-            lines.append(f"{self._n_asked:,} asked at once to try the settings")
         if self.handed_in:
             n = sum(len(record.questions) for record in self.handed_in)
             names = ", ".join(record.id for record in self.handed_in[:5])
             names += ", …" if len(self.handed_in) > 5 else ""
-            lines.append(f"{n:,} questions submitted as {names}")
+            tried = f" ({self._n_asked:,} asked at once, to try)" if self._n_asked else ""
+            lines.append(f"{n:,} questions submitted as {names}{tried}")
         lines += [f"{name} is still running ({how})" for name, how in self.batches.running.items()]
         if self.tally.stopped:
-            lines.append(f"the rest is not submitted: {self.tally.stopped}")
+            lines.append(f"the rest is not submitted, because {self.tally.stopped}")
         again = "run the same command again to fetch the answers"
-        return f"model {self.sender.model.name!r}: {'; '.join(lines)}: {again}."
+        return f"model {self.sender.model.name!r}: {'; '.join([*lines, again])}."
