@@ -127,7 +127,10 @@ def test_submit_wait_fetch_and_table(
         assert f"{n - 1} questions submitted as {batch.id} (1 asked at once, to try)" in line
         assert "run the same command again to fetch the answers" in line
         assert main([*command, "--batch"]) == 5
-        assert f"{batch.id} is still running (0 of {n - 1} answered)" in capsys.readouterr().err
+        line = (
+            f"{n - 1} questions wait in {batch.id}, which is still running (0 of {n - 1} answered)"
+        )
+        assert line in capsys.readouterr().err
         assert main(command) == 5, "without --batch nothing that waits is asked twice"
         assert batch.id in (line := capsys.readouterr().err.splitlines()[-1]) and "--batch" in line
         assert server.n_asked() == n and server.n_calls["create"] == 1

@@ -18,6 +18,7 @@ import json
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +129,7 @@ class BatchSender(Sender):
         if run.error is not None:
             raise run.error
         await run.hand_in()
-        if run.n_waiting or run.handed_in:
+        if run.waits or run.handed_in:
             raise BatchPending(run.pending_words())
         return run.tally
 
@@ -262,8 +263,8 @@ class BatchDispatch(Dispatch):
     def __init__(self, sender: BatchSender, on_answer: OnAnswer) -> None:
         super().__init__(sender, on_answer)
         self.batches = sender
-        self.n_waiting = 0
-        """questions in batches that were handed in before and have not ended"""
+        self.waits: Counter[str] = Counter()
+        """batches that were handed in before and have not ended → how many of these questions"""
         self.handed_in: list[BatchRecord] = []
         self._n_asked = 0
         self._turn = asyncio.Lock()
@@ -283,7 +284,7 @@ class BatchDispatch(Dispatch):
             self.on_answer(request, answer)
             return
         if key in sender.answers.waiting:
-            self.n_waiting += 1
+            self.waits[sender.answers.waiting[key]] += 1
             return
         async with self._turn:
             if self.is_stopping:
@@ -336,7 +337,9 @@ class BatchDispatch(Dispatch):
             names += ", …" if len(self.handed_in) > 5 else ""
             tried = f" ({self._n_asked:,} asked at once, to try)" if self._n_asked else ""
             lines.append(f"{n:,} questions submitted as {names}{tried}")
-        lines += [f"{name} is still running ({how})" for name, how in self.batches.running.items()]
+        for name, n in self.waits.items():
+            how = self.batches.running.get(name, "just submitted")
+            lines.append(f"{n:,} questions wait in {name}, which is still running ({how})")
         if self.tally.stopped:
             lines.append(f"the rest is not submitted, because {self.tally.stopped}")
         again = "run the same command again to fetch the answers"
