@@ -242,6 +242,12 @@ class Estimate:
         tokens = (round(self.tokens_in * scale), round(self.tokens_out * scale))
         return Estimate(n, *tokens, usd, self.priced_as)
 
+    def at_share(self, share: float) -> Estimate:
+        """At this share of the usual price."""
+        return Estimate(
+            self.n, self.tokens_in, self.tokens_out, None if self.usd is None else self.usd * share
+        )
+
 
 def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator) -> Estimate:
     """Sums over requests and the sizes of their pictures; reads no image."""

@@ -61,6 +61,8 @@ class Options:
     max_failures: int = 100
     """more failed requests than this stop the run"""
     max_failures_in_a_row: int = 15
+    batch: bool = False
+    """questions are handed in as batches of the provider, to be answered later"""
     mock_labels: Labels = field(default_factory=dict)
     """what `chat/mock/…` sees: SHA-256 of image bytes as sent → what is true of it"""
     pictures: PictureCache | None = None

@@ -38,7 +38,7 @@ from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import read_answer
 from fieldmark.protocols.ask.clarify import clarify, needs_no_second
 from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
-from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending
+from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending, price_share
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
 
@@ -154,7 +154,8 @@ def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Esti
     ]
     n_items = sum(len(part.items) for part in looked) * (1 if is_traits else len(parts))
     n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, assignment.settings)
-    return estimate(asked, Estimator(model.card)).scaled(n_all)
+    whole = estimate(asked, Estimator(model.card)).scaled(n_all)
+    return whole.at_share(price_share(assignment.settings, model))
 
 
 def _some_requests(inquiry: Inquiry, asked: PartQuestion) -> list[Request]:
