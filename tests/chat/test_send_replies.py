@@ -25,7 +25,7 @@ from fieldmark.chat import (
     system,
     user,
 )
-from fieldmark.chat.send.http_client import body_pieces
+from fieldmark.chat.send.openai_api import API
 from fieldmark.errors import ModelError
 from kit.chat import FAST, ask_about, collect, make_jpeg
 
@@ -78,11 +78,21 @@ def test_a_hopeless_error_stops_at_once(code: int) -> None:
 
 
 def test_failures_in_a_row_stop_the_run() -> None:
-    say = lambda n, body: (400, {"error": {"message": "bad request"}})  # noqa: E731
+    def say(n: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return (400, {"error": {"message": "bad request"}}) if n > 1 else (200, ok())
+
     options = dataclasses.replace(FAST, max_failures_in_a_row=10, concurrency=2)
     _, found, end = scripted(say, (ask_about(i) for i in range(10_000)), options)
     assert isinstance(end, ModelError) and "in a row failed" in str(end)
-    assert 10 <= len(found) <= 14
+    assert 11 <= len(found) <= 16
+
+
+def test_an_endpoint_that_never_answers_is_given_up_after_the_first_few() -> None:
+    say = lambda n, body: (400, {"error": {"message": "no such model"}})  # noqa: E731
+    for n in (1, 10_000):
+        server, _, end = scripted(say, (ask_about(i) for i in range(n)), FAST)
+        assert isinstance(end, ModelError) and "no such model" in str(end)
+        assert len(server.bodies) <= 12
 
 
 def test_too_many_failures_stop_the_run() -> None:
@@ -237,7 +247,7 @@ def test_an_unreadable_picture_fails_its_item_only() -> None:
 
 def test_openrouter_is_asked_to_say_what_it_cost() -> None:
     model = chat_model("chat/openrouter/openai/gpt-4o")
-    pieces = body_pieces(ask_about(1), [], model.id, model.lacks, more=model.provider.body)
+    pieces = API.body(ask_about(1), [], model, model.lacks)
     body = json.loads(b"".join(pieces))
     assert body["usage"] == {"include": True} and body["model"] == "openai/gpt-4o"
 
@@ -245,6 +255,6 @@ def test_openrouter_is_asked_to_say_what_it_cost() -> None:
 def test_settings_a_model_does_not_take_are_not_sent() -> None:
     model = chat_model("chat/openai/o4-mini")
     assert "temperature" in model.lacks and "schema" not in model.lacks
-    pieces = body_pieces(ask_about(1), [], model.id, model.lacks, model.output_key)
+    pieces = API.body(ask_about(1), [], model, model.lacks)
     body = json.loads(b"".join(pieces))
     assert "temperature" not in body and body["max_completion_tokens"] == 1024

@@ -7,13 +7,19 @@ milliseconds. What a model's name may say after its question mark is read here a
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.chat.journal import Journal
+    from fieldmark.chat.send.pictures import PictureCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,8 @@ class Clock:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
+FEW = 3
+"""failed requests that show that nobody answers; so do twice as many faults without an answer"""
 OnAnswer = Callable[[Request, Answer], None]
 Labels = Mapping[str, str | Collection[str]]
 
@@ -34,7 +42,7 @@ class Options:
     """How requests are sent."""
 
     concurrency: int | None = None
-    """requests in flight; None adapts to what the endpoint takes"""
+    """most requests in flight, and how many to begin with; None finds out what is taken"""
     max_concurrency: int = 64
     """upper bound of the adaptive concurrency"""
     rpm: float | None = None
@@ -53,15 +61,35 @@ class Options:
     max_failures: int = 100
     """more failed requests than this stop the run"""
     max_failures_in_a_row: int = 15
+    batch: bool = False
+    """questions are handed in as batches of the provider, to be answered later"""
     mock_labels: Labels = field(default_factory=dict)
     """what `chat/mock/…` sees: SHA-256 of image bytes as sent → what is true of it"""
+    pictures: PictureCache | None = None
+    """those that were prepared for the same model before, to measure prompts; None = none were"""
     clock: Clock = Clock()
+    is_asked_again: Callable[[Request, Answer], bool] | None = None
+    """which answers of the journal are not taken: the question is asked once more"""
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "max_concurrency", "rpm", "tpm", "timeout_s", "max_attempts"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"{name} = {value!r}, expected more than 0.")
+
+    def kept(
+        self, journal: Journal | None, key: str, request: Request, renewed: set[str]
+    ) -> Answer | None:
+        """The answer of the journal; None where it has none or the question is asked again, which
+        it is once: `renewed` are the keys that were.
+        """
+        answer = journal.get(key) if journal is not None else None
+        if answer is None or self.is_asked_again is None or key in renewed:
+            return answer
+        if not self.is_asked_again(request, answer):
+            return answer
+        renewed.add(key)
+        return None
 
 
 DEFAULT = Options()
@@ -91,6 +119,8 @@ class AskTotals:
     """paid now, as far as prices are known"""
     n_unpriced: int = 0
     failures_in_a_row: int = 0
+    n_unanswered: int = 0
+    """failed although they were sent"""
     last_error: str = ""
     stopped: str = ""
     """why requests were left unasked; "" = none were"""
@@ -103,6 +133,7 @@ class AskTotals:
             return
         if answer.outcome == "failed":
             self.failures_in_a_row += 1
+            self.n_unanswered += answer.attempts > 0
             self.last_error = answer.error
             return
         self.failures_in_a_row = 0
@@ -114,9 +145,11 @@ class AskTotals:
         else:
             self.usd += answer.usd
 
-    def too_many_failures(self, options: Options) -> str:
-        """Why asking on is useless; "" = it is not."""
+    def too_many_failures(self, options: Options, is_unanswered: bool = False) -> str:
+        """Why asking on is useless; "" = it is not. `is_unanswered`: nothing ever was answered."""
         n_failed, in_a_row = self.outcomes.get("failed", 0), self.failures_in_a_row
+        if is_unanswered and self.n_unanswered >= FEW:
+            return f"none of the first {n_failed} requests was answered: {self.last_error}"
         is_row = in_a_row >= options.max_failures_in_a_row
         if not is_row and n_failed <= options.max_failures:
             return ""
@@ -126,6 +159,8 @@ class AskTotals:
     def last_words(self, model: str, reason: str, has_journal: bool) -> str:
         """The error of a run that was given up."""
         n_kept = self.n - self.outcomes.get("failed", 0)
+        if not n_kept:
+            return f"model {model!r}: {reason.rstrip('.')}. Nothing is recorded."
         again = "run the same command again to go on" if has_journal else "nothing is kept"
         return f"model {model!r}: {reason.rstrip('.')}. {n_kept:,} answers came before; {again}."
 
@@ -133,6 +168,15 @@ class AskTotals:
 def is_loopback(url: str) -> bool:
     """Is this an address of this machine?"""
     return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+
+
+def is_local(url: str) -> bool:
+    """Is this an address of this machine or of its own network?"""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or "." not in host or host.endswith((".local", ".internal"))
 
 
 def check_options(name: str, options: Mapping[str, str], known: Collection[str]) -> None:
