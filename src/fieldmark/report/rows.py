@@ -38,6 +38,7 @@ from fieldmark.report.ways import way_labels
 from fieldmark.store import (
     AMONG_ANSWERED,
     ANSWERED_RATE,
+    UNANSWERED,
     Run,
     RunFilter,
     RunSpec,
@@ -48,10 +49,6 @@ from fieldmark.store import (
 
 if TYPE_CHECKING:
     from fieldmark.report.study import Study
-
-
-UNANSWERED = ("failed", "refused", "length", "unparsed")
-"""what may have become of an item that was not answered"""
 
 
 @dataclass(frozen=True, slots=True)
