@@ -107,7 +107,7 @@ _NUMBERS = ("n_train", "n_test", "seed", "repeats", "score", "n", "units", "answ
 
 def _facts(row: Row) -> dict[str, str]:
     spec, score = row.run.spec, row.score
-    share = (row.run.n_ok or 0) / row.run.n_items if row.run.n_items else math.nan
+    share = row.answered if row.run.n_items else math.nan
     return {
         "model": row.model,
         "way": row.way,
