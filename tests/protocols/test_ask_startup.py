@@ -42,7 +42,7 @@ def test_nothing_heavy_is_imported_before_the_first_request(
 ) -> None:
     name = task.partition("-")[0]
     load_dataset(name).make(tmp_path / "data", World(), 60)
-    words = ["run", "--model", "chat/mock/wren", "--task", task, *more, "--n-test", "4"]
+    words = ["run", "--model", "chat/mock/wren", "--task", task, *more, "--n-test", "24"]
     words += ["--data", f"{name}={tmp_path / 'data'}", "--results", str(tmp_path / "results")]
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, timeout=300,
