@@ -70,9 +70,13 @@ class Budget:
     def n_reserved(self) -> int:
         return len(self._reserved)
 
+    @property
+    def is_capped(self) -> bool:
+        return self.max_usd is not None or self.max_tokens is not None
+
     def fits(self, cost: Cost) -> bool:
         """Can this be spent on top of what is spent and promised?"""
-        if self.max_usd is None and self.max_tokens is None:
+        if not self.is_capped:
             return True
         promised = [cost_now() for cost_now in self._reserved.values()]
         if self.max_usd is not None:
@@ -182,6 +186,11 @@ class Estimator:
         return min(self._most_out or settings.max_output_tokens, settings.max_output_tokens)
 
     @property
+    def is_untried(self) -> bool:
+        """Has no answer told yet what one costs?"""
+        return not self._n_answers
+
+    @property
     def usual_tokens(self) -> int:
         """Of a prompt, as charged so far."""
         return round(self._charged / self._n_answers) if self._n_answers else 0
@@ -232,6 +241,12 @@ class Estimate:
         usd = None if self.usd is None else self.usd * scale
         tokens = (round(self.tokens_in * scale), round(self.tokens_out * scale))
         return Estimate(n, *tokens, usd, self.priced_as)
+
+    def at_share(self, share: float) -> Estimate:
+        """At this share of the usual price."""
+        return Estimate(
+            self.n, self.tokens_in, self.tokens_out, None if self.usd is None else self.usd * share
+        )
 
 
 def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator) -> Estimate:

@@ -233,7 +233,11 @@ def _nearest_grid(width: int, height: int, px: int, most: int) -> tuple[int, int
 
 
 Lack = Literal["temperature", "top_p", "seed", "stop", "schema", "logprobs", "reasoning_effort"]
+WireForm = Literal["openai", "anthropic", "gemini"]
+"""each is a module of `send` with an `API`"""
 Positive = Field(default=None, gt=0)
+_CACHE_WRITE = 1.25
+"""times usd_in, where writing is charged: Anthropic's price of what it keeps for 5 minutes"""
 Price = Field(default=None, ge=0)
 
 
@@ -245,8 +249,7 @@ class Provider(_TableRow):
     """An endpoint."""
 
     name: str
-    api: str = "openai"
-    """its wire form: one of `send.api.APIS`"""
+    api: WireForm = "openai"
     base_url: str = ""
     """"" = the user says which: `?base_url=`"""
     key_env: str = ""
@@ -261,6 +264,8 @@ class Provider(_TableRow):
     max_image_bytes: int | None = Positive
     max_request_bytes: int | None = Positive
     max_images: int | None = Positive
+    batch_price: float | None = Price
+    """of its batch API, as a share of the usual price; None = it has none that is known"""
     source: str = ""
 
 
@@ -325,7 +330,7 @@ class Card(_TableRow):
         if self.usd_in is None or self.usd_out is None:
             return None
         cached_price = self.usd_in if self.usd_cached is None else self.usd_cached
-        fresh = usage.tokens_in - usage.cached
+        fresh = usage.tokens_in - usage.cached + (_CACHE_WRITE - 1) * usage.to_cache
         millions = fresh * self.usd_in + usage.cached * cached_price
         return (millions + usage.tokens_out * self.usd_out) / 1e6
 
@@ -346,6 +351,11 @@ class ModelTables:
         tables = list(files)
         self.providers = {row.name: row for table in tables for row in table.chat_providers}
         self.cards = {(row.provider, row.id): row for table in tables for row in table.chat_models}
+        rows = [row for table in tables for row in table.chat_providers]
+        self.own_keys = {(row.key_env, row.base_url.rstrip("/")) for row in rows}
+        """variables and addresses whose word counts: see `send.keys`"""
+        self.strangers: dict[str, str] = {}
+        """providers of files that came with a folder → that file"""
 
     def card(self, provider: str, model_id: str) -> Card:
         """What is known of a model: by its id, else by that of its family, else nothing.

@@ -70,7 +70,8 @@ class Gaps:
         """What to type."""
         others = [name for name in WORDS if name != FAILED and self.outcomes[name]]
         steps = ["The same command asks what failed again"] if self.outcomes[FAILED] else []
-        steps += [f"`--again {','.join(others)}` asks the others again"] if others else []
+        which = "the others" if steps else "them"
+        steps += [f"`--again {','.join(others)}` asks {which} again"] if others else []
         steps += ["`--max-output N` gives answers more room"] if self.outcomes["length"] else []
         return "; ".join(steps) + "."
 

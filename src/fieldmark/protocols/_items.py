@@ -371,6 +371,11 @@ def kinds_of(part: PartItems) -> dict[str, str]:
     return dict(both.unique().sort("target").iter_rows())
 
 
+def n_classes(part: PartItems) -> int:
+    """Classes of the part, of training and test rows together."""
+    return pl.concat([part.train["target"], part.test["target"]]).drop_nulls().n_unique()
+
+
 def keep_rows(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:
     """The rows that a filter of the task (at `key` of its file) allows."""
     for column, patterns in wanted.items():

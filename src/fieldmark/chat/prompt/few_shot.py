@@ -189,7 +189,7 @@ def choose(
 
     fitted = fit(base, sizes(), room)
     why = fitted.why or ("pool" if fitted.k < wanted.k else "")
-    return Shots(tuple(drawn[: fitted.k]), wanted.k, why, fitted.fits)
+    return Shots(tuple(drawn[: fitted.k]), wanted.k, why, fitted.fits, wanted.is_shared)
 
 
 def _is_same(example: Item, item: Item) -> bool:

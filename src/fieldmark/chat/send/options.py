@@ -32,7 +32,7 @@ class Clock:
 
 
 FEW = 3
-"""tries of a request, and failed requests, that show that nobody answers"""
+"""failed requests that show that nobody answers; so do twice as many faults without an answer"""
 OnAnswer = Callable[[Request, Answer], None]
 Labels = Mapping[str, str | Collection[str]]
 
@@ -61,6 +61,8 @@ class Options:
     max_failures: int = 100
     """more failed requests than this stop the run"""
     max_failures_in_a_row: int = 15
+    batch: bool = False
+    """questions are handed in as batches of the provider, to be answered later"""
     mock_labels: Labels = field(default_factory=dict)
     """what `chat/mock/…` sees: SHA-256 of image bytes as sent → what is true of it"""
     pictures: PictureCache | None = None
@@ -157,6 +159,8 @@ class AskTotals:
     def last_words(self, model: str, reason: str, has_journal: bool) -> str:
         """The error of a run that was given up."""
         n_kept = self.n - self.outcomes.get("failed", 0)
+        if not n_kept:
+            return f"model {model!r}: {reason.rstrip('.')}. Nothing is recorded."
         again = "run the same command again to go on" if has_journal else "nothing is kept"
         return f"model {model!r}: {reason.rstrip('.')}. {n_kept:,} answers came before; {again}."
 

@@ -36,8 +36,9 @@ from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import read_answer
+from fieldmark.protocols.ask.clarify import clarify, needs_no_second
 from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
-from fieldmark.protocols.ask.sending import AskOptions, open_sending
+from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending, price_share
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
 
@@ -95,8 +96,9 @@ def run(
         closing(sending.steps(task.task, requests(), keep)) as steps,
     ):
         for _ in steps:
-            yield from _complete(under_way)
-    yield from _complete(under_way)
+            yield from _complete(under_way, sending, needs_no_second)
+        clarify(list(under_way), sending, options)
+        yield from _complete(under_way, sending)
 
 
 def _outcome(request: Request, answer: Answer) -> str:
@@ -104,10 +106,16 @@ def _outcome(request: Request, answer: Answer) -> str:
     return read_answer(item, built, repeat, answer).outcome
 
 
-def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
-    for sheet in [sheet for sheet in list(under_way) if sheet.is_complete]:
+def _complete(
+    under_way: dict[Sheet, None],
+    sending: Sending,
+    is_ready: Callable[[Sheet], bool] = lambda _: True,
+) -> Iterator[PartPredictions]:
+    more = {"not_taken": sending.not_taken} if sending.not_taken else {}
+    for sheet in [sheet for sheet in list(under_way) if sheet.is_complete and is_ready(sheet)]:
         del under_way[sheet]
-        yield from sheet.predictions()
+        for predictions in sheet.predictions():
+            yield replace(predictions, notes=predictions.notes | more)
 
 
 def _inquiry(
@@ -146,7 +154,8 @@ def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Esti
     ]
     n_items = sum(len(part.items) for part in looked) * (1 if is_traits else len(parts))
     n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, assignment.settings)
-    return estimate(asked, Estimator(model.card)).scaled(n_all)
+    whole = estimate(asked, Estimator(model.card)).scaled(n_all)
+    return whole.at_share(price_share(assignment.settings, model))
 
 
 def _some_requests(inquiry: Inquiry, asked: PartQuestion) -> list[Request]:

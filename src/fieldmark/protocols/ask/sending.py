@@ -62,6 +62,12 @@ def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
     return AskOptions(journal, own, sending, budget, bad_images, at.contents)
 
 
+def price_share(own: AskSettings, model: ChatModel | LocalModel) -> float:
+    """Of the usual price: batches cost less."""
+    share = model.provider.batch_price if own.batch and isinstance(model, ChatModel) else None
+    return 1.0 if share is None else share
+
+
 @dataclass(frozen=True, slots=True)
 class Sending:
     """Who is asked, by which line, and who is told how far it is."""
@@ -69,6 +75,12 @@ class Sending:
     model: ChatModel | LocalModel
     line: ModelConnection | LocalConnection
     progress: Progress
+
+    @property
+    def not_taken(self) -> list[str]:
+        """Settings that the endpoint turned out not to take: they were left out."""
+        line = self.line
+        return sorted(line.sender.client.refused) if isinstance(line, ModelConnection) else []
 
     def send(
         self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], None]
@@ -116,6 +128,7 @@ def open_sending(
     """
     model = options.settings.priced(model)
     how = replace(options.sending, mock_labels=mock_labels or {}, pictures=shelf)
+    how = replace(how, batch=True) if options.settings.batch else how
     if again := options.settings.asks_again():
         how = replace(how, is_asked_again=lambda *pair: outcome_of(*pair) in again)
     with (

@@ -28,7 +28,8 @@ first; of one that does
 """
 USUAL = {
     "prompting": "single", "cot_enabled": False, "circular": False, "shared_prefix": False,
-    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "",
+    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "", "clarify": "",
+    "judge": "",
 }  # fmt: skip
 AGAIN = ("length", "unparsed", "refused")
 _COLD = ("temp", TEMP)
@@ -56,6 +57,8 @@ class AskSettings:
     """ask again what ended so: length, unparsed, refused, or several with commas; what failed is
     asked again always
     """
+    batch: bool | None = how_only()
+    """submit the questions to the provider's batch API, at half price; fetch the answers later"""
     temp: Annotated[float, Range(0, 2)] | None = None
     """sampling temperature (default: the task's own, else 0)"""
     prompting: Literal["single", "multi"] | None = None
@@ -84,6 +87,10 @@ class AskSettings:
     """further keys of the request's body, as TOML: provider.quantizations=["fp8"], detail="low" """
     prompts_for: str | None = None
     """use the prompts for this model, where a task file has several"""
+    clarify: str | None = None
+    """a second question about answers that cannot be read: "same", or the model that is asked"""
+    judge: str | None = None
+    """chat model that judges answers, for tasks in lmms-eval's format that ask one"""
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""
