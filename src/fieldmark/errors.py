@@ -15,7 +15,8 @@ first.
     │   ├── MissingExtra  4   the packages of an optional extra are not installed
     │   └── OutOfMemory   4   the device has too little memory even for the smallest batch
     └── RunsFailed        5   some runs failed, the others were kept
-        └── ClaimLost     5   another process is on the run
+        ├── ClaimLost     5   another process is on the run
+        └── BatchPending  5   questions wait in a batch of the provider
 """
 
 from __future__ import annotations
@@ -89,6 +90,10 @@ class RunsFailed(FieldmarkError):
 
 
 class ClaimLost(RunsFailed):
+    pass
+
+
+class BatchPending(RunsFailed):
     pass
 
 

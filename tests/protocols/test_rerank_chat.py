@@ -254,7 +254,7 @@ def test_the_question_holds_the_query_the_picture_and_what_was_set(place: Path) 
     with running(server) as url:
         rerank(
             place, f"chat/mock/wren?base_url={url}", system="You know birds.", temp=0.5,
-            max_output_tokens=7, rerank={"prompt": "Is this {}? Yes or No"},
+            max_output=7, rerank={"prompt": "Is this {}? Yes or No"},
         )  # fmt: skip
     assert len(server.bodies) == N * len(QUERIES), "the trial is not asked again"
     asked = Counter(texts_of(body) for body in server.bodies)
@@ -315,18 +315,20 @@ def test_an_answer_whose_first_word_is_neither_is_read_and_counted(place: Path) 
 # -- outcomes -------------------------------------------------------------------------------------
 
 
-def test_a_query_with_a_refused_image_has_no_value(place: Path) -> None:
+def test_a_refused_image_stands_in_the_worst_place(place: Path) -> None:
     found = rerank(place, f"{GOOD}&p_refuse=0.1")
     rows, notes = found.predictions, notes_of(place, found)
     n, rates = Counter(rows["outcome"]), wholes(found.scores)
-    assert set(n) == {"ok", "refused"} and found.score.n == n["ok"]
-    assert rows.filter(pl.col("outcome") != "ok")["score"].is_null().all()
-    assert found.score.value == 1.0, "never counted as 0"
+    assert set(n) == {"ok", "refused"} and found.score.n == len(rows)
+    lost = rows.filter(pl.col("outcome") != "ok")
+    assert lost["prediction"].is_null().all() and (lost["score"] < 1).all()
+    assert found.score.value == pytest.approx(rows["score"].mean()) and found.score.value < 1
+    assert rates["among_answered"] == 1.0
     n_refused = notes["outcomes"]["refused"]
     assert rates["refusal_rate"] == n_refused / (N * len(QUERIES)) < n["refused"] / len(rows)
     bad = [facts for facts in facts_of(found) if "unscored" in facts]
     assert sum(len(facts["unscored"]) for facts in bad) == n_refused
-    assert all("values" not in facts for facts in bad)
+    assert rates["answered_rate"] == 1 - n_refused / (N * len(QUERIES)), "of images, not queries"
 
 
 def test_a_request_the_endpoint_cannot_take_fails_its_query_alone(place: Path) -> None:
@@ -353,7 +355,7 @@ def test_maybe_is_unparsed_by_either_way(place: Path) -> None:
             found = rerank(place, f"chat/mock/wren?base_url={url}", rerank={"by": by})
             assert Counter(found.predictions["outcome"]) == {"ok": 3, "unparsed": 1}
             assert wholes(found.scores)["parse_success_rate"] == 0.75
-            assert found.score.n == 3
+            assert found.score.n == 4
 
 
 def test_broken_images_end_the_run_before_anything_is_paid_or_are_left_out(place: Path) -> None:
@@ -388,12 +390,12 @@ def test_a_plan_tells_what_it_takes_and_sends_nothing(place: Path) -> None:
 
 def test_the_cap_holds_and_the_same_command_goes_on(place: Path) -> None:
     (place / "fieldmark.toml").write_text(PRICED)
-    budget = Budget(max_usd=0.012)
+    budget = Budget(max_usd=0.006)
     how = How(shared={"budget": budget, "sending": Options(concurrency=2)})
     outcome = execute(plan_of(place), settings_at(place), Silent(), how)
     (failure,) = outcome.failures
     assert "the budget is used up" in failure.error and failure.exit_code == 4
-    assert budget.spent_usd <= 0.012
+    assert budget.spent_usd <= 0.006
     n_kept = sum(journalled(settings_at(place)).values())
     assert 3 <= n_kept < N * len(QUERIES)
     found = rerank(place)
@@ -458,9 +460,9 @@ def lines_of(settings: Settings) -> Counter[str]:
         ({"rerank": {"grade_prompt": "Grade {} from 0 to 10."}}, "run"),
         ({"temp": 0.7}, "run"),
         ({"system": "You know birds."}, "run"),
-        ({"max_output_tokens": 5}, "run"),
+        ({"max_output": 5}, "run"),
         ({"rpm": 600.0, "concurrency": 3, "max_usd": 5.0, "tpm": 1e6}, "done"),
-        ({"temp": 0.0, "max_output_tokens": 256}, "done"),
+        ({"temp": 0.0}, "done"),
         ({"cot_enabled": True}, "refused"),
         ({"n_train": 2}, "refused"),
     ],

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant"]
+Detail = Literal["", "low", "high", "auto"]
 AnswerOutcome = Literal["ok", "length", "refused", "failed"]
 Box = tuple[float, float, float, float]
 PictureKey = tuple[str, bytes | Callable[[], bytes], Box | None]
@@ -22,6 +23,8 @@ PictureKey = tuple[str, bytes | Callable[[], bytes], Box | None]
 @dataclass(frozen=True, slots=True)
 class Text:
     text: str
+    ends_shared: bool = False
+    """all that stands before, and this, is the same in many prompts: worth a cache breakpoint"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Picture:
     """what errors call it; of the same name and source, what many requests show is prepared once"""
     crop: Box | None = None
     """x, y, width, height in pixels of the upright image"""
-    detail: Literal["", "low", "high", "auto"] = ""
+    detail: Detail = ""
     """OpenAI's hint; "" sends none"""
 
     def read(self) -> bytes:
@@ -138,6 +141,8 @@ class Usage:
     """of tokens_in, read from the provider's prompt cache"""
     reasoning: int = 0
     """of tokens_out"""
+    to_cache: int = 0
+    """of tokens_in, written to the provider's prompt cache at a price of its own"""
 
     @property
     def total(self) -> int:

@@ -272,6 +272,7 @@ class LocalConnection:
             is_due = on_answer(request, answer) or is_due
 
         run = self.model.new_run(hear, self.journal, self.options.concurrency, self.budget)
+        run.options = self.options
         for _ in run.steps(requests):
             if is_due:
                 is_due = False
@@ -287,6 +288,11 @@ def open_connection(
 ) -> ModelConnection | LocalConnection:
     """What asks this model, whichever kind it is; opened with `with`."""
     if isinstance(model, LocalModel):
+        if options.batch:
+            raise UsageError(
+                f"model {model.name!r} runs on this machine, which has no batch API: "
+                "leave --batch out."
+            )
         return LocalConnection(model, options, journal, budget)
     from fieldmark.chat.send.ask import ModelConnection
 

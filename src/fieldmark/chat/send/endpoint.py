@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
 from fieldmark import draws
 from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message, Request
 from fieldmark.chat.mock.answers import read_script
-from fieldmark.chat.prices import Card, ModelTables, Provider, load_tables
+from fieldmark.chat.prices import Card, ModelTables, Provider, WireForm, load_tables
 from fieldmark.chat.send.keys import is_confirmed, key_home, read_key, refusal, who_sends
 from fieldmark.chat.send.options import check_options, is_loopback, whole_number
 from fieldmark.chat.send.pictures import PictureLimits
@@ -27,7 +28,7 @@ from fieldmark.errors import ModelError, UnknownName, UsageError
 from fieldmark.registry import split_options
 
 FAMILY = "chat"
-OPTIONS = ("base_url", "context", "key_env", "max_tokens")
+OPTIONS = ("api", "base_url", "context", "key_env", "max_tokens")
 _FORM = "expected chat/PROVIDER/MODEL, for example chat/openrouter/openai/gpt-4o-mini"
 
 
@@ -43,6 +44,7 @@ class ChatModel:
     key_env: str
     key_place: str = ""
     """the file that alone says that the key goes to this address: then it does not"""
+    api: WireForm = "openai"
     max_tokens: int | None = None
     """room for the answer that the name asks for"""
     mock: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +62,17 @@ class ChatModel:
     def address(self) -> dict[str, str]:
         """What the journal's key knows the model by."""
         facts = {"provider": self.provider.name, "base_url": self.base_url, "model": self.id}
+        if self.card.quantizations:
+            facts["quantizations"] = ",".join(self.card.quantizations)
+        facts |= {"api": self.api} if self.api != "openai" else {}
         return {**facts, "mock": canonical(dict(self.mock))} if self.mock else facts
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """Keys of every request besides those of its settings."""
+        if not self.card.quantizations:
+            return self.provider.body
+        return {**self.provider.body, "provider": {"quantizations": [*self.card.quantizations]}}
 
     @property
     def fingerprint(self) -> str:
@@ -141,7 +153,7 @@ def chat_model(name: str, tables: ModelTables | None = None, place: str = "") ->
         read_script(name, own)
     else:
         check_options(name, options, OPTIONS)
-    card = tables.cards.get((provider_name, model_id), Card(provider=provider_name, id=model_id))
+    card = tables.card(provider_name, model_id)
     if "context" in options:
         card = card.model_copy(update={"context": whole_number(name, "context", options)})
     base_url, key_env = _base_url(name, provider, options), _key_env(provider, options)
@@ -152,9 +164,17 @@ def chat_model(name: str, tables: ModelTables | None = None, place: str = "") ->
         base_url=base_url,
         key_env=key_env,
         key_place=who_sends(tables, provider, options, (key_env, base_url), place),
+        api=_api(provider, options),
         max_tokens=whole_number(name, "max_tokens", options),
         mock=own,
     )
+
+
+def _api(provider: Provider, options: Mapping[str, str]) -> WireForm:
+    name, forms = options.get("api", provider.api), get_args(WireForm)
+    if name not in forms:
+        raise UnknownName("api (wire form)", name, forms)
+    return cast(WireForm, name)
 
 
 def user_tables(start: Path, files: Iterable[Path] = ()) -> ModelTables:
