@@ -57,6 +57,8 @@ def data_warnings(task: Task, at: Workspace) -> list[str]:
     for name in task.protocols:
         try:
             lines += load_protocol(name).warnings(task, at)
+        except CodeNotRun:
+            continue
         except FieldmarkError as error:  # the data are broken: told by who reads them
             lines.append(str(error).splitlines()[0])
     return list(dict.fromkeys(lines))
