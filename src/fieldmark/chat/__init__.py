@@ -64,8 +64,9 @@ if TYPE_CHECKING:
     from fieldmark.chat.prompt.question import Asking, AskRules, Item, Question, make_question
     from fieldmark.chat.send.ask import ModelConnection, ask_all, ask_now
     from fieldmark.chat.send.endpoint import ChatModel, chat_model, user_tables
+    from fieldmark.chat.send.keys import hidden_secrets, is_secret
     from fieldmark.chat.send.options import AskTotals, Clock, Labels, Options
-    from fieldmark.chat.send.pictures import PictureCache, prepare
+    from fieldmark.chat.send.pictures import PictureCache, PictureSize, glance, prepare
 
 __all__ = [
     "Answer",
@@ -99,6 +100,7 @@ __all__ = [
     "Parsed",
     "Picture",
     "PictureCache",
+    "PictureSize",
     "Prompts",
     "Question",
     "Request",
@@ -115,6 +117,9 @@ __all__ = [
     "draw_pairs",
     "estimate",
     "first_word_shares",
+    "glance",
+    "hidden_secrets",
+    "is_secret",
     "letter_choice",
     "letter_question",
     "letter_scores",
@@ -161,7 +166,8 @@ __getattr__ = exports(
         "prompt.question": ("AskRules", "Asking", "Item", "Question", "make_question"),
         "send.ask": ("ModelConnection", "ask_all", "ask_now"),
         "send.endpoint": ("ChatModel", "chat_model", "user_tables"),
+        "send.keys": ("hidden_secrets", "is_secret"),
         "send.options": ("AskTotals", "Clock", "Labels", "Options"),
-        "send.pictures": ("PictureCache", "prepare"),
+        "send.pictures": ("PictureCache", "PictureSize", "glance", "prepare"),
     },
 )  # fmt: skip

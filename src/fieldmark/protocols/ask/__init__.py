@@ -77,6 +77,8 @@ class Ask(LanguageProtocol):
         block = self.block_of(assignment.task)
         facts = {"ask": block.model_dump(mode="json", exclude_defaults=True)}
         settings: AskSettings = assignment.settings
+        if assignment.draw.n_train and block.choices and not settings.shared_prefix:
+            facts["examples"] = "of the options"  # before 0.2, of all classes
         return facts | settings.unusual()
 
     def columns(self, task: Any) -> tuple[str, ...]:
@@ -95,7 +97,8 @@ class Ask(LanguageProtocol):
         from fieldmark.models import load_chat_model
         from fieldmark.protocols.ask.run import estimate_cost
 
-        return estimate_cost(assignment, load_chat_model(model_name))
+        model = assignment.settings.priced(load_chat_model(model_name))
+        return estimate_cost(assignment, model)
 
     def answer(
         self,
