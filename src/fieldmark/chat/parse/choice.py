@@ -43,9 +43,12 @@ _TAIL = re.compile(r"(?P<name>.*\w)\W*[\s([]+(?P<letter>[A-Z])$", re.DOTALL)
 _SAYS_LETTER = re.compile(r"(?:option|choice|letter|answer)\W+(?=\w)", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*•]\s|\d+[.)])")
 _HEAD_ENDS = re.compile(rf"(?<!\b\w)[.!](?=\s)|(?<=\b\w)[.](?=\s+[A-Z])|\b(?:{_REASONS})\b")
-_SMALL_TALK = re.compile(
-    r"\W*(?:let|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b", re.I
+_GOES_ON = re.compile(
+    r"\W*(?:let|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b"
+    r"|[^()\n]*\)\s*(?:is|are|has|have|was|were|can|would|could|may|might)\b",
+    re.IGNORECASE,
 )
+"""small talk ("Yes, I can help"), or the verb of a subject: "The lion (Panthera leo) is" """
 _LAST_SENTENCE = re.compile(
     r"(?:(?<!\bvs)[.!?]|\b(?:so|hence|confident|answer|verdict|conclusion|clear):)\s+"
     r"(?:(?:hence|thus|therefore|so|overall|final(?:ly)?)[,:]? )?",
@@ -156,7 +159,7 @@ def opening(text: str, names: NameIndex) -> Reading:
         label is None
         or _is_heading(raw, first)
         or (end == "," and first.strip() == "I")
-        or _SMALL_TALK.match(rest)
+        or _GOES_ON.match(rest)
     ):
         return None
     line, _, below = text.partition("\n")
