@@ -62,17 +62,21 @@ class Budget:
         if self.max_usd is not None and not card.is_priced:
             raise UsageError(
                 f"the price of chat/{card.provider}/{card.id} is unknown, so max_usd cannot be "
-                "kept: add usd_in and usd_out under [[chat_models]] in fieldmark.toml, or cap "
-                "max_tokens."
+                "kept: give it by --price IN/OUT (US dollars per million tokens, as 0.5/1.5), by "
+                "usd_in and usd_out under [[chat_models]] in fieldmark.toml, or cap max_tokens."
             )
 
     @property
     def n_reserved(self) -> int:
         return len(self._reserved)
 
+    @property
+    def is_capped(self) -> bool:
+        return self.max_usd is not None or self.max_tokens is not None
+
     def fits(self, cost: Cost) -> bool:
         """Can this be spent on top of what is spent and promised?"""
-        if self.max_usd is None and self.max_tokens is None:
+        if not self.is_capped:
             return True
         promised = [cost_now() for cost_now in self._reserved.values()]
         if self.max_usd is not None:
@@ -182,6 +186,11 @@ class Estimator:
         return min(self._most_out or settings.max_output_tokens, settings.max_output_tokens)
 
     @property
+    def is_untried(self) -> bool:
+        """Has no answer told yet what one costs?"""
+        return not self._n_answers
+
+    @property
     def usual_tokens(self) -> int:
         """Of a prompt, as charged so far."""
         return round(self._charged / self._n_answers) if self._n_answers else 0
@@ -223,12 +232,15 @@ class Estimate:
     """if every answer used all its room"""
     usd: float | None
     """None = the price is unknown"""
+    priced_as: str = ""
+    """the model whose price it is, where the one asked has no row of its own"""
 
     def scaled(self, n: int) -> Estimate:
         """What `n` requests like these will take."""
         scale = n / max(self.n, 1)
         usd = None if self.usd is None else self.usd * scale
-        return Estimate(n, round(self.tokens_in * scale), round(self.tokens_out * scale), usd)
+        tokens = (round(self.tokens_in * scale), round(self.tokens_out * scale))
+        return Estimate(n, *tokens, usd, self.priced_as)
 
     def at_share(self, share: float) -> Estimate:
         """At this share of the usual price."""
@@ -244,4 +256,5 @@ def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Esti
         n += 1
         tokens_in += estimator.messages(request.messages, sizes)
         tokens_out += request.settings.max_output_tokens
-    return Estimate(n, tokens_in, tokens_out, estimator.card.usd(Usage(tokens_in, tokens_out)))
+    usd, priced_as = estimator.card.usd(Usage(tokens_in, tokens_out)), estimator.card.priced_as
+    return Estimate(n, tokens_in, tokens_out, usd, priced_as)

@@ -7,6 +7,7 @@ protocol has its flags without a change here.
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,14 +19,16 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.protocols import Protocol, Setting, protocols, settings_of
+from fieldmark.protocols import Pairs, Protocol, Setting, protocols, settings_of
 from fieldmark.settings import load_settings
 
 if TYPE_CHECKING:
-    from fieldmark.experiments import Grid
+    from fieldmark.experiments import Grid, NewtFilters
     from fieldmark.settings import Settings
 
+EXCLUDE = ("exclude_tasks", "exclude_clusters", "exclude_subclusters")
 METAVARS = {int: "N", float: "X", str: "TEXT"}
+_Names = Annotated[tuple[str, ...], arg(metavar="NAME …", help_behavior_hint="")]
 _Ints = Annotated[tuple[int, ...], arg(metavar="N …", help_behavior_hint="")]
 
 
@@ -41,6 +44,12 @@ class GridFlags:
     """family/checkpoint?option=value, or file.py:Class"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """a name, NAME@VARIANT, NAME/PARTS or a .yaml file"""
+    exclude_tasks: _Names = ()
+    """leave out these tasks of NeWT (--task newt/NAME,NAME runs only those)"""
+    exclude_clusters: _Names = ()
+    """leave out these clusters of NeWT: appearance, behavior, context, counting, gestalt"""
+    exclude_subclusters: _Names = ()
+    """leave out these subclusters of NeWT: age, attribute, health, species"""
     protocol: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """how models are asked the tasks [every way that both the model and the task support]"""
     n_train: _Ints = ()
@@ -116,12 +125,22 @@ def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
     for name, value, expected in axes.problems():
         raise UsageError(f"--{name.replace('_', '-')} {value}: {expected}.")
     models, tasks = [(name, "") for name in args.model], [(name, "") for name in args.task]
-    jobs = make_jobs(models, tasks, axes, include_path=folders)
-    return Grid(jobs)
+    return Grid(make_jobs(models, tasks, axes, _newt_filters(args), folders))
+
+
+def _newt_filters(args: GridFlags) -> dict[str, NewtFilters | None]:
+    """What the `--exclude-…` flags leave out; names and patterns, as in a file's `[newt]`."""
+    from fieldmark.experiments import NewtFilters
+
+    given = {name: list(getattr(args, name)) for name in EXCLUDE if getattr(args, name)}
+    if given and not any(re.match(r"newt($|[/@])", task) for task in args.task):
+        flag = next(iter(given)).replace("_", "-")
+        raise UsageError(f"--{flag}: only `newt` has such parts: add --task newt.")
+    return {"newt": NewtFilters(**given) if given else None}
 
 
 def _refuse_mixing(args: GridFlags) -> None:
-    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats")
+    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats", *EXCLUDE)
     given = [name for name in names if getattr(args, name) not in ((), "", None)]
     given += ["sampling"] if args.sampling != "task" else []
     given += [*given_blocks(args), *given_settings(args, changes_answers=True)]
@@ -177,13 +196,16 @@ def _group(cls: type) -> type:
 def _flag_type(setting: Setting) -> Any:
     if setting.type is bool:
         return Annotated[bool, arg(help=setting.doc, help_behavior_hint="")]
+    if setting.type is Pairs:
+        how = arg(help=setting.doc, help_behavior_hint="", metavar="KEY=VALUE …")
+        return Annotated[tuple[str, ...], how]
     words = "{" + ",".join(map(str, setting.choices)) + "}"
     kind, metavar = (str, words) if setting.choices else (setting.type, METAVARS[setting.type])
     return Annotated[kind | None, arg(help=setting.doc, help_behavior_hint="", metavar=metavar)]
 
 
 def _unset(setting: Setting) -> Any:
-    return False if setting.type is bool else None
+    return {bool: False, Pairs: ()}.get(setting.type)
 
 
 def given_settings(args: Any, changes_answers: bool | None = None) -> dict[str, Any]:
@@ -196,6 +218,7 @@ def given_settings(args: Any, changes_answers: bool | None = None) -> dict[str, 
             value = getattr(getattr(args, owner), setting.name)
             if value == _unset(setting) or changes_answers is (not setting.changes_answers):
                 continue
+            value = _pairs(value) if setting.type is Pairs else value
             if expected := setting.problem(value):
                 flag = setting.name.replace("_", "-")
                 raise UsageError(f"--{flag} {value}: expected {expected}.")
@@ -222,6 +245,21 @@ def _changes(protocol: Protocol, words: Sequence[str]) -> dict[str, Any]:
         else:
             changes[key] = _value(text)
     return changes
+
+
+def _pairs(words: Sequence[str]) -> dict[str, Any]:
+    """`provider.order=["x"]` as in a TOML file; what is no such value is text."""
+    pairs: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{word!r}: expected KEY=VALUE.")
+        *outer, last = key.split(".")
+        inner = pairs
+        for name in outer:
+            inner = inner.setdefault(name, {})
+        inner[last] = _value(text)
+    return pairs
 
 
 def _value(text: str) -> Any:

@@ -52,7 +52,7 @@ def run(args: PlanFlags) -> int:
             "to embed": planned.n_missing,
             "requests": planned.cost.n if planned.cost else 0,
             "usd": _usd(planned.cost),
-            "why": planned.why,
+            "why": planned.why or _priced_as(planned.cost),
         }
         for planned in plan.jobs
     ]
@@ -99,6 +99,11 @@ def _usd(cost: Estimate | None) -> str:
     if cost is None:
         return ""
     return "unknown" if cost.usd is None else f"{cost.usd:.4f}"
+
+
+def _priced_as(cost: Estimate | None) -> str:
+    """A dated id has the price and limits of its family."""
+    return f"priced as {cost.priced_as}" if cost is not None and cost.priced_as else ""
 
 
 def _cost(cost: Estimate) -> str:

@@ -10,6 +10,7 @@ import ast
 import dataclasses
 import importlib.util
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +42,20 @@ def known_models(query: str = "") -> list[Checkpoint]:
     rows = [row for family in families() for row in _rows(family)]
     rows += [Checkpoint(name, source="registered") for name in sorted(REGISTRY.added)]
     words = query.lower().split()
-    return [row for row in rows if all(word in _searchable(row) for word in words)]
+    matches = [row for row in rows if all(word in _searchable(row) for word in words)]
+    return matches or _relatives(query)
+
+
+def _relatives(name: str) -> list[Checkpoint]:
+    """The row of a full name that is in no table, where its family knows one that is alike."""
+    family = name.partition("/")[0]
+    if family not in families():
+        return []
+    find = getattr(REGISTRY.get(family), "relative_of", None)
+    with suppress(UsageError):
+        row = find(name) if find else None
+        return [row] if row else []
+    return []
 
 
 def _rows(family: str) -> list[Checkpoint]:

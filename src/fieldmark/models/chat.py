@@ -43,6 +43,16 @@ def _checkpoints() -> tuple[Checkpoint, ...]:
 CHECKPOINTS = _checkpoints()
 
 
+def relative_of(name: str) -> Checkpoint | None:
+    """The row of a model that has none, from its family; None where there is none either."""
+    from fieldmark.chat import chat_model, user_tables
+
+    card = chat_model(name, user_tables(Path.cwd())).card
+    if not card.priced_as:
+        return None
+    return Checkpoint(name, title=card.title, source=f"priced as {card.priced_as}: {card.source}")
+
+
 def check_name(name: str) -> None:
     """Refuses a provider or an option nobody knows; needs no key and no network."""
     from fieldmark.chat import chat_model, user_tables

@@ -152,6 +152,7 @@ def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:
 
 
 def keep_selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
+    _check_left_out(task, parts, wanted)
     kept = [part for part in parts if _is_selected(part, wanted)]
     if not kept:
         raise _nothing_selected(task, parts, wanted)
@@ -418,6 +419,18 @@ def _is_selected(part: PartItems, wanted: Selection) -> bool:
         and not is_match(part.name, wanted.without_parts)
         and not any(in_groups(wanted.without_groups))
     )
+
+
+def _check_left_out(task: Task, parts: list[PartItems], wanted: Selection) -> None:
+    """Refuses to leave out what is not there: a slip of the pen would be asked, and paid for."""
+    asked = [("part", name) for name in wanted.without_parts]
+    asked += [(column, name) for column, names in wanted.without_groups for name in names]
+    for column, pattern in asked:
+        known = {part.name if column == "part" else dict(part.groups).get(column) for part in parts}
+        names = sorted(name for name in known if name)
+        if not any(fnmatchcase(name, pattern) for name in names):
+            kind = f"{column} of task {task.task!r}"
+            raise UnknownName(kind, pattern, names, where=wanted.where)
 
 
 def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> UsageError:

@@ -11,16 +11,21 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import json
 import math
+import re
 import textwrap
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NewType
 
 from fieldmark.errors import UsageError, closest
+
+Pairs = NewType("Pairs", str)
+"""a setting of keys and values: KEY=VALUE … as flags, a table in TOML, kept as a JSON object"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +56,26 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
+class TextForm:
+    """How the text of a setting must look: `Annotated[str, TextForm(r"\\d+", " of digits")]`."""
+
+    pattern: str
+    words: str
+    """after "expected text" """
+
+    def holds(self, value: str) -> bool:
+        return re.fullmatch(self.pattern, value) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One field of a settings class."""
 
     name: str
     type: Any
-    """bool, int, float, str or a Literal"""
+    """bool, int, float, str, Pairs or a Literal"""
     doc: str
-    range: Range | None
+    range: Range | TextForm | None
     changes_answers: bool
     """is it part of a run's key, and an axis of a grid? Else it says how, not what"""
 
@@ -75,6 +92,7 @@ class Setting:
             int: (int, "a whole number"),
             float: ((int, float), "a number"),
             str: (str, "text"),
+            Pairs: (Mapping, "keys and values"),
         }
         kind, words = kinds[self.type]
         is_kind = isinstance(value, kind) and (self.type is bool or not isinstance(value, bool))
@@ -103,7 +121,7 @@ def _setting(field: dataclasses.Field[Any], hint: Any, doc: str) -> Setting:
     span = None
     if typing.get_origin(hint) is typing.Annotated:
         hint, *notes = typing.get_args(hint)
-        span = next((note for note in notes if isinstance(note, Range)), None)
+        span = next((note for note in notes if isinstance(note, Range | TextForm)), None)
     return Setting(field.name, hint, doc, span, field.metadata.get("changes_answers", True))
 
 
@@ -134,7 +152,12 @@ def make_settings(cls: type, values: Mapping[str, Any], protocol: str) -> Any:
         expected = known[name].problem(value) if value is not None else ""
         if expected:
             raise UsageError(f"{name} = {value!r}: expected {expected}.")
-    return cls(**values)
+    return cls(**{name: _kept(value) for name, value in values.items()})
+
+
+def _kept(value: Any) -> Any:
+    """Settings are compared and hashed: a table is kept as JSON."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, Mapping) else value
 
 
 def given(settings: Any) -> dict[str, Any]:

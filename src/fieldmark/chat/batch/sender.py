@@ -206,6 +206,7 @@ class BatchSender(Sender):
         if results and not any(question.key in results for question in record.questions):
             return False
         for question in record.questions:
+            self.renewed.add(question.key)  # asked once in a command
             answer = self._read(question, *results.get(question.key, (None, state.why)))
             if answer.is_answer:
                 asked = Request(question.id, (), repeat=question.repeat)

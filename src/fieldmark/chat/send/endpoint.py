@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, cast, get_args
 from urllib.parse import urlsplit
 
 from fieldmark import draws
@@ -61,7 +61,16 @@ class ChatModel:
         """What the journal's key knows the model by."""
         facts = {"provider": self.provider.name, "base_url": self.base_url, "model": self.id}
         facts |= {"api": self.api} if self.api != "openai" else {}
+        if self.card.quantizations:
+            facts["quantizations"] = ",".join(self.card.quantizations)
         return {**facts, "mock": canonical(dict(self.mock))} if self.mock else facts
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """Keys of every request besides those of its settings."""
+        if not self.card.quantizations:
+            return self.provider.body
+        return {**self.provider.body, "provider": {"quantizations": [*self.card.quantizations]}}
 
     @property
     def fingerprint(self) -> str:
@@ -128,7 +137,7 @@ def chat_model(name: str, tables: ModelTables | None = None) -> ChatModel:
         read_script(name, own)
     else:
         check_options(name, options, OPTIONS)
-    card = tables.cards.get((provider_name, model_id), Card(provider=provider_name, id=model_id))
+    card = tables.card(provider_name, model_id)
     if "context" in options:
         card = card.model_copy(update={"context": whole_number(name, "context", options)})
     return ChatModel(

@@ -8,7 +8,7 @@ tokens and price; what could not be asked or read is an outcome of its own, neve
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fieldmark.abilities import ANSWERS
 from fieldmark.protocols._contract import Assignment, Protocol
@@ -31,12 +31,18 @@ class LanguageProtocol(Protocol):
     needs = frozenset({ANSWERS})
     settings = AskSettings
     hub_task = "image-text-to-text"
-    beside = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
+    has_gaps = True
+    beside: ClassVar[tuple[str, ...]] = (
+        "failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer",
+    )  # fmt: skip
 
     def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
         from fieldmark.protocols.ask.answers import answer_rates
 
         return answer_rates(predictions, parts)
+
+    def asked_again(self, settings: AskSettings) -> Collection[str]:
+        return settings.asks_again()
 
     def last_words(self, at: Workspace) -> str:
         budget = at.shared.get("budget")
@@ -46,6 +52,7 @@ class LanguageProtocol(Protocol):
 class Ask(LanguageProtocol):
     name = "ask"
     summary = "a multimodal language model, asked in words, with n examples"
+    beside = (*LanguageProtocol.beside, "loose_rate", "clarified_rate")
 
     def block(self) -> type[BaseModel]:
         from fieldmark.protocols.ask.block import AskBlock
@@ -70,6 +77,8 @@ class Ask(LanguageProtocol):
         block = self.block_of(assignment.task)
         facts = {"ask": block.model_dump(mode="json", exclude_defaults=True)}
         settings: AskSettings = assignment.settings
+        if assignment.draw.n_train and block.choices and not settings.shared_prefix:
+            facts["examples"] = "of the options"  # before 0.2, of all classes
         return facts | settings.unusual()
 
     def columns(self, task: Any) -> tuple[str, ...]:
@@ -88,7 +97,8 @@ class Ask(LanguageProtocol):
         from fieldmark.models import load_chat_model
         from fieldmark.protocols.ask.run import estimate_cost
 
-        return estimate_cost(assignment, load_chat_model(model_name))
+        model = assignment.settings.priced(load_chat_model(model_name))
+        return estimate_cost(assignment, model)
 
     def answer(
         self,
@@ -102,6 +112,11 @@ class Ask(LanguageProtocol):
         from fieldmark.protocols.ask.sending import ask_options
 
         return run(assignment, wanted, model, ask_options(assignment.settings, at), progress)
+
+    def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
+        from fieldmark.protocols.ask.answers import reading_rates
+
+        return super().scores_beside(predictions, parts) + reading_rates(predictions)
 
     def reread(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Reread]:
         from fieldmark.protocols.ask.reread import reread

@@ -8,7 +8,7 @@ are made one at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from fieldmark.chat import (
     Limits,
     LocalModel,
     Picture,
-    PictureCache,
+    PictureSize,
     Prompts,
     Request,
     limits_of,
@@ -59,15 +59,18 @@ class Inquiry:
     images: Images
     draw: Draw
     settings: AskSettings
-    shelf: PictureCache
-    """pictures that prompts were measured with"""
+    look: Callable[[Picture], PictureSize]
+    """how pictures are measured for prompts"""
 
     def prompts(self, asked: PartQuestion) -> Prompts:
         settings, draw = self.settings, self.draw
         few = FewShot(asked.examples, draw.n_train, draw.sampling, bool(settings.shared_prefix))
-        sending, estimator = settings.sending(draw.seed, None), Estimator(self.model.card)
-        limits = limits_of(self.model, sending, estimator, self.shelf.prepare)
-        asking = settings.asking(draw.seed)
+        sending, estimator = (
+            settings.sending(draw.seed, None, self.model),
+            Estimator(self.model.card),
+        )
+        limits = limits_of(self.model, sending, estimator, self.look)
+        asking = settings.asking(draw.seed, self.model)
         return plan_prompts(asked.question, asking, few, limits, list(asked.items))
 
     def shown(self, item: Item) -> Sequence[Picture]:
@@ -114,7 +117,8 @@ class Sheet:
                         continue
                     name = f"{item.id}#{built.rotation}" if is_circular else item.id
                     # With one seed for all repeats an endpoint would say the same every time.
-                    settings = inquiry.settings.sending(inquiry.draw.seed + repeat, built.schema)
+                    seed = inquiry.draw.seed + repeat
+                    settings = inquiry.settings.sending(seed, built.schema, inquiry.model)
                     info = (self, item, built, repeat)
                     self.n_asked += 1
                     yield Request(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fieldmark.protocols.ask.settings import AskSettings
     from fieldmark.store import PartRecord, RunSpec, Score
 
-APPLIES = ("temp", "system", "frames", "max_output_tokens")
+APPLIES = ("temp", "system", "frames", "max_output", "effort", "extra")
 """settings of `ask` that mean something here"""
 
 
@@ -118,7 +118,8 @@ class Rerank(LanguageProtocol):
             return None
         from fieldmark.protocols.rerank.by_answer import estimate_reranking
 
-        return estimate_reranking(assignment, load_chat_model(model_name))
+        model = assignment.settings.priced(load_chat_model(model_name))
+        return estimate_reranking(assignment, model)
 
     def answer(
         self,

@@ -74,8 +74,6 @@ SPELLINGS = {
 spellings are one and count twice, on both sides: the ratio stays."""
 YES_NO = tuple(Option(word, word) for word in SPELLINGS)
 GRADES = tuple(Option(str(grade), str(grade)) for grade in range(11))
-STRICT = ("json", "tag", "answer line", "whole text")
-"""the places of a text where a number is the answer, not a number of birds"""
 _OF_TEN = re.compile(r"(?<=\d)\s*(?:/|out of)\s*10\b")
 WORST = ("failed", "refused", "length", "unparsed")
 """outcomes of requests, the one first that a query takes"""
@@ -121,7 +119,7 @@ class Reranking:
         messages: tuple[Message, ...] = (*([system(opening)] if opening else []), asked)
         name, info = f"{query.id}#{result}", (query.id, result, repeat)
         # With one seed for all repeats an endpoint would say the same every time.
-        how = self.model.settings(self.settings.sending(self.seed + repeat, None))
+        how = self.model.settings(self.settings.sending(self.seed + repeat, None, self.model))
         if way == "grade":
             return Request(name, messages, how, repeat, info)
         if isinstance(self.model, LocalModel):
@@ -161,7 +159,8 @@ def rerank_by_answer(
 ) -> PartPredictions:
     """The order a language model puts the results of every query in."""
     began, task, draw = time.monotonic(), assignment.task, assignment.draw
-    asker = _reranking(assignment, model, Images(assignment.root, options.contents))
+    images = Images(assignment.root, options.contents, assignment.settings.detail)
+    asker = _reranking(assignment, model, images)
     rows, broken = _readable(asker, assignment, options.bad_images, progress)
     queries = list(queries_of(asker.block, rows))
     progress.start(f"{task.task} with {model.name}", len(rows) * draw.repeats)
@@ -273,11 +272,10 @@ def _share_of_yes(answer: Answer) -> float | None:
 
 
 def _read_grade(answer: Answer) -> Parsed:
-    """A number from 0 to 10 that is the answer by itself."""
+    """A number from 0 to 10 that is the answer by itself, not a number of birds."""
     text = _OF_TEN.sub("", answer.text)
     parsed = parse_text(text, GRADES, "count", is_cut=answer.outcome == "length")
-    is_loose = parsed.label is not None and parsed.how not in STRICT
-    return Parsed(None, parsed.how, "no number alone") if is_loose else parsed
+    return Parsed(None, parsed.how, "no number alone") if parsed.is_loose else parsed
 
 
 def _ranked(
