@@ -377,7 +377,11 @@ def test_a_cap_is_kept_at_the_price_of_the_batch(tmp_path: Path) -> None:
         answers, end = ask(tmp_path, budget=budget, requests=requests)
         assert isinstance(end, BatchPending), "what was too dear before fits now"
         assert budget.spent_usd < 0.001
-    assert len(answers) == len(batch.keys) + 2, "the first of either command is asked at once"
+        assert len(answers) == len(batch.keys) + 2, "the first of either command is asked at once"
+        # Another connection of the same command does not count what waits a second time.
+        waiting = dict(budget.batches)
+        _, end = ask(tmp_path, budget=budget, requests=requests)
+        assert isinstance(end, BatchPending) and set(budget.batches) == set(waiting)
 
 
 def test_the_same_question_twice_is_handed_in_once(tmp_path: Path) -> None:
