@@ -25,7 +25,7 @@ from fieldmark.chat import (
     system,
     user,
 )
-from fieldmark.chat.send.http_client import body_pieces
+from fieldmark.chat.send.openai_api import API
 from fieldmark.errors import ModelError
 from kit.chat import FAST, ask_about, collect, make_jpeg
 
@@ -237,7 +237,7 @@ def test_an_unreadable_picture_fails_its_item_only() -> None:
 
 def test_openrouter_is_asked_to_say_what_it_cost() -> None:
     model = chat_model("chat/openrouter/openai/gpt-4o")
-    pieces = body_pieces(ask_about(1), [], model.id, model.lacks, more=model.provider.body)
+    pieces = API.body(ask_about(1), [], model, model.lacks)
     body = json.loads(b"".join(pieces))
     assert body["usage"] == {"include": True} and body["model"] == "openai/gpt-4o"
 
@@ -245,6 +245,6 @@ def test_openrouter_is_asked_to_say_what_it_cost() -> None:
 def test_settings_a_model_does_not_take_are_not_sent() -> None:
     model = chat_model("chat/openai/o4-mini")
     assert "temperature" in model.lacks and "schema" not in model.lacks
-    pieces = body_pieces(ask_about(1), [], model.id, model.lacks, model.output_key)
+    pieces = API.body(ask_about(1), [], model, model.lacks)
     body = json.loads(b"".join(pieces))
     assert "temperature" not in body and body["max_completion_tokens"] == 1024

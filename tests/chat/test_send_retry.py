@@ -6,12 +6,12 @@ import email.utils
 import ssl
 import time
 from statistics import mean
-from typing import Any
 
 import pytest
 
 from fieldmark.chat import Answer
-from fieldmark.chat.send.http_client import BadReply, read_reply, to_answer
+from fieldmark.chat.send.api import BadReply, read_json
+from fieldmark.chat.send.openai_api import API
 from fieldmark.chat.send.retry import (
     backoff_s,
     connection_fault,
@@ -22,8 +22,8 @@ from fieldmark.chat.send.retry import (
 )
 
 
-def read(found: dict[str, Any]) -> Answer:
-    return to_answer(found, lambda usage: None)
+def read(data: bytes) -> Answer:
+    return API.read(read_json(data))
 
 
 @pytest.mark.parametrize("code", [408, 409, 425, 429, 500, 502, 503, 504, 524, 529, 599])
@@ -78,10 +78,10 @@ def test_waits_are_drawn_uniformly_below_a_doubling_bound() -> None:
 
 
 def test_broken_connections_are_tried_again_in_words() -> None:
-    assert connection_fault(TimeoutError()).text == "no answer in time"
-    assert "reset" in connection_fault(ConnectionResetError("reset by peer")).text
-    assert connection_fault(ConnectionResetError()).verdict == "again"
-    assert connection_fault(ssl.SSLCertVerificationError("self-signed")).verdict == "stop"
+    assert connection_fault(TimeoutError(), 180).text == "no answer within 180 s"
+    assert "reset" in connection_fault(ConnectionResetError("reset by peer"), 180).text
+    assert connection_fault(ConnectionResetError(), 180).verdict == "again"
+    assert connection_fault(ssl.SSLCertVerificationError("self-signed"), 180).verdict == "stop"
 
 
 def test_keys_in_errors_are_struck_out() -> None:
@@ -97,7 +97,7 @@ def test_keys_in_errors_are_struck_out() -> None:
 )  # fmt: skip
 def test_junk_is_no_reply(data: bytes) -> None:
     with pytest.raises(BadReply):
-        read_reply(data)
+        read(data)
 
 
 def test_an_error_under_status_200_keeps_its_code() -> None:
@@ -106,7 +106,7 @@ def test_an_error_under_status_200_keeps_its_code() -> None:
         b'{"choices":[{"error":{"code":"429","message":"slow down"}}]}',
     ):
         with pytest.raises(BadReply) as error:
-            read_reply(body)
+            read(body)
         assert error.value.code == 429
         assert judge_error(error.value.code, error.value.body).is_rate
 
@@ -119,15 +119,15 @@ def reply(message: dict[str, object], finish: str | None = "stop", **more: objec
 
 
 def test_no_text_is_the_empty_text_never_the_word_none() -> None:
-    answer = read(read_reply(reply({"content": None}, "length")))
+    answer = read(reply({"content": None}, "length"))
     assert answer.text == "" and answer.outcome == "length"
 
 
 def test_an_empty_reply_without_a_reason_is_junk() -> None:
     with pytest.raises(BadReply):
-        read_reply(reply({"content": ""}, None))
+        read(reply({"content": ""}, None))
     with pytest.raises(BadReply):
-        read_reply(reply({"content": "x"}, "error"))
+        read(reply({"content": "x"}, "error"))
 
 
 def test_outcomes_and_usage() -> None:
@@ -137,13 +137,13 @@ def test_outcomes_and_usage() -> None:
         "completion_tokens_details": {"reasoning_tokens": 3},
     }  # fmt: skip
     more = {"usage": usage, "system_fingerprint": "fp"}
-    answer = read(read_reply(reply({"content": "wren", "reasoning": "bill"}, **more)))
+    answer = read(reply({"content": "wren", "reasoning": "bill"}, **more))
     assert (answer.outcome, answer.text, answer.reasoning) == ("ok", "wren", "bill")
     assert (answer.model, answer.fingerprint, answer.usd) == ("m-2026", "fp", 0.002)
     assert answer.usage is not None
     assert (answer.usage.cached, answer.usage.reasoning) == (4, 3)
-    refused = read(read_reply(reply({"content": None, "refusal": "I can't."})))
+    refused = read(reply({"content": None, "refusal": "I can't."}))
     assert (refused.outcome, refused.text) == ("refused", "I can't.")
-    assert read(read_reply(reply({"content": "x"}, "content_filter"))).outcome == "refused"
+    assert read(reply({"content": "x"}, "content_filter")).outcome == "refused"
     parts = [{"type": "text", "text": "wr"}, {"type": "text", "text": "en"}]
-    assert read(read_reply(reply({"content": parts}))).text == "wren"
+    assert read(reply({"content": parts})).text == "wren"

@@ -1,16 +1,17 @@
 """Budget and cost estimate: how much may this cost, how much will it, and how much has it cost?
 
-Before a request is sent its estimated cost is reserved; returned usage settles it. New requests
-start only while spent + reserved stay within the cap, so that a cap is never overshot by more than
-the requests in flight, and only where an estimate was too low. One budget may serve many runs.
+The moment a request goes out its cost, as estimated from all answers so far, is reserved; returned
+usage settles it. A request goes out only while spent + reserved stay within the cap, so that a cap
+is never overshot by more than the requests in flight, and only where an estimate was too low. What
+came back too late may have been charged all the same: it counts. One budget may serve many runs.
 
 Estimates count text by a high guess and images by the model's rule; every answer's returned usage
-corrects the next estimates of the same model.
+corrects the estimates of the same model, those of requests in flight included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 PER_MESSAGE = 4
 """tokens of role and separators; vendors' templates take 3 to 5"""
+ENOUGH, MARGIN = 20, 1.5
+"""after so many answers, no answer is taken to be longer than the longest times this"""
 Size = tuple[int, int]
 
 
@@ -49,8 +52,10 @@ class Budget:
     spent_tokens: int = 0
     n_unpriced: int = 0
     """answers whose cost is unknown: spent_usd is a lower bound when there are any"""
-    reserved_usd: float = 0.0
-    reserved_tokens: int = 0
+    late_usd: float = 0.0
+    """of spent_usd, what answers may have cost that never arrived"""
+    _reserved: dict[int, Callable[[], Cost]] = field(default_factory=dict)
+    """requests in flight, and what each costs by what is known now"""
 
     def check(self, card: Card) -> None:
         """Refuses a cap in money on a model whose price nobody knows."""
@@ -61,32 +66,51 @@ class Budget:
                 "max_tokens."
             )
 
+    @property
+    def n_reserved(self) -> int:
+        return len(self._reserved)
+
     def fits(self, cost: Cost) -> bool:
         """Can this be spent on top of what is spent and promised?"""
+        if self.max_usd is None and self.max_tokens is None:
+            return True
+        promised = [cost_now() for cost_now in self._reserved.values()]
         if self.max_usd is not None:
-            usd = self.spent_usd + self.reserved_usd + (cost.usd or 0.0)
+            usd = self.spent_usd + sum(other.usd or 0.0 for other in (*promised, cost))
             if usd > self.max_usd * (1 + 1e-12):
                 return False
-        tokens = self.spent_tokens + self.reserved_tokens + cost.tokens
+        tokens = self.spent_tokens + sum(other.tokens for other in (*promised, cost))
         return self.max_tokens is None or tokens <= self.max_tokens
 
-    def reserve(self, cost: Cost) -> None:
-        self.reserved_usd += cost.usd or 0.0
-        self.reserved_tokens += cost.tokens
+    def reserve(self, cost_now: Callable[[], Cost]) -> int:
+        """Promises what a request costs; the number is for `settle`."""
+        number = max(self._reserved, default=-1) + 1
+        self._reserved[number] = cost_now
+        return number
 
-    def settle(self, cost: Cost, answer: Answer | None) -> None:
-        """Gives the reservation back and books what the answer cost; None = nothing was spent."""
-        self.reserved_usd -= cost.usd or 0.0
-        self.reserved_tokens -= cost.tokens
-        if answer is None or answer.is_replayed:
+    def settle(self, number: int, answer: Answer | None, is_late: bool = False) -> None:
+        """Gives a promise back and books what the answer cost; None = there is none. `is_late`:
+        it may have been computed and charged nevertheless.
+        """
+        cost = self._reserved.pop(number)()
+        if answer is not None:
+            self.book(answer, cost)
+        elif is_late:
+            self.spent_usd += cost.usd or 0.0
+            self.late_usd += cost.usd or 0.0
+            self.spent_tokens += cost.tokens
+
+    def book(self, answer: Answer, cost: Cost) -> None:
+        """What an answer cost; `cost` is what counts where the provider does not tell."""
+        if answer.is_replayed or not answer.is_answer:
             return
         if answer.usage is not None:
             self.spent_tokens += answer.usage.total
-        elif answer.is_answer:
+        else:
             self.spent_tokens += cost.tokens
         if answer.usd is not None:
             self.spent_usd += answer.usd
-        elif answer.is_answer:
+        else:
             # A provider that returns no usage has still been paid: count what was reserved.
             self.spent_usd += cost.usd or 0.0
             self.n_unpriced += 1
@@ -105,7 +129,8 @@ class Budget:
             price = ", price unknown" if is_unknown else ""
             return f"{self.spent_tokens:,}{cap} tokens{price}"
         cap = f" of {_dollars(self.max_usd)}" if self.max_usd is not None else ""
-        return f"{_dollars(self.spent_usd)}{cap}"
+        late = f", up to {_dollars(self.late_usd)} for answers that never came"
+        return f"{_dollars(self.spent_usd)}{cap}{late if self.late_usd else ''}"
 
 
 def _dollars(usd: float) -> str:
@@ -120,6 +145,9 @@ class Estimator:
     _guessed: int = 0
     _charged: int = 0
     _most_out: int = 0
+    _n_answers: int = 0
+    _usd_by_card: float = 0.0
+    _usd_charged: float = 0.0
     _sizes: dict[Size, int] = field(default_factory=dict)
 
     def image(self, width: int, height: int) -> int:
@@ -141,29 +169,48 @@ class Estimator:
             total += PER_MESSAGE + sum(map(self.text, texts))
         return total
 
-    def request(self, request: Request, pictures: Sequence[SentPicture]) -> int:
-        """Prompt tokens, corrected by the answers so far."""
-        guess = self.messages(request.messages, [(p.width, p.height) for p in pictures])
+    def guess(self, request: Request, pictures: Sequence[SentPicture]) -> int:
+        """Prompt tokens by rule, before any correction."""
+        return self.messages(request.messages, [(p.width, p.height) for p in pictures])
+
+    def tokens_in(self, guess: int) -> int:
+        """The guess, corrected by the answers so far."""
         return guess if not self._guessed else round(guess * self._charged / self._guessed)
 
     def likely_out(self, settings: AnswerSettings) -> int:
         """Tokens an answer takes: the most seen so far, else all the room it has."""
         return min(self._most_out or settings.max_output_tokens, settings.max_output_tokens)
 
-    def cost(self, request: Request, tokens_in: int) -> Cost:
-        """Of a prompt of so many tokens and an answer that uses all its room."""
-        tokens_out = request.settings.max_output_tokens
-        return Cost(tokens_in, tokens_out, self.card.usd(Usage(tokens_in, tokens_out)))
+    @property
+    def usual_tokens(self) -> int:
+        """Of a prompt, as charged so far."""
+        return round(self._charged / self._n_answers) if self._n_answers else 0
 
-    def learn(self, guessed_in: int, usage: Usage) -> None:
-        """`guessed_in` is what `request` said for the prompt that was charged."""
-        if guessed_in > 0 and usage.tokens_in > 0:
-            # Guesses are summed as they were before correction, so that the ratio
-            # charged / guessed corrects a raw guess and not a corrected one once more.
-            raw = guessed_in * self._guessed / self._charged if self._charged else guessed_in
-            self._guessed += max(1, round(raw))
+    def cost(self, settings: AnswerSettings, guess: int) -> Cost:
+        """Of a prompt with this guess. An answer uses all its room until enough were seen."""
+        tokens_in, tokens_out = self.tokens_in(guess), settings.max_output_tokens
+        if self._n_answers >= ENOUGH:
+            tokens_out = min(tokens_out, round(self._most_out * MARGIN))
+        tokens_out = max(tokens_out, self._most_out)  # some providers let thoughts overrun the room
+        usd = self.card.usd(Usage(tokens_in, tokens_out))
+        if usd is not None and self._usd_by_card:
+            usd *= max(1.0, self._usd_charged / self._usd_by_card)
+        return Cost(tokens_in, tokens_out, usd)
+
+    def learn(self, guess: int, answer: Answer) -> None:
+        """From an answer to a prompt with this guess."""
+        usage = answer.usage
+        if usage is None:
+            return
+        if guess > 0 and usage.tokens_in > 0:
+            self._guessed += guess
             self._charged += usage.tokens_in
+        self._n_answers += 1
         self._most_out = max(self._most_out, usage.tokens_out)
+        by_card = self.card.usd(usage)
+        if by_card and answer.usd is not None:
+            self._usd_by_card += by_card
+            self._usd_charged += answer.usd
 
 
 @dataclass(frozen=True, slots=True)

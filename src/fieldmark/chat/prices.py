@@ -189,9 +189,11 @@ class _TableRow(BaseModel):
 
 
 class Provider(_TableRow):
-    """An OpenAI-compatible endpoint."""
+    """An endpoint."""
 
     name: str
+    api: str = "openai"
+    """its wire form: one of `send.api.APIS`"""
     base_url: str = ""
     """"" = the user says which: `?base_url=`"""
     key_env: str = ""

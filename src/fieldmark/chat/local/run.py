@@ -146,7 +146,7 @@ class LocalRun:
         self.tally.n_attempts += 1
         answer = dataclasses.replace(answer, key=question.key)
         if self.budget is not None:
-            self.budget.settle(Cost(), answer)
+            self.budget.book(answer, Cost())
         first, *others = question.requests
         if self.journal is not None and answer.is_answer:
             self.journal.add(question.key, first, answer)

@@ -7,6 +7,7 @@ milliseconds. What a model's name may say after its question mark is read here a
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ class Clock:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
+FEW = 3
+"""tries of a request, and failed requests, that show that nobody answers"""
 OnAnswer = Callable[[Request, Answer], None]
 Labels = Mapping[str, str | Collection[str]]
 
@@ -34,7 +37,7 @@ class Options:
     """How requests are sent."""
 
     concurrency: int | None = None
-    """requests in flight; None adapts to what the endpoint takes"""
+    """most requests in flight, and how many to begin with; None finds out what is taken"""
     max_concurrency: int = 64
     """upper bound of the adaptive concurrency"""
     rpm: float | None = None
@@ -91,6 +94,8 @@ class AskTotals:
     """paid now, as far as prices are known"""
     n_unpriced: int = 0
     failures_in_a_row: int = 0
+    n_unanswered: int = 0
+    """failed although they were sent"""
     last_error: str = ""
     stopped: str = ""
     """why requests were left unasked; "" = none were"""
@@ -103,6 +108,7 @@ class AskTotals:
             return
         if answer.outcome == "failed":
             self.failures_in_a_row += 1
+            self.n_unanswered += answer.attempts > 0
             self.last_error = answer.error
             return
         self.failures_in_a_row = 0
@@ -114,9 +120,11 @@ class AskTotals:
         else:
             self.usd += answer.usd
 
-    def too_many_failures(self, options: Options) -> str:
-        """Why asking on is useless; "" = it is not."""
+    def too_many_failures(self, options: Options, is_unanswered: bool = False) -> str:
+        """Why asking on is useless; "" = it is not. `is_unanswered`: nothing ever was answered."""
         n_failed, in_a_row = self.outcomes.get("failed", 0), self.failures_in_a_row
+        if is_unanswered and self.n_unanswered >= FEW:
+            return f"none of the first {n_failed} requests was answered: {self.last_error}"
         is_row = in_a_row >= options.max_failures_in_a_row
         if not is_row and n_failed <= options.max_failures:
             return ""
@@ -133,6 +141,15 @@ class AskTotals:
 def is_loopback(url: str) -> bool:
     """Is this an address of this machine?"""
     return urlsplit(url).hostname in ("127.0.0.1", "::1", "localhost")
+
+
+def is_local(url: str) -> bool:
+    """Is this an address of this machine or of its own network?"""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or "." not in host or host.endswith((".local", ".internal"))
 
 
 def check_options(name: str, options: Mapping[str, str], known: Collection[str]) -> None:

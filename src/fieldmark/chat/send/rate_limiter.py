@@ -4,18 +4,25 @@
 only the head waits, and it looks again after waking. In any window of 60 s at most `per_minute`
 pass: what the bucket holds at once (`burst`) is taken off the rate it refills with.
 
-`AdaptiveConcurrency` is how many requests may be in flight at once. Fixed, or found out: doubling
-per clean round until the first 429, then a little more per round; a 429 cuts once per episode
-(requests sent before the cut cannot cut again), and nobody sends before Retry-After has passed.
-Errors that are not 429 only halt growth. Requests that try again go before new ones.
+`AdaptiveConcurrency` is how many requests may be in flight at once. It doubles per clean round as
+long as answers do not get slower by it (a server that answers one at a time only lets them queue),
+and after a 429 grows a little per round. It is cut once per episode (requests sent before the cut
+cannot cut again) by a 429, and by answers that come too late or nearly so: then to what the server
+answered within the time limit. Nobody sends before Retry-After, or the reset of an exhausted
+`x-ratelimit-*` allowance, has passed. Requests that try again go before new ones.
 """
 
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
 import math
+import re
+import statistics
+import time
 from collections import deque
+from collections.abc import Mapping
 
 from fieldmark.chat.send.options import Clock
 from fieldmark.errors import UsageError
@@ -78,13 +85,20 @@ class TokenBucket:
         self._stamp = now
 
 
-START, LEAST, MOST = 8, 1, 64
+START, START_LOCAL, LEAST, MOST = 8, 2, 1, 64
 _CUT = 0.7
 """of the limit that is left after a 429"""
 _GROWTH = 0.05
 """of the limit that is added per clean round once there was a 429"""
 _BUSY = 0.8
 """growth needs proof that the limit was used"""
+_SLOWER = 1.6
+"""doubling that makes answers take so many times as long was not worth it"""
+_LATE = 0.5
+"""answers that take this share of the time limit are a warning: more would come too late"""
+_FIRST_HOLD = 8
+"""rounds until doubling is tried again where it was not worth it; then twice as many"""
+_MOST_PAUSE_S = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -92,19 +106,25 @@ log = logging.getLogger(__name__)
 class AdaptiveConcurrency:
     """How many requests may be in flight."""
 
-    def __init__(self, clock: Clock, fixed: int | None = None, most: int = MOST) -> None:
-        self._clock = clock
-        self.is_fixed = fixed is not None
-        self.limit = fixed if fixed is not None else min(START, most)
-        self.most = self.limit if self.is_fixed else most
+    def __init__(
+        self, clock: Clock, most: int = MOST, start: int = START, timeout_s: float = math.inf
+    ) -> None:
+        self._clock, self.most, self._timeout_s = clock, most, timeout_s
+        self.limit = min(start, most)
         self.in_flight = 0
         self.peak = 0
         """most in flight at any time"""
         self.episodes = 0
-        """429 episodes so far"""
-        self._seen_peak = self._clean = 0
-        self._is_starting = True
-        self._paused_until = -math.inf
+        """cuts so far"""
+        self._seen_peak = 0
+        self._latencies: list[float] = []
+        """of the answers of this round"""
+        self._lower: tuple[int, float] | None = None
+        """the limit before the last doubling, and how long answers took under it"""
+        self._hold, self._next_hold = 0, _FIRST_HOLD
+        self._is_doubling = True
+        self._limit_since = self._paused_until = -math.inf
+        self._answered_at: deque[float] = deque(maxlen=4 * MOST)
         self._again: deque[asyncio.Future[None]] = deque()
         self._new: deque[asyncio.Future[None]] = deque()
 
@@ -134,34 +154,89 @@ class AdaptiveConcurrency:
         self.in_flight -= 1
         self._wake()
 
-    def succeeded(self) -> None:
-        """Counts towards a round; a clean, busy round lets the limit grow."""
-        self._clean += 1
-        if self.is_fixed or self._clean < max(self.limit, 4):
+    def succeeded(self, episode: int, latency_s: float) -> None:
+        """Counts towards a round; a clean, busy round may let the limit grow."""
+        now = self._clock.now()
+        self._answered_at.append(now)
+        if episode != self.episodes:
             return
-        if self._seen_peak >= _BUSY * self.limit and self.limit < self.most:
-            step = self.limit if self._is_starting else max(1, round(self.limit * _GROWTH))
-            self.limit = min(self.most, self.limit + step)
-            log.debug("concurrency %d", self.limit)
-            self._wake()
-        self._clean, self._seen_peak = 0, self.in_flight
+        if latency_s > _LATE * self._timeout_s and self.limit > LEAST:
+            self._cut(self._in_time(), f"answers take {latency_s:.0f} s")
+            return
+        if now - latency_s < self._limit_since:
+            return  # sent under the limit before: it says nothing about this one
+        self._latencies.append(latency_s)
+        if len(self._latencies) >= max(self.limit, 4):
+            self._end_round()
 
     def faltered(self) -> None:
         """An error that is not about rates: no growth in this round."""
-        self._clean = 0
+        self._latencies.clear()
 
     def refused(self, episode: int, wait_s: float | None) -> None:
         """A 429 of a request of this episode."""
-        self._clean = 0
-        if wait_s is not None:
+        self._latencies.clear()
+        self.pause(wait_s or 0.0)
+        if episode == self.episodes:
+            self._is_doubling = False
+            self._cut(math.floor(self.limit * _CUT), "429")
+
+    def came_late(self, episode: int) -> None:
+        """No answer in time. The server may still be computing what nobody waits for: it gets the
+        time for that.
+        """
+        self._latencies.clear()
+        if episode == self.episodes:
+            in_time = self._in_time()
+            self.pause(self.in_flight * self._timeout_s / max(1, 2 * in_time))
+            self._cut(in_time, "no answer in time")
+
+    def pause(self, wait_s: float) -> None:
+        """Nobody sends for so long."""
+        if wait_s > 0:
             self._paused_until = max(self._paused_until, self._clock.now() + wait_s)
-        if episode != self.episodes:
-            return
+
+    def heed(self, headers: Mapping[str, str], tokens: int = 0) -> None:
+        """Waits out an allowance that is used up; `tokens` is what a request takes."""
+        self.pause(min(_MOST_PAUSE_S, wait_for_allowance_s(headers, tokens)))
+
+    def _in_time(self) -> int:
+        """Half of what was answered within one time limit: so many can wait for one another."""
+        since = self._clock.now() - self._timeout_s
+        return sum(moment >= since for moment in self._answered_at) // 2
+
+    def _cut(self, to: int, why: str) -> None:
         self.episodes += 1
-        self._is_starting = False
-        if not self.is_fixed:
-            self.limit = max(LEAST, math.floor(self.limit * _CUT))
-            log.info("429: concurrency down to %d", self.limit)
+        self._latencies.clear()
+        self._lower = None
+        self._hold, self._next_hold = self._next_hold, 2 * self._next_hold
+        before = self.limit
+        self.limit = max(LEAST, min(to, math.floor(self.limit * _CUT)))
+        self._limit_since = self._clock.now()
+        if self.limit < before:
+            log.info("%s: %d requests at a time instead of %d", why, self.limit, before)
+
+    def _end_round(self) -> None:
+        took = statistics.median(self._latencies)
+        was_busy = self._seen_peak >= _BUSY * self.limit
+        self._latencies.clear()
+        self._seen_peak = self.in_flight
+        if self._lower is not None and took > _SLOWER * self._lower[1]:
+            self.limit, self._lower, self._limit_since = self._lower[0], None, self._clock.now()
+            self._hold, self._next_hold = self._next_hold, 2 * self._next_hold
+            log.debug("more at a time is not faster: back to %d", self.limit)
+            return
+        self._hold -= 1
+        if not was_busy or self.limit >= self.most or self._hold > 0:
+            return
+        if self._is_doubling:
+            self._lower = (self.limit, took)
+            self.limit = min(self.most, 2 * self.limit)
+        else:
+            self.limit = min(self.most, self.limit + max(1, round(self.limit * _GROWTH)))
+        self._limit_since = self._clock.now()
+        log.debug("%d requests at a time", self.limit)
+        self._wake()
 
     def _has_room(self, is_again: bool) -> bool:
         return self.in_flight < self.limit and (is_again or not self._again)
@@ -179,3 +254,48 @@ class AdaptiveConcurrency:
     async def _wait_out_pause(self) -> None:
         while (wait_s := self._paused_until - self._clock.now()) > 0:
             await self._clock.sleep(wait_s)
+
+
+_ALLOWANCES = (
+    ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests", False),
+    ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens", True),
+    ("x-ratelimit-remaining", "x-ratelimit-reset", False),
+    ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset", False),
+    ("anthropic-ratelimit-tokens-remaining", "anthropic-ratelimit-tokens-reset", True),
+)
+"""what is left, when it is whole again, and whether it counts tokens"""
+_SPANS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SPAN = re.compile(r"([\d.]+)(ms|s|m|h|d)")
+
+
+def wait_for_allowance_s(headers: Mapping[str, str], tokens: int = 0) -> float:
+    """How long until the next request may be sent, by the allowances that a reply tells of.
+
+    >>> wait_for_allowance_s({"x-ratelimit-remaining-requests": "0",
+    ...                       "x-ratelimit-reset-requests": "1m2.5s"})
+    62.5
+    """
+    waits = [0.0]
+    for left, reset, is_tokens in _ALLOWANCES:
+        if left in headers and reset in headers:
+            try:
+                is_used_up = float(headers[left]) < max(1, tokens if is_tokens else 1)
+                waits += [_until(headers[reset])] if is_used_up else []
+            except ValueError:
+                continue
+    return max(waits)
+
+
+def _until(text: str) -> float:
+    """Seconds: `12`, `1m2.5s`, a moment (RFC 3339), or seconds or milliseconds since 1970."""
+    spans = _SPAN.findall(text)
+    if spans and "".join(map("".join, spans)) == text:
+        return sum(float(number) * _SPANS[unit] for number, unit in spans)
+    if "T" in text:
+        moment = datetime.datetime.fromisoformat(text).timestamp()
+    else:
+        moment = float(text)
+        if moment < 1e8:
+            return max(0.0, moment)
+        moment /= 1000 if moment > 1e11 else 1
+    return max(0.0, moment - time.time())

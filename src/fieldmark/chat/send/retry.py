@@ -17,10 +17,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import aiohttp
+
 from fieldmark import draws
 
 Verdict = Literal["again", "refused", "mark", "stop"]
 TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529}
+OVERLOADED = {408, 409, 425, 429, 502, 503, 504, 529}
 STOPPING = {401, 402, 403, 404}
 _FILTER = re.compile(
     r"content[ _-]?(filter|policy|management)|flagged|moderation|safety system", re.IGNORECASE
@@ -38,10 +41,17 @@ class Fault:
     code: int | None = None
     wait_s: float | None = None
     """what the server asked for"""
+    is_late: bool = False
+    """no answer came in time, or the connection broke: it may have been computed, and charged"""
 
     @property
     def is_rate(self) -> bool:
         return self.code == 429
+
+    @property
+    def is_lasting(self) -> bool:
+        """Is this how an endpoint fails that is not there or cannot do what it is asked?"""
+        return self.code is None or self.code not in OVERLOADED
 
 
 def judge_reply(status: int, headers: Mapping[str, str], data: bytes) -> Fault:
@@ -67,15 +77,19 @@ def judge_error(code: int | None, body: Any, wait_s: float | None = None) -> Fau
     return Fault("stop" if code in STOPPING else "mark", text, code)
 
 
-def connection_fault(error: BaseException) -> Fault:
+def connection_fault(error: BaseException, timeout_s: float) -> Fault:
     """A connection that was refused, cut, or too slow."""
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return Fault("again", "no connection in time")
     if isinstance(error, TimeoutError):
-        return Fault("again", "no answer in time")
+        return Fault("again", f"no answer within {timeout_s:g} s", is_late=True)
     lines = str(error).strip().splitlines()
     reason = lines[0] if lines else type(error).__name__
     if isinstance(error, ssl.SSLError):
         return Fault("stop", f"no safe connection ({reason})")
-    return Fault("again", f"connection lost ({reason})")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return Fault("again", f"no connection ({reason})")
+    return Fault("again", f"connection lost ({reason})", is_late=True)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

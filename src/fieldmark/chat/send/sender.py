@@ -3,15 +3,15 @@
 A `Sender` holds what lasts: connections, concurrency, rate limiters, token counts, budget and
 journal. `Dispatch` is one call of it: requests are drawn one by one into a bounded window; images
 are read and encoded inside it, so memory does not grow with their number. Inside: journal first,
-then budget, then a place among those in flight, then the rate limiters, then the HTTP client. An
-answer is journalled before anyone sees it. What went wrong and whether to ask again is for `retry`
-to say.
+then a place among those in flight, then the rate limiters, then the budget, then the HTTP client.
+An answer is journalled before anyone sees it. What went wrong and whether to ask again is for
+`retry` to say.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,21 @@ from fieldmark.chat.budget import Budget, Cost, Estimator
 from fieldmark.chat.journal import Journal, request_key
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.chat.send.http_client import HttpClient
-from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options
+from fieldmark.chat.send.options import (
+    DEFAULT,
+    FEW,
+    AskTotals,
+    OnAnswer,
+    Options,
+    is_local,
+)
 from fieldmark.chat.send.pictures import PicturePreparer, SentPicture
-from fieldmark.chat.send.rate_limiter import AdaptiveConcurrency, TokenBucket
+from fieldmark.chat.send.rate_limiter import (
+    START,
+    START_LOCAL,
+    AdaptiveConcurrency,
+    TokenBucket,
+)
 from fieldmark.chat.send.retry import Fault, backoff_s
 from fieldmark.errors import DataError, ModelError, UsageError
 from fieldmark.progress import duration
@@ -45,7 +57,6 @@ class Dispatch:
         self._idle: set[asyncio.Task[Any]] = set()
         self._window = asyncio.Semaphore(sender.concurrency.most + _WINDOW)
         self._asking: dict[str, asyncio.Future[None]] = {}
-        self._n_reserved = 0
         self._settled = asyncio.Event()
 
     @property
@@ -142,16 +153,9 @@ class Dispatch:
     async def _ask(self, request: Request, pictures: Sequence[SentPicture], key: str) -> None:
         done = asyncio.get_running_loop().create_future()
         self._asking[key] = done
-        tokens_in = self.sender.estimator.request(request, pictures)
-        cost = self.sender.estimator.cost(request, tokens_in)
-        answer: Answer | None = None
+        guess = self.sender.estimator.guess(request, pictures)
         try:
-            if not await self._reserve(cost):
-                return
-            try:
-                answer = await self._retry(request, pictures, key, tokens_in)
-            finally:
-                self._settle(cost, answer)
+            answer = await self._retry(request, pictures, key, guess)
             if self.sender.journal is not None and answer.is_answer:
                 self.sender.journal.add(key, request, answer)
         finally:
@@ -159,34 +163,37 @@ class Dispatch:
             done.set_result(None)
         self._deliver(request, answer)
 
-    async def _reserve(self, cost: Cost) -> bool:
-        """Reserves the cost; False when it can no longer fit and the run has to end."""
-        budget = self.sender.budget
-        while not budget.fits(cost):
-            if not self._n_reserved:
+    async def _reserve(self, request: Request, guess: int) -> int:
+        """Promises what the request will cost; ends the run when that can no longer fit."""
+        budget, estimator = self.sender.budget, self.sender.estimator
+
+        def cost_now() -> Cost:
+            return estimator.cost(request.settings, guess)
+
+        while not budget.fits(cost_now()):
+            if not budget.n_reserved:
                 self.stop(None, f"the budget is used up ({budget.words})")
-                return False
+                raise asyncio.CancelledError
             self._settled.clear()
             with self._interruptible():
                 await self._settled.wait()
-        budget.reserve(cost)
-        self._n_reserved += 1
-        return True
+        return budget.reserve(cost_now)
 
-    def _settle(self, cost: Cost, answer: Answer | None) -> None:
-        self.sender.budget.settle(cost, answer)
-        self._n_reserved -= 1
+    def _settle(self, number: int, result: Answer | Fault | None) -> None:
+        is_late = isinstance(result, Fault) and result.is_late
+        answer = result if isinstance(result, Answer) else None
+        self.sender.budget.settle(number, answer, is_late)
         self._settled.set()
 
     async def _retry(
-        self, request: Request, pictures: Sequence[SentPicture], key: str, tokens_in: int
+        self, request: Request, pictures: Sequence[SentPicture], key: str, guess: int
     ) -> Answer:
         """Tries until there is an answer, or until trying again is no use."""
         options, began = self.sender.options, self.sender.options.clock.now()
         attempt = other_faults = 0
         while True:
             attempt += 1
-            result = await self._attempt(request, pictures, tokens_in, key, attempt)
+            result = await self._attempt(request, pictures, guess, key, attempt)
             if isinstance(result, Answer):
                 return result
             other_faults += not result.is_rate
@@ -194,42 +201,59 @@ class Dispatch:
             wait_s = max(wait_s, result.wait_s or 0.0)
             spent_s = options.clock.now() - began
             is_over = result.is_rate and spent_s + wait_s > options.patience_s
-            if result.verdict != "again" or is_over or other_faults >= options.max_attempts:
+            if result.verdict != "again" or is_over or other_faults >= self._most_tries(result):
                 return self._give_up(result, attempt, key)
             with self._interruptible():
                 await options.clock.sleep(wait_s)
+
+    def _most_tries(self, fault: Fault) -> int:
+        """Fewer where nothing has ever been answered, and where one question alone is too slow."""
+        options, sender = self.sender.options, self.sender
+        is_alone_late = fault.is_late and sender.concurrency.limit == 1
+        is_few = is_alone_late or (not sender.has_answered and fault.is_lasting)
+        return min(options.max_attempts, FEW) if is_few else options.max_attempts
 
     async def _attempt(
         self,
         request: Request,
         pictures: Sequence[SentPicture],
-        tokens_in: int,
+        guess: int,
         key: str,
         attempt: int,
     ) -> Answer | Fault:
         sender, concurrency = self.sender, self.sender.concurrency
         with self._interruptible():
             episode = await concurrency.enter(is_again=attempt > 1)
+        result: Answer | Fault | None = None
         try:
-            reserved = tokens_in + sender.estimator.likely_out(request.settings)
+            tokens = sender.estimator.tokens_in(guess)
+            tokens += sender.estimator.likely_out(request.settings)
             with self._interruptible():
-                await sender.tpm.take(reserved)
+                await sender.tpm.take(tokens)
                 await sender.rpm.take()
-            self.tally.n_attempts += 1
-            result = await sender.client.send(
-                request, pictures, key=key, attempts=attempt, resized=_resize_notes(pictures)
-            )
+            promise = await self._reserve(request, guess)
+            try:
+                self.tally.n_attempts += 1
+                result = await sender.client.send(
+                    request, pictures, key=key, attempts=attempt, resized=_resize_notes(pictures)
+                )
+                if isinstance(result, Answer):
+                    sender.estimator.learn(guess, result)
+            finally:
+                self._settle(promise, result)
         finally:
             concurrency.leave()
         if isinstance(result, Answer):
-            concurrency.succeeded()
+            sender.has_answered = True
+            concurrency.succeeded(episode, result.latency_s)
             if result.usage is not None:
-                sender.estimator.learn(tokens_in, result.usage)
-                sender.tpm.charge(result.usage.total - reserved)
+                sender.tpm.charge(result.usage.total - tokens)
         elif result.is_rate:
             self.tally.n_rate_limited += 1
             result = self._stop_on_long_wait(result)
             concurrency.refused(episode, result.wait_s)
+        elif result.is_late:
+            concurrency.came_late(episode)
         else:
             concurrency.faltered()
         return result
@@ -255,12 +279,22 @@ class Dispatch:
     def _deliver(self, request: Request, answer: Answer) -> None:
         self.tally.add(answer)
         self.on_answer(request, answer)
-        if reason := self.tally.too_many_failures(self.sender.options):
+        if reason := self.tally.too_many_failures(self.sender.options, self.is_unanswered):
             self._give_up_run(reason)
 
+    @property
+    def is_unanswered(self) -> bool:
+        """Has nothing that was sent ever been answered? Then it is the endpoint, not a question."""
+        return not self.sender.has_answered and not self.tally.n_replayed
+
+    def give_up_if_unanswered(self) -> None:
+        """At the end of few requests: what failed without one answer is no result."""
+        if self.is_unanswered and self.tally.n_unanswered and not self.is_stopping:
+            self._give_up_run(f"no request was answered, the last: {self.tally.last_error}")
+
     def _give_up_run(self, reason: str) -> None:
-        journal = bool(self.sender.journal)
-        error = ModelError(self.tally.last_words(self.sender.model.name, reason, journal))
+        has_journal = self.sender.journal is not None
+        error = ModelError(self.tally.last_words(self.sender.model.name, reason, has_journal))
         self.stop(error, reason)
 
 
@@ -277,6 +311,14 @@ async def _stream(requests: Requests) -> AsyncIterator[Request]:
             yield request
 
 
+def _concurrency(model: ChatModel, options: Options) -> AdaptiveConcurrency:
+    """A number that the user gave is where to begin, and the most; local servers begin low."""
+    most = options.concurrency or options.max_concurrency
+    start = START_LOCAL if is_local(model.base_url) and not model.is_mock else START
+    start = options.concurrency or start
+    return AdaptiveConcurrency(options.clock, most, start, options.timeout_s)
+
+
 class Sender:
     """An open connection to one model; what it learnt (limits, tokens) lasts over several runs."""
 
@@ -291,12 +333,12 @@ class Sender:
         self.budget = budget or Budget()
         self.budget.check(model.card)
         self.estimator = Estimator(model.card)
-        self.concurrency = AdaptiveConcurrency(
-            options.clock, options.concurrency, options.max_concurrency
-        )
+        self.has_answered = False
+        """something that was sent has been answered"""
+        self.concurrency = _concurrency(model, options)
         self.rpm = TokenBucket(options.rpm, options.clock, "requests")
         self.tpm = TokenBucket(options.tpm, options.clock, "tokens")
-        self.client = HttpClient(model, options)
+        self.client = HttpClient(model, options, self._heed)
         self.preparer = PicturePreparer(model.picture_limits)
 
     async def __aenter__(self) -> Sender:
@@ -309,6 +351,9 @@ class Sender:
         if self.journal is not None:
             self.journal.sync()
 
+    def _heed(self, headers: Mapping[str, str]) -> None:
+        self.concurrency.heed(headers, self.estimator.usual_tokens)
+
     async def ask_all(self, requests: Requests, on_answer: OnAnswer) -> AskTotals:
         """Asks everything and calls `on_answer` for each as it comes, in no order.
 
@@ -320,6 +365,7 @@ class Sender:
             await run.feed(requests)
         finally:
             await run.finish()
+        run.give_up_if_unanswered()
         if run.error is not None:
             raise run.error
         return run.tally

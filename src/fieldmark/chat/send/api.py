@@ -1,0 +1,133 @@
+"""The wire form of an endpoint: how a request is written, and how its reply is read.
+
+One class per form: OpenAI's chat completions (most endpoints speak it), Anthropic's messages,
+Gemini's generateContent. Sending, retrying and counting are the same for all and not here.
+
+Bodies are bytes in pieces: the base64 of an image is spliced in, not escaped by a JSON encoder, and
+pieces that many requests share (shots) exist once in memory. The same request always gives the same
+bytes, so that providers' prompt caches can work.
+"""
+
+from __future__ import annotations
+
+import abc
+import importlib
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING, Any
+
+from fieldmark.chat.messages import Answer, AnswerSettings, Request
+from fieldmark.errors import UnknownName
+
+if TYPE_CHECKING:
+    from fieldmark.chat.send.endpoint import ChatModel
+    from fieldmark.chat.send.pictures import SentPicture
+
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+APIS = ("openai",)
+"""as `providers.toml` names them; each is a module here with an `API`"""
+_WORDS = {
+    "temperature": r"temperature",
+    "top_p": r"top_?p\b",
+    "seed": r"\bseed\b",
+    "schema": r"response_?format|json_?schema|structured|response_?schema|output_?(config|format)",
+    "logprobs": r"log_?prob",
+    "max_tokens": r"max_completion_tokens",
+    "reasoning_effort": r"reasoning|effort|thinking",
+    "stop": r"\bstop(_?sequences?)?\b",
+}
+"""what an error calls a setting that the endpoint does not take"""
+_ABOUT_SETTINGS = (400, 403, 404, 422)
+
+
+class BadReply(Exception):
+    """A reply that is no answer: junk, an empty body, an error in disguise."""
+
+    def __init__(self, text: str, code: int | None = None, body: Any = None) -> None:
+        super().__init__(text)
+        self.code, self.body = code, body
+
+
+class Api(abc.ABC):
+    """A wire form."""
+
+    @abc.abstractmethod
+    def path(self, model_id: str) -> str:
+        """What follows the base URL."""
+
+    @abc.abstractmethod
+    def headers(self, key: str) -> dict[str, str]:
+        """Those that hold the key, and the version of the form."""
+
+    @abc.abstractmethod
+    def body(
+        self,
+        request: Request,
+        pictures: Sequence[SentPicture],
+        model: ChatModel,
+        lacks: Collection[str],
+    ) -> list[bytes]:
+        """The JSON body in pieces; `lacks` are settings that are left out."""
+
+    @abc.abstractmethod
+    def read(self, reply: Mapping[str, Any]) -> Answer:
+        """What a reply of status 200 says; `usd` only where the provider tells its charge.
+
+        Raises `BadReply` for one that holds no answer.
+        """
+
+    def refused_setting(self, code: int | None, text: str, settings: AnswerSettings) -> str:
+        """The setting that this error is about, of those that were sent; "" = it is about none."""
+        if code not in _ABOUT_SETTINGS:
+            return ""
+        given = {
+            "schema": settings.schema is not None,
+            "logprobs": settings.top_logprobs is not None,
+            "reasoning_effort": bool(settings.reasoning_effort),
+            "max_tokens": True,
+            "temperature": settings.temperature is not None,
+            "top_p": settings.top_p is not None,
+            "seed": settings.seed is not None,
+            "stop": bool(settings.stop),
+        }
+        named = (name for name, words in _WORDS.items() if re.search(words, text, re.IGNORECASE))
+        return next((name for name in named if given[name]), "")
+
+
+def load_api(name: str) -> Api:
+    """The wire form of this name."""
+    if name not in APIS:
+        raise UnknownName("wire form (api)", name, APIS)
+    api: Api = importlib.import_module(f"fieldmark.chat.send.{name}_api").API
+    return api
+
+
+def read_json(data: bytes) -> dict[str, Any]:
+    """The JSON object of a reply."""
+    try:
+        reply = json.loads(data)
+    except (ValueError, RecursionError):
+        raise BadReply(f"a reply that is not JSON ({data[:40]!r})") from None
+    if not isinstance(reply, dict):
+        raise BadReply("a reply that is no JSON object")
+    return reply
+
+
+def as_json(value: Any) -> bytes:
+    return _COMPACT.encode(value).encode("utf-8", "replace")
+
+
+def quoted(text: str) -> bytes:
+    """
+    >>> quoted('a "wren"')
+    b'"a \\\\"wren\\\\""'
+    """
+    return encode_basestring(text).encode("utf-8", "replace")
+
+
+def amount(value: Any) -> float | None:
+    """A number of tokens or dollars; None where it is none (a word, below zero, infinite)."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < 1e15 else None
