@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fieldmark.chat import (
+    Answer,
     AnswerSettings,
     Budget,
     Estimator,
@@ -21,6 +22,7 @@ from fieldmark.chat import (
     estimate,
     user,
 )
+from fieldmark.chat.budget import ENOUGH, MARGIN
 from fieldmark.chat.prices import Card
 from kit.chat import FAST, ask_about, with_server
 
@@ -46,12 +48,27 @@ def test_a_plan_without_a_price_has_tokens_and_no_money() -> None:
 def test_estimates_learn_from_what_is_charged() -> None:
     estimator = Estimator(CARD)
     request = ask_about(1)
-    first = estimator.request(request, [])
-    for _ in range(5):
-        estimator.learn(estimator.request(request, []), Usage(4 * first, 7))
-    assert estimator.request(request, []) == pytest.approx(4 * first, rel=0.05)
+    first = estimator.guess(request, [])
+    assert estimator.cost(request.settings, first).tokens_out == AnswerSettings().max_output_tokens
+    for _ in range(ENOUGH):
+        estimator.learn(first, Answer("ok", usage=Usage(4 * first, 7), usd=0.001))
+    assert estimator.tokens_in(first) == 4 * first
     assert estimator.likely_out(AnswerSettings()) == 7
-    assert estimator.cost(request, first).tokens_out == AnswerSettings().max_output_tokens
+    assert estimator.cost(request.settings, first).tokens_out == round(7 * MARGIN)
+
+
+def test_thoughts_that_overrun_the_room_are_expected_again() -> None:
+    estimator, settings = Estimator(CARD), AnswerSettings(max_output_tokens=20)
+    estimator.learn(10, Answer("ok", usage=Usage(10, 600)))
+    assert estimator.cost(settings, 10).tokens_out == 600
+
+
+def test_a_provider_that_charges_more_than_its_price_is_believed() -> None:
+    estimator, settings = Estimator(CARD), AnswerSettings(max_output_tokens=20)
+    before = estimator.cost(settings, 1000).usd
+    usage = Usage(1000, 20)
+    estimator.learn(1000, Answer("ok", usage=usage, usd=3 * (CARD.usd(usage) or 0)))
+    assert estimator.cost(settings, 1000).usd == pytest.approx(3 * (before or 0))
 
 
 def test_unknown_image_rules_are_guessed_by_size() -> None:

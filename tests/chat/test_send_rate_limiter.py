@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import itertools
+import time
 from bisect import bisect_right
 from typing import Any
 
 import pytest
 
-from fieldmark.chat.send.rate_limiter import AdaptiveConcurrency, TokenBucket
+from fieldmark.chat.send.rate_limiter import (
+    AdaptiveConcurrency,
+    TokenBucket,
+    wait_for_allowance_s,
+)
 from fieldmark.errors import UsageError
 from kit.chat import FakeTime
 
@@ -94,7 +100,7 @@ class Crowd:
             wait_s = refuse(number, self)
             self.concurrency.leave()
             if wait_s is None:
-                self.concurrency.succeeded()
+                self.concurrency.succeeded(episode, 1.0)
                 self.limits.append(self.concurrency.limit)
                 return
             self.concurrency.refused(episode, wait_s)
@@ -112,8 +118,8 @@ def test_slots_start_slowly_and_double_until_the_bound() -> None:
     assert crowd.concurrency.peak == 50
 
 
-def test_fixed_slots_never_change() -> None:
-    crowd = Crowd(fixed=5).run(200)
+def test_a_start_at_the_bound_stays_there() -> None:
+    crowd = Crowd(most=5, start=5).run(200)
     assert set(crowd.limits) == {5} and crowd.concurrency.peak == 5
 
 
@@ -161,9 +167,103 @@ def test_slots_grow_again_after_a_cut_one_by_one() -> None:
     assert steps and max(steps) <= 4
 
 
+class SerialServer:
+    """Answers one at a time, also those that nobody waits for any more."""
+
+    def __init__(self, answer_s: float, timeout_s: float, n: int, n_places: int = 1, **more: Any):
+        self.time, self.answer_s, self.timeout_s = FakeTime(), answer_s, timeout_s
+        self.slots = AdaptiveConcurrency(self.time.clock, timeout_s=timeout_s, **more)
+        self.free_at = [0.0] * n_places
+        self.n_sent = self.n_answered = 0
+        asyncio.run(self.time.run(*(self.one() for _ in range(n))))
+
+    async def one(self) -> None:
+        for attempt in range(8):
+            episode = await self.slots.enter(is_again=attempt > 0)
+            self.n_sent += 1
+            now, place = self.time.t, self.free_at.index(min(self.free_at))
+            self.free_at[place] = max(now, self.free_at[place]) + self.answer_s
+            takes = self.free_at[place] - now
+            await self.time.clock.sleep(min(takes, self.timeout_s))
+            self.slots.leave()
+            if takes <= self.timeout_s:
+                self.n_answered += 1
+                self.slots.succeeded(episode, takes)
+                return
+            self.slots.came_late(episode)
+
+
+@pytest.mark.parametrize(("answer_s", "timeout_s"), [(0.4, 18.0), (0.4, 2.0), (7.0, 180.0)])
+def test_a_server_that_answers_one_at_a_time_is_not_flooded(
+    answer_s: float, timeout_s: float
+) -> None:
+    server = SerialServer(answer_s, timeout_s, n=300, start=2)
+    assert server.n_answered == server.n_sent == 300
+    assert server.time.t == pytest.approx(300 * answer_s, rel=0.02), "it was kept busy"
+
+
+def test_too_many_at_once_for_a_serial_server_are_cut_to_what_it_answers_in_time() -> None:
+    server = SerialServer(0.4, 2.0, n=300, start=64)
+    assert server.n_answered == 300
+    assert server.n_sent < 300 + 2 * 64, "few were computed for nothing"
+    assert server.time.t < 2 * 300 * 0.4
+
+
+def test_a_server_with_many_places_gets_all_of_them() -> None:
+    server = SerialServer(1.0, 180.0, n=1200, n_places=32, start=2)
+    assert 32 <= server.slots.limit <= 64
+    assert server.time.t < 1.5 * 1200 / 32
+
+
+def test_growth_is_tried_again_after_a_slow_beginning() -> None:
+    def slow_at_first(crowd: Crowd) -> float:
+        return 1.0 if crowd.time.t > 60 else 1.0 * crowd.concurrency.in_flight
+
+    crowd = Crowd(most=64, start=2)
+
+    async def one() -> None:
+        episode = await crowd.concurrency.enter()
+        takes = slow_at_first(crowd)
+        await crowd.time.clock.sleep(takes)
+        crowd.concurrency.leave()
+        crowd.concurrency.succeeded(episode, takes)
+
+    asyncio.run(crowd.time.run(*(one() for _ in range(3000))))
+    assert crowd.concurrency.limit == 64
+
+
+@pytest.mark.parametrize(
+    ("headers", "tokens", "wait_s"),
+    [
+        ({"x-ratelimit-remaining-requests": "3", "x-ratelimit-reset-requests": "20s"}, 0, 0),
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "120ms"}, 0, 0.12),
+        ({"x-ratelimit-remaining-tokens": "800", "x-ratelimit-reset-tokens": "6m0s"}, 900, 360),
+        ({"x-ratelimit-remaining-tokens": "800", "x-ratelimit-reset-tokens": "6m0s"}, 700, 0),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "7"}, 0, 7),
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, 0, 0),
+        ({"x-ratelimit-remaining": "none", "x-ratelimit-reset": "7"}, 0, 0),
+    ],
+)
+def test_an_allowance_that_is_used_up_is_waited_for(
+    headers: dict[str, str], tokens: int, wait_s: float
+) -> None:
+    assert wait_for_allowance_s(headers, tokens) == pytest.approx(wait_s)
+
+
+def test_resets_may_be_moments() -> None:
+    now = time.time()
+    at = datetime.datetime.fromtimestamp(now + 30, datetime.UTC).isoformat()
+    left = "anthropic-ratelimit-requests-remaining"
+    for name, reset, moment in (
+        (left, "anthropic-ratelimit-requests-reset", at),
+        ("x-ratelimit-remaining", "x-ratelimit-reset", str(round(1000 * (now + 30)))),
+    ):
+        assert wait_for_allowance_s({name: "0", reset: moment}) == pytest.approx(30, abs=2)
+
+
 def test_cancelled_waiters_leave_no_hole() -> None:
     time = FakeTime()
-    slots = AdaptiveConcurrency(time.clock, fixed=1)
+    slots = AdaptiveConcurrency(time.clock, most=1)
 
     async def work() -> None:
         await slots.enter()

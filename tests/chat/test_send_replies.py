@@ -78,11 +78,21 @@ def test_a_hopeless_error_stops_at_once(code: int) -> None:
 
 
 def test_failures_in_a_row_stop_the_run() -> None:
-    say = lambda n, body: (400, {"error": {"message": "bad request"}})  # noqa: E731
+    def say(n: int, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        return (400, {"error": {"message": "bad request"}}) if n > 1 else (200, ok())
+
     options = dataclasses.replace(FAST, max_failures_in_a_row=10, concurrency=2)
     _, found, end = scripted(say, (ask_about(i) for i in range(10_000)), options)
     assert isinstance(end, ModelError) and "in a row failed" in str(end)
-    assert 10 <= len(found) <= 14
+    assert 11 <= len(found) <= 16
+
+
+def test_an_endpoint_that_never_answers_is_given_up_after_the_first_few() -> None:
+    say = lambda n, body: (400, {"error": {"message": "no such model"}})  # noqa: E731
+    for n in (1, 10_000):
+        server, _, end = scripted(say, (ask_about(i) for i in range(n)), FAST)
+        assert isinstance(end, ModelError) and "no such model" in str(end)
+        assert len(server.bodies) <= 12
 
 
 def test_too_many_failures_stop_the_run() -> None:

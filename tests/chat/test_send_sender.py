@@ -165,7 +165,7 @@ def test_max_usd_is_never_overshot_by_more_than_what_was_in_flight(concurrency: 
         assert budget.spent_usd == pytest.approx(tally.usd)
         assert budget.spent_usd <= 1.0 + concurrency * per_answer
         assert budget.spent_usd > 0.8
-        assert abs(budget.reserved_usd) < 1e-9
+        assert budget.n_reserved == 0
         assert server.counts.n_requests == tally.n < 5000
 
     with_server(MockScript(latency_s=0.002), work)
@@ -215,10 +215,11 @@ def test_a_dripping_reply_ends_at_the_timeout() -> None:
     found: dict[str, Answer] = {}
 
     async def work(server: MockServer, name: str) -> None:
-        await ask_all([ask_about(1)], chat_model(name), options, on_answer=collect(found))
+        with pytest.raises(ModelError, match=r"no answer within 0\.15 s"):
+            await ask_all([ask_about(1)], chat_model(name), options, on_answer=collect(found))
 
     with_server(MockScript(p_drip=1.0, drip_s=3.0), work)
-    assert found["item-1"].outcome == "failed" and found["item-1"].error == "no answer in time"
+    assert found["item-1"].outcome == "failed"
 
 
 def test_refusals_truncation_reasoning_and_log_probabilities_of_the_mock() -> None:
@@ -282,7 +283,7 @@ def test_memory_is_flat_in_the_number_of_items(tmp_path: Path) -> None:
                 resident.append(int(pages) * os.sysconf("SC_PAGESIZE"))
 
     with_server(MockScript(), work)
-    assert blocks[2] - blocks[1] < 1000 * 10, (
+    assert blocks[2] - blocks[1] < 1000 * 12, (
         "objects a request, the server's count of the last minute included"
     )
     assert resident[2] - resident[1] < 1000 * 4000, "bytes; a picture has 15,000"
@@ -320,7 +321,7 @@ def test_an_error_in_the_askers_own_code_comes_through_and_stops_the_run() -> No
 
 
 def test_a_line_lasts_over_several_calls_and_remembers_what_it_learnt() -> None:
-    with ModelConnection(chat_model("chat/mock/wren"), FAST) as line:
+    with ModelConnection(chat_model("chat/mock/wren?latency_s=0.1"), FAST) as line:
         line.ask_all([ask_about(i) for i in range(50)], lambda r, a: None)
         learnt = line.sender.concurrency.limit
         tally = line.ask_all([ask_about(1)], lambda r, a: None)
@@ -338,7 +339,7 @@ def test_an_interrupted_run_leaves_nothing_behind_and_keeps_its_answers(tmp_path
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
-            assert len(journal) > 0 and abs(budget.reserved_usd) < 1e-9
+            assert len(journal) > 0 and budget.n_reserved == 0
             others = asyncio.all_tasks() - {asyncio.current_task()}
             assert not [each for each in others if "_one" in repr(each)]
 

@@ -18,6 +18,7 @@ from fieldmark.chat import (
     cut,
     user,
 )
+from fieldmark.errors import ModelError
 from kit.chat import FAST, collect, with_server
 
 
@@ -67,8 +68,8 @@ def test_more_stop_strings_than_an_endpoint_takes_are_all_kept() -> None:
 
 def test_the_mock_refuses_five_stop_strings() -> None:
     settings = AnswerSettings(extra={"stop": list("12345")})
-    answer, _ = asked(settings, "wren")
-    assert answer.outcome == "failed" and "at most 4" in answer.error
+    with pytest.raises(ModelError, match="at most 4"):
+        asked(settings, "wren")
 
 
 def test_an_endpoint_that_takes_no_stop_strings_is_cut_here() -> None:

@@ -183,12 +183,13 @@ class AdaptiveConcurrency:
 
     def came_late(self, episode: int) -> None:
         """No answer in time. The server may still be computing what nobody waits for: it gets the
-        time for that.
+        time that one answer takes, for each of them.
         """
         self._latencies.clear()
+        in_time, now = self._in_time(), self._clock.now()
+        resting_s = max(0.0, self._paused_until - now) + self._timeout_s / max(1, 2 * in_time)
+        self.pause(min(_MOST_PAUSE_S, resting_s))
         if episode == self.episodes:
-            in_time = self._in_time()
-            self.pause(self.in_flight * self._timeout_s / max(1, 2 * in_time))
             self._cut(in_time, "no answer in time")
 
     def pause(self, wait_s: float) -> None:
