@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 # Before anything imports numpy or torch, and before the workers start. There is one worker to a
 # core: with more threads than cores they wait for each other. On two busy cores (2026-11-16) the
@@ -22,6 +24,10 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+# On a busy machine values come slowly: that is no fault of what is tested.
+hypothesis_settings.register_profile("busy", suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("busy")
 
 _connect = socket.socket.connect
 

@@ -255,9 +255,11 @@ def test_settings_change_the_prompt_and_make_runs_of_their_own(settings: Setting
     variants: dict[str, dict[str, Any]] = {
         "plain": {},
         "cot": {"cot_enabled": True},
+        "line": {"answers": "line", "cot_enabled": True},
         "multi": {"prompting": "multi"},
         "prefix": {"shared_prefix": True},
-        "json": {"json_answers": True},
+        "thoughtful": {"effort": "low"},
+        "extra": {"extra": {"provider": {"quantizations": ["fp8"]}, "detail": "low"}},
         "warm": {"temp": 0.7},
     }
     with running(parrot) as url:
@@ -266,14 +268,20 @@ def test_settings_change_the_prompt_and_make_runs_of_their_own(settings: Setting
             seen[name], parrot.bodies = parrot.bodies, []
     assert all(len(bodies) == 4 for bodies in seen.values()), "none is taken for another"
     assert all(n_pictures(body) == 3 for bodies in seen.values() for body in bodies)
-    assert "First say" in texts_of(seen["cot"][0])
+    assert "First say" in texts_of(seen["line"][0]) and "reasons" in texts_of(seen["cot"][0])
     assert seen["cot"][0]["max_tokens"] > seen["plain"][0]["max_tokens"]
     assert [m["role"] for m in seen["multi"][0]["messages"]] == ["user", "assistant"] * 2 + ["user"]
     assert len(seen["plain"][0]["messages"]) == 1
     shared = {json.dumps(body["messages"][0]["content"][:4]) for body in seen["prefix"]}
     own = {json.dumps(body["messages"][0]["content"][:4]) for body in seen["plain"]}
     assert len(shared) == 1 < len(own)
-    assert "response_format" in seen["json"][0]
+    assert "response_format" in seen["plain"][0]
+    assert "response_format" not in seen["line"][0]
+    assert seen["thoughtful"][0]["reasoning_effort"] == "low"
+    assert seen["thoughtful"][0]["max_tokens"] > 10_000, "room to think"
+    assert seen["extra"][0]["provider"] == {"quantizations": ["fp8"]}
+    assert '"detail": "low"' in json.dumps(seen["extra"][0]["messages"])
+    assert "detail" not in seen["extra"][0]
     assert {seen["warm"][0]["temperature"], seen["plain"][0]["temperature"]} == {0.7, 0}
     with Store.open(settings.store) as store:
         assert len(store.runs()) == len(variants)
@@ -281,21 +289,25 @@ def test_settings_change_the_prompt_and_make_runs_of_their_own(settings: Setting
 
 def test_a_setting_that_is_the_default_makes_no_other_run(settings: Settings) -> None:
     first = ask(settings, n_test=3)
-    again = ask(
-        settings, n_test=3, cot_enabled=False, temp=0.0, prompting="single", max_output_tokens=256
-    )
+    again = ask(settings, n_test=3, cot_enabled=False, temp=0.0, prompting="single", answers="auto")
     assert first.run.id == again.run.id
-    with pytest.raises(FieldmarkError, match="max_output_tokens = 0: expected a whole number"):
-        ask(settings, n_test=3, max_output_tokens=0)
+    with pytest.raises(FieldmarkError, match="max_output = 0: expected a whole number"):
+        ask(settings, n_test=3, max_output=0)
     with pytest.raises(FieldmarkError, match="'cot' is not known. Did you mean 'cot_enabled'?"):
         ask(settings, n_test=3, cot=True)
     with pytest.raises(FieldmarkError, match="temp = 9: expected a number, 0 to 2"):
         ask(settings, n_test=3, temp=9)
 
 
-@pytest.mark.parametrize("how", ["cot_enabled", "json_answers", "shared_prefix", "circular"])
-def test_a_model_that_sees_is_right_however_it_is_asked(settings: Settings, how: str) -> None:
-    found = ask(settings, "chat/mock/wren?skill=1", n_train=2, n_test=4, **{how: True})
+@pytest.mark.parametrize(
+    "how",
+    [{"cot_enabled": True}, {"answers": "json"}, {"answers": "line"}, {"shared_prefix": True},
+     {"circular": True}, {"answers": "line", "cot_enabled": True}],
+)  # fmt: skip
+def test_a_model_that_sees_is_right_however_it_is_asked(
+    settings: Settings, how: dict[str, Any]
+) -> None:
+    found = ask(settings, "chat/mock/wren?skill=1", n_train=2, n_test=4, **how)
     assert found.score.value == 1.0 and found.score.n == 4
 
 

@@ -254,7 +254,7 @@ def test_the_question_holds_the_query_the_picture_and_what_was_set(place: Path) 
     with running(server) as url:
         rerank(
             place, f"chat/mock/wren?base_url={url}", system="You know birds.", temp=0.5,
-            max_output_tokens=7, rerank={"prompt": "Is this {}? Yes or No"},
+            max_output=7, rerank={"prompt": "Is this {}? Yes or No"},
         )  # fmt: skip
     assert len(server.bodies) == N * len(QUERIES), "the trial is not asked again"
     asked = Counter(texts_of(body) for body in server.bodies)
@@ -388,12 +388,12 @@ def test_a_plan_tells_what_it_takes_and_sends_nothing(place: Path) -> None:
 
 def test_the_cap_holds_and_the_same_command_goes_on(place: Path) -> None:
     (place / "fieldmark.toml").write_text(PRICED)
-    budget = Budget(max_usd=0.012)
+    budget = Budget(max_usd=0.006)
     how = How(shared={"budget": budget, "sending": Options(concurrency=2)})
     outcome = execute(plan_of(place), settings_at(place), Silent(), how)
     (failure,) = outcome.failures
     assert "the budget is used up" in failure.error and failure.exit_code == 4
-    assert budget.spent_usd <= 0.012
+    assert budget.spent_usd <= 0.006
     n_kept = sum(journalled(settings_at(place)).values())
     assert 3 <= n_kept < N * len(QUERIES)
     found = rerank(place)
@@ -458,9 +458,9 @@ def lines_of(settings: Settings) -> Counter[str]:
         ({"rerank": {"grade_prompt": "Grade {} from 0 to 10."}}, "run"),
         ({"temp": 0.7}, "run"),
         ({"system": "You know birds."}, "run"),
-        ({"max_output_tokens": 5}, "run"),
+        ({"max_output": 5}, "run"),
         ({"rpm": 600.0, "concurrency": 3, "max_usd": 5.0, "tpm": 1e6}, "done"),
-        ({"temp": 0.0, "max_output_tokens": 256}, "done"),
+        ({"temp": 0.0}, "done"),
         ({"cot_enabled": True}, "refused"),
         ({"n_train": 2}, "refused"),
     ],

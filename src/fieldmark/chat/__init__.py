@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from fieldmark.chat.messages import (
         Answer,
         AnswerSettings,
+        Detail,
         Likelihood,
         Message,
         MessagePart,
@@ -75,6 +76,7 @@ __all__ = [
     "Built",
     "ChatModel",
     "Clock",
+    "Detail",
     "Estimate",
     "Estimator",
     "FewShot",
@@ -135,7 +137,7 @@ __getattr__ = exports(
         "journal": ("Journal",),
         "local.model": ("LocalConnection", "LocalModel", "local_model", "open_connection"),
         "messages": (
-            "Answer", "AnswerSettings", "Likelihood", "Message", "MessagePart", "Picture",
+            "Answer", "AnswerSettings", "Detail", "Likelihood", "Message", "MessagePart", "Picture",
             "Request", "Role", "Text", "TokenChance", "Usage", "assistant", "cut", "system",
             "user",
         ),

@@ -70,9 +70,13 @@ class Budget:
     def n_reserved(self) -> int:
         return len(self._reserved)
 
+    @property
+    def is_capped(self) -> bool:
+        return self.max_usd is not None or self.max_tokens is not None
+
     def fits(self, cost: Cost) -> bool:
         """Can this be spent on top of what is spent and promised?"""
-        if self.max_usd is None and self.max_tokens is None:
+        if not self.is_capped:
             return True
         promised = [cost_now() for cost_now in self._reserved.values()]
         if self.max_usd is not None:
@@ -180,6 +184,11 @@ class Estimator:
     def likely_out(self, settings: AnswerSettings) -> int:
         """Tokens an answer takes: the most seen so far, else all the room it has."""
         return min(self._most_out or settings.max_output_tokens, settings.max_output_tokens)
+
+    @property
+    def is_untried(self) -> bool:
+        """Has no answer told yet what one costs?"""
+        return not self._n_answers
 
     @property
     def usual_tokens(self) -> int:

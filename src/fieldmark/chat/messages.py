@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant"]
+Detail = Literal["", "low", "high", "auto"]
 AnswerOutcome = Literal["ok", "length", "refused", "failed"]
 Box = tuple[float, float, float, float]
 PictureKey = tuple[str, bytes | Callable[[], bytes], Box | None]
@@ -34,7 +35,7 @@ class Picture:
     """what errors call it; of the same name and source, what many requests show is prepared once"""
     crop: Box | None = None
     """x, y, width, height in pixels of the upright image"""
-    detail: Literal["", "low", "high", "auto"] = ""
+    detail: Detail = ""
     """OpenAI's hint; "" sends none"""
 
     def read(self) -> bytes:

@@ -220,6 +220,8 @@ class Card(_TableRow):
     title: str = ""
     sees: bool = True
     """takes images"""
+    thinks: bool = False
+    """thinks before it answers, unless told not to: its answers need room for that"""
     context: int | None = Positive
     """tokens of prompt and answer together"""
     max_output: int | None = Positive
@@ -251,6 +253,11 @@ class Card(_TableRow):
             except UsageError as error:
                 raise ValueError(str(error).rstrip(".")) from None
         return rule
+
+    @property
+    def is_known(self) -> bool:
+        """Does a table have a row for it?"""
+        return bool(self.source or self.title or self.context or self.is_priced)
 
     @property
     def is_priced(self) -> bool:

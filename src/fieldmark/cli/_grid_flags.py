@@ -18,7 +18,7 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.protocols import Protocol, Setting, protocols, settings_of
+from fieldmark.protocols import Pairs, Protocol, Setting, protocols, settings_of
 from fieldmark.settings import load_settings
 
 if TYPE_CHECKING:
@@ -177,13 +177,16 @@ def _group(cls: type) -> type:
 def _flag_type(setting: Setting) -> Any:
     if setting.type is bool:
         return Annotated[bool, arg(help=setting.doc, help_behavior_hint="")]
+    if setting.type is Pairs:
+        how = arg(help=setting.doc, help_behavior_hint="", metavar="KEY=VALUE …")
+        return Annotated[tuple[str, ...], how]
     words = "{" + ",".join(map(str, setting.choices)) + "}"
     kind, metavar = (str, words) if setting.choices else (setting.type, METAVARS[setting.type])
     return Annotated[kind | None, arg(help=setting.doc, help_behavior_hint="", metavar=metavar)]
 
 
 def _unset(setting: Setting) -> Any:
-    return False if setting.type is bool else None
+    return {bool: False, Pairs: ()}.get(setting.type)
 
 
 def given_settings(args: Any, changes_answers: bool | None = None) -> dict[str, Any]:
@@ -196,6 +199,7 @@ def given_settings(args: Any, changes_answers: bool | None = None) -> dict[str, 
             value = getattr(getattr(args, owner), setting.name)
             if value == _unset(setting) or changes_answers is (not setting.changes_answers):
                 continue
+            value = _pairs(value) if setting.type is Pairs else value
             if expected := setting.problem(value):
                 flag = setting.name.replace("_", "-")
                 raise UsageError(f"--{flag} {value}: expected {expected}.")
@@ -222,6 +226,21 @@ def _changes(protocol: Protocol, words: Sequence[str]) -> dict[str, Any]:
         else:
             changes[key] = _value(text)
     return changes
+
+
+def _pairs(words: Sequence[str]) -> dict[str, Any]:
+    """`provider.order=["x"]` as in a TOML file; what is no such value is text."""
+    pairs: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{word!r}: expected KEY=VALUE.")
+        *outer, last = key.split(".")
+        inner = pairs
+        for name in outer:
+            inner = inner.setdefault(name, {})
+        inner[last] = _value(text)
+    return pairs
 
 
 def _value(text: str) -> Any:

@@ -41,7 +41,8 @@ def run(args: GridFlags) -> int:
     n_before = sum(job.status == "done" for job in plan.jobs)
     if not args.common.quiet and (outcome.n_done or n_before):
         done = counted(outcome.n_done, "run")
-        talk(f"{done} finished, {n_before} done before: {settings.store}")
+        end_word = "asked, with gaps" if outcome.gaps.n_gaps else "finished"
+        talk(f"{done} {end_word}, {n_before} done before: {settings.store}")
         for line in outcome.last_words:
             talk(line)
         talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
@@ -84,6 +85,11 @@ def end(plan: Plan, outcome: Outcome, debug: bool = False) -> None:
             f"{n_claimed} of {len(plan.jobs)} runs were skipped, because other processes are "
             "running them: `fieldmark runs ls` shows them, `fieldmark runs free` frees one whose "
             "process has ended."
+        )
+    gaps = outcome.gaps
+    if gaps.n_gaps:
+        raise RunsFailed(
+            f"{gaps.n_gaps:,} of {gaps.n:,} questions have no answer: {gaps.words}. {gaps.remedy}"
         )
     n_skipped = sum(planned.error is not None for planned in plan.jobs)
     if n_skipped:

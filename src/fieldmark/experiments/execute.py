@@ -19,6 +19,7 @@ from typing import Any
 from fieldmark.embed import checking, speed_of
 from fieldmark.errors import ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
+from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import Seen, complete, place_of
 from fieldmark.experiments.plan import Plan, Planned, Prepared
 from fieldmark.progress import Progress
@@ -71,6 +72,8 @@ class Outcome:
     """left to other processes that are on them"""
     last_words: tuple[str, ...] = ()
     """what protocols have to say of all runs together"""
+    gaps: Gaps = field(default_factory=Gaps)
+    """what became of the questions of all runs that are there now"""
 
     @property
     def n_done(self) -> int:
@@ -127,8 +130,20 @@ def execute(
                 continue
             keys += [spec.key] if is_done else []
             n_claimed += not is_done
+        gaps = _gaps(plan, keys, store)
     words = dict.fromkeys(protocol.last_words(plan.workspace) for protocol in protocols().values())
-    return Outcome(tuple(keys), tuple(failures), n_claimed, tuple(filter(None, words)))
+    return Outcome(tuple(keys), tuple(failures), n_claimed, tuple(filter(None, words)), gaps)
+
+
+def _gaps(plan: Plan, done: Sequence[str], store: Store) -> Gaps:
+    """Of the runs that were done now or before."""
+    before = [planned.key for planned in plan.jobs if planned.status == "done"]
+    runs = [store.run(key) for key in dict.fromkeys([*done, *before])]
+    may_have = {name for name, protocol in protocols().items() if protocol.has_gaps}
+    own = [run for run in runs if run is not None]
+    return Gaps.of(
+        store, [run.id for run in own if run.spec.protocol.partition("/")[0] in may_have]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +170,7 @@ def run_one(
     """One run from where it stands to its scores; False when another process is on it."""
     prepared, job, spec, model = ready.prepared, ready.prepared.job, ready.spec, ready.model
     is_fit = settings.bad_images == "skip" or not ready.seen.broken
+    is_fit = is_fit and not _is_asked_again(ready, store)
     if store.is_done(spec.key) and is_fit and not how.force:
         progress.say("    done before")  # by another process, or it shows only now
         return True
@@ -187,6 +203,15 @@ def run_one(
         for line in fit_summary(store.finished_parts(run)).note_lines:
             progress.say(f"    {line}")
     return True
+
+
+def _is_asked_again(ready: Ready, store: Store) -> bool:
+    """Is the run done but for questions that are asked again?"""
+    protocol, run = ready.prepared.protocol, store.run(ready.spec.key)
+    if run is None or not protocol.has_gaps:
+        return False
+    again = protocol.asked_again(ready.prepared.job.settings)
+    return bool(Gaps.of(store, [run.id]).n_asked_again(again))
 
 
 def _root(prepared: Prepared | None) -> str:

@@ -20,6 +20,7 @@ from fieldmark.embed import ModelCache, cached_models, read_keys
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._models import Models
+from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import Needs, complete, outline_of, question_key, why_again
 from fieldmark.models import abilities
 from fieldmark.protocols import (
@@ -244,7 +245,8 @@ class _Planner:
         if spec.key in self.past.done and n_broken and not self.force:
             return f"{n_broken} of its images cannot be read, and were left out when it was done"
         if spec.key in self.past.done and not self.force:
-            return Planned(job, "done", "already in the results", prepared, spec.key)
+            again = self._asked_again(prepared, spec.key)
+            return again or Planned(job, "done", "already in the results", prepared, spec.key)
         if spec.key in self.past.claims:
             holder = self.past.claims[spec.key]
             why = (
@@ -253,6 +255,16 @@ class _Planner:
             )
             return Planned(job, "claimed", why, prepared, spec.key)
         return "" if self.force else why_again(spec, former, prepared.root)
+
+    def _asked_again(self, prepared: Prepared, key: str) -> str:
+        """How many questions of a finished run are asked again; "" = none."""
+        protocol, settings = prepared.protocol, prepared.job.settings
+        if not protocol.has_gaps:
+            return ""
+        with Store.open(self.settings.store, read_only=True) as store:
+            gaps = Gaps.of(store, [self.past.done[key].id])
+        n = gaps.n_asked_again(protocol.asked_again(settings))
+        return f"{n:,} of its {gaps.n:,} questions are asked again" if n else ""
 
     def _is_new(self, job: Job) -> bool:
         return not any(run.spec.model == job.model for run in self.past.done.values())

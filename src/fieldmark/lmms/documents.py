@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fieldmark.protocols import Draw, PartPredictions, Scoring, Selection, Workspace
     from fieldmark.store import PartRecord, RunSpec, Score
 
-APPLIES = ("temp", "prompting", "system", "max_output_tokens", "prompts_for")
+APPLIES = ("temp", "prompting", "system", "max_output", "effort", "extra", "prompts_for")
 """settings of `ask` that mean something where the task writes its own prompts"""
 CODE = "!function"
 """how a task's own code begins in the record of a run"""

@@ -84,7 +84,12 @@ def make_setup(
     kwargs, targets = prompt_kwargs(task, keys), target_kwargs(task, keys)
     fields = Fields(task, kwargs, targets, part.documents.test.columns)
     generation = read_generation(task, keys, draw.seed)
-    own = {"temperature": settings.temp, "max_output_tokens": settings.max_output_tokens}
+    own = {
+        "temperature": settings.temp,
+        "max_output_tokens": settings.max_output,
+        "reasoning_effort": settings.effort,
+        "extra": settings.body or None,
+    }
     changes: dict[str, Any] = {name: value for name, value in own.items() if value is not None}
     generation = replace(generation, settings=replace(generation.settings, **changes))
     examples = make_examples(part, fields, draw.seed)

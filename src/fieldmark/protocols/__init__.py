@@ -20,6 +20,7 @@ from fieldmark.protocols._contract import (
 )
 from fieldmark.protocols._settings import (
     NoSettings,
+    Pairs,
     Range,
     Setting,
     field_docs,
@@ -69,6 +70,7 @@ __all__ = [
     "LanguageProtocol",
     "MissingData",
     "NoSettings",
+    "Pairs",
     "PartItems",
     "PartPredictions",
     "Protocol",

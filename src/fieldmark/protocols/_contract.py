@@ -87,6 +87,8 @@ class Protocol:
     """the task type that model cards name"""
     beside: ClassVar[tuple[str, ...]] = ()
     """names of the scores it adds itself: rates and costs, not metrics of labels"""
+    has_gaps: bool = False
+    """may single questions stay without an answer?"""
     takes_metrics: ClassVar[bool] = True
     """can finished runs be scored by further metrics?"""
 
@@ -266,6 +268,10 @@ class Protocol:
         task, kinds, own = assignment.task, recorded_kinds(parts), value_names(predictions)
         scores = score_run(task, assignment.parts, predictions, kinds, own)
         return scores + self.scores_beside(predictions, parts)
+
+    def asked_again(self, settings: Any) -> Collection[str]:
+        """Outcomes of a finished run that these settings ask again, besides failures."""
+        return ()
 
     def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
         """The scores named in `beside`."""

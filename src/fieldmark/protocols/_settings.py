@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import json
 import math
 import textwrap
 import types
@@ -18,9 +19,12 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NewType
 
 from fieldmark.errors import UsageError, closest
+
+Pairs = NewType("Pairs", str)
+"""a setting of keys and values: KEY=VALUE … as flags, a table in TOML, kept as a JSON object"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Setting:
 
     name: str
     type: Any
-    """bool, int, float, str or a Literal"""
+    """bool, int, float, str, Pairs or a Literal"""
     doc: str
     range: Range | None
     changes_answers: bool
@@ -75,6 +79,7 @@ class Setting:
             int: (int, "a whole number"),
             float: ((int, float), "a number"),
             str: (str, "text"),
+            Pairs: (Mapping, "keys and values"),
         }
         kind, words = kinds[self.type]
         is_kind = isinstance(value, kind) and (self.type is bool or not isinstance(value, bool))
@@ -134,7 +139,12 @@ def make_settings(cls: type, values: Mapping[str, Any], protocol: str) -> Any:
         expected = known[name].problem(value) if value is not None else ""
         if expected:
             raise UsageError(f"{name} = {value!r}: expected {expected}.")
-    return cls(**values)
+    return cls(**{name: _kept(value) for name, value in values.items()})
+
+
+def _kept(value: Any) -> Any:
+    """Settings are compared and hashed: a table is kept as JSON."""
+    return json.dumps(value, sort_keys=True) if isinstance(value, Mapping) else value
 
 
 def given(settings: Any) -> dict[str, Any]:

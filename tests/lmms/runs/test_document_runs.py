@@ -146,7 +146,7 @@ WARM = PLAIN + "generation_kwargs: {max_new_tokens: 7, temperature: 0.7, do_samp
     [
         ((), 0.7, 7),
         ((("temp", 0.0),), 0.0, 7),
-        ((("temp", 0.2), ("max_output_tokens", 30)), 0.2, 30),
+        ((("temp", 0.2), ("max_output", 30)), 0.2, 30),
     ],
 )
 def test_what_is_given_overrides_the_file_even_when_it_is_zero(

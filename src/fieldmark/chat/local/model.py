@@ -272,6 +272,7 @@ class LocalConnection:
             is_due = on_answer(request, answer) or is_due
 
         run = self.model.new_run(hear, self.journal, self.options.concurrency, self.budget)
+        run.options = self.options
         for _ in run.steps(requests):
             if is_due:
                 is_due = False

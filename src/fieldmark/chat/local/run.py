@@ -65,6 +65,8 @@ class LocalRun:
         self.journal, self.budget = journal, budget
         self.batches = Batches(batch_size, model.engine.device)
         self.tally = AskTotals()
+        self.options = DEFAULT
+        self.renewed: set[str] = set()
 
     def ask(self, requests: Iterable[Request]) -> AskTotals:
         for _ in self.steps(requests):
@@ -97,7 +99,7 @@ class LocalRun:
                 self._deliver(request, Answer("failed", error=str(error), attempts=0))
                 continue
             key = request_key(request, pictures, self._address(request))
-            kept = self.journal.get(key) if self.journal is not None else None
+            kept = self.options.kept(self.journal, key, request, self.renewed)
             if kept is not None:
                 self._deliver(request, kept)
             elif key in questions:
@@ -187,8 +189,10 @@ class LocalRun:
     def _deliver(self, request: Request, answer: Answer) -> None:
         self.tally.add(answer)
         self.on_answer(request, answer)
-        if reason := self.tally.too_many_failures(DEFAULT):
-            raise ModelError(self.tally.last_words(self.model.name, reason, bool(self.journal)))
+        if reason := self.tally.too_many_failures(self.options):
+            raise ModelError(
+                self.tally.last_words(self.model.name, reason, self.journal is not None)
+            )
 
 
 def _grouped(questions: Iterable[PendingQuestion]) -> Iterator[list[PendingQuestion]]:

@@ -11,10 +11,14 @@ import ipaddress
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.chat.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class Clock:
 
 
 FEW = 3
-"""tries of a request, and failed requests, that show that nobody answers"""
+"""failed requests that show that nobody answers; so do twice as many faults without an answer"""
 OnAnswer = Callable[[Request, Answer], None]
 Labels = Mapping[str, str | Collection[str]]
 
@@ -59,12 +63,28 @@ class Options:
     mock_labels: Labels = field(default_factory=dict)
     """what `chat/mock/…` sees: SHA-256 of image bytes as sent → what is true of it"""
     clock: Clock = Clock()
+    is_asked_again: Callable[[Request, Answer], bool] | None = None
+    """which answers of the journal are not taken: the question is asked once more"""
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "max_concurrency", "rpm", "tpm", "timeout_s", "max_attempts"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise UsageError(f"{name} = {value!r}, expected more than 0.")
+
+    def kept(
+        self, journal: Journal | None, key: str, request: Request, renewed: set[str]
+    ) -> Answer | None:
+        """The answer of the journal; None where it has none or the question is asked again, which
+        it is once: `renewed` are the keys that were.
+        """
+        answer = journal.get(key) if journal is not None else None
+        if answer is None or self.is_asked_again is None or key in renewed:
+            return answer
+        if not self.is_asked_again(request, answer):
+            return answer
+        renewed.add(key)
+        return None
 
 
 DEFAULT = Options()
@@ -134,6 +154,8 @@ class AskTotals:
     def last_words(self, model: str, reason: str, has_journal: bool) -> str:
         """The error of a run that was given up."""
         n_kept = self.n - self.outcomes.get("failed", 0)
+        if not n_kept:
+            return f"model {model!r}: {reason.rstrip('.')}. Nothing is recorded."
         again = "run the same command again to go on" if has_journal else "nothing is kept"
         return f"model {model!r}: {reason.rstrip('.')}. {n_kept:,} answers came before; {again}."
 

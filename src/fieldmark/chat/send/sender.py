@@ -46,6 +46,10 @@ _WINDOW = 16
 """requests beyond the most in flight that may be prepared ahead"""
 
 
+UNTRIED = 4
+"""most requests in flight under a cap before the first answer tells what one costs"""
+
+
 class Dispatch:
     """One call of `ask_all`."""
 
@@ -131,8 +135,8 @@ class Dispatch:
         with self._interruptible():
             while key in self._asking:  # the same question twice: the second reads the journal
                 await asyncio.shield(self._asking[key])
-        journal = self.sender.journal
-        kept = journal.get(key) if journal is not None else None
+        sender = self.sender
+        kept = sender.options.kept(sender.journal, key, request, sender.renewed)
         if kept is not None:
             self._deliver(request, kept)
         else:
@@ -170,7 +174,11 @@ class Dispatch:
         def cost_now() -> Cost:
             return estimator.cost(request.settings, guess)
 
-        while not budget.fits(cost_now()):
+        def must_wait() -> bool:
+            is_many = budget.n_reserved >= UNTRIED and estimator.is_untried
+            return (budget.is_capped and is_many) or not budget.fits(cost_now())
+
+        while must_wait():
             if not budget.n_reserved:
                 self.stop(None, f"the budget is used up ({budget.words})")
                 raise asyncio.CancelledError
@@ -207,11 +215,14 @@ class Dispatch:
                 await options.clock.sleep(wait_s)
 
     def _most_tries(self, fault: Fault) -> int:
-        """Fewer where nothing has ever been answered, and where one question alone is too slow."""
-        options, sender = self.sender.options, self.sender
-        is_alone_late = fault.is_late and sender.concurrency.limit == 1
-        is_few = is_alone_late or (not sender.has_answered and fault.is_lasting)
-        return min(options.max_attempts, FEW) if is_few else options.max_attempts
+        """Fewer where one question alone is too slow; none more where nobody ever answers."""
+        most, sender = self.sender.options.max_attempts, self.sender
+        if not sender.has_answered and fault.is_lasting:
+            sender.n_faults += 1
+            if sender.n_faults >= 2 * FEW:
+                self._give_up_run(f"nothing was ever answered: {fault.text}")
+                return 0
+        return min(most, FEW) if fault.is_late and sender.concurrency.limit == 1 else most
 
     async def _attempt(
         self,
@@ -333,8 +344,12 @@ class Sender:
         self.budget = budget or Budget()
         self.budget.check(model.card)
         self.estimator = Estimator(model.card)
+        self.renewed: set[str] = set()
+        """keys of the questions that were asked again"""
         self.has_answered = False
         """something that was sent has been answered"""
+        self.n_faults = 0
+        """lasting ones, before that"""
         self.concurrency = _concurrency(model, options)
         self.rpm = TokenBucket(options.rpm, options.clock, "requests")
         self.tpm = TokenBucket(options.tpm, options.clock, "tokens")

@@ -31,12 +31,16 @@ class LanguageProtocol(Protocol):
     needs = frozenset({ANSWERS})
     settings = AskSettings
     hub_task = "image-text-to-text"
+    has_gaps = True
     beside = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
 
     def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
         from fieldmark.protocols.ask.answers import answer_rates
 
         return answer_rates(predictions, parts)
+
+    def asked_again(self, settings: AskSettings) -> Collection[str]:
+        return settings.asks_again()
 
     def last_words(self, at: Workspace) -> str:
         budget = at.shared.get("budget")

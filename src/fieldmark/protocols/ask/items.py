@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from fieldmark.chat import AskRules, Item, Picture, Question, draw_pairs, make_question
+from fieldmark.chat import AskRules, Detail, Item, Picture, Question, draw_pairs, make_question
 from fieldmark.data import Contents, ImageRef, content_key, read_bytes
 from fieldmark.embed import checking
 from fieldmark.errors import DataError
@@ -124,9 +124,11 @@ class Images:
 
     root: Path
     contents: Contents = field(default_factory=lambda: Contents(None))
+    detail: Detail = ""
+    """OpenAI's hint, sent with every picture"""
 
     def picture(self, ref: ImageRef) -> Picture:
-        return Picture(_Reader(self, ref.image), ref.image, ref.crop)
+        return Picture(_Reader(self, ref.image), ref.image, ref.crop, self.detail)
 
     def read(self, image: str) -> bytes:
         try:

@@ -34,7 +34,7 @@ from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import read_answer
 from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
-from fieldmark.protocols.ask.sending import AskOptions, open_sending
+from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
 
@@ -64,7 +64,8 @@ def run(
     What is asked of one part does not depend on which others are wanted.
     """
     task, draw = assignment.task, assignment.draw
-    inquiry = _inquiry(assignment, model, Images(assignment.root, options.contents))
+    images = Images(assignment.root, options.contents, assignment.settings.detail)
+    inquiry = _inquiry(assignment, model, images)
     sheets = make_sheets(inquiry, assignment.parts, wanted, options, progress)
     seen = _what_a_mock_sees(sheets) if model.is_mock else None
     n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
@@ -86,18 +87,25 @@ def run(
         return any(sheet.is_complete for sheet in list(under_way))
 
     with (
-        open_sending(model, options, progress, seen) as sending,
+        open_sending(model, options, progress, seen, _outcome) as sending,
         closing(sending.steps(task.task, requests(), keep)) as steps,
     ):
         for _ in steps:
-            yield from _complete(under_way)
-    yield from _complete(under_way)
+            yield from _complete(under_way, sending)
+        yield from _complete(under_way, sending)
 
 
-def _complete(under_way: dict[Sheet, None]) -> Iterator[PartPredictions]:
+def _outcome(request: Request, answer: Answer) -> str:
+    _, item, built, repeat = request.info
+    return read_answer(item, built, repeat, answer).outcome
+
+
+def _complete(under_way: dict[Sheet, None], sending: Sending) -> Iterator[PartPredictions]:
+    more = {"not_taken": sending.not_taken} if sending.not_taken else {}
     for sheet in [sheet for sheet in list(under_way) if sheet.is_complete]:
         del under_way[sheet]
-        yield from sheet.predictions()
+        for predictions in sheet.predictions():
+            yield replace(predictions, notes=predictions.notes | more)
 
 
 def _inquiry(assignment: Assignment, model: ChatModel | LocalModel, images: Images) -> Inquiry:

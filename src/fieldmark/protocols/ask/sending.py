@@ -51,9 +51,12 @@ class AskOptions:
 def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
     """Those of a command; all its runs spend one budget."""
     journal, bad_images = at.settings.results / "journal", at.settings.bad_images
-    sending = at.once(
-        "sending", lambda: Options(concurrency=own.concurrency, rpm=own.rpm, tpm=own.tpm)
-    )
+
+    def sending_options() -> Options:
+        timeout_s = own.timeout or Options().timeout_s
+        return Options(own.concurrency, rpm=own.rpm, tpm=own.tpm, timeout_s=timeout_s)
+
+    sending = at.once("sending", sending_options)
     budget = at.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
     return AskOptions(journal, own, sending, budget, bad_images, at.contents)
 
@@ -65,6 +68,12 @@ class Sending:
     model: ChatModel | LocalModel
     line: ModelConnection | LocalConnection
     progress: Progress
+
+    @property
+    def not_taken(self) -> list[str]:
+        """Settings that the endpoint turned out not to take: they were left out."""
+        line = self.line
+        return sorted(line.sender.client.refused) if isinstance(line, ModelConnection) else []
 
     def send(
         self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], None]
@@ -103,9 +112,14 @@ def open_sending(
     options: AskOptions,
     progress: Progress,
     mock_labels: Labels | None = None,
+    outcome_of: Callable[[Request, Answer], str] = lambda _, answer: answer.outcome,
 ) -> Iterator[Sending]:
-    """A line to the model, and the journal of its answers; `mock_labels` is what a mock sees."""
+    """A line to the model, and the journal of its answers; `mock_labels` is what a mock sees,
+    `outcome_of` tells what became of a question, for those that are asked again.
+    """
     how = replace(options.sending, mock_labels=mock_labels) if mock_labels else options.sending
+    if again := options.settings.asks_again():
+        how = replace(how, is_asked_again=lambda *pair: outcome_of(*pair) in again)
     with (
         Journal(options.journal) as journal,
         open_connection(model, how, journal, options.budget) as line,

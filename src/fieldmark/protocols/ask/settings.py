@@ -6,24 +6,31 @@ requests are sent and when to stop.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
-from fieldmark.protocols._settings import Range, given, how_only
+from fieldmark.chat.messages import Detail
+from fieldmark.errors import UsageError
+from fieldmark.protocols._settings import Pairs, Range, given, how_only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from fieldmark.chat import AnswerSettings, Asking
+    from fieldmark.chat import AnswerSettings, Asking, ChatModel, LocalModel
 
 TEMP = 0.0
 FRAMES = 8
-ROOM = 256
-ROOM_TO_THINK = 2048
+ROOM, ROOM_FOR_REASONS, ROOM_OF_UNKNOWN, ROOM_TO_THINK = 256, 2048, 1024, 16_384
+"""tokens of an answer: a line; with reasons; of a model of which nothing is known, which may think
+first; of one that does
+"""
 USUAL = {
     "prompting": "single", "cot_enabled": False, "circular": False, "shared_prefix": False,
-    "json_answers": False, "system": "", "frames": FRAMES, "prompts_for": "",
+    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "",
 }  # fmt: skip
+AGAIN = ("length", "unparsed", "refused")
+_COLD = ("temp", TEMP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,12 @@ class AskSettings:
     """most requests per minute"""
     tpm: Annotated[float, Range(0, above=True)] | None = how_only()
     """most tokens per minute"""
+    timeout: Annotated[float, Range(0, above=True)] | None = how_only()
+    """seconds to wait for an answer (default: 180)"""
+    again: str | None = how_only()
+    """ask again what ended so: length, unparsed, refused, or several with commas; what failed is
+    asked again always
+    """
     temp: Annotated[float, Range(0, 2)] | None = None
     """sampling temperature (default: the task's own, else 0)"""
     prompting: Literal["single", "multi"] | None = None
@@ -50,14 +63,22 @@ class AskSettings:
     """ask once per rotation of the options; only right in all of them counts as right"""
     shared_prefix: bool | None = None
     """show the same examples for all images, so that prompt caches work"""
-    json_answers: bool | None = None
-    """ask for answers as JSON, with a schema where the endpoint supports it"""
+    answers: Literal["auto", "json", "line"] | None = None
+    """form of the answers: JSON by a schema, or a line `Answer: X` (default: auto, JSON where the
+    endpoint takes a schema)
+    """
     system: str | None = None
     """a system prompt"""
     frames: Annotated[int, Range(0)] | None = None
     """frames shown of each clip (default: 8; 0 = all)"""
-    max_output_tokens: Annotated[int, Range(1)] | None = None
-    """most tokens of an answer (default: the task's own, else 256; 2,048 with chain of thought)"""
+    max_output: Annotated[int, Range(1)] | None = None
+    """most tokens of an answer, thoughts included (default: the task's own, else 256; 2,048 with
+    chain of thought; 1,024 for a model that is not known, 16,384 for one that thinks)
+    """
+    effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    """how much a model that can think is to think (default: the model's own)"""
+    extra: Pairs | None = None
+    """further keys of the request's body, as TOML: provider.quantizations=["fp8"], detail="low" """
     prompts_for: str | None = None
     """use the prompts for this model, where a task file has several"""
 
@@ -74,14 +95,24 @@ class AskSettings:
 
     def unusual(self) -> dict[str, Any]:
         """The same, of a task that has no such settings of its own."""
-        usual = {"temp": TEMP, "max_output_tokens": self._usual_room}
-        return {name: value for name, value in self.given().items() if value != usual.get(name)}
+        return {name: value for name, value in self.given().items() if (name, value) != _COLD}
 
-    @property
-    def _usual_room(self) -> int:
-        return ROOM_TO_THINK if self.cot_enabled else ROOM
+    def asks_again(self) -> frozenset[str]:
+        """Outcomes that are asked again, besides failures."""
+        chosen = frozenset((self.again or "").replace(",", " ").split())
+        if strange := chosen - set(AGAIN):
+            raise UsageError(f"--again {min(strange)}: expected some of {', '.join(AGAIN)}.")
+        return chosen
 
-    def asking(self, seed: int) -> Asking:
+    def is_json(self, model: ChatModel | LocalModel | None) -> bool:
+        """Are answers asked for as JSON? Of a model that cannot be held to a schema only if set."""
+        form = self.value("answers")
+        return form == "json" or (
+            form == "auto" and model is not None and "schema" not in model.lacks
+        )
+
+    def asking(self, seed: int, model: ChatModel | LocalModel | None = None) -> Asking:
+        """How prompts are made; without a model, to see which examples are drawn."""
         from fieldmark.chat import Asking
 
         layout: Literal["single_turn", "multi_turn"]
@@ -90,14 +121,45 @@ class AskSettings:
             seed,
             bool(self.cot_enabled),
             self.value("system"),
-            bool(self.json_answers),
+            self.is_json(model),
             layout,
             self.value("frames"),
         )
 
-    def sending(self, seed: int, schema: Mapping[str, Any] | None) -> AnswerSettings:
+    def sending(
+        self, seed: int, schema: Mapping[str, Any] | None, model: ChatModel | LocalModel
+    ) -> AnswerSettings:
         from fieldmark.chat import AnswerSettings
 
-        temp = TEMP if self.temp is None else self.temp
-        room = self.max_output_tokens or self._usual_room
-        return AnswerSettings(temperature=temp, seed=seed, max_output_tokens=room, schema=schema)
+        return AnswerSettings(
+            temperature=TEMP if self.temp is None else self.temp,
+            seed=seed,
+            max_output_tokens=self._room(model),
+            schema=schema,
+            reasoning_effort=self.effort or "",
+            extra=self.body,
+        )
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """Further keys of a request's body."""
+        extra = json.loads(self.extra) if self.extra else {}
+        return {key: value for key, value in extra.items() if key != "detail"}
+
+    @property
+    def detail(self) -> Detail:
+        """OpenAI's hint for images: given like a key of the body, sent with each picture."""
+        hint: Detail = json.loads(self.extra).get("detail", "") if self.extra else ""
+        if hint not in get_args(Detail):
+            raise UsageError(f"--extra detail={hint}: expected low, high or auto.")
+        return hint
+
+    def _room(self, model: ChatModel | LocalModel) -> int:
+        card = model.card
+        if self.max_output:
+            return self.max_output
+        if card.thinks or self.effort not in (None, "none"):
+            return min(ROOM_TO_THINK, card.max_output or ROOM_TO_THINK)
+        if self.cot_enabled:
+            return ROOM_FOR_REASONS
+        return ROOM if card.is_known else ROOM_OF_UNKNOWN

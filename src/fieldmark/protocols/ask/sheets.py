@@ -65,9 +65,12 @@ class Inquiry:
     def prompts(self, asked: PartQuestion) -> Prompts:
         settings, draw = self.settings, self.draw
         few = FewShot(asked.examples, draw.n_train, draw.sampling, bool(settings.shared_prefix))
-        sending, estimator = settings.sending(draw.seed, None), Estimator(self.model.card)
+        sending, estimator = (
+            settings.sending(draw.seed, None, self.model),
+            Estimator(self.model.card),
+        )
         limits = limits_of(self.model, sending, estimator, self.shelf.prepare)
-        asking = settings.asking(draw.seed)
+        asking = settings.asking(draw.seed, self.model)
         return plan_prompts(asked.question, asking, few, limits, list(asked.items))
 
     def shown(self, item: Item) -> Sequence[Picture]:
@@ -114,7 +117,8 @@ class Sheet:
                         continue
                     name = f"{item.id}#{built.rotation}" if is_circular else item.id
                     # With one seed for all repeats an endpoint would say the same every time.
-                    settings = inquiry.settings.sending(inquiry.draw.seed + repeat, built.schema)
+                    seed = inquiry.draw.seed + repeat
+                    settings = inquiry.settings.sending(seed, built.schema, inquiry.model)
                     info = (self, item, built, repeat)
                     self.n_asked += 1
                     yield Request(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fieldmark.protocols.ask.settings import AskSettings
     from fieldmark.store import PartRecord, RunSpec, Score
 
-APPLIES = ("temp", "system", "frames", "max_output_tokens")
+APPLIES = ("temp", "system", "frames", "max_output", "effort", "extra")
 """settings of `ask` that mean something here"""
 
 

@@ -121,7 +121,7 @@ class Reranking:
         messages: tuple[Message, ...] = (*([system(opening)] if opening else []), asked)
         name, info = f"{query.id}#{result}", (query.id, result, repeat)
         # With one seed for all repeats an endpoint would say the same every time.
-        how = self.model.settings(self.settings.sending(self.seed + repeat, None))
+        how = self.model.settings(self.settings.sending(self.seed + repeat, None, self.model))
         if way == "grade":
             return Request(name, messages, how, repeat, info)
         if isinstance(self.model, LocalModel):
@@ -161,7 +161,8 @@ def rerank_by_answer(
 ) -> PartPredictions:
     """The order a language model puts the results of every query in."""
     began, task, draw = time.monotonic(), assignment.task, assignment.draw
-    asker = _reranking(assignment, model, Images(assignment.root, options.contents))
+    images = Images(assignment.root, options.contents, assignment.settings.detail)
+    asker = _reranking(assignment, model, images)
     rows, broken = _readable(asker, assignment, options.bad_images, progress)
     queries = list(queries_of(asker.block, rows))
     progress.start(f"{task.task} with {model.name}", len(rows) * draw.repeats)

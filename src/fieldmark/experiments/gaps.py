@@ -1,0 +1,81 @@
+"""Gaps: which questions of a run have no answer, why, and what asks them again?
+
+A run with gaps has scores, which count no answer as wrong, but it is not done: what failed is asked
+again by the same command, what was refused, cut off or could not be read when asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from fieldmark.store import OK, Store
+
+FAILED = "failed"
+WORDS = {"failed": "failed", "refused": "refused", "length": "cut off", "unparsed": "not read"}
+
+
+@dataclass(slots=True)
+class Gaps:
+    """The questions of some runs, by what became of them."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    """what went wrong with those that failed"""
+
+    @classmethod
+    def of(cls, store: Store, runs: Iterable[int]) -> Gaps:
+        gaps = cls()
+        for run in runs:
+            own = store.outcomes(run)
+            gaps.outcomes.update(own)
+            if own.get(FAILED):
+                gaps.reasons.update(_reasons(store, run))
+        return gaps
+
+    @property
+    def n(self) -> int:
+        return self.outcomes.total()
+
+    @property
+    def n_gaps(self) -> int:
+        return self.n - self.outcomes[OK]
+
+    def n_asked_again(self, outcomes: Collection[str]) -> int:
+        """How many are asked by the same command, with `--again` for these outcomes."""
+        return sum(self.outcomes[name] for name in {FAILED, *outcomes})
+
+    @property
+    def words(self) -> str:
+        """
+        >>> Gaps(Counter(ok=88, failed=6, refused=2), Counter({"400 bad request": 6})).words
+        '6 failed (400 bad request), 2 refused'
+        """
+        reason, n = next(iter(self.reasons.most_common(1)), ("", 0))
+        others = ", and others" if n < self.outcomes[FAILED] else ""
+        why = {FAILED: f" ({reason}{others})" if reason else ""}
+        kinds = [name for name in (*WORDS, *sorted(self.outcomes)) if self.outcomes[name]]
+        return ", ".join(
+            f"{self.outcomes[name]:,} {WORDS.get(name, name)}{why.get(name, '')}"
+            for name in dict.fromkeys(kinds)
+            if name != OK
+        )
+
+    @property
+    def remedy(self) -> str:
+        """What to type."""
+        others = [name for name in WORDS if name != FAILED and self.outcomes[name]]
+        steps = ["The same command asks what failed again"] if self.outcomes[FAILED] else []
+        which = "the others" if steps else "them"
+        steps += [f"`--again {','.join(others)}` asks {which} again"] if others else []
+        steps += ["`--max-output N` gives answers more room"] if self.outcomes["length"] else []
+        return "; ".join(steps) + "."
+
+
+def _reasons(store: Store, run: int) -> Iterable[str]:
+    failed = store.predictions(run).filter(pl.col("outcome") == FAILED)
+    return (json.loads(info or "{}").get("error", "") for info in failed["info"])
