@@ -27,7 +27,9 @@ WITH_COMMANDS = [page for page in PAGES if any(lang == "sh" for lang, _, _ in co
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
 def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
-    """Blocks with a title are files; `sh` blocks are run line by line in a folder of their own."""
+    """Blocks with a title are files; `sh` blocks are run line by line in a folder of their own. A
+    comment may say with which exit code a command ends.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "FIELDMARK_CACHE": str(tmp_path / "cache")}
     n_run = 0
@@ -36,14 +38,16 @@ def test_commands_of_a_page_run(page: Path, tmp_path: Path) -> None:
             (tmp_path / title).parent.mkdir(exist_ok=True)
             (tmp_path / title).write_text(text)
         for line in text.splitlines() if lang == "sh" else []:
-            line = line.removeprefix("pip install uv && uv run ").partition(" #")[0].strip()
+            line, _, comment = line.removeprefix("pip install uv && uv run ").partition(" #")
+            line, code = line.strip(), re.search(r"exit code (\d)", comment)
             line = line.replace("ADDRESS", str(ROOT))
             if line == "--all-extras pytest":
                 continue  # this very run
             done = subprocess.run(
                 line, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
             )
-            assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+            expected = int(code[1]) if code else 0
+            assert done.returncode == expected, f"{line}\n{done.stdout}\n{done.stderr}"
             n_run += 1
     assert n_run
 
