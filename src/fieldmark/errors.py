@@ -7,14 +7,16 @@ first.
 
     FieldmarkError        1
     ├── UsageError        2   a flag, a name, a configuration, task or experiment file is wrong
-    │   └── UnknownName   2   a name nobody registered; carries the closest ones
+    │   ├── UnknownName   2   a name nobody registered; carries the closest ones
+    │   └── CodeNotRun    2   a command that only looks met code it would have to run
     ├── DataError         3   a dataset, a table, an image or the store cannot be used as it is
     │   └── StoreError    3   the results file is locked, read-only, damaged or from a newer version
     ├── ModelError        4   weights, model code or the network failed
     │   ├── MissingExtra  4   the packages of an optional extra are not installed
     │   └── OutOfMemory   4   the device has too little memory even for the smallest batch
     └── RunsFailed        5   some runs failed, the others were kept
-        └── ClaimLost     5   another process is on the run
+        ├── ClaimLost     5   another process is on the run
+        └── BatchPending  5   questions wait in a batch of the provider
 """
 
 from __future__ import annotations
@@ -50,6 +52,13 @@ class UnknownName(UsageError):
         super().__init__(f"{where}  {text}" if where else text)
 
 
+class CodeNotRun(UsageError):
+    """Only running a file of code would tell, and this command only looks."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(f"{path}  holds code, which is not run to look: --run-code runs it.")
+
+
 class DataError(FieldmarkError):
     exit_code = 3
 
@@ -81,6 +90,10 @@ class RunsFailed(FieldmarkError):
 
 
 class ClaimLost(RunsFailed):
+    pass
+
+
+class BatchPending(RunsFailed):
     pass
 
 

@@ -73,7 +73,7 @@ def test_a_provider_that_charges_more_than_its_price_is_believed() -> None:
 
 def test_unknown_image_rules_are_guessed_by_size() -> None:
     bare = Estimator(Card(provider="x", id="y"))
-    assert bare.image(280, 280) == 100
+    assert bare.image(280, 280) == 102
 
 
 def test_a_shared_budget_serves_several_runs() -> None:

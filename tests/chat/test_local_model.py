@@ -220,7 +220,7 @@ def test_the_tokens_of_a_picture_are_measured(tmp_path: Path) -> None:
         n = model.engine.count([user("Which?", photo(1, size))]) - bare
         guessed = card.tokens_of_image(*size)
         assert guessed is not None
-        assert n - 2 <= guessed <= n + 4, size  # two mark beginning and end; sides are rounded
+        assert n - 2 <= guessed <= n + 4, size  # sides are rounded
 
 
 def test_the_rule_of_a_picture_is_found() -> None:
@@ -231,11 +231,11 @@ def test_the_rule_of_a_picture_is_found() -> None:
         if picture is None:
             return 10
         with Image.open(io.BytesIO(picture.read())) as image:
-            return 12 + squares(*image.size, 28, 4, 1280)
+            return 10 + squares(*image.size, 28, 4, 1280, ends=3)
 
     rule = image_rule(qwen)
-    assert (rule["rule"], rule["px"]) == ("squares", 28)
-    assert (rule["least"], rule["most"]) == (6, 2 + squares(2048, 1536, 28, 4, 1280))
+    assert (rule["rule"], rule["px"], rule["ends"]) == ("squares", 28, 3)
+    assert (rule["least"], rule["most"]) == (4, squares(2048, 1536, 28, 4, 1280, ends=0))
 
 
 def test_a_budget_of_tokens_ends_the_run(folder: Path) -> None:

@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fieldmark.chat.parse.answer import parse_text
-from fieldmark.chat.parse.mentions import Option, declines
+from fieldmark.chat.parse.mentions import Option
+from fieldmark.chat.parse.stance import declines
 from fieldmark.chat.parse.text import fold, strip_reasoning
 from fieldmark.chat.parse.values import Parsed, without_sequel
 

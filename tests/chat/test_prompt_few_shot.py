@@ -261,6 +261,56 @@ def test_the_prompt_tested_is_the_prompt_sent() -> None:
             assert sent + 500 <= 4000 < more + 500 + 10 * built.k_used
 
 
+SPECIES = [f"species {n:02}" for n in range(24)]
+OF_24 = Question("birds", "choice", {name: name for name in SPECIES}, n_choices=8)
+PHOTOS = [_item(f"p{n}", SPECIES[n % 24]) for n in range(24 * 6)]
+
+
+@pytest.mark.parametrize("sampling", ["balanced", "uniform"])
+@pytest.mark.parametrize("layout", ["single_turn", "multi_turn"])
+def test_examples_are_of_the_classes_among_the_options(sampling: Any, layout: Any) -> None:
+    asking = Asking(seed=3, layout=layout)
+    prompts = plan_prompts(OF_24, asking, FewShot(PHOTOS, 16, sampling), Limits())
+    labels = {photo.id: photo.label for photo in PHOTOS}
+    for n in range(24):
+        built = prompts.build(_item(f"i{n}", SPECIES[n]))
+        offered = {option.label for option in built.options}
+        shown = Counter(labels[name] for name in built.examples)
+        assert len(offered) == 8 and built.k_used == 16
+        assert set(shown) <= offered
+        if sampling == "balanced":
+            assert set(shown.values()) == {2} and set(shown) == offered
+    again = plan_prompts(OF_24, asking, FewShot(PHOTOS[::-1], 16, sampling), Limits())
+    item = _item("i7", SPECIES[7])
+    assert again.build(item).messages == prompts.build(item).messages
+    fewer = plan_prompts(OF_24, asking, FewShot(PHOTOS, 5, sampling), Limits())
+    assert fewer.build(item).examples == prompts.build(item).examples[:5]
+
+
+def test_the_classes_of_the_examples_do_not_give_the_truth_away() -> None:
+    """Of one example among eight options, the truth is shown as often as any other option."""
+    prompts = plan_prompts(OF_24, Asking(), FewShot(PHOTOS, 1), Limits())
+    labels = {photo.id: photo.label for photo in PHOTOS}
+    items = [_item(f"i{n}", SPECIES[n % 24]) for n in range(800)]
+    n_same = sum(labels[prompts.shots(item).examples[0].id] == item.label for item in items)
+    assert 60 <= n_same <= 140  # 100 expected, 4 sd
+
+
+def test_all_that_fit_are_all_of_the_options() -> None:
+    prompts = plan_prompts(OF_24, Asking(), FewShot(PHOTOS, -1), Limits())
+    assert prompts.shots(_item("i", SPECIES[0])).k_used == 8 * 6
+    many = plan_prompts(OF_24, Asking(), FewShot(PHOTOS, 100), Limits())
+    shots = many.shots(_item("i", SPECIES[0]))
+    assert (shots.k_used, shots.why) == (48, "pool")
+
+
+def test_a_shared_prefix_shows_all_classes() -> None:
+    items = [_item(f"i{n}", SPECIES[n]) for n in range(5)]
+    prompts = plan_prompts(OF_24, Asking(), FewShot(PHOTOS, 24, is_shared=True), Limits(), items)
+    shown = [prompts.shots(item).examples for item in items]
+    assert shown[0] == shown[4] and len({photo.label for photo in shown[0]}) == 24
+
+
 def test_turns_show_the_same_examples() -> None:
     prompts = plan_prompts(QUESTION, Asking(), FewShot(EXAMPLES, k=4), Limits())
     turns = prompts.turns(_item("i"))

@@ -15,10 +15,10 @@ from fieldmark.chat import (
     AnswerSettings,
     Options,
     Picture,
+    PictureCache,
     Request,
     ask_now,
     chat_model,
-    prepare,
 )
 from fieldmark.chat.budget import Estimator
 from fieldmark.chat.prompt.build import Built, build, parse_answer
@@ -74,7 +74,7 @@ def _items(labels: list[str], n: int, n_pictures: int) -> list[Item]:
 )
 def test_a_model_that_knows_everything_is_always_right(kind: str, asking: Asking) -> None:
     question, labels, n_pictures = KINDS[kind]
-    items, examples = _items(labels, 8, n_pictures), _items(labels, 6, n_pictures)
+    items, examples = _items(labels, 8, n_pictures), _items(labels, 60, n_pictures)
     sees = {
         "+".join(hashlib.sha256(each.read()).hexdigest() for each in item.pictures): (
             question.names.get(item.label or "") or SHOWN[item.label or ""]
@@ -83,7 +83,7 @@ def test_a_model_that_knows_everything_is_always_right(kind: str, asking: Asking
     }
     model = chat_model("chat/mock/wren?skill=1")
     settings = AnswerSettings(max_output_tokens=50)
-    limits = limits_of(model, settings, Estimator(model.card), prepare)
+    limits = limits_of(model, settings, Estimator(model.card), PictureCache().size)
     prompts = plan_prompts(question, asking, FewShot(examples, k=3), limits)
     built: dict[str, Built] = {item.id: prompts.build(item) for item in items}
     answers: dict[str, Answer] = {}

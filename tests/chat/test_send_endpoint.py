@@ -148,7 +148,7 @@ def test_users_add_models_in_the_projects_file(tmp_path: Path) -> None:
     )
     model = chat_model("chat/lab/ours", user_tables(tmp_path))
     assert model.base_url == "http://gpu1:8000/v1" and model.card.context == 9000
-    assert model.card.tokens_of_image(140, 140) == 100
+    assert model.card.tokens_of_image(140, 140) == 102
     assert load_settings(start=tmp_path).results == tmp_path / "out"
 
 

@@ -29,7 +29,7 @@ def make_jpeg(seed: int, size: tuple[int, int] = (40, 30), **save: Any) -> bytes
 def make_jpegs(n: int) -> list[bytes]:
     """Photos that differ in their bytes only, at the price of one."""
     photo = make_jpeg(0, (8, 8))
-    return [photo + number.to_bytes(4, "big") for number in range(n)]
+    return [photo[:14] + (number + 1).to_bytes(4, "big") + photo[18:] for number in range(n)]
 
 
 def ask_about(number: int, data: bytes | None = None) -> Request:

@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     )
     from fieldmark.chat.mock.answers import MockScript
     from fieldmark.chat.mock.server import MockServer
-    from fieldmark.chat.parse.answer import parse_text
+    from fieldmark.chat.parse.answer import Form, parse_text
     from fieldmark.chat.parse.mentions import Option
+    from fieldmark.chat.parse.names import TaxonNames
     from fieldmark.chat.parse.values import Parsed
-    from fieldmark.chat.prompt.build import Built, parse_answer, spread
+    from fieldmark.chat.prompt.build import Built, parse_answer, question_text, spread
     from fieldmark.chat.prompt.few_shot import FewShot, Limits, Prompts, limits_of, plan_prompts
     from fieldmark.chat.prompt.letters import (
         first_word_shares,
@@ -63,8 +64,9 @@ if TYPE_CHECKING:
     from fieldmark.chat.prompt.question import Asking, AskRules, Item, Question, make_question
     from fieldmark.chat.send.ask import ModelConnection, ask_all, ask_now
     from fieldmark.chat.send.endpoint import ChatModel, chat_model, user_tables
+    from fieldmark.chat.send.keys import hidden_secrets, is_secret
     from fieldmark.chat.send.options import AskTotals, Clock, Labels, Options
-    from fieldmark.chat.send.pictures import PictureCache, prepare
+    from fieldmark.chat.send.pictures import PictureCache, PictureSize, glance, prepare
 
 __all__ = [
     "Answer",
@@ -80,6 +82,7 @@ __all__ = [
     "Estimate",
     "Estimator",
     "FewShot",
+    "Form",
     "Item",
     "Journal",
     "Labels",
@@ -97,10 +100,12 @@ __all__ = [
     "Parsed",
     "Picture",
     "PictureCache",
+    "PictureSize",
     "Prompts",
     "Question",
     "Request",
     "Role",
+    "TaxonNames",
     "Text",
     "TokenChance",
     "Usage",
@@ -112,6 +117,9 @@ __all__ = [
     "draw_pairs",
     "estimate",
     "first_word_shares",
+    "glance",
+    "hidden_secrets",
+    "is_secret",
     "letter_choice",
     "letter_question",
     "letter_scores",
@@ -124,6 +132,7 @@ __all__ = [
     "parse_text",
     "plan_prompts",
     "prepare",
+    "question_text",
     "spread",
     "system",
     "user",
@@ -143,10 +152,11 @@ __getattr__ = exports(
         ),
         "mock.answers": ("MockScript",),
         "mock.server": ("MockServer",),
-        "parse.answer": ("parse_text",),
+        "parse.answer": ("Form", "parse_text"),
         "parse.mentions": ("Option",),
+        "parse.names": ("TaxonNames",),
         "parse.values": ("Parsed",),
-        "prompt.build": ("Built", "parse_answer", "spread"),
+        "prompt.build": ("Built", "parse_answer", "question_text", "spread"),
         "prompt.few_shot": ("FewShot", "Limits", "Prompts", "limits_of", "plan_prompts"),
         "prompt.letters": (
             "first_word_shares", "letter_choice", "letter_question", "letter_scores",
@@ -156,7 +166,8 @@ __getattr__ = exports(
         "prompt.question": ("AskRules", "Asking", "Item", "Question", "make_question"),
         "send.ask": ("ModelConnection", "ask_all", "ask_now"),
         "send.endpoint": ("ChatModel", "chat_model", "user_tables"),
+        "send.keys": ("hidden_secrets", "is_secret"),
         "send.options": ("AskTotals", "Clock", "Labels", "Options"),
-        "send.pictures": ("PictureCache", "prepare"),
+        "send.pictures": ("PictureCache", "PictureSize", "glance", "prepare"),
     },
 )  # fmt: skip

@@ -62,8 +62,8 @@ class Budget:
         if self.max_usd is not None and not card.is_priced:
             raise UsageError(
                 f"the price of chat/{card.provider}/{card.id} is unknown, so max_usd cannot be "
-                "kept: add usd_in and usd_out under [[chat_models]] in fieldmark.toml, or cap "
-                "max_tokens."
+                "kept: give it by --price IN/OUT (US dollars per million tokens, as 0.5/1.5), by "
+                "usd_in and usd_out under [[chat_models]] in fieldmark.toml, or cap max_tokens."
             )
 
     @property
@@ -232,12 +232,21 @@ class Estimate:
     """if every answer used all its room"""
     usd: float | None
     """None = the price is unknown"""
+    priced_as: str = ""
+    """the model whose price it is, where the one asked has no row of its own"""
 
     def scaled(self, n: int) -> Estimate:
         """What `n` requests like these will take."""
         scale = n / max(self.n, 1)
         usd = None if self.usd is None else self.usd * scale
-        return Estimate(n, round(self.tokens_in * scale), round(self.tokens_out * scale), usd)
+        tokens = (round(self.tokens_in * scale), round(self.tokens_out * scale))
+        return Estimate(n, *tokens, usd, self.priced_as)
+
+    def at_share(self, share: float) -> Estimate:
+        """At this share of the usual price."""
+        return Estimate(
+            self.n, self.tokens_in, self.tokens_out, None if self.usd is None else self.usd * share
+        )
 
 
 def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator) -> Estimate:
@@ -247,4 +256,5 @@ def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Esti
         n += 1
         tokens_in += estimator.messages(request.messages, sizes)
         tokens_out += request.settings.max_output_tokens
-    return Estimate(n, tokens_in, tokens_out, estimator.card.usd(Usage(tokens_in, tokens_out)))
+    usd, priced_as = estimator.card.usd(Usage(tokens_in, tokens_out)), estimator.card.priced_as
+    return Estimate(n, tokens_in, tokens_out, usd, priced_as)

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fieldmark.chat.batch.records import waiting_keys
 from fieldmark.chat.messages import (
     Answer,
     AnswerSettings,
@@ -117,6 +118,8 @@ class Journal:
         self._syncer: threading.Thread | None = None
         self._lock = threading.Lock()
         self._fault: OSError | None = None
+        self.waiting = waiting_keys(folder)
+        """questions that wait in a batch of the provider: key → the batch"""
         for path in sorted(folder.glob("*.jsonl")) if folder.is_dir() else []:
             self._replay(path)
 

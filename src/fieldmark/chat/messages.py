@@ -23,6 +23,8 @@ PictureKey = tuple[str, bytes | Callable[[], bytes], Box | None]
 @dataclass(frozen=True, slots=True)
 class Text:
     text: str
+    ends_shared: bool = False
+    """all that stands before, and this, is the same in many prompts: worth a cache breakpoint"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,8 @@ class Usage:
     """of tokens_in, read from the provider's prompt cache"""
     reasoning: int = 0
     """of tokens_out"""
+    to_cache: int = 0
+    """of tokens_in, written to the provider's prompt cache at a price of its own"""
 
     @property
     def total(self) -> int:

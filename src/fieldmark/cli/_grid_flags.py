@@ -7,6 +7,7 @@ protocol has its flags without a change here.
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,13 +20,15 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.protocols import Pairs, Protocol, Setting, protocols, settings_of
-from fieldmark.settings import load_settings
+from fieldmark.settings import check_setting, load_settings
 
 if TYPE_CHECKING:
-    from fieldmark.experiments import Grid
+    from fieldmark.experiments import Grid, NewtFilters
     from fieldmark.settings import Settings
 
+EXCLUDE = ("exclude_tasks", "exclude_clusters", "exclude_subclusters")
 METAVARS = {int: "N", float: "X", str: "TEXT"}
+_Names = Annotated[tuple[str, ...], arg(metavar="NAME …", help_behavior_hint="")]
 _Ints = Annotated[tuple[int, ...], arg(metavar="N …", help_behavior_hint="")]
 
 
@@ -41,6 +44,12 @@ class GridFlags:
     """family/checkpoint?option=value, or file.py:Class"""
     task: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="TASK")] = ()
     """a name, NAME@VARIANT, NAME/PARTS or a .yaml file"""
+    exclude_tasks: _Names = ()
+    """leave out these tasks of NeWT (--task newt/NAME,NAME runs only those)"""
+    exclude_clusters: _Names = ()
+    """leave out these clusters of NeWT: appearance, behavior, context, counting, gestalt"""
+    exclude_subclusters: _Names = ()
+    """leave out these subclusters of NeWT: age, attribute, health, species"""
     protocol: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
     """how models are asked the tasks [every way that both the model and the task support]"""
     n_train: _Ints = ()
@@ -59,6 +68,8 @@ class GridFlags:
     """folder of tasks in lmms-eval's format: found by name, and their code may be run"""
     fetch: bool = False
     """allow tasks in lmms-eval's format to download the datasets they name"""
+    send_key: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="VARIABLE=HOST")] = ()
+    """let the key in this environment variable go to an address that only a file names"""
     common: CommonFlags = Common()
 
 
@@ -69,20 +80,28 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     settings = args.common.settings()
     settings = replace(
         settings,
+        send_key=(*_send_key(args), *settings.send_key),
         include_path=(*args.include_path, *settings.include_path),
         fetch=settings.fetch or args.fetch,
     )
-    folders = settings.include_path
     if args.experiment is None:
-        grid = _flags_grid(args, folders)
+        grid = _flags_grid(args, settings)
     else:
-        grid = _file_grid(args, args.experiment, folders)
+        grid = _file_grid(args, args.experiment, settings)
     for text in args.common.data:
         check_dataset_name(text.partition("=")[0], grid.jobs, f"--data {text}")
     return grid, replace_data(settings, grid.data)
 
 
-def _file_grid(args: GridFlags, path: Path, folders: Sequence[Path]) -> Grid:
+def _send_key(args: GridFlags) -> tuple[str, ...]:
+    try:
+        pairs: tuple[str, ...] = check_setting("send_key", args.send_key)
+    except ValueError as error:
+        raise UsageError(f"--send-key: {error}.") from None
+    return pairs
+
+
+def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:
     from fieldmark.experiments import read_grid
 
     _refuse_mixing(args)
@@ -91,10 +110,11 @@ def _file_grid(args: GridFlags, path: Path, folders: Sequence[Path]) -> Grid:
             f"{path}  is a task file; an experiment is a .toml file: "
             f"`fieldmark run --task {path} --model MODEL` runs it."
         )
-    return read_grid(path, folders, given_settings(args, changes_answers=False))
+    how = given_settings(args, changes_answers=False)
+    return read_grid(path, settings.include_path, how, settings.send_key)
 
 
-def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
+def _flags_grid(args: GridFlags, settings: Settings) -> Grid:
     from fieldmark.experiments import Axes, Grid, make_jobs
     from fieldmark.protocols import load_protocol
 
@@ -116,12 +136,23 @@ def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
     for name, value, expected in axes.problems():
         raise UsageError(f"--{name.replace('_', '-')} {value}: {expected}.")
     models, tasks = [(name, "") for name in args.model], [(name, "") for name in args.task]
-    jobs = make_jobs(models, tasks, axes, include_path=folders)
-    return Grid(jobs)
+    filters = _newt_filters(args)
+    return Grid(make_jobs(models, tasks, axes, filters, settings.include_path, settings.send_key))
+
+
+def _newt_filters(args: GridFlags) -> dict[str, NewtFilters | None]:
+    """What the `--exclude-…` flags leave out; names and patterns, as in a file's `[newt]`."""
+    from fieldmark.experiments import NewtFilters
+
+    given = {name: list(getattr(args, name)) for name in EXCLUDE if getattr(args, name)}
+    if given and not any(re.match(r"newt($|[/@])", task) for task in args.task):
+        flag = next(iter(given)).replace("_", "-")
+        raise UsageError(f"--{flag}: only `newt` has such parts: add --task newt.")
+    return {"newt": NewtFilters(**given) if given else None}
 
 
 def _refuse_mixing(args: GridFlags) -> None:
-    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats")
+    names = ("model", "task", "protocol", "n_train", "n_test", "seed", "repeats", *EXCLUDE)
     given = [name for name in names if getattr(args, name) not in ((), "", None)]
     given += ["sampling"] if args.sampling != "task" else []
     given += [*given_blocks(args), *given_settings(args, changes_answers=True)]

@@ -48,6 +48,8 @@ def run(args: ModelsArgs) -> int:
         )
         return 0
     show_rows([_row(checkpoint) for checkpoint in models], False, right=("params", "px"))
+    if models[0].source.startswith("priced as"):
+        talk(f"{models[0].name}: {models[0].source}")
     talk(
         f"{len(models)} models. Other checkpoints of a family work too, and your own file.py:Class."
     )

@@ -21,7 +21,7 @@ from fieldmark.experiments._schema import (
     NewtFilters,
     experiment_schema,
 )
-from fieldmark.models import abilities, check_model_name
+from fieldmark.models import abilities, check_key, check_model_name
 from fieldmark.protocols import (
     Draw,
     DrawChoice,
@@ -112,10 +112,13 @@ def _is_whole(value: Any, least: int, most: int) -> bool:
 
 
 def read_grid(
-    path: Path, include_path: Sequence[Path] = (), how: Mapping[str, Any] | None = None
+    path: Path,
+    include_path: Sequence[Path] = (),
+    how: Mapping[str, Any] | None = None,
+    send_key: Sequence[str] = (),
 ) -> Grid:
     """The jobs of an experiment file; every problem in it is told at once. `how` are settings that
-    change no answer, in place of those of the file.
+    change no answer, in place of those of the file; `send_key` are keys that may go where it says.
     """
     located = read_toml(path)
     if "models" not in located.data:
@@ -138,7 +141,7 @@ def read_grid(
         for index, entry in enumerate(experiment.models)
     ]
     tasks = [(name, located.where(("tasks", index))) for index, name in enumerate(names)]
-    jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt}, include_path)
+    jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt}, include_path, send_key)
     for name in experiment.data:
         check_dataset_name(name, jobs, located.where(("data", name)))
     return Grid(jobs, _data_folders(experiment, path), _notes(located))
@@ -150,10 +153,12 @@ def make_jobs(
     axes: Axes,
     filters: dict[str, NewtFilters | None] | None = None,
     include_path: Sequence[Path] = (),
+    send_key: Sequence[str] = (),
 ) -> tuple[Job, ...]:
     """Every combination, model by model.
 
-    `models` and `tasks` are (name, where); tasks are also found in the folders of `include_path`.
+    `models` and `tasks` are (name, where in a file, "" if the user typed it); tasks are also found
+    in the folders of `include_path`. `send_key` are keys that may go where only files say.
     """
     problems = [
         (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {words}."
@@ -169,11 +174,15 @@ def make_jobs(
             continue
         loaded.extend(named_tasks)
         problems.extend(line for named in named_tasks for line in _problems_of(named.task, axes))
-    for name, where in models:
+    judges = dict.fromkeys(point["judge"] for point in axes.settings if point.get("judge"))
+    place = axes.origin.where(("judge",)) if axes.origin else ""
+    for name, where in (*models, *((judge, place) for judge in judges)):
         try:
             _check_model(name)
+            check_key(name, where, send_key)
         except FieldmarkError as error:
-            problems.append(f"{where}  {error}" if where else str(error))
+            is_placed = not where or str(error).startswith(where)
+            problems.append(str(error) if is_placed else f"{where}  {error}")
     if problems:
         raise UsageError(join_problems(list(dict.fromkeys(problems))))
     jobs = [

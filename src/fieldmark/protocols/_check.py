@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from fieldmark.data import load_dataset
-from fieldmark.errors import FieldmarkError, UsageError, meant
+from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
 from fieldmark.protocols._contract import load_protocol
 from fieldmark.protocols._workspace import Workspace
@@ -25,6 +25,8 @@ def task_problems(task: Task) -> list[str]:
     def look(load: Callable[[], object], *key: str | int) -> None:
         try:
             load()
+        except CodeNotRun:  # the name is there, and no more is asked
+            return
         except FieldmarkError as error:
             problems.append(f"{task.place_of(*key)}  {error}")
 

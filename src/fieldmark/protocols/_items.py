@@ -152,6 +152,7 @@ def short_parts(parts: Sequence[PartItems], draw: Draw) -> str:
 
 
 def keep_selected(task: Task, parts: list[PartItems], wanted: Selection) -> list[PartItems]:
+    _check_left_out(task, parts, wanted)
     kept = [part for part in parts if _is_selected(part, wanted)]
     if not kept:
         raise _nothing_selected(task, parts, wanted)
@@ -370,6 +371,11 @@ def kinds_of(part: PartItems) -> dict[str, str]:
     return dict(both.unique().sort("target").iter_rows())
 
 
+def n_classes(part: PartItems) -> int:
+    """Classes of the part, of training and test rows together."""
+    return pl.concat([part.train["target"], part.test["target"]]).drop_nulls().n_unique()
+
+
 def keep_rows(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:
     """The rows that a filter of the task (at `key` of its file) allows."""
     for column, patterns in wanted.items():
@@ -418,6 +424,18 @@ def _is_selected(part: PartItems, wanted: Selection) -> bool:
         and not is_match(part.name, wanted.without_parts)
         and not any(in_groups(wanted.without_groups))
     )
+
+
+def _check_left_out(task: Task, parts: list[PartItems], wanted: Selection) -> None:
+    """Refuses to leave out what is not there: a slip of the pen would be asked, and paid for."""
+    asked = [("part", name) for name in wanted.without_parts]
+    asked += [(column, name) for column, names in wanted.without_groups for name in names]
+    for column, pattern in asked:
+        known = {part.name if column == "part" else dict(part.groups).get(column) for part in parts}
+        names = sorted(name for name in known if name)
+        if not any(fnmatchcase(name, pattern) for name in names):
+            kind = f"{column} of task {task.task!r}"
+            raise UnknownName(kind, pattern, names, where=wanted.where)
 
 
 def _nothing_selected(task: Task, parts: list[PartItems], wanted: Selection) -> UsageError:

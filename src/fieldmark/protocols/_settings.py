@@ -13,6 +13,7 @@ import inspect
 import itertools
 import json
 import math
+import re
 import textwrap
 import types
 import typing
@@ -55,6 +56,18 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
+class TextForm:
+    """How the text of a setting must look: `Annotated[str, TextForm(r"\\d+", " of digits")]`."""
+
+    pattern: str
+    words: str
+    """after "expected text" """
+
+    def holds(self, value: str) -> bool:
+        return re.fullmatch(self.pattern, value) is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One field of a settings class."""
 
@@ -62,7 +75,7 @@ class Setting:
     type: Any
     """bool, int, float, str, Pairs or a Literal"""
     doc: str
-    range: Range | None
+    range: Range | TextForm | None
     changes_answers: bool
     """is it part of a run's key, and an axis of a grid? Else it says how, not what"""
 
@@ -108,7 +121,7 @@ def _setting(field: dataclasses.Field[Any], hint: Any, doc: str) -> Setting:
     span = None
     if typing.get_origin(hint) is typing.Annotated:
         hint, *notes = typing.get_args(hint)
-        span = next((note for note in notes if isinstance(note, Range)), None)
+        span = next((note for note in notes if isinstance(note, Range | TextForm)), None)
     return Setting(field.name, hint, doc, span, field.metadata.get("changes_answers", True))
 
 

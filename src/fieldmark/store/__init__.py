@@ -7,6 +7,8 @@ from fieldmark.store.claims import host
 from fieldmark.store.database import nothing_stored
 from fieldmark.store.part_notes import FitSummary, bad_images, fit_summary
 from fieldmark.store.records import (
+    AMONG_ANSWERED,
+    ANSWERED_RATE,
     OK,
     Claim,
     PartRecord,
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from fieldmark.store.predictions import Answers
 
 __all__ = [
+    "AMONG_ANSWERED",
+    "ANSWERED_RATE",
     "OK",
     "Answers",
     "Claim",

@@ -163,11 +163,12 @@ def image_rule(count: Count) -> dict[str, Any]:
 
     def error(fit: tuple[int, int]) -> int:
         marks, px = fit
-        guesses = (squares(*size, px, least - marks, most - marks) + marks for size in SIZES)
+        guesses = (squares(*size, px, least - marks, most - marks, marks) for size in SIZES)
         return sum(abs(guess - n) for guess, n in zip(guesses, tokens_of.values(), strict=True))
 
-    _, px = min(itertools.product(range(min(least, _MARKS)), _PX), key=error)
-    return {"rule": "squares", "px": px, "least": least, "most": most}
+    marks, px = min(itertools.product(range(min(least, _MARKS)), _PX), key=error)
+    own = {"px": px, "least": least - marks, "most": most - marks, "ends": marks}
+    return {"rule": "squares", **own}
 
 
 def _blank(size: tuple[int, int]) -> Picture:

@@ -288,6 +288,11 @@ def open_connection(
 ) -> ModelConnection | LocalConnection:
     """What asks this model, whichever kind it is; opened with `with`."""
     if isinstance(model, LocalModel):
+        if options.batch:
+            raise UsageError(
+                f"model {model.name!r} runs on this machine, which has no batch API: "
+                "leave --batch out."
+            )
         return LocalConnection(model, options, journal, budget)
     from fieldmark.chat.send.ask import ModelConnection
 

@@ -1,10 +1,11 @@
 """Parsing an answer: free text in, one of the offered labels or an explicit nothing out.
 
-    parse_text("The bird is **male**", options, "choice")  →  Parsed(label="m", how="marked")
+    parse_text("Answer: B", options, "choice")  →  Parsed(label="f", how="answer line")
 
 Never guesses: a refusal, an empty or ambiguous text, an answer that was not offered come back as
-`label=None` with a reason, so that parse and refusal rates can stand beside the score. Purely a
-function of its arguments: re-parsing kept answers costs nothing. Forms of answer:
+`label=None` with a reason, so that parse and refusal rates can stand beside the score. What was
+read in running text, through a narrow gate, is marked `is_loose`. Purely a function of its
+arguments: re-parsing kept answers costs nothing. Forms of answer:
 
     choice   one of the options, by letter or by name
     yes_no   the same with options named yes and no
@@ -21,7 +22,7 @@ from typing import Literal
 from fieldmark.chat.parse.choice import choose
 from fieldmark.chat.parse.counts import count
 from fieldmark.chat.parse.labels import choose_some
-from fieldmark.chat.parse.mentions import Option, index, with_yes_and_no
+from fieldmark.chat.parse.mentions import Option, index, with_genera, with_yes_and_no
 from fieldmark.chat.parse.names import TaxonNames, read_name
 from fieldmark.chat.parse.text import strip_reasoning
 from fieldmark.chat.parse.values import Parsed, without_sequel
@@ -54,11 +55,11 @@ def parse_text(
     if form == "count":
         return count(answer, [option.name for option in options], is_cut=is_cut)
     names = index(tuple(options))
+    answer = with_genera(answer, names)
     if form == "labels":
         return choose_some(answer, names, is_cut=is_cut)
-    is_yes_no = form == "yes_no"
-    names = with_yes_and_no(names) if is_yes_no else names
-    return choose(answer, names, is_yes_no=is_yes_no, is_cut=is_cut)
+    names = with_yes_and_no(names) if form == "yes_no" else names
+    return choose(answer, names, is_cut=is_cut)
 
 
 def _whole_lines(text: str) -> str:

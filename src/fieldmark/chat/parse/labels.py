@@ -1,35 +1,21 @@
 """Parsing several labels: which of the options does a text say hold, when any number of them may?
 
 A JSON list or object of true and false, "Answer: one, two", a line of yes or no for each option,
-or a list. In running text every option that is named and not ruled out counts; one that is both
-named and ruled out makes the text ambiguous.
+or a list. Running text is a loose place: what it names counts only if it rules nothing out, weighs
+nothing and does not decline.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Any
 
-from fieldmark.chat.parse.mentions import (
-    Mention,
-    NameIndex,
-    declines,
-    find_letters,
-    find_names,
-    is_rejected,
-)
-from fieldmark.chat.parse.text import Passage, level, read
-from fieldmark.chat.parse.values import (
-    AMBIGUOUS,
-    Parsed,
-    cued,
-    exactly,
-    read_json,
-    read_value,
-    tagged,
-)
+from fieldmark.chat.parse.choice import Reading, exactly, read_value
+from fieldmark.chat.parse.mentions import NameIndex, distinct, find_mentions
+from fieldmark.chat.parse.stance import declines, is_rejected, is_stated
+from fieldmark.chat.parse.text import level, read
+from fieldmark.chat.parse.values import Parsed, bare, find_place
 
 _NONE = re.compile(
     r"^\W*(?:none|nothing|no traits?|n/?a|0|\[\s*\]|"
@@ -44,23 +30,30 @@ _VERDICT = re.compile(
     r"^(?P<name>.{1,80}?)\W*[:=→|-]\W*(?P<verdict>yes|no|true|false|present|absent|1|0)\b",
     re.IGNORECASE,
 )
+_BRACKETS = re.compile(r"\([^()]*\)")
+_SENTENCE_ENDS = re.compile(
+    r"\.(?=\s+[A-Z])|(?<=\w{3})\.(?=\s)|\b(?:because|since|based on|as the)\b"
+)
+_HEDGED = re.compile(
+    r"\b(?:or|may|might|could|possibly|perhaps|except|only one|all of|none|no|not|but)\b|n't\b",
+    re.IGNORECASE,
+)
+_SEVERAL = re.compile(r"\b(?:all|but|except|everything|to|or)\b|\b\w-\w\b", re.IGNORECASE)
+_MOST_WORDS = 5
 _IS_YES = frozenset(("yes", "true", "present", "1"))
 
 
 def choose_some(text: str, names: NameIndex, *, is_cut: bool = False) -> Parsed:
     """The options a text says hold."""
-    value = read_json(text)
-    if value is not AMBIGUOUS:
-        return _of_json(value, names)
-    inside = tagged(text)
-    if inside is not None:
-        return _of_list(inside, names, "tag")
-    plain = level(text)
-    cue = cued(plain, is_list=True)
-    if cue is not None and cue[1]:
-        return _of_list(cue[0], names, "answer line")
+    place = find_place(text, is_list=True)
+    if place is not None and place.why:
+        return Parsed(None, place.how, place.why)
+    if place is not None:
+        value = place.value
+        return _of_json(value, names) if place.how == "json" else _of_list(value, names, place.how)
     if is_cut:
         return Parsed(None, "", "cut off")
+    plain = level(text)
     return _of_verdicts(plain, names) or _of_plain_list(plain, names) or _of_prose(plain, names)
 
 
@@ -76,6 +69,10 @@ def _of_json(value: Any, names: NameIndex) -> Parsed:
 
 
 def _of_list(value: str, names: NameIndex, how: str) -> Parsed:
+    """The options of a list; what is said in brackets, or after it, is left aside."""
+    value = _SENTENCE_ENDS.split(
+        _BRACKETS.sub(" ", value) if bare(_BRACKETS.sub("", value)) else value
+    )[0]
     if _NONE.match(value):
         return _parsed((), names, how)
     if _ALL.match(value):
@@ -83,7 +80,7 @@ def _of_list(value: str, names: NameIndex, how: str) -> Parsed:
     letters = _letters_only(value, names)
     if letters is not None:
         return _parsed(letters, names, how)
-    return _kept([item for item in _SPLIT.split(value) if item.strip(" .*_`\"'")], names, how)
+    return _kept([item for item in _SPLIT.split(value) if bare(item)], names, how)
 
 
 def _letters_only(value: str, names: NameIndex) -> list[str] | None:
@@ -95,16 +92,22 @@ def _letters_only(value: str, names: NameIndex) -> list[str] | None:
 
 
 def _kept(items: list[str], names: NameIndex, how: str) -> Parsed:
-    """Items that are options; the others are named in `why`, and alone they are no answer."""
+    """Items that are options, all of them: with another one it is not clear what is meant."""
     if [item.strip().lower() for item in items] == ["none"]:
         return _parsed((), names, how)
-    labels_of = {item: read_value(item, names) for item in _ticked(items)}
+    labels_of = {item: _of_item(item, names) for item in _ticked(items)}
     labels = [label for label in labels_of.values() if isinstance(label, str)]
-    other = [item.strip(" .*_`\"'") for item, label in labels_of.items() if label not in labels]
-    if items and not labels:
-        return Parsed(None, how, declines(" ".join(items)) or "answer is not an option")
-    why = f"not an option: {', '.join(other)}" if other else ""
-    return _parsed(labels, names, how, why)
+    others = [bare(item) for item, label in labels_of.items() if not isinstance(label, str)]
+    if others:
+        why = declines(" ".join(items)) or f"not an option: {', '.join(others)}"
+        return Parsed(None, how, why)
+    return _parsed(labels, names, how)
+
+
+def _of_item(item: str, names: NameIndex) -> Reading:
+    """ "brackish water" names an option, "all but polar" and "A to C" do not."""
+    is_more = len(read(item).words) > _MOST_WORDS or _SEVERAL.search(item) is not None
+    return exactly(item, names) if is_more else read_value(item, names)
 
 
 def _ticked(items: Sequence[str]) -> list[str]:
@@ -116,7 +119,7 @@ def _ticked(items: Sequence[str]) -> list[str]:
 def _of_verdicts(plain: str, names: NameIndex) -> Parsed | None:
     """A line of yes or no for each option; all options must have one."""
     verdicts: dict[str, bool] = {}
-    for line in plain.split("\n"):
+    for line in re.split(r"\n|[.;](?:\s|$)", plain):
         match = _VERDICT.match(line.strip(" \t*_`-•"))
         label = exactly(match["name"], names) if match else None
         if match and label:
@@ -131,7 +134,7 @@ def _of_plain_list(plain: str, names: NameIndex) -> Parsed | None:
     """A text that is nothing but a list of options, or "none"."""
     if _NONE.match(plain) or _ALL.match(plain) or _letters_only(plain, names):
         return _of_list(plain, names, "whole text")
-    items = [item for item in _SPLIT.split(plain) if item.strip(" .*_`\"'-")]
+    items = [item for item in _SPLIT.split(plain) if bare(item)]
     labels = [exactly(item, names) for item in _ticked(items)]
     if not items or None in labels:
         return None
@@ -140,31 +143,22 @@ def _of_plain_list(plain: str, names: NameIndex) -> Parsed | None:
 
 def _of_prose(plain: str, names: NameIndex) -> Parsed:
     passage = read(plain)
-    mentions = [*find_names(passage, names), *find_letters(passage, names)]
-    named = [mention for mention in mentions if not is_rejected(passage, mention)]
-    ruled_out = {mention.label for mention in mentions if mention not in named}
-    kept = {mention.label for mention in named}
+    mentions = find_mentions(passage, names)
     if refusal := declines(plain):
         return Parsed(None, "", refusal)
-    if kept & ruled_out or _has_or(passage, named):
-        return Parsed(None, "mentions", "ambiguous")
-    if not kept:
+    if not mentions:
         return Parsed(None, "", "no option named")
-    return _parsed(kept, names, "mentions")
+    if not all(mention.is_sure for mention in mentions) or _HEDGED.search(plain):
+        return Parsed(None, "", "options are named in passing")
+    if any(is_rejected(passage, mention) for mention in mentions):
+        return Parsed(None, "", "an option is ruled out or only weighed")
+    if not any(is_stated(passage, mention) for mention in mentions):
+        return Parsed(None, "", "options are named in passing")
+    return _parsed(distinct(mentions), names, "options named", is_loose=True)
 
 
-def _has_or(passage: Passage, mentions: Sequence[Mention]) -> bool:
-    """Are two of them alternatives: "tropical or temperate"?"""
-    order = sorted(mentions, key=lambda mention: mention.first)
-    return any(
-        "or" in (word.text for word in passage.words[one.last + 1 : two.first])
-        and passage.words[one.first].sentence == passage.words[two.first].sentence
-        for one, two in pairwise(order)
-    )
-
-
-def _parsed(labels: Iterable[str], names: NameIndex, how: str, why: str = "") -> Parsed:
+def _parsed(labels: Iterable[str], names: NameIndex, how: str, *, is_loose: bool = False) -> Parsed:
     """The labels in offered order; no label at all is "none of them"."""
     wanted = set(labels)
     ordered = tuple(label for label in names.labels if label in wanted)
-    return Parsed("; ".join(ordered), how, why, ordered)
+    return Parsed("; ".join(ordered), how, "", ordered, is_loose)

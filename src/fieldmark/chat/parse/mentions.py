@@ -1,25 +1,22 @@
-"""Mentions of options: which words of a text name which option, and does the text stand by it?
+"""Mentions of options: which words of a text name which option?
 
-Names: longest first, whole words only. Besides its full name an option answers to its aliases, its
-letter, and its core: what is left when the words that all options share are taken off ("adult" of
-"adult bald eagle"). An alias or core that two options share belongs to neither.
-
-Negation and commitment: "not a male, it is a female", "A rather than B", "a male would have a red
-crown": the words around a mention decide. A negation reaches to the end of its clause, and only
-over a few words. Declining to answer is told apart from answering badly.
+Names: longest first, whole words only, in the singular or plural. Besides its full name an option
+answers to its aliases, its letter, and its core: what is left when the words that all options share
+are taken off ("adult" of "adult bald eagle"). An alias or core that two options share belongs to
+neither. Whether the text stands by what it names is the question of `stance`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
-from typing import Literal
 
-from fieldmark.chat.parse.text import ARTICLES, Passage, Word, fold, is_cjk, level, word_set
+from fieldmark.chat.parse.text import ARTICLES, Passage, fold, is_cjk, word_set
 
+_BINOMIAL = re.compile(r"[A-Z][a-z]+ [a-z-]{3,}")
+_SHORT_GENUS = re.compile(r"\b([A-Z])\. ?([a-z-]{3,})")
 _SMALL = word_set("at by for in its no non not of off on that to with without")
 
 
@@ -43,46 +40,73 @@ class Mention:
     first: int
     last: int
     """places of its first and last word"""
-    is_core: bool = False
+    is_sure: bool = True
+    """False: perhaps no name at all, as "purple" of "purple finch", or the C of "vitamin C" """
     is_letter: bool = False
+
+
+NamesByWords = Mapping[tuple[str, ...], tuple[str, bool]]
+"""words → (label, is_core)"""
 
 
 @dataclass(frozen=True, slots=True)
 class NameIndex:
-    """What the options answer to, by their first word, longest first."""
+    """What the options answer to."""
 
     by_first: dict[str, tuple[tuple[tuple[str, ...], str, bool], ...]]
-    """first word → (words, label, is_core)"""
-    by_words: dict[tuple[str, ...], tuple[str, bool]]
+    """first word → (words, label, is_core), longest first"""
+    by_words: NamesByWords
     letters: dict[str, str]
     """letter, case-folded → label"""
     labels: tuple[str, ...]
     parts: dict[tuple[str, ...], str]
-    """beginning or end of one name only → label: "in the wild", where one option ends so"""
+    """understood where it stands alone: a label, the beginning or end of one name only"""
+    shared: frozenset[str]
+    """words of all names: "bald", "eagle" """
+    short: dict[tuple[str, str], str]
+    """("P", "leo") → Panthera leo"""
 
 
 @lru_cache(maxsize=512)
 def index(options: tuple[Option, ...]) -> NameIndex:
     """What the options answer to; the same options are indexed once."""
+    full = [fold(option.name) for option in options]
     owners: dict[tuple[str, ...], set[str]] = {}
-    for option in options:
-        owners.setdefault(fold(option.name), set()).add(option.label)
-    full = dict(owners)
+    for option, words in zip(options, full, strict=True):
+        owners.setdefault(words, set()).add(option.label)
     for option in options:
         for words in map(fold, (*option.aliases, option.label)):
-            if words not in full:
+            # A label of one word ("same") is understood only where it stands alone.
+            is_name = len(words) > 1 or option.label in option.aliases
+            if is_name and words not in full:
                 owners.setdefault(words, set()).add(option.label)
-    core_owners: dict[tuple[str, ...], set[str]] = {}
-    cores = _cores([fold(option.name) for option in options])
-    for option, words in zip(options, cores, strict=True):
+    cores: dict[tuple[str, ...], set[str]] = {}
+    for option, words in zip(options, _cores(full), strict=True):
         if words and words not in owners:
-            core_owners.setdefault(words, set()).add(option.label)
+            cores.setdefault(words, set()).add(option.label)
     by_words = {words: (label, False) for words, label in sole_owners(owners).items()}
-    by_words |= {words: (label, True) for words, label in sole_owners(core_owners).items()}
+    by_words |= {words: (label, True) for words, label in sole_owners(cores).items()}
     letters = {option.letter.casefold(): option.label for option in options if option.letter}
-    taken = by_words | owners
-    parts = {words: label for words, label in _parts(options).items() if words not in taken}
-    return names_of(by_words, letters, [option.label for option in options], parts)
+    # "Point A", "Point B": without letters of their own, these are told by the last one.
+    letters = letters or {w[0]: owner for w, (owner, _) in by_words.items() if _is_letter_name(w)}
+    parts = {w: label for w, label in _parts(options).items() if w not in by_words | owners}
+    shared = frozenset.intersection(*map(frozenset, full)) if full else frozenset()
+    names = names_of(by_words, [option.label for option in options])
+    return replace(names, letters=letters, parts=parts, shared=shared, short=_short(options))
+
+
+def with_genera(plain: str, names: NameIndex) -> str:
+    """The text with "P. leo" written out, where one option is so called."""
+    return _SHORT_GENUS.sub(lambda match: names.short.get((match[1], match[2]), match[0]), plain)
+
+
+def _short(options: Iterable[Option]) -> dict[tuple[str, str], str]:
+    """(first letter, epithet) → scientific name"""
+    shown = {name for option in options for name in (option.name, *option.aliases)}
+    owners: dict[tuple[str, ...], set[str]] = {}
+    for name in filter(_BINOMIAL.fullmatch, shown):
+        owners.setdefault((name[0], name.split()[1]), set()).add(name)
+    return {(words[0], words[1]): name for words, name in sole_owners(owners).items()}
 
 
 def sole_owners(owners: Mapping[tuple[str, ...], set[str]]) -> dict[tuple[str, ...], str]:
@@ -90,19 +114,21 @@ def sole_owners(owners: Mapping[tuple[str, ...], set[str]]) -> dict[tuple[str, .
     return {words: min(labels) for words, labels in owners.items() if len(labels) == 1}
 
 
-def names_of(
-    by_words: Mapping[tuple[str, ...], tuple[str, bool]],
-    letters: Mapping[str, str],
-    labels: Iterable[str],
-    parts: Mapping[tuple[str, ...], str] | None = None,
-) -> NameIndex:
-    """words → (label, is_core), made ready to be searched for."""
+def names_of(by_words: NamesByWords, labels: Iterable[str]) -> NameIndex:
+    """Names without letters, made ready to be searched for. A name of one letter is not searched
+    for: in running text it is an article or a pronoun.
+    """
     names = {words: owner for words, owner in by_words.items() if words}
     by_first: dict[str, list[tuple[tuple[str, ...], str, bool]]] = {}
     for words in sorted(names, key=len, reverse=True):
-        by_first.setdefault(words[0], []).append((words, *names[words]))
+        if not _is_letter_name(words):
+            by_first.setdefault(words[0], []).append((words, *names[words]))
     first_words = {first: tuple(entries) for first, entries in by_first.items()}
-    return NameIndex(first_words, names, dict(letters), tuple(labels), dict(parts or {}))
+    return NameIndex(first_words, names, {}, tuple(labels), {}, frozenset(), {})
+
+
+def _is_letter_name(words: tuple[str, ...]) -> bool:
+    return len(words) == 1 and len(words[0]) == 1 and words[0].isalpha() and not is_cjk(words[0])
 
 
 _YES = word_set("y yeah yep true si oui ja sim да 是 はい")
@@ -119,10 +145,11 @@ def with_yes_and_no(names: NameIndex) -> NameIndex:
 
 
 def _parts(options: Iterable[Option]) -> dict[tuple[str, ...], str]:
-    """Beginnings and ends of names that no other name has; small words alone are none."""
+    """Labels, and beginnings and ends of names that no other name has, but for small words."""
     owners: dict[tuple[str, ...], set[str]] = {}
     for option in options:
         name = fold(option.name)
+        owners.setdefault(fold(option.label), set()).add(option.label)
         for n in range(1, len(name)):
             for words in (name[:n], name[n:]):
                 owners.setdefault(words, set()).add(option.label)
@@ -143,259 +170,129 @@ def _cores(names: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return cores if all(cores) else [()] * len(names)
 
 
-def find_names(passage: Passage, names: NameIndex) -> list[Mention]:
-    """Every option named in the text, leftmost and longest; a name never spans punctuation."""
-    places = [n for n, word in enumerate(passage.words) if word.text not in ARTICLES]
-    mentions: list[Mention] = []
+def find_mentions(passage: Passage, names: NameIndex) -> list[Mention]:
+    """Every option named in the text, by name or by letter, in order."""
+    named = list(find_names(passage, names))
+    inside = {n for mention in named for n in range(mention.first, mention.last + 1)}
+    letters = [mention for mention in _find_letters(passage, names) if mention.first not in inside]
+    return sorted([*named, *letters], key=lambda mention: mention.first)
+
+
+def find_names(passage: Passage, names: NameIndex) -> Iterator[Mention]:
+    """Every option named, leftmost and longest; a name never spans punctuation."""
     at = 0
-    while at < len(places):
-        mention = _name_at(passage, names, places[at : at + 24])
-        if mention is None or _is_determiner(passage, mention) or _is_joined(passage, mention):
-            at += 1
-            continue
-        mentions.append(mention)
-        while at < len(places) and places[at] <= mention.last:
-            at += 1
-    return mentions
+    while at < len(passage.words):
+        mention = _name_at(passage, names, at)
+        if mention is not None and not _is_determiner(passage, mention):
+            yield mention
+            at = mention.last
+        at += 1
 
 
-def _name_at(passage: Passage, names: NameIndex, places: Sequence[int]) -> Mention | None:
-    first = passage.words[places[0]]
-    for words, label, is_core in names.by_first.get(first.text, ()):
-        if len(words) > len(places):
-            continue
-        there = places[: len(words)]
-        if all(passage.words[n].text == word for n, word in zip(there, words, strict=True)):
-            inside = range(there[0] + 1, there[-1] + 1)
-            if not any(passage.words[n].is_after_break for n in inside):
-                return Mention(label, there[0], there[-1], is_core)
+def _name_at(passage: Passage, names: NameIndex, start: int) -> Mention | None:
+    first = passage.words[start].text
+    if first in ARTICLES:
+        return None
+    for key in dict.fromkeys((first, first.removesuffix("s"), first.removesuffix("es"))):
+        for words, label, is_core in names.by_first.get(key, ()):
+            last = _end_of_name(passage, words, start)
+            if last is not None:
+                is_sure = not is_core or _stands_alone(passage, last, names.shared)
+                return Mention(label, start, last, is_sure and not _is_joined(passage, start, last))
     return None
 
 
-def _is_joined(passage: Passage, mention: Mention) -> bool:
+def _end_of_name(passage: Passage, words: tuple[str, ...], start: int) -> int | None:
+    """The place of the last word, where the words stand there; articles between may differ."""
+    at = start
+    for n, word in enumerate(words):
+        while n and at < len(passage.words) and passage.words[at].text in ARTICLES - {word}:
+            at += 1
+        if at >= len(passage.words) or (n and passage.words[at].is_after_break):
+            return None
+        here = passage.words[at]
+        is_last = n == len(words) - 1
+        if here.text != word and not (is_last and here.text in (f"{word}s", f"{word}es")):
+            return None
+        # "point a" is no "Point A"
+        if is_last and n and word in ARTICLES and here.raw.islower():
+            return None
+        at += 1
+    return at - 1
+
+
+def _stands_alone(passage: Passage, last: int, shared: frozenset[str]) -> bool:
+    """ "is an adult in flight", "an adult eagle", but not "an adult feather": cores are common
+    words.
+    """
+    if last + 1 == len(passage.words):
+        return True
+    after = passage.words[last + 1]
+    return after.is_after_break or after.text in _SMALL | shared | _GOES_ON
+
+
+_GOES_ON = word_set("and as based because but due given is rather since so therefore though which")
+
+
+def _is_joined(passage: Passage, first: int, last: int) -> bool:
     """Is the name only part of a word with hyphens, as in "sub-adult"?"""
-    before = mention.first and passage.gap_before(mention.first)
-    after = mention.last + 1 < len(passage.words) and passage.gap_after(mention.last)
-    return before == "-" or after == "-"
+    start, end = passage.words[first].start, passage.words[last].end
+    around = passage.plain[max(0, start - 2) : start], passage.plain[end : end + 2]
+    return re.fullmatch(r"\w-", around[0]) is not None or bool(re.fullmatch(r"-\w", around[1]))
 
 
 def _is_determiner(passage: Passage, mention: Mention) -> bool:
     """Is this the "no" of "no spots", not the answer no?"""
     if mention.first != mention.last or passage.words[mention.last].text != "no":
         return False
-    gap = passage.gap_after(mention.last)
-    return mention.last + 1 < len(passage.words) and not gap.strip(" ")
+    return re.match(r" +\w", passage.plain[passage.words[mention.last].end :]) is not None
 
 
-_SAYS_LETTER = word_set("answer choice letter option opcion antwort respuesta reponse")
-_AFTER_LETTER = word_set(
-    "and appears are as because both but can could due fit fits for given instead is it looks "
-    "match matches must not or over rather seem seems shows since than was with would"
+_CALLED = re.compile(
+    r"\b(?:options?|choices?|letters?|answer|opcion|antwort|respuesta|reponse)[\s:*_`\"'(\[]*$",
+    re.IGNORECASE,
 )
+_SAID = re.compile(
+    r"(?:\b(?:say|choose|pick|select|guess|with|is|be|leaves|likely|probably)|→|->|:)[\s*_`\"'(\[]*$",
+    re.IGNORECASE,
+)
+_ENUMERATED = re.compile(r"(?:^|\n)[\s*_`#>-]*\(?$")
+_MARK_AFTER = re.compile(r"[*_`]*[.):\]]")
+_NOUN_AFTER = re.compile(
+    r"[ -](?!(?:or|and|nor|vs|versus|than|rather|not|but|would|are|is|fits)\b)\w"
+)
+_PAIRED = re.compile(r"[(\[{'\"*`_]$"), re.compile(r"^[)\]}'\"*`_]")
 
 
-def find_letters(passage: Passage, names: NameIndex) -> list[Mention]:
+def _find_letters(passage: Passage, names: NameIndex) -> Iterator[Mention]:
     """Every option named by its letter; the article "a" and the pronoun "I" are not letters."""
-    if not names.letters:
-        return []
-    is_mixed = any(char.islower() for char in passage.plain) or not any(
-        len(word.raw) > 1 and word.raw.isupper() for word in passage.words
-    )
-    return [
-        Mention(names.letters[word.text], place, place, is_letter=True)
-        for place, word in enumerate(passage.words)
-        if word.text in names.letters and _is_letter(passage, place, is_mixed)
-    ]
+    plain, words = passage.plain, passage.words
+    has_words = any(word.text.isalpha() and len(word.text) > 1 for word in words)
+    if not names.letters or (plain.isupper() and has_words):
+        return
+    for place, word in enumerate(words):
+        if word.text in names.letters:
+            before = plain[max(0, word.start - 24) : word.start]
+            after = plain[word.end : word.end + 12]
+            is_sure = _is_said(before, after, word.raw)
+            is_perhaps = word.raw.isupper() and word.text != "i"
+            if is_sure or (is_perhaps and not (word.text == "a" and _NOUN_AFTER.match(after))):
+                yield Mention(names.letters[word.text], place, place, is_sure, is_letter=True)
 
 
-def _is_letter(passage: Passage, place: int, is_mixed: bool) -> bool:
-    word = passage.words[place]
-    before, after = passage.gap_before(place), passage.gap_after(place)
-    if before[-1:] in ("°", "º") or (place and passage.words[place - 1].text.isdigit()):
-        return False
-    is_wrapped = before[-1:] in tuple("([{'\"*`_") and after[:1] in tuple(")]}'\"*`_")
-    is_listed = after[:1] in (")", ".", ":") and (place == 0 or "\n" in before)
-    is_said = bool(place) and passage.words[place - 1].text in _SAYS_LETTER
-    is_said = is_said and not passage.words[place].is_after_break
-    if is_wrapped or is_listed or (is_said and word.text not in ("a", "i")):
+def _is_said(before: str, after: str, letter: str) -> bool:
+    """Is a letter clearly meant as that of an option: "(B)", "option B", "B is"?"""
+    if _PAIRED[0].search(before) and _PAIRED[1].match(after):
         return True
-    if not (is_mixed and word.raw.isupper()):
+    is_called = _CALLED.search(before) is not None
+    is_listed = bool(_ENUMERATED.search(before) and _MARK_AFTER.match(after))
+    if letter.casefold() in ("a", "i") and _NOUN_AFTER.match(after):
         return False
-    if is_said or place + 1 == len(passage.words) or after.strip():
-        return True
-    following = passage.words[place + 1].text
-    return is_cjk(following) or following in (
-        _AFTER_LETTER if word.text != "i" else ("is", "because")
-    )
+    if letter.islower() or letter == "I":
+        return is_called or (is_listed and letter == "I")
+    is_near_cjk = is_cjk(before[-1:]) or is_cjk(after[:1])
+    return is_called or is_listed or is_near_cjk or bool(_SAID.search(before))
 
 
 def distinct(mentions: Iterable[Mention]) -> list[str]:
     return list(dict.fromkeys(mention.label for mention in mentions))
-
-
-_REACH = 5
-"""words over which a negation holds"""
-_FAR = 60
-"""words back that are looked at at all"""
-_NEGATORS = word_set(
-    "aint arent cannot cant didnt doesnt dont eliminate eliminates eliminating exclude excluded "
-    "excludes excluding isnt kein keine ne neither never no non nor not nicht rule ruled rules "
-    "ruling than unlike unlikely versus vs wasnt werent without wont wouldnt"
-)
-_COMPARISONS = word_set("from over opposed against")
-"""rule out what follows them closely: "chosen over B", "distinguished from B" """
-_OPEN_QUESTIONS = word_set(
-    "absence absent between confused differentiate difficult distinguish hard if impossible lack "
-    "lacking lacks missing mistaken similar unable unclear unsure uncertain unknown whether ob si"
-)
-_UNDONE_AFTER = word_set(
-    "isnt arent wasnt incorrect wrong unlikely excluded eliminated impossible not cannot cant "
-    "doesnt lacks"
-)
-_GENERAL = word_set("has have typically usually often tend tends generally normally")
-"""say what such a one is like, not that this is one"""
-_VERDICTS = word_set("no unlikely incorrect wrong false excluded impossible")
-_PRAISE = word_set("my the best correct right answer choice")
-_NOT_NEGATIONS = re.compile(
-    r"\b(?:no doubt|no question|without (?:a |any )?(?:doubt|question)|not only|not just|"
-    r"cannot be (?:anything|other)|nothing but)\b",
-    re.IGNORECASE,
-)
-_COMMITMENTS = word_set(
-    "answer are be believe choose chose choice classify classified conclude confirm confirms "
-    "depicts guess identify identified im is its indicate indicates indicating label likely looks "
-    "most option pick predict probably say select selected seems shows suggest suggests suggesting "
-    "favor favors favour favours go going lean toward towards went "
-    "appears think thats was es est ist e sont sind son"
-)
-_CONCLUSIONS = word_set(
-    "therefore thus so hence overall finally conclusion conclude consequently final based given "
-    "also donc entonces deshalb"
-)
-_HEDGES = word_set("could might may can possibly perhaps maybe either")
-
-_SORRY = re.compile(
-    r"\b(?:i'?m sorry|i am sorry|i apologi[sz]e|my apologies|as an ai|as a language model|"
-    r"(?:cannot|can't|can not|unable to|won't|not able to|not comfortable) "
-    r"(?:assist|help|comply|provide|answer|engage|fulfil|fulfill|process|view|see|analy[sz]e|"
-    r"identifying|discuss)|against my (?:policy|guidelines)|i must decline|i have to decline|"
-    r"no image (?:was |is |has been )?(?:provided|attached|visible)|don't see (?:an|any) image|"
-    r"tut mir leid|lo siento|desole|mi dispiace|抱歉|无法协助)",
-    re.IGNORECASE,
-)
-_CANNOT_TELL = re.compile(
-    r"\b(?:(?:cannot|can't|can not|could not|couldn't|unable to|not able to|impossible to|"
-    r"not possible to|difficult to|hard to|don't|do not) (?:\w+ly )?(?:be )?"
-    r"(?:tell|say|determine|determined|identify|know|discern|distinguish|judge|decide|make out|"
-    r"conclude|see enough|confirm|ascertain|count)|"
-    r"(?:not|isn't|insufficient|lacks?|without) (?:enough |sufficient )?"
-    r"(?:enough|sufficient|information|detail|evidence|clear enough)|"
-    r"inconclusive|indeterminate|undetermined|unidentifiable|unknown|unclear|"
-    r"none of (?:the|these) (?:above|options|choices)|neither of (?:the|these)|not sure|unsure|"
-    r"uncertain|no idea|n/a|not applicable|cannot be (?:sure|certain|determined)|"
-    r"kann (?:ich )?(?:es )?nicht (?:sagen|erkennen)|no (?:lo )?se|no puedo|je ne (?:sais|peux)|"
-    r"non (?:lo )?so)\b|无法|不确定|分からない|わかりません",
-    re.IGNORECASE,
-)
-
-
-def declines(text: str) -> Literal["", "declined", "cannot tell"]:
-    """Does the text refuse to answer, or say that it cannot know?
-
-    >>> declines("I’m sorry, I can't help with that.")
-    'declined'
-    """
-    plain = level(text)
-    if _SORRY.search(plain):
-        return "declined"
-    return "cannot tell" if _CANNOT_TELL.search(plain) else ""
-
-
-def is_rejected(passage: Passage, mention: Mention) -> bool:
-    """Is the option ruled out, or only weighed, where it is named?"""
-    before = _before(passage, mention)
-    if any(word.text in _OPEN_QUESTIONS for word in before):
-        return True
-    if is_negated(passage, mention):
-        return True
-    if any(word.text in _COMPARISONS for word in before[-3:]):
-        return True
-    if any(one.text == "instead" and two.text == "of" for one, two in pairwise(before[-4:])):
-        return True
-    return _is_undone(passage, mention)
-
-
-def is_negated(passage: Passage, mention: Mention) -> bool:
-    """Does a "not" stand before it?"""
-    near = [word for word in _before(passage, mention)[-_REACH:] if not _is_idiom(passage, word)]
-    return any(word.text in _NEGATORS for word in near)
-
-
-def is_committed(passage: Passage, mention: Mention) -> bool:
-    """Does the text say that this is the answer, not only name it?"""
-    before = _before(passage, mention)
-    if any(word.text in _HEDGES for word in before):
-        return False
-    if any(word.text in _COMMITMENTS for word in before[-6:]):
-        return True
-    sentence = passage.words[mention.first].sentence
-    far = passage.words[max(0, mention.first - _FAR) : mention.first]
-    opening = [word for word in far if word.sentence == sentence]
-    return any(word.text in _CONCLUSIONS for word in opening)
-
-
-def _before(passage: Passage, mention: Mention) -> list[Word]:
-    """The words before a mention in its clause."""
-    clause = passage.words[mention.first].clause
-    start = mention.first
-    least = max(0, start - _FAR)
-    joint = start - 1
-    while joint > 0 and passage.words[joint].text in ARTICLES:
-        joint -= 1
-    if joint > 0 and passage.words[joint].text == "and":
-        # "can't choose between A and B": the second is part of what was begun before
-        clause, start = passage.words[joint - 1].clause, joint
-    while start > least and passage.words[start - 1].clause == clause:
-        start -= 1
-    return list(passage.words[start : mention.first])
-
-
-def _is_idiom(passage: Passage, word: Word) -> bool:
-    """Is this the "no" of "no doubt"?"""
-    around = passage.plain[max(0, word.start - 12) : word.end + 24]
-    offset = word.start - max(0, word.start - 12)
-    return any(match.start() <= offset < match.end() for match in _NOT_NEGATIONS.finditer(around))
-
-
-def _is_undone(passage: Passage, mention: Mention) -> bool:
-    """ "B is incorrect", "a male would have", but not "B would be my answer"."""
-    last = _after_others(passage, mention.last)
-    clause = passage.words[last].clause
-    after = [word.text for word in passage.words[last + 1 : last + 5] if word.clause == clause]
-    if not mention.is_letter and after[:1] and after[0] in _GENERAL:
-        return True
-    if after[:1] == ["would"] or after[:1] == ["should"]:
-        return after[1:2] != ["be"] or not _PRAISE.intersection(after)
-    if ":" in passage.gap_after(mention.last) and _is_verdict_no(passage, mention.last + 1):
-        return True
-    is_verb = after[:1] and after[0] in ("is", "are", "was", "can", "seems", "does", "could")
-    if is_verb:
-        return any(word in _UNDONE_AFTER for word in after[1:3]) or "ruled" in after
-    return bool(after) and after[0] in _UNDONE_AFTER - {"not"}
-
-
-def _after_others(passage: Passage, place: int) -> int:
-    """ "A and B are wrong": what is said of B is said of A."""
-    words = passage.words
-    while place + 2 < len(words) and words[place + 1].text in ("and", "or"):
-        if len(words[place + 2].text) > 1 or words[place + 2].is_after_break:
-            break
-        place += 2
-    return place
-
-
-def _is_verdict_no(passage: Passage, place: int) -> bool:
-    """The "no" of "male: no.", not of "male: no red crown"."""
-    if place >= len(passage.words) or passage.words[place].text not in _VERDICTS:
-        return False
-    return place + 1 == len(passage.words) or bool(passage.gap_after(place).strip(" *_"))

@@ -4,10 +4,6 @@ Scientific and common names, synonyms, abbreviated genera ("P. leo"), names with
 misspelt ones, as long as one species is clearly the nearest. An answer that names a genus or a
 family only is reported as such: it is no species. Names that several species share are ambiguous.
 
-Misspelt names: edit distance (optimal string alignment: insert, delete, replace, swap of
-neighbours), with a limit that grows with the name's length. The nearest name counts only if every
-name of another species is clearly farther.
-
 Taxonomic distance: a lineage is a tuple of names from kingdom to species, `None` or "" where a rank
 is not known. Only the names are compared, rank by rank: a genus of the same name in another kingdom
 is another genus.
@@ -19,31 +15,27 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from fieldmark import draws
 from fieldmark.chat.parse.mentions import (
-    Mention,
     NameIndex,
-    declines,
     distinct,
     find_names,
-    is_committed,
-    is_rejected,
     names_of,
     sole_owners,
 )
-from fieldmark.chat.parse.text import Passage, Word, fold, level, read, word_set
-from fieldmark.chat.parse.values import AMBIGUOUS, Parsed, cued, read_json, single, tagged
-
-if TYPE_CHECKING:
-    import numpy as np
+from fieldmark.chat.parse.spelling import Spellings, nearest, spellings
+from fieldmark.chat.parse.stance import declines, is_rejected, is_stated, retracts
+from fieldmark.chat.parse.text import Word, fold, level, read, word_set
+from fieldmark.chat.parse.values import Parsed, bare, find_place, single, spoken_values
 
 _RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
 _FILLER = word_set("sp spp species genus family order class of unknown unidentified cf aff")
 _GENUS_AND_SPECIES = re.compile(
     r"\bgenus\W+(\w+)\W+(?:species|epithet)\W+(\w+)\s*$", re.IGNORECASE | re.MULTILINE
 )
+_SCIENTIFIC = re.compile(r"(?:(?<=[*_(])[A-Z][a-z]+|\b[A-Z]\.) [a-z]{3,}")
+"""in italics or brackets, or abbreviated"""
 _MOST_WORDS = 6
 """longer phrases are sentences: they are searched for names, never compared as one"""
 
@@ -93,7 +85,7 @@ def index_taxa(taxa: Iterable[Taxon]) -> TaxonNames:
         ranks |= _ranks_of(taxon)
     own = {words: (label, False) for words, label in sole_owners(owners).items()}
     return TaxonNames(
-        names_of(own, {}, labels),
+        names_of(own, labels),
         kinds,
         frozenset(words for words, own_labels in owners.items() if len(own_labels) > 1),
         {key: frozenset(own_labels) for key, own_labels in short.items()},
@@ -120,38 +112,47 @@ def _ranks_of(taxon: Taxon) -> dict[tuple[str, ...], str]:
 
 
 def read_name(text: str, taxa: TaxonNames, *, is_cut: bool = False) -> Parsed:
-    """The species a free text answers with: strict places first, then what it names in passing."""
-    for how, phrase, is_final in _phrases(text, is_cut):
+    """The species a free text answers with: strict places first, then what it names alone."""
+    place = find_place(text)
+    if place is not None:
+        value = single(place.value)
+        phrase = "unknown" if value is None else str(value)
         match = match_name(phrase, taxa)
-        if match.label is not None or is_final or match.why not in ("no name is near", ""):
-            refusal = declines(phrase) if match.label is None else ""
-            return Parsed(match.label, f"{match.how} in {how}".lstrip(" in"), refusal or match.why)
+        refusal = declines(phrase) if match.label is None else ""
+        return Parsed(
+            match.label, f"{match.how} in {place.how}".lstrip(" in"), refusal or match.why
+        )
     if is_cut:
         return Parsed(None, "", "cut off")
-    return _in_passing(text, taxa)
+    plain = level(text)
+    for how, phrases in (
+        ("answer line", _named_phrases(plain)),
+        ("whole text", [plain] if len(read(plain).words) <= _MOST_WORDS else []),
+        ("line", _first_line(plain)),
+    ):
+        matches = [match_name(phrase, taxa) for phrase in phrases]
+        labels = {match.label for match in matches} - {None}
+        if len(labels) == 1 and not retracts(plain):
+            how_named = next(match.how for match in matches if match.label)
+            return Parsed(labels.pop(), f"{how_named} in {how}")
+        if labels:
+            return Parsed(None, how, "ambiguous")
+        if matches and how == "whole text" and matches[0].why != "no name is near":
+            return matches[0]
+    return _only_species(plain, taxa)
 
 
-def _phrases(text: str, is_cut: bool) -> list[tuple[str, str, bool]]:
-    """(place, phrase, must that be the answer?)"""
-    phrases: list[tuple[str, str, bool]] = []
-    value = single(read_json(text))
-    if value is not AMBIGUOUS:
-        phrases.append(("json", "unknown" if value is None else str(value), True))
-    inside = tagged(text)
-    if inside is not None:
-        phrases.append(("tag", inside, True))
-    both = _GENUS_AND_SPECIES.search(level(text))
-    if both is not None:
-        phrases.append(("answer line", f"{both[1]} {both[2]}", False))
-    cue = cued(level(text))
-    if cue is not None and (cue[1] or not is_cut):
-        phrases.append(("answer line", cue[0], cue[1]))
-    if not is_cut:
-        if len(read(text).words) <= _MOST_WORDS:
-            phrases.append(("whole text", text, False))
-        marked = re.findall(r"\*\*(.+?)\*\*|(?<!\*)\*([^*\n]+)\*(?!\*)", text)
-        phrases += [("marked", one or two, False) for one, two in reversed(marked)]
-    return phrases
+def _named_phrases(plain: str) -> list[str]:
+    """What "Genus: …, species: …" and "the species is …" name, each up to its first mark."""
+    both = [f"{match[1]} {match[2]}" for match in _GENUS_AND_SPECIES.finditer(plain)]
+    return both or [re.split(r"[,;]|\.\s", bare(value))[0] for value in spoken_values(plain)]
+
+
+def _first_line(plain: str) -> list[str]:
+    """The first of several lines, if it is a phrase and no heading."""
+    line = plain.strip().split("\n")[0]
+    is_phrase = len(read(line).words) <= _MOST_WORDS and not line.rstrip(" *_").endswith(":")
+    return [line] if is_phrase and not line.startswith("#") else []
 
 
 def match_name(phrase: str, taxa: TaxonNames) -> Parsed:
@@ -164,9 +165,10 @@ def match_name(phrase: str, taxa: TaxonNames) -> Parsed:
     'genus only'
     """
     passage = read(phrase)
-    mentions = _stated(passage, taxa)
+    mentions = list(find_names(passage, taxa.names))
     labels = distinct(mentions)
-    if len(labels) > 1:
+    is_open = any(is_rejected(passage, mention) for mention in mentions)
+    if len(labels) > 1 or is_open:
         return Parsed(None, "", "ambiguous")
     if labels:
         name_words = passage.words[mentions[0].first : mentions[0].last + 1]
@@ -206,28 +208,33 @@ def _misspelt(phrase: str, taxa: TaxonNames) -> Parsed:
     return Parsed(None, "", "ambiguous" if is_tie else "no name is near")
 
 
-def _stated(passage: Passage, taxa: TaxonNames) -> list[Mention]:
-    """The species a text names and does not rule out."""
-    mentions = find_names(passage, taxa.names)
-    return [mention for mention in mentions if not is_rejected(passage, mention)]
+def _only_species(plain: str, taxa: TaxonNames) -> Parsed:
+    """The gate of running text: the one species it names and stands by, if it names no other."""
+    passage = read(plain)
+    mentions = list(find_names(passage, taxa.names))
+    stated = [mention for mention in mentions if not is_rejected(passage, mention)]
+    committed = [mention for mention in stated if is_stated(passage, mention)]
+    labels = distinct(mentions)
+    refusal = declines(plain)
+    if refusal and not committed:
+        return Parsed(None, "", refusal)
+    if not mentions:
+        return Parsed(None, "", _lowest_rank(passage.words, taxa))
+    if len(labels) > 1 or _has_other_species(plain, labels[0], taxa):
+        return Parsed(None, "", "several species are named")
+    if refusal or len(stated) < len(mentions) or not committed:
+        return Parsed(None, "", "a species is ruled out or only weighed")
+    return Parsed(labels[0], "only species named", is_loose=True)
 
 
-def _in_passing(text: str, taxa: TaxonNames) -> Parsed:
-    passage = read(text)
-    kept = _stated(passage, taxa)
-    meant = [mention for mention in kept if is_committed(passage, mention)]
-    if meant:
-        words = passage.words
-        last = words[meant[-1].first].sentence
-        labels = distinct(m for m in meant if words[m.first].sentence == last)
-        how = "sentence that commits"
-    else:
-        labels, how = distinct(kept), "only mention"
-    refusal = declines(text)
-    if len(labels) == 1 and (meant or not refusal):
-        return Parsed(labels[0], how)
-    why = "ambiguous" if labels else _lowest_rank(passage.words, taxa)
-    return Parsed(None, how if labels else "", refusal or why)
+def _has_other_species(plain: str, label: str, taxa: TaxonNames) -> bool:
+    """Is there a scientific name, whole or abbreviated, that is not of this species?"""
+    for marked in _SCIENTIFIC.finditer(plain):
+        words = fold(marked[0])
+        known = taxa.names.by_words.get(words, ("", False))[0]
+        if known != label and label not in taxa.short.get((words[0][0], words[1]), ()):
+            return True
+    return False
 
 
 def _lowest_rank(words: Sequence[Word], taxa: TaxonNames) -> str:
@@ -235,125 +242,6 @@ def _lowest_rank(words: Sequence[Word], taxa: TaxonNames) -> str:
     named = {taxa.ranks[(word.text,)] for word in words if (word.text,) in taxa.ranks}
     lowest = next((rank for rank in reversed(_RANKS) if rank in named), "")
     return f"{lowest} only" if lowest else "no name is near"
-
-
-# --- misspelt names ---
-
-MARGIN = 2
-"""edits by which the runner-up must be farther"""
-_SHORTEST = 5
-_BINS = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Spellings:
-    """Names with the letters each is made of, so that few have to be compared."""
-
-    owners: Mapping[str, frozenset[str]]
-    """name → the labels it stands for"""
-    names: tuple[str, ...]
-    letters_nb: np.ndarray
-    """how often each name has letters of each of 32 bins"""
-
-
-@dataclass(frozen=True, slots=True)
-class NearestName:
-    """What a text misspells."""
-
-    label: str | None
-    distance: int = 0
-    is_tie: bool = False
-    """a name of another species is about as near"""
-
-
-def spellings(owners: Mapping[str, Iterable[str]]) -> Spellings:
-    names = tuple(owners)
-    return Spellings(
-        {name: frozenset(labels) for name, labels in owners.items()}, names, _letters(names)
-    )
-
-
-def _letters(names: Sequence[str]) -> np.ndarray:
-    import numpy as np
-
-    letters_nb = np.zeros((len(names), _BINS), np.int16)
-    for row, name in enumerate(names):
-        for letter in name:
-            letters_nb[row, ord(letter) % _BINS] += 1
-    return letters_nb
-
-
-def most_edits(name: str) -> int:
-    """Edits a name of this length may have: none below 5 letters, then one for each 7.
-
-    >>> [most_edits("x" * n) for n in (4, 5, 13, 14, 21, 40)]
-    [0, 1, 1, 2, 3, 3]
-    """
-    return 0 if len(name) < _SHORTEST else min(3, max(1, len(name) // 7))
-
-
-def nearest(text: str, names: Spellings, margin: int = MARGIN) -> NearestName:
-    """The label of the name that `text` misspells, if there is one and only one.
-
-    >>> nearest("melospiza meloida", spellings({"melospiza melodia": ["song sparrow"]})).label
-    'song sparrow'
-    """
-    limit = most_edits(text)
-    near = _within(text, names, limit) if limit else {}
-    if not near:
-        return NearestName(None)
-    best = min(near.values())
-    rivals = _within(text, names, best + margin - 1)
-    label = None if len(rivals) > 1 else next(iter(rivals))
-    return NearestName(label, best, is_tie=label is None)
-
-
-def _within(text: str, names: Spellings, most: int) -> dict[str, int]:
-    """label → distance of its nearest name, where that is at most so many edits away."""
-    distances: dict[str, int] = {}
-    for name in _candidates(text, names, most):
-        distance = edits(text, name, most)
-        if distance <= most:
-            for label in names.owners[name]:
-                distances[label] = min(distances.get(label, distance), distance)
-    return distances
-
-
-def _candidates(text: str, names: Spellings, most: int) -> list[str]:
-    """Names whose letters differ little: one edit adds at most one letter and takes at most one,
-    so more letters too many, or too few, than edits allowed rule a name out.
-    """
-    import numpy as np
-
-    excess_nb = names.letters_nb - _letters([text])
-    n_more = np.where(excess_nb > 0, excess_nb, 0).sum(axis=1)
-    n_fewer = n_more - excess_nb.sum(axis=1)
-    return [names.names[row] for row in np.flatnonzero(np.maximum(n_more, n_fewer) <= most)]
-
-
-def edits(one: str, two: str, most: int) -> int:
-    """The distance, or `most + 1` when it is larger.
-
-    >>> edits("leo", "loe", 3), edits("panthera", "pantera", 3), edits("abc", "xyz", 1)
-    (1, 1, 2)
-    """
-    if abs(len(one) - len(two)) > most:
-        return most + 1
-    before: list[int] = []
-    above = list(range(len(two) + 1))
-    for row, letter in enumerate(one, start=1):
-        here = [row]
-        for column, other in enumerate(two, start=1):
-            cost = min(
-                above[column] + 1, here[column - 1] + 1, above[column - 1] + (letter != other)
-            )
-            if row > 1 and column > 1 and letter == two[column - 2] and one[row - 2] == other:
-                cost = min(cost, before[column - 2] + 1)
-            here.append(cost)
-        if min(here) > most and (not above or min(above) > most):
-            return most + 1
-        before, above = above, here
-    return min(above[-1], most + 1)
 
 
 # --- taxonomic distance ---

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 _TAGS = "think|thinking|thought|thoughts|reasoning|reason|analysis|reflection|scratchpad"
@@ -18,12 +17,19 @@ _REASONING = re.compile(
     rf"|(?P<close></(?:{_TAGS})\s*>|\[/THINK\]|◁/think▷|<\|channel\|>\s*final\s*<\|message\|>)",
     re.IGNORECASE,
 )
-_CONTROL = re.compile(r"<\|[a-z_]{1,24}\|>|</?s>|<(?:eos|end_of_turn|eot_id)>", re.IGNORECASE)
+_CONTROL = re.compile(
+    r"<\|[a-z_]{1,24}\|>|</?s>|<(?:eos|end_of_turn|eot_id)>|</?(?:b|i|em|strong|u|p|br|span)/?>",
+    re.IGNORECASE,
+)
 
 _LATIN = re.compile(r"\b(?:i\.\s?e|e\.\s?g)\b\.?")
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_WORD = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])[^\W_])+(?:'(?:(?![{_CJK}])[^\W_])+)*", re.UNICODE)
+_NUMBER = r"(?<!\w)-?\d+(?:[.,]\d+)*(?![^\W_])"
+"""with its sign and its decimals: 10.5 is not a name that ends in 5"""
+_WORD = re.compile(
+    rf"[{_CJK}]|{_NUMBER}|(?:(?![{_CJK}])[^\W_])+(?:'(?:(?![{_CJK}])[^\W_])+)*", re.UNICODE
+)
 _ELIDED = re.compile(r"(?:[lLdDcCnNjJsSmMtT]|[qQ]u|[uU]n|[dD]ell|[aA]ll|[nN]ell|[sS]ull)'(?=\w{3})")
 
 _LEVEL = str.maketrans(
@@ -46,12 +52,9 @@ def word_set(text: str) -> frozenset[str]:
 
 _SENTENCE = re.compile(r"\n|[!?]|\.(?=\W*\s)|\.\W*\Z")
 _CLAUSE = re.compile(r"[,;:()\[\]{}→]|\s-+\s|->")
-CLAUSE_WORDS = word_set(
-    "and although because but hence however indicating nevertheless since so suggesting then "
-    "therefore though thus whereas which while yet aber sondern pero sino mais ma"
-)
-"""words that begin a clause of their own: what was negated before them is no longer"""
 ARTICLES = frozenset(("a", "an", "the"))
+_FAR = 60
+"""words to either side that are looked at: long texts must not take long"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,6 @@ class Word:
     start: int
     end: int
     sentence: int
-    clause: int
     """numbered through the whole text"""
     is_after_break: bool
     """punctuation that no name contains stands before it"""
@@ -74,14 +76,17 @@ class Passage:
     """levelled, in its own case"""
     words: tuple[Word, ...]
 
-    def gap_after(self, place: int) -> str:
-        """What stands between a word and the next."""
-        end = self.words[place + 1].start if place + 1 < len(self.words) else len(self.plain)
-        return self.plain[self.words[place].end : end]
-
-    def gap_before(self, place: int) -> str:
-        start = self.words[place - 1].end if place else 0
-        return self.plain[start : self.words[place].start]
+    def around(self, first: int, last: int) -> tuple[str, str]:
+        """What stands before and after some words in their sentence, its last mark included."""
+        words, sentence = self.words, self.words[first].sentence
+        start, end = first, last
+        while start and words[start - 1].sentence == sentence and first - start < _FAR:
+            start -= 1
+        while end + 1 < len(words) and words[end + 1].sentence == sentence and end - last < _FAR:
+            end += 1
+        stop = words[end + 1].start if end + 1 < len(words) else len(self.plain)
+        before = self.plain[words[start].start : words[first].start]
+        return before, self.plain[words[last].end : stop]
 
 
 def strip_reasoning(text: str) -> str | None:
@@ -119,28 +124,29 @@ def level(text: str) -> str:
 
 
 def fold(text: str) -> tuple[str, ...]:
-    """The words of a name, without articles unless nothing else is left.
+    """The words of a name, without articles; one that ends it, as in "Point A", is none.
 
-    >>> fold("Cooper’s_Hawk")
-    ('coopers', 'hawk')
+    >>> fold("the Cooper’s_Hawk"), fold("Point A")
+    (('coopers', 'hawk'), ('point', 'a'))
     """
     words = tuple(word.text for word in read(text).words)
-    return tuple(word for word in words if word not in ARTICLES) or words
+    return tuple(word for word in words[:-1] if word not in ARTICLES) + words[-1:]
 
 
 def read(text: str) -> Passage:
-    """The words of a text, with the sentence and the clause each stands in."""
+    """The words of a text, with the sentence that each stands in."""
     plain = level(text)
     words: list[Word] = []
-    sentence = clause = last = 0
+    sentence = last = 0
     for start, end in _spans(plain):
         gap, raw = plain[last:start], plain[start:end]
         folded = raw.replace("'", "").casefold()
-        is_new_sentence = bool(words) and _SENTENCE.search(gap) is not None
+        # "P. leo" is no end of a sentence
+        is_short = bool(words) and gap == ". " and len(words[-1].raw) == 1 and raw[0].islower()
+        is_new_sentence = bool(words) and not is_short and _SENTENCE.search(gap) is not None
         is_after_break = bool(words) and (is_new_sentence or _CLAUSE.search(gap) is not None)
         sentence += is_new_sentence
-        clause += is_after_break or (bool(words) and folded in CLAUSE_WORDS)
-        words.append(Word(folded, raw, start, end, sentence, clause, is_after_break))
+        words.append(Word(folded, raw, start, end, sentence, is_after_break))
         last = end
     return Passage(plain, tuple(words))
 
@@ -154,16 +160,6 @@ def _spans(plain: str) -> list[tuple[int, int]]:
             spans.append((match.start(), elided.end() - 1))
         spans.append((elided.end() if elided else match.start(), match.end()))
     return spans
-
-
-def segments(words: Sequence[Word]) -> list[list[Word]]:
-    """Words cut at punctuation and where a clause of its own begins; "A and B" stays one."""
-    parts: list[list[Word]] = []
-    for word in words:
-        if not parts or word.is_after_break or word.text in CLAUSE_WORDS - {"and"}:
-            parts.append([])
-        parts[-1].append(word)
-    return parts
 
 
 def is_cjk(text: str) -> bool:

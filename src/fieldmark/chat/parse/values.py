@@ -1,8 +1,9 @@
-"""Answer values: where does an answer say what its answer is, and what does it say there?
+r"""Strict places of an answer: where does a text say what its answer is?
 
-The strict places, in order: a JSON object, an <answer> tag or \\boxed{}, a line "Answer: …" (in
-several languages). What stands there is read by `read_value`: an option's letter, its name, or a
-short sentence that stands by exactly one option. `Parsed` is what every way of reading returns.
+In order: a JSON object, an <answer> tag or \boxed{}, a line "Answer: …" (in several languages);
+then a sentence "the correct option is …". `find_place` finds the former, `spoken_values` the
+latter. What stands there is read by `choice` and the files of the other forms. `Parsed` is what
+every way of reading returns.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from fieldmark.chat.parse.mentions import NameIndex, distinct, find_letters, find_names, is_rejected
-from fieldmark.chat.parse.text import fold, read, segments
+from fieldmark.chat.parse.text import level
 
 AMBIGUOUS = object()
-"""more than one option fits"""
+"""more than one answer fits"""
 _REFUSALS = ("declined", "cannot tell")
 
 
@@ -30,9 +30,11 @@ class Parsed:
     how: str = ""
     """the place that decided: json, tag, answer line, whole text, …"""
     why: str = ""
-    """why there is no label; with one, what was left aside"""
+    """why there is no label"""
     labels: tuple[str, ...] = ()
     """the labels of the form `labels`; may be empty although the text was understood"""
+    is_loose: bool = False
+    """read in running text, not in a place that is there for the answer"""
 
     @property
     def outcome(self) -> Literal["parsed", "refused", "unparsed"]:
@@ -41,45 +43,138 @@ class Parsed:
         return "refused" if self.why in _REFUSALS else "unparsed"
 
 
-_ANSWER_KEYS = ("final_answer", "answer", "choice", "option", "label", "prediction", "result")
-_OTHER_KEYS = (
-    "labels", "traits", "answers", "species", "class", "classification", "identification", "name",
-    "letter", "count", "number", "category", "value", "response", "output",
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A strict place: what stands there is the answer, or there is none."""
+
+    how: str
+    value: Any
+    """a text; of JSON whatever it holds"""
+    why: str = ""
+    """why it cannot be read at all"""
+
+
+_ANSWER_KEYS = (
+    "final_answer", "answer", "choice", "selected_option", "selected", "selection", "option",
+    "label", "prediction", "verdict", "result",
 )  # fmt: skip
+_OTHER_KEYS = (
+    "labels", "traits", "answers", "species", "scientific_name", "class", "classification",
+    "identification", "name", "letter", "total", "total_count", "count", "number", "category",
+    "value", "response", "output",
+)  # fmt: skip
+_BEGINS_JSON = re.compile(r"\s*(?:```\w*\s*)?\{\s*[\"']")
+_QUOTED_ANSWER = re.compile(r"[\"']answer[\"']\s*:\s*[\"']([^\"'\n]*)[\"']", re.IGNORECASE)
 _TAGGED = re.compile(
     r"<(?P<tag>answer|final_answer|final|label|choice)>(?P<inside>.*?)</(?P=tag)>"
-    r"|\\boxed\{(?:\\\w+\{)?(?P<boxed>[^{}]*)\}",
+    r"|\\boxed\{(?:\\\w+\{)*(?P<boxed>[^{}]*)\}",
     re.IGNORECASE | re.DOTALL,
 )
 _CUE = (
     r"answer|ans\.?|choice|prediction|verdict|antwort|respuesta|reponse|risposta|resposta|ответ|svar|"
     r"odpowiedz|cevap|jawaban|vastaus|antwoord|答案|回答|答え|正解|정답|답"
 )
+_OTHERWISE = (
+    "incorrect",
+    "wrong",
+    "alternative",
+    "possible",
+    "other",
+    "second",
+    "initial",
+    "first",
+)
+_BEGINS_CUE = r"(?<![^\W_])" + "".join(f"(?<!{word} )" for word in _OTHERWISE)
 _MARKS = r"[\s*_`\"'()\[\]#>-]*"
 _COLON = re.compile(
-    rf"(?<![^\W_])(?:{_CUE}){_MARKS}(?:[:=]|->|→|⇒)(?P<value>[ \t*_`]*[^\n]*)", re.IGNORECASE
+    rf"{_BEGINS_CUE}(?:{_CUE}){_MARKS}(?:[:=]|->|→|⇒)(?P<value>[ \t*_`]*[^\n]*)"
+    # a heading: the answer stands below
+    rf"|^[ \t]*(?:#+|\*\*)[ \t*_]*(?:(?:my|the|final|correct) )*(?:{_CUE})[ \t*_]*$",
+    re.IGNORECASE | re.MULTILINE,
 )
-_IS = re.compile(
-    rf"(?<![^\W_])(?:{_CUE}){_MARKS}(?:\s(?:is|would be|should be|must be|ist|es|est|e)(?![^\W_])|"
-    rf"\s*[是为は])\s*:?(?P<value>[^\n]*)",
+_BEST = (
+    r"(?:correct|right|best|final|closest|likely|likeliest|chosen|selected|appropriate|accurate|"
+    r"suitable|fitting|plausible|probable|top|my)"
+)
+_THING = (
+    r"(?:option|choice|match|fit|identification|id|species|classification|label|class|category|"
+    r"guess|pick|selection|diagnosis|conclusion|candidate|description|number|count)"
+)
+_IS = (
+    r"\s(?:is|would be|should be|must be|ist|es|est|e)(?![^\W_])"
+    r"(?:\s(?:most |very )?(?:likely|probably|clearly|therefore|thus)\b)?\s*:?"
+)
+_SPOKEN = (
+    re.compile(rf"{_BEGINS_CUE}(?:{_CUE}){_MARKS}(?:{_IS}|\s*[是为は])(?P<value>[^\n]*)", re.I),
+    re.compile(rf"\b{_BEST} {_THING}(?: here)?{_IS}(?P<value>[^\n]*)", re.I),
+    re.compile(
+        rf"^[ \t*_#>|-]*(?:\d+[.)] *)?(?:(?:most|final|predicted|{_BEST}) )*(?:{_THING}|result|"
+        rf"most likely|total|total count|number of \w+|scientific name|common name)"
+        r"[\s*_]*[:=](?P<value>[^\n]*)",
+        re.I | re.M,
+    ),
+)
+_UNDECIDED = re.compile(
+    r"\b(?:if|whether|not|n't|never|might|may|could|would have|at first|initially|originally|"
+    r"unless|seem(?:s|ed) (?:as|like)|tempt\w+|doubt|least|worst|second)\b[^.!?\n]*$",
     re.IGNORECASE,
 )
 _SEQUEL = re.compile(
     r"\n\W*(?:Example:|Now the one to answer:|(?:User|Human|Question|Assistant)\W*:)"
 )
-_OTHER_COLON = re.compile(
-    r"(?<![^\W_])(?:species|label|class|classification|identification|conclusion|category|name|"
-    rf"option|count|total|result){_MARKS}[:=](?P<value>[^\n]*)",
-    re.IGNORECASE,
-)
-_REASON = re.compile(
-    r"\b(?:because|since|due to|based on|given|as it|as the|as there|which|while|although|whereas|"
-    r"though|weil|porque|car|perche)\b",
-    re.IGNORECASE,
-)
-_LEAD = re.compile(r"^[\s*_`\"'(\[#>-]*([^\W\d_])[\s*_`\"']*(?:[.):\],;-]|$)")
-_LEAD_AND_MORE = re.compile(r"\(?([^\W\d_])[\s*_`]*[.):\]-](?=\W*\w)")
-_EDGE = " \t\r\n*_`\"'()[]{}<>#.,;:!-"
+_EDGES = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
+
+
+def bare(text: str) -> str:
+    """Without marks around it; the minus sign of a number is none."""
+    return _EDGES.sub("", text)
+
+
+def find_place(text: str, *, is_list: bool = False) -> Place | None:
+    """The strict place of a text. Of several answer lines the last is taken; of a list all lines
+    up to an empty one.
+    """
+    value = read_json(text)
+    if value is not AMBIGUOUS:
+        return Place("json", value)
+    if _BEGINS_JSON.match(text):
+        # its quotes and keys must not be read as options
+        quoted = _QUOTED_ANSWER.findall(text)
+        return Place("json", quoted[-1]) if quoted else Place("json", None, "broken JSON")
+    insides = [match["inside"] or match["boxed"] or "" for match in _TAGGED.finditer(text)]
+    if insides:
+        return Place("tag", insides[-1])
+    plain = level(text)
+    cues = list(_COLON.finditer(plain))
+    if not cues:
+        return None
+    value = (cues[-1]["value"] or "").strip(" \t*_`") or _below(plain[cues[-1].end() :], is_list)
+    return Place("answer line", value) if bare(value) else None
+
+
+def _below(rest: str, is_list: bool) -> str:
+    if is_list:
+        return rest.strip().split("\n\n", maxsplit=1)[0]
+    return next((line for line in rest.split("\n") if bare(line)), "")
+
+
+def spoken_values(plain: str) -> list[str]:
+    """What follows "the answer is", "the correct option is" or "Species:", in order; sentences that
+    say it under a condition, or deny it, are left out.
+    """
+    cues = sorted((m for rule in _SPOKEN for m in rule.finditer(plain)), key=lambda m: m.start())
+    return [
+        cue["value"]
+        for cue in cues
+        if not _UNDECIDED.search(plain[max(0, cue.start() - 80) : cue.start()])
+    ]
+
+
+def without_sequel(text: str) -> str:
+    """The text up to where a model, having answered, goes on to ask and answer itself."""
+    answered = _COLON.search(text)
+    sequel = _SEQUEL.search(text, answered.end()) if answered else None
+    return text[: sequel.start()] if sequel else text
 
 
 def read_json(text: str) -> Any:
@@ -143,84 +238,6 @@ def _is_verdict(value: Any) -> bool:
     return isinstance(value, bool) or str(value).lower() in ("yes", "no", "true", "false")
 
 
-def tagged(text: str) -> str | None:
-    """What the last <answer> or \\boxed{} holds."""
-    insides = [match["inside"] or match["boxed"] or "" for match in _TAGGED.finditer(text)]
-    return insides[-1] if insides else None
-
-
-def without_sequel(text: str) -> str:
-    """The text up to where a model, having answered, goes on to ask and answer itself."""
-    answered = _COLON.search(text)
-    sequel = _SEQUEL.search(text, answered.end()) if answered else None
-    return text[: sequel.start()] if sequel else text
-
-
-def cued(plain: str, *, is_list: bool = False) -> tuple[str, bool] | None:
-    """What follows the last "Answer:" and whether that must be the answer.
-
-    After a colon it must; "the answer is based on the tail" may be a sentence like any other.
-    An answer that begins below the cue is its first line, of a list all lines up to an empty one.
-    """
-    colon, spoken = _last(_COLON, plain), _last(_IS, plain)
-    if colon and (spoken is None or colon.start() >= spoken.start()):
-        value = colon["value"].strip(" \t*_`")
-        return (value or _below(plain[colon.end() :], is_list)), True
-    if spoken:
-        return spoken["value"], False
-    other = _last(_OTHER_COLON, plain)
-    return (other["value"], False) if other else None
-
-
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    matches = list(pattern.finditer(text))
-    return matches[-1] if matches else None
-
-
-def _below(rest: str, is_list: bool) -> str:
-    if is_list:
-        return rest.strip().split("\n\n", maxsplit=1)[0]
-    return next((line for line in rest.split("\n") if line.strip(_EDGE)), "")
-
-
-def read_value(value: str, names: NameIndex) -> str | object | None:
-    """The label of the one option a short text stands by, AMBIGUOUS, or None.
-
-    >>> from fieldmark.chat.parse.mentions import Option, index
-    >>> names = index((Option("m", "male", "A"), Option("f", "female", "B")))
-    >>> read_value("B, because a male is red", names)
-    'f'
-    """
-    exact = exactly(value, names)
-    if exact is not None:
-        return exact
-    passage = read(without_reasons(value))
-    cut = segments(passage.words)
-    named = [exactly(passage.plain[own[0].start : own[-1].end], names) for own in cut]
-    has_or = any(own[0].text == "or" for own in cut)
-    if named and not has_or and named[0] is not None and len(set(named) - {None}) == 1:
-        return named[0]
-    first = [word for word in passage.words if word.sentence == 0]
-    lead = _lead_letter(value, names)
-    mentions = [
-        mention
-        for mention in (*find_names(passage, names), *find_letters(passage, names))
-        if mention.first < len(first) or (lead and mention.first < len(first) + 8)
-    ]
-    kept = [mention for mention in mentions if not is_rejected(passage, mention)]
-    labels = distinct(kept)
-    if lead and not labels:
-        return lead
-    if len(labels) > 1:
-        return AMBIGUOUS
-    return labels[0] if labels else None
-
-
-def without_reasons(text: str) -> str:
-    """The text up to where it begins to say why."""
-    return _REASON.split(text, maxsplit=1)[0]
-
-
 def single(value: Any) -> Any:
     """The one answer of a JSON value: [x], {"answer": x}, [{"answer": x}]."""
     for _ in range(4):
@@ -230,29 +247,3 @@ def single(value: Any) -> Any:
             answer = _answer_of(value)
             value = value if answer is AMBIGUOUS else answer
     return value
-
-
-def exactly(value: str, names: NameIndex) -> str | None:
-    """The label, if the text is an option's letter or name and nothing else."""
-    bare = value.strip(_EDGE)
-    words = fold(bare)
-    if len(bare) == 1 and bare.casefold() in names.letters:
-        return names.letters[bare.casefold()]
-    lead = _LEAD_AND_MORE.match(bare)
-    if lead and lead[1].casefold() in names.letters:
-        return _letter_and_name(names.letters[lead[1].casefold()], bare[lead.end() :], names)
-    if words[:1] in (("option",), ("choice",), ("letter",)) and len(words) == 2:
-        return names.letters.get(words[1])
-    named = names.by_words.get(words)
-    return named[0] if named else names.parts.get(words)
-
-
-def _letter_and_name(label: str, rest: str, names: NameIndex) -> str | None:
-    """ "B. female": both, and they agree."""
-    named = names.by_words.get(fold(rest))
-    return label if named and named[0] == label else None
-
-
-def _lead_letter(value: str, names: NameIndex) -> str | None:
-    lead = _LEAD.match(value)
-    return names.letters.get(lead[1].casefold()) if lead else None

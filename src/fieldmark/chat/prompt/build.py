@@ -158,7 +158,9 @@ def build(question: Question, item: Item, shots: Shots = NO_SHOTS, asking: Askin
     options = offer(question, item, asking)
     closing = _closing(question, item, options, asking)
     if shots.examples:
-        closing = Message("user", (Text(_NOW), *closing.parts, *_reminder(question, asking)))
+        closing = Message(
+            "user", (Text(_NOW, shots.is_shared), *closing.parts, *_reminder(question, asking))
+        )
     opening = _opening(question, shots.examples, asking)
     messages = (*_system(asking), *_joined([*opening, closing]))
     order = [option.label for option in options]

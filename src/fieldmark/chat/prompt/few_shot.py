@@ -6,6 +6,9 @@ own, so that every shorter prompt is as balanced as it can be and no label is al
 Uniform draws follow the pool. The item that is asked about is never among its own examples. The
 examples for k = 3 begin those for k = 10.
 
+Where an item is offered some of the classes, its examples are of these: others would teach nothing
+about the choice. A shared prefix cannot know what each item is offered, so it shows all classes.
+
 Each example is measured once, in tokens, pictures and bytes, however many items show it; running
 sums then say how many fit beside the question, with room kept for the answer. With a shared prefix
 the number is found once for all: beside the largest question.
@@ -17,7 +20,7 @@ the number is found once for all: beside the largest question.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +28,7 @@ from typing import TYPE_CHECKING, Literal
 from fieldmark.chat.budget import PER_MESSAGE, Estimator
 from fieldmark.chat.messages import AnswerSettings, MessagePart, Picture, Text
 from fieldmark.chat.prompt.build import Built, build, example_parts, lasting_parts, rotations
+from fieldmark.chat.prompt.options import offer
 from fieldmark.chat.prompt.question import NO_SHOTS, Asking, Item, Question, Shots
 from fieldmark.draws import lazily_shuffled
 from fieldmark.errors import DataError
@@ -32,7 +36,7 @@ from fieldmark.errors import DataError
 if TYPE_CHECKING:
     from fieldmark.chat.local.model import LocalModel
     from fieldmark.chat.send.endpoint import ChatModel
-    from fieldmark.chat.send.pictures import SentPicture
+    from fieldmark.chat.send.pictures import PictureSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +169,19 @@ def choose(
     wanted: Wanted,
     room: RequestLimits = NO_LIMITS,
     base: PromptSize = NOTHING,
+    offered: Collection[str] = (),
 ) -> Shots:
     """The examples for one item: as many as asked for, as the pool has, and as fit.
 
     `base` is what the question takes up without examples; with a shared prefix, the largest one,
-    so that k is the same for all. With k = -1 it ends with the pool.
+    so that k is the same for all. With k = -1 it ends with the pool. `offered` are the classes
+    they may be of; () = all.
     """
     drawn: list[Item] = []
 
     def sizes() -> Iterator[PromptSize]:
         """One by one: no example is read that no longer fits."""
-        order = (pool.by_id[name] for name in _order(pool, item, wanted))
+        order = (pool.by_id[name] for name in _order(pool, item, wanted, offered))
         others = (example for example in order if not _is_same(example, item))
         for example in others if wanted.k < 0 else islice(others, wanted.k):
             drawn.append(example)
@@ -183,7 +189,7 @@ def choose(
 
     fitted = fit(base, sizes(), room)
     why = fitted.why or ("pool" if fitted.k < wanted.k else "")
-    return Shots(tuple(drawn[: fitted.k]), wanted.k, why, fitted.fits)
+    return Shots(tuple(drawn[: fitted.k]), wanted.k, why, fitted.fits, wanted.is_shared)
 
 
 def _is_same(example: Item, item: Item) -> bool:
@@ -192,19 +198,22 @@ def _is_same(example: Item, item: Item) -> bool:
     return example.id == item.id or any((p.name, p.crop) in shown for p in example.pictures)
 
 
-def _order(pool: Pool, item: Item, wanted: Wanted) -> Iterator[str]:
+def _order(pool: Pool, item: Item, wanted: Wanted, offered: Collection[str] = ()) -> Iterator[str]:
     """Ids in the order they are shown, drawn as far as they are needed."""
     whose = "shared" if wanted.is_shared else f"item {item.id}"
     key = (wanted.seed, wanted.task, whose, "shots")
     if wanted.sampling == "uniform":
-        yield from filter(pool.can_show, lazily_shuffled(pool.ids, *key))
+        order = lazily_shuffled(pool.ids, *key)
+        allowed = (name for name in order if not offered or pool.by_id[name].label in offered)
+        yield from filter(pool.can_show, allowed)
         return
+    classes = {name: ids for name, ids in pool.classes.items() if not offered or name in offered}
     queues = {
         name: filter(pool.can_show, lazily_shuffled(ids, *key, name))
-        for name, ids in pool.classes.items()
+        for name, ids in classes.items()
     }
-    for turn in range(max(map(len, pool.classes.values()), default=0)):
-        for name in lazily_shuffled(tuple(pool.classes), *key, "round", turn):
+    for turn in range(max(map(len, classes.values()), default=0)):
+        for name in lazily_shuffled(tuple(classes), *key, "round", turn):
             yield from islice(queues[name], 1)
 
 
@@ -256,7 +265,14 @@ class Prompts:
         if base is None and item.id not in self.bases:
             self.bases[item.id] = _base(self.question, item, self.asking, self.limits)
         base = base or self.bases[item.id]
-        return choose(self.pool, item, self.wanted, self.limits.room, base)
+        return choose(self.pool, item, self.wanted, self.limits.room, base, self._offered(item))
+
+    def _offered(self, item: Item) -> tuple[str, ...]:
+        """The classes the item is offered; () where it is offered all, or the prefix is shared."""
+        question = self.question
+        if question.kind != "choice" or not question.n_choices or self.wanted.is_shared:
+            return ()
+        return tuple(option.label for option in offer(question, item, self.asking))
 
     def build(self, item: Item) -> Built:
         return build(self.question, item, self.shots(item), self.asking)
@@ -303,11 +319,11 @@ def limits_of(
     model: ChatModel | LocalModel,
     settings: AnswerSettings,
     estimator: Estimator,
-    look: Callable[[Picture], SentPicture],
+    look: Callable[[Picture], PictureSize],
 ) -> Limits:
     """What a model takes in one request, with room kept for the longest answer it may give.
 
-    `look` makes a picture ready to send, so that it can be measured (`PictureCache.prepare`).
+    `look` measures a picture as it is sent (`PictureCache.size`).
     """
     room = RequestLimits(
         model.card.context,
@@ -322,8 +338,8 @@ def limits_of(
             if isinstance(part, Text):
                 total += PromptSize(estimator.text(part.text), 0, len(part.text.encode()))
             else:
-                sent = look(part)
-                total += PromptSize(estimator.image(sent.width, sent.height), 1, len(sent.base64))
+                size = look(part)
+                total += PromptSize(estimator.image(size.width, size.height), 1, size.n_bytes)
         return total
 
     return Limits(room, measure)

@@ -129,6 +129,8 @@ class Shots:
     """pool, context, pictures or bytes: what made them fewer; "" = as many as asked"""
     fits: bool = True
     """False: not even the question alone fits the model"""
+    is_shared: bool = False
+    """all items have these"""
 
     @property
     def k_used(self) -> int:

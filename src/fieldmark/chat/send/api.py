@@ -19,15 +19,14 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.messages import Answer, AnswerSettings, Request
-from fieldmark.errors import UnknownName
+from fieldmark.chat.prices import WireForm
+from fieldmark.chat.send.retry import Fault, judge_reply
 
 if TYPE_CHECKING:
     from fieldmark.chat.send.endpoint import ChatModel
     from fieldmark.chat.send.pictures import SentPicture
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-APIS = ("openai",)
-"""as `providers.toml` names them; each is a module here with an `API`"""
 _WORDS = {
     "temperature": r"temperature",
     "top_p": r"top_?p\b",
@@ -40,6 +39,7 @@ _WORDS = {
 }
 """what an error calls a setting that the endpoint does not take"""
 _ABOUT_SETTINGS = (400, 403, 404, 422)
+_THINKING_SHARE = {"none": 0.0, "minimal": 0.1, "low": 0.2, "medium": 0.5}
 
 
 class BadReply(Exception):
@@ -78,6 +78,10 @@ class Api(abc.ABC):
         Raises `BadReply` for one that holds no answer.
         """
 
+    def judge(self, status: int, headers: Mapping[str, str], data: bytes) -> Fault:
+        """What a reply with an error status means."""
+        return judge_reply(status, headers, data)
+
     def refused_setting(self, code: int | None, text: str, settings: AnswerSettings) -> str:
         """The setting that this error is about, of those that were sent; "" = it is about none."""
         if code not in _ABOUT_SETTINGS:
@@ -96,10 +100,8 @@ class Api(abc.ABC):
         return next((name for name in named if given[name]), "")
 
 
-def load_api(name: str) -> Api:
+def load_api(name: WireForm) -> Api:
     """The wire form of this name."""
-    if name not in APIS:
-        raise UnknownName("wire form (api)", name, APIS)
     api: Api = importlib.import_module(f"fieldmark.chat.send.{name}_api").API
     return api
 
@@ -125,6 +127,15 @@ def quoted(text: str) -> bytes:
     b'"a \\\\"wren\\\\""'
     """
     return encode_basestring(text).encode("utf-8", "replace")
+
+
+def thinking_tokens(effort: str, room: int) -> int:
+    """Tokens to think with, of the room for thoughts and answer, for models that are told a number.
+
+    >>> thinking_tokens("medium", 8000)
+    4000
+    """
+    return round(room * _THINKING_SHARE.get(effort, 0.8))
 
 
 def amount(value: Any) -> float | None:

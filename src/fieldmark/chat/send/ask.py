@@ -71,7 +71,7 @@ class ModelConnection:
     def __enter__(self) -> ModelConnection:
         self._loop.open()
         try:
-            self._sender = Sender(*self._parts)
+            self._sender = _sender_class(self._parts[1])(*self._parts)
             self._loop.run(self._sender.__aenter__())
         except BaseException:
             self._loop.close()
@@ -107,6 +107,14 @@ class ModelConnection:
         to do, in its own thread. Nothing is sent or received meanwhile; the tally is returned.
         """
         return self._loop.steps(self.sender, requests, on_answer)
+
+
+def _sender_class(options: Options) -> type[Sender]:
+    if not options.batch:
+        return Sender
+    from fieldmark.chat.batch.sender import BatchSender
+
+    return BatchSender
 
 
 class _OwnLoop:

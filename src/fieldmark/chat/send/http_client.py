@@ -23,7 +23,6 @@ from fieldmark.chat.send.retry import (
     Fault,
     connection_fault,
     judge_error,
-    judge_reply,
     without_secrets,
 )
 from fieldmark.errors import ModelError
@@ -45,12 +44,12 @@ class HttpClient:
         self, model: ChatModel, options: Options, on_headers: Callable[[Mapping[str, str]], None]
     ) -> None:
         self._model, self._options, self._on_headers = model, options, on_headers
-        self._api = load_api(model.provider.api)
+        self._api = load_api(model.api)
         self._session: aiohttp.ClientSession | None = None
         self._mock: MockServer | None = None
         self.refused: set[str] = set()
         """settings that the endpoint turned out not to take"""
-        self._url, self._key = URL(), ""
+        self._url, self._base_url, self._key = URL(), "", ""
 
     async def open(self) -> None:
         base_url = self._model.base_url
@@ -80,6 +79,7 @@ class HttpClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Accept-Encoding",) if is_loopback(base_url) else (),
         )
+        self._base_url = base_url
         self._url = URL(base_url + self._api.path(self._model.id), encoded=True)
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class HttpClient:
         assert self._session is not None, "the sender is opened with `async with`"
         model, clock = self._model, self._options.clock
         lacks = (*model.lacks, *self.refused)
-        pieces = self._api.body(request, pictures, model, lacks)
+        pieces = self.body(request, pictures)
         began, length = clock.now(), sum(map(len, pieces))
         try:
             async with self._session.post(
@@ -110,7 +110,7 @@ class HttpClient:
             return self._clean(connection_fault(error, self._options.timeout_s))
         self._on_headers(headers)
         if status != 200:
-            return self._judged(judge_reply(status, headers, data), request.settings, lacks)
+            return self._judged(self._api.judge(status, headers, data), request.settings, lacks)
         try:
             answer = self._api.read(read_json(data))
         except BadReply as error:
@@ -123,6 +123,41 @@ class HttpClient:
             usd = model.card.usd(answer.usage)
         answer = dataclasses.replace(answer, usd=usd, latency_s=clock.now() - began, **known)
         return stopped(answer, request.settings.stop)
+
+    def body(self, request: Request, pictures: Sequence[SentPicture]) -> list[bytes]:
+        """In pieces, without what the endpoint does not take."""
+        lacks = (*self._model.lacks, *self.refused)
+        return self._api.body(request, pictures, self._model, lacks)
+
+    async def call(
+        self, method: str, path: str, pieces: Sequence[bytes], kind: str
+    ) -> bytes | Fault:
+        """Another call of the endpoint (its batches): what it replies, or why it does not.
+
+        `path` follows the base URL, or is an address of the same host.
+        """
+        assert self._session is not None, "the sender is opened with `async with`"
+        url = URL(path if "://" in path else self._base_url + path, encoded=True)
+        if url.origin() != self._url.origin():
+            return Fault("stop", f"the endpoint points to another address ({url.host})")
+        headers = {"Content-Length": str(sum(map(len, pieces))), "Content-Type": kind}
+        timeout = aiohttp.ClientTimeout(
+            sock_connect=self._options.connect_timeout_s, sock_read=self._options.timeout_s
+        )
+        try:
+            async with self._session.request(
+                method,
+                url,
+                data=_piece_by_piece(pieces) if pieces else None,
+                headers=headers if pieces else None,
+                allow_redirects=False,
+                timeout=timeout,
+            ) as response:
+                data = await response.read()
+                status, headers_back = response.status, response.headers
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            return self._clean(connection_fault(error, self._options.timeout_s))
+        return data if status == 200 else self._clean(self._api.judge(status, headers_back, data))
 
     def _judged(self, fault: Fault, settings: AnswerSettings, lacks: Collection[str]) -> Fault:
         """A request that fails for a setting only is sent again without it."""

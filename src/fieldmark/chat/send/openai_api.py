@@ -47,7 +47,7 @@ class OpenAIApi(Api):
     ) -> list[bytes]:
         output_key = _NEWER_OUTPUT_KEY if "max_tokens" in lacks else model.output_key
         settings = settings_body(request.settings, lacks, output_key)
-        pieces = [as_json({"model": model.id, **model.provider.body, **settings})[:-1]]
+        pieces = [as_json({"model": model.id, **_joined(model.body, settings)})[:-1]]
         pieces.append(b',"messages":[')
         sent = iter(pictures)
         for number, message in enumerate(request.messages):
@@ -75,6 +75,16 @@ class OpenAIApi(Api):
             fingerprint=str(reply.get("system_fingerprint") or ""),
             logprobs=_logprobs(choice.get("logprobs")),
         )
+
+
+def _joined(body: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Both; of a table in both (OpenRouter's `provider`) the keys of both: `more` wins."""
+    tables = {
+        key: {**body[key], **value}
+        for key, value in more.items()
+        if isinstance(value, Mapping) and isinstance(body.get(key), Mapping)
+    }
+    return {**body, **more, **tables}
 
 
 API = OpenAIApi()

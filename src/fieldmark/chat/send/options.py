@@ -19,6 +19,7 @@ from fieldmark.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from fieldmark.chat.journal import Journal
+    from fieldmark.chat.send.pictures import PictureCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,12 @@ class Options:
     max_failures: int = 100
     """more failed requests than this stop the run"""
     max_failures_in_a_row: int = 15
+    batch: bool = False
+    """questions are handed in as batches of the provider, to be answered later"""
     mock_labels: Labels = field(default_factory=dict)
     """what `chat/mock/…` sees: SHA-256 of image bytes as sent → what is true of it"""
+    pictures: PictureCache | None = None
+    """those that were prepared for the same model before, to measure prompts; None = none were"""
     clock: Clock = Clock()
     is_asked_again: Callable[[Request, Answer], bool] | None = None
     """which answers of the journal are not taken: the question is asked once more"""

@@ -1,8 +1,8 @@
 """Pictures as they are sent: which bytes go on the wire, and how are they made in time?
 
-The original bytes when the provider takes them: re-encoding takes time and alters the picture.
-Otherwise the same pixels always become the same bytes: upright, cut, shrunk with Lanczos, JPEG;
-sizes, quality and hash are recorded. Providers may shrink again silently.
+The original bytes, but for metadata, when the provider takes them: re-encoding takes time and
+alters the picture. Otherwise the same pixels always become the same bytes: upright, cut, shrunk
+with Lanczos, JPEG; sizes, quality and hash are recorded. Providers may shrink again silently.
 
 Most photos are plain JPEGs, and those need no image library: their header is read here. Reading and
 shrinking run in a few threads; a picture that several requests want at the same moment is prepared
@@ -15,6 +15,7 @@ import asyncio
 import binascii
 import hashlib
 import io
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from PIL import Image
 
 from fieldmark.chat.messages import Box, Picture, PictureKey
+from fieldmark.chat.send.metadata import without_metadata
 from fieldmark.data import open_image, quick_check
 from fieldmark.errors import DataError
 
@@ -66,7 +68,7 @@ MEDIA_TYPES = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 QUALITY = 92
 _LEAST_QUALITY = 60
 _PLAIN_MODES = ("RGB", "L", "P", "RGBA", "1", "LA")
-_ORIENTATION = 0x0112
+_ORIENTATION, _ON_THEIR_SIDE = 0x0112, (5, 6, 7, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,16 @@ NO_LIMITS = PictureLimits()
 
 
 @dataclass(frozen=True, slots=True)
+class PictureSize:
+    """What a picture takes up in a request."""
+
+    width: int
+    height: int
+    n_bytes: int
+    """in base64"""
+
+
+@dataclass(frozen=True, slots=True)
 class SentPicture:
     """A picture as it goes on the wire."""
 
@@ -93,15 +105,21 @@ class SentPicture:
     sha256: str
     """of the bytes before base64"""
     note: str = ""
-    """what was done to it; "" = sent as it is"""
+    """what was done to it; "" = sent as it is, but for metadata"""
+
+    @property
+    def size(self) -> PictureSize:
+        return PictureSize(self.width, self.height, len(self.base64))
 
 
 def prepare(picture: Picture, limits: PictureLimits = NO_LIMITS) -> SentPicture:
     """Reads a picture and makes it fit. `DataError` names one that cannot be read."""
     data = picture.read()
     plain = plain_jpeg_size(data)
-    if plain is not None and _fits(plain, data, limits) and _is_whole(picture.crop, plain):
-        return _sent(data, "image/jpeg", plain, "")
+    if plain is not None and _is_whole(picture.crop, plain):
+        bare = without_metadata(data, "JPEG")
+        if bare is not None and _fits(plain, bare, limits):
+            return _sent(bare, "image/jpeg", plain, "")
     return _prepared(picture, data, limits)
 
 
@@ -112,10 +130,12 @@ def _prepared(picture: Picture, data: bytes, limits: PictureLimits) -> SentPictu
     with Image.open(io.BytesIO(data)) as header:
         kind, size, mode = header.format or "", header.size, header.mode
         is_turned = header.getexif().get(_ORIENTATION, 1) not in (0, 1)
-        is_moving = getattr(header, "is_animated", False)
+        is_moving = kind != "MPO" and getattr(header, "is_animated", False)
+    kind = "JPEG" if kind == "MPO" else kind  # a JPEG with further pictures after its end
     is_taken = kind in MEDIA_TYPES and mode in _PLAIN_MODES and not (is_turned or is_moving)
-    if is_taken and _fits(size, data, limits) and _is_whole(picture.crop, size):
-        return _sent(data, MEDIA_TYPES[kind], size, "")
+    bare = without_metadata(data, kind) if is_taken and _is_whole(picture.crop, size) else None
+    if bare is not None and _fits(size, bare, limits):
+        return _sent(bare, MEDIA_TYPES[kind], size, "")
     return _redrawn(picture, data, limits)
 
 
@@ -156,7 +176,8 @@ def _shrunk(image: Image.Image, scale: float) -> Image.Image:
 def _jpeg(image: Image.Image, quality: int) -> bytes:
     target = io.BytesIO()
     image.save(target, "JPEG", quality=quality, subsampling=0 if quality >= 90 else 2)
-    return target.getvalue()
+    made = target.getvalue()
+    return without_metadata(made, "JPEG") or made  # Pillow hands comments on
 
 
 def _sent(data: bytes, media_type: str, size: tuple[int, int], note: str) -> SentPicture:
@@ -164,15 +185,35 @@ def _sent(data: bytes, media_type: str, size: tuple[int, int], note: str) -> Sen
     return SentPicture(binascii.b2a_base64(data, newline=False), media_type, *size, digest, note)
 
 
-class PictureCache:
-    """Pictures many requests share (the shots of a prompt), prepared once.
+def glance(picture: Picture, limits: PictureLimits = NO_LIMITS) -> PictureSize:
+    """What a picture will take up, from its header: exact but for the bytes of one that is redrawn.
 
-    Bounded by bytes: the least recently used go first.
+    `DataError` names one that cannot be read.
+    """
+    data = picture.read()
+    size = plain_jpeg_size(data)
+    if size is None:
+        if reason := quick_check(data):
+            raise DataError(f"{picture.name or 'picture'}  {reason}.")
+        with Image.open(io.BytesIO(data)) as header:
+            is_on_its_side = header.getexif().get(_ORIENTATION, 1) in _ON_THEIR_SIDE
+            size = header.size[::-1] if is_on_its_side else header.size
+    width, height = size if picture.crop is None else picture.crop[2:]
+    scale = min(1.0, (limits.long_px or math.inf) / max(width, height, 1))
+    n_bytes = min(len(data) * scale**2, limits.n_bytes or math.inf)
+    return PictureSize(round(width * scale), round(height * scale), round(n_bytes * 4 / 3))
+
+
+class PictureCache:
+    """Pictures that are measured for a prompt, sent, and shown by many requests, prepared once.
+
+    Bounded by bytes: the least recently used go first, and of them the size is kept.
     """
 
     def __init__(self, limits: PictureLimits = NO_LIMITS, most_bytes: int = 128 << 20) -> None:
         self.limits, self.most_bytes = limits, most_bytes
         self._kept: OrderedDict[PictureKey, SentPicture] = OrderedDict()
+        self._sizes: dict[PictureKey, PictureSize] = {}
         self._bytes = 0
 
     def get(self, picture: Picture) -> SentPicture | None:
@@ -184,12 +225,16 @@ class PictureCache:
 
     def put(self, picture: Picture, sent: SentPicture) -> None:
         key = picture.cache_key
-        if key is None or key in self._kept or len(sent.base64) > self.most_bytes // 4:
+        if key is None or key in self._kept:
+            return
+        if len(sent.base64) > self.most_bytes // 4:
+            self._sizes[key] = sent.size
             return
         self._kept[key] = sent
         self._bytes += len(sent.base64)
         while self._bytes > self.most_bytes:
-            _, oldest = self._kept.popitem(last=False)
+            name, oldest = self._kept.popitem(last=False)
+            self._sizes[name] = oldest.size
             self._bytes -= len(oldest.base64)
 
     def prepare(self, picture: Picture) -> SentPicture:
@@ -198,6 +243,11 @@ class PictureCache:
             sent = prepare(picture, self.limits)
             self.put(picture, sent)
         return sent
+
+    def size(self, picture: Picture) -> PictureSize:
+        key = picture.cache_key
+        known = self._sizes.get(key) if key else None
+        return known or self.prepare(picture).size
 
 
 _THREADS = 4
@@ -208,8 +258,8 @@ _AT_ONCE_BYTES = 400_000
 class PicturePreparer:
     """Prepares pictures in threads, beside an event loop."""
 
-    def __init__(self, limits: PictureLimits) -> None:
-        self._cache = PictureCache(limits)
+    def __init__(self, cache: PictureCache) -> None:
+        self._cache = cache
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="pictures")
         self._coming: dict[PictureKey, asyncio.Future[SentPicture]] = {}
 

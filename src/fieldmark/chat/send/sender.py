@@ -27,7 +27,7 @@ from fieldmark.chat.send.options import (
     Options,
     is_local,
 )
-from fieldmark.chat.send.pictures import PicturePreparer, SentPicture
+from fieldmark.chat.send.pictures import PictureCache, PicturePreparer, SentPicture
 from fieldmark.chat.send.rate_limiter import (
     START,
     START_LOCAL,
@@ -35,7 +35,7 @@ from fieldmark.chat.send.rate_limiter import (
     TokenBucket,
 )
 from fieldmark.chat.send.retry import Fault, backoff_s
-from fieldmark.errors import DataError, ModelError, UsageError
+from fieldmark.errors import BatchPending, DataError, ModelError, UsageError
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
@@ -155,6 +155,12 @@ class Dispatch:
         return ""
 
     async def _ask(self, request: Request, pictures: Sequence[SentPicture], key: str) -> None:
+        journal = self.sender.journal
+        if journal is not None and (batch := journal.waiting.get(key)):
+            raise BatchPending(
+                f"model {self.sender.model.name!r}: question {request.id!r} waits in {batch}: "
+                "the same command with --batch fetches it, or says how far it is."
+            )
         done = asyncio.get_running_loop().create_future()
         self._asking[key] = done
         guess = self.sender.estimator.guess(request, pictures)
@@ -246,7 +252,7 @@ class Dispatch:
             try:
                 self.tally.n_attempts += 1
                 result = await sender.client.send(
-                    request, pictures, key=key, attempts=attempt, resized=_resize_notes(pictures)
+                    request, pictures, key=key, attempts=attempt, resized=resize_notes(pictures)
                 )
                 if isinstance(result, Answer):
                     sender.estimator.learn(guess, result)
@@ -309,7 +315,7 @@ class Dispatch:
         self.stop(error, reason)
 
 
-def _resize_notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:
+def resize_notes(pictures: Sequence[SentPicture]) -> tuple[str, ...]:
     return tuple(f"{picture.sha256[:16]} {picture.note}" for picture in pictures if picture.note)
 
 
@@ -354,7 +360,8 @@ class Sender:
         self.rpm = TokenBucket(options.rpm, options.clock, "requests")
         self.tpm = TokenBucket(options.tpm, options.clock, "tokens")
         self.client = HttpClient(model, options, self._heed)
-        self.preparer = PicturePreparer(model.picture_limits)
+        shelf = options.pictures or PictureCache(model.picture_limits)
+        self.preparer = PicturePreparer(shelf)
 
     async def __aenter__(self) -> Sender:
         await self.client.open()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fieldmark.data import Contents
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.lmms.check.code import code_problems
+from fieldmark.lmms.check.code import code_problems, name_problems
 from fieldmark.lmms.check.task import group_problems
 from fieldmark.lmms.check.task import task_problems as problems_of_task
 from fieldmark.lmms.code.trust import Trust
@@ -61,8 +61,10 @@ def check_files(
     problems.extend(_duplicates(files))
     problems.extend(_group_problems(files, trust))
     failing = None
-    if code_s:
-        functions = {file.path: file.task.functions for file in files if file.task is not None}
+    functions = {file.path: file.task.functions for file in files if file.task is not None}
+    if not code_s:
+        problems.extend(name_problems(functions, trust))
+    else:
         progress.start("code of tasks", len(functions))
         code = list(code_problems(functions, trust, code_s))
         failing = frozenset(path for problem in code for path in problem.files)

@@ -2,17 +2,18 @@
 
 Every test item is a request: the question, examples from the training images where wanted, the
 picture. Answers are kept in a journal as they come, read strictly, and stored with their words,
-tokens and price; what could not be asked or read is an outcome of its own, never a wrong answer.
+tokens and price; what could not be asked or read is an outcome of its own, and scores as wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fieldmark.abilities import ANSWERS
 from fieldmark.protocols._contract import Assignment, Protocol
 from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.store import AMONG_ANSWERED, ANSWERED_RATE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,7 +33,10 @@ class LanguageProtocol(Protocol):
     settings = AskSettings
     hub_task = "image-text-to-text"
     has_gaps = True
-    beside = ("failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer")
+    beside: ClassVar[tuple[str, ...]] = (
+        AMONG_ANSWERED, ANSWERED_RATE, "failure_rate", "refusal_rate", "parse_success_rate",
+        "usd_per_answer",
+    )  # fmt: skip
 
     def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
         from fieldmark.protocols.ask.answers import answer_rates
@@ -50,6 +54,7 @@ class LanguageProtocol(Protocol):
 class Ask(LanguageProtocol):
     name = "ask"
     summary = "a multimodal language model, asked in words, with n examples"
+    beside = (*LanguageProtocol.beside, "loose_rate", "clarified_rate")
 
     def block(self) -> type[BaseModel]:
         from fieldmark.protocols.ask.block import AskBlock
@@ -74,6 +79,8 @@ class Ask(LanguageProtocol):
         block = self.block_of(assignment.task)
         facts = {"ask": block.model_dump(mode="json", exclude_defaults=True)}
         settings: AskSettings = assignment.settings
+        if assignment.draw.n_train and block.choices and not settings.shared_prefix:
+            facts["examples"] = "of the options"  # before 0.2, of all classes
         return facts | settings.unusual()
 
     def columns(self, task: Any) -> tuple[str, ...]:
@@ -92,7 +99,8 @@ class Ask(LanguageProtocol):
         from fieldmark.models import load_chat_model
         from fieldmark.protocols.ask.run import estimate_cost
 
-        return estimate_cost(assignment, load_chat_model(model_name))
+        model = assignment.settings.priced(load_chat_model(model_name))
+        return estimate_cost(assignment, model)
 
     def answer(
         self,
@@ -106,6 +114,11 @@ class Ask(LanguageProtocol):
         from fieldmark.protocols.ask.sending import ask_options
 
         return run(assignment, wanted, model, ask_options(assignment.settings, at), progress)
+
+    def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
+        from fieldmark.protocols.ask.answers import reading_rates
+
+        return super().scores_beside(predictions, parts) + reading_rates(predictions)
 
     def reread(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Reread]:
         from fieldmark.protocols.ask.reread import reread

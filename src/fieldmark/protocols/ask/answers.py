@@ -15,10 +15,10 @@ from typing import Any
 
 import polars as pl
 
-from fieldmark.chat import Answer, Built, Item, Parsed, parse_answer
+from fieldmark.chat import Answer, Built, Item, Parsed, Usage, parse_answer
 from fieldmark.protocols.ask.items import PartQuestion, read_trait
 from fieldmark.stats import wilson
-from fieldmark.store import OK, PartRecord, Score
+from fieldmark.store import ANSWERED_RATE, OK, PartRecord, Score
 
 FRAME = {
     "id": pl.String,
@@ -42,6 +42,8 @@ class ParsedAnswer:
     answer: Answer
     parsed: Parsed | None
     """None where there was no answer to read"""
+    second: Answer | None = None
+    """the reply to a second question, see `clarify`"""
 
     @classmethod
     def too_long(cls, item: Item, built: Built, repeat: int) -> ParsedAnswer:
@@ -120,7 +122,7 @@ def decide(labels: Sequence[str | None], target: str | None) -> int:
 def _info(turns: Sequence[ParsedAnswer], deciding: ParsedAnswer) -> dict[str, Any]:
     """What is kept of an answer: its words first of all, so that it can be read again."""
     answer = deciding.answer
-    cost = spent([turn.answer for turn in turns])
+    cost = _spent(turns)
     info: dict[str, Any] = {
         "text": answer.text,
         "finish_reason": answer.finish_reason,
@@ -132,9 +134,19 @@ def _info(turns: Sequence[ParsedAnswer], deciding: ParsedAnswer) -> dict[str, An
         **deciding.built.info,
     }
     if deciding.parsed is not None:
-        info["how"] = deciding.parsed.how or deciding.parsed.why
+        info |= how_read(deciding.parsed)
+    if deciding.second is not None:
+        usage = deciding.second.usage or Usage()
+        info["clarified"] = {
+            "text": deciding.second.text,
+            "usd": deciding.second.usd,
+            "tokens": usage.tokens_in + usage.tokens_out,
+        }
     if len(turns) > 1:
-        info["turns"] = [[turn.answer.outcome, turn.answer.text] for turn in turns]
+        info["turns"] = [
+            [turn.answer.outcome, turn.answer.text, *([turn.second.text] if turn.second else [])]
+            for turn in turns
+        ]
     return {
         name: value
         for name, value in info.items()
@@ -142,31 +154,58 @@ def _info(turns: Sequence[ParsedAnswer], deciding: ParsedAnswer) -> dict[str, An
     }
 
 
-def spent(answers: Sequence[Answer]) -> dict[str, Any]:
-    """What requests cost, and how many were answered; `usd` is None where a price is unknown."""
-    usages = [answer.usage for answer in answers if answer.usage is not None]
-    prices = [answer.usd for answer in answers if answer.is_answer]
-    return {
+def how_read(parsed: Parsed) -> dict[str, Any]:
+    """The place that decided, or why none did; and whether it is running text."""
+    how = parsed.how if parsed.label is not None else parsed.why
+    return {"how": how, "is_loose": True} if parsed.is_loose else {"how": how}
+
+
+def spent(answers: Sequence[Answer], second: Sequence[Answer] = ()) -> dict[str, Any]:
+    """What requests cost, and how many were answered; `usd` is None where a price is unknown. What
+    second questions cost is part of the price of the first.
+    """
+    usages = [answer.usage for answer in (*answers, *second) if answer.usage is not None]
+    prices = [answer.usd for answer in (*answers, *second) if answer.is_answer]
+    summary: dict[str, Any] = {
         "n_requests": len(answers),
-        "n_answers": len(prices),
+        "n_answers": sum(answer.is_answer for answer in answers),
         "tokens_in": sum(usage.tokens_in for usage in usages),
         "tokens_out": sum(usage.tokens_out for usage in usages),
         "usd": None if None in prices else sum(price for price in prices if price is not None),
     }
+    return summary | ({"n_second_questions": len(second)} if second else {})
+
+
+def _spent(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
+    second = [answer.second for answer in answers if answer.second is not None]
+    return spent([answer.answer for answer in answers], second)
 
 
 def summed_up(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
     """What a part cost, and what became of its requests."""
     fewer = Counter(answer.built.why_fewer for answer in answers if answer.built.why_fewer)
-    summary = spent([answer.answer for answer in answers])
+    summary = _spent(answers)
     if fewer:
         summary["fewer_examples_because"] = dict(sorted(fewer.items()))
     return summary
 
 
 def answer_rates(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
-    """usd_per_answer (where every price is known) and the rates of answers that were not scored."""
+    """usd_per_answer (where every price is known) and the rates of items by what became of them."""
     return outcome_rates(Counter(predictions["outcome"].to_list()), parts)
+
+
+def reading_rates(predictions: pl.DataFrame) -> list[Score]:
+    """Of the answers that were read, how many in running text, and how many after a second
+    question (where any was asked).
+    """
+    read = predictions.filter(pl.col("outcome") == OK)["info"]
+    n_loose = int(read.str.json_path_match("$.is_loose").eq("true").sum())
+    n_clarified = int(read.str.json_path_match("$.how").eq("clarified").sum())
+    rates = [_rate("loose_rate", n_loose, len(read), is_good=False)]
+    if n_clarified:
+        rates.append(_rate("clarified_rate", n_clarified, len(read), is_good=False))
+    return rates
 
 
 def outcome_rates(outcomes: Mapping[str, int], parts: Sequence[PartRecord]) -> list[Score]:
@@ -174,6 +213,7 @@ def outcome_rates(outcomes: Mapping[str, int], parts: Sequence[PartRecord]) -> l
     n, n_failed = sum(outcomes.values()), outcomes.get("failed", 0)
     n_answered = n - n_failed
     scores = [
+        _rate(ANSWERED_RATE, outcomes.get(OK, 0), n, is_good=True),
         _rate("failure_rate", n_failed, n, is_good=False),
         _rate("refusal_rate", outcomes.get("refused", 0), n_answered, is_good=False),
         _rate("parse_success_rate", outcomes.get(OK, 0), n_answered, is_good=True),

@@ -16,7 +16,8 @@ import polars as pl
 
 from fieldmark.chat import Option, Parsed, parse_text
 from fieldmark.protocols._predictions import Reread
-from fieldmark.protocols.ask.answers import ParsedAnswer, decide, outcome_of
+from fieldmark.protocols.ask.answers import ParsedAnswer, decide, how_read, outcome_of
+from fieldmark.protocols.ask.clarify import read_second
 from fieldmark.protocols.ask.items import read_trait
 from fieldmark.store import OK, PartRecord
 
@@ -50,9 +51,9 @@ def reread(answers: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Reread]:
         is_mine = (pl.col("part") == part.part) & (pl.col("repeat") == part.repeat)
         old = answers.filter(is_mine)
         new = read_again(old, reading)
-        is_other = [old[name].ne_missing(new[name]) for name in ("prediction", "outcome")]
-        if n_changed := int((is_other[0] | is_other[1]).sum()):
-            changed.append(Reread(part, new, n_changed))
+        is_other = [old[name].ne_missing(new[name]) for name in ("prediction", "outcome", "info")]
+        if any(column.any() for column in is_other):
+            changed.append(Reread(part, new, int((is_other[0] | is_other[1]).sum())))
     return changed
 
 
@@ -66,7 +67,8 @@ def read_again(rows: pl.DataFrame, reading: Mapping[str, Any]) -> pl.DataFrame:
 
 def _read_row(row: Mapping[str, Any], reading: Mapping[str, Any]) -> tuple[str | None, str, str]:
     info = json.loads(row["info"] or "{}")
-    alone = [info.get("answer_outcome", OK), info.get("text", "")]
+    second = info.get("clarified", {})
+    alone = [info.get("answer_outcome", OK), info.get("text", ""), second.get("text", "")]
     turns = info.get("turns") or [alone]
     orders = _orders(info, len(turns))
     parsed = [_parse(turn, order, reading) for turn, order in zip(turns, orders, strict=True)]
@@ -75,8 +77,9 @@ def _read_row(row: Mapping[str, Any], reading: Mapping[str, Any]) -> tuple[str |
     if orders[n] != info.get("options", []):
         info = _of_turn(info, n, turns[n], orders[n])
     deciding = parsed[n]
-    changed = {**info, "how": deciding.how or deciding.why} if deciding is not None else info
-    return *read[n], json.dumps(changed, ensure_ascii=False, sort_keys=True)
+    kept = {name: value for name, value in info.items() if name != "is_loose"}
+    fresh = how_read(deciding) if deciding is not None else {}
+    return *read[n], json.dumps({**kept, **fresh}, ensure_ascii=False, sort_keys=True)
 
 
 def _orders(info: Mapping[str, Any], n_turns: int) -> list[list[str]]:
@@ -90,7 +93,7 @@ def _orders(info: Mapping[str, Any], n_turns: int) -> list[list[str]]:
 
 
 def _parse(turn: Sequence[str], order: Sequence[str], reading: Mapping[str, Any]) -> Parsed | None:
-    sent_back, text = turn
+    sent_back, text, *second = turn
     if sent_back == "failed":
         return None
     letters = ascii_uppercase if reading["letters"] else [""] * len(order)
@@ -99,7 +102,11 @@ def _parse(turn: Sequence[str], order: Sequence[str], reading: Mapping[str, Any]
         Option(label, name, letter, tuple(aliases))
         for (label, name, *aliases), letter in zip(named, letters, strict=False)
     ]
-    return parse_text(text, options, reading["form"], is_cut=sent_back == "length")
+    form = reading["form"]
+    parsed = parse_text(text, options, form, is_cut=sent_back == "length")
+    if parsed.outcome == "unparsed" and sent_back != "length" and any(second):
+        return read_second(second[0], options, form) or parsed
+    return parsed
 
 
 def _named(

@@ -8,9 +8,10 @@ outcome of its own, never a wrong answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import polars as pl
@@ -22,10 +23,12 @@ from fieldmark.chat import (
     Estimator,
     Item,
     LocalModel,
+    Picture,
     PictureCache,
+    PictureSize,
     Request,
     estimate,
-    prepare,
+    glance,
 )
 from fieldmark.errors import DataError, UsageError
 from fieldmark.progress import Progress
@@ -33,8 +36,9 @@ from fieldmark.protocols._contract import Assignment
 from fieldmark.protocols._items import draw_test
 from fieldmark.protocols._predictions import PartPredictions
 from fieldmark.protocols.ask.answers import read_answer
+from fieldmark.protocols.ask.clarify import clarify, needs_no_second
 from fieldmark.protocols.ask.items import SAME, Images, PartQuestion, ask_part, ask_traits
-from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending
+from fieldmark.protocols.ask.sending import AskOptions, Sending, open_sending, price_share
 from fieldmark.protocols.ask.settings import AskSettings
 from fieldmark.protocols.ask.sheets import Inquiry, Sheet, drawn_examples, make_sheets
 
@@ -65,9 +69,10 @@ def run(
     """
     task, draw = assignment.task, assignment.draw
     images = Images(assignment.root, options.contents, assignment.settings.detail)
-    inquiry = _inquiry(assignment, model, images)
+    shelf = PictureCache(model.picture_limits)
+    inquiry = _inquiry(assignment, model, images, shelf.size)
     sheets = make_sheets(inquiry, assignment.parts, wanted, options, progress)
-    seen = _what_a_mock_sees(sheets) if model.is_mock else None
+    seen = _what_a_mock_sees(sheets, shelf) if model.is_mock else None
     n = sum(len(sheet.asked.items) for sheet in sheets) * draw.repeats
     progress.start(f"{task.task} with {model.name}", n)
     under_way: dict[Sheet, None] = {}
@@ -87,11 +92,12 @@ def run(
         return any(sheet.is_complete for sheet in list(under_way))
 
     with (
-        open_sending(model, options, progress, seen, _outcome) as sending,
+        open_sending(model, options, progress, seen, _outcome, shelf) as sending,
         closing(sending.steps(task.task, requests(), keep)) as steps,
     ):
         for _ in steps:
-            yield from _complete(under_way, sending)
+            yield from _complete(under_way, sending, needs_no_second)
+        clarify(list(under_way), sending, options)
         yield from _complete(under_way, sending)
 
 
@@ -100,21 +106,29 @@ def _outcome(request: Request, answer: Answer) -> str:
     return read_answer(item, built, repeat, answer).outcome
 
 
-def _complete(under_way: dict[Sheet, None], sending: Sending) -> Iterator[PartPredictions]:
+def _complete(
+    under_way: dict[Sheet, None],
+    sending: Sending,
+    is_ready: Callable[[Sheet], bool] = lambda _: True,
+) -> Iterator[PartPredictions]:
     more = {"not_taken": sending.not_taken} if sending.not_taken else {}
-    for sheet in [sheet for sheet in list(under_way) if sheet.is_complete]:
+    for sheet in [sheet for sheet in list(under_way) if sheet.is_complete and is_ready(sheet)]:
         del under_way[sheet]
         for predictions in sheet.predictions():
             yield replace(predictions, notes=predictions.notes | more)
 
 
-def _inquiry(assignment: Assignment, model: ChatModel | LocalModel, images: Images) -> Inquiry:
+def _inquiry(
+    assignment: Assignment,
+    model: ChatModel | LocalModel,
+    images: Images,
+    look: Callable[[Picture], PictureSize],
+) -> Inquiry:
     task = assignment.task
     block = task.block("ask")
     if block is None:
         raise UsageError(f"task {task.task!r} has no `ask` block.")
-    shelf = PictureCache(model.picture_limits)
-    return Inquiry(task, block, model, images, assignment.draw, assignment.settings, shelf)
+    return Inquiry(task, block, model, images, assignment.draw, assignment.settings, look)
 
 
 def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Estimate:
@@ -122,7 +136,8 @@ def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Esti
     task, parts, draw = assignment.task, assignment.parts, assignment.draw
     if task.block("ask") is None or not parts:
         return Estimate(0, 0, 0, 0.0)
-    inquiry = _inquiry(assignment, model, Images(assignment.root))
+    look = cache(partial(glance, limits=model.picture_limits))
+    inquiry = _inquiry(assignment, model, Images(assignment.root), look)
     block = inquiry.block
     is_traits = block.kind == "traits"
     looked = [ask_traits(task, block, parts, inquiry.images, draw)] if is_traits else [
@@ -132,17 +147,15 @@ def estimate_cost(assignment: Assignment, model: ChatModel | LocalModel) -> Esti
     asked = [
         (
             request,
-            [
-                (picture.width, picture.height)
-                for picture in map(inquiry.shelf.prepare, request.pictures)
-            ],
+            [(size.width, size.height) for size in map(look, request.pictures)],
         )
         for part in looked
         for request in _some_requests(inquiry, part)
     ]
     n_items = sum(len(part.items) for part in looked) * (1 if is_traits else len(parts))
     n_all = round(n_items / len(looked)) * draw.repeats * _turns(asked, assignment.settings)
-    return estimate(asked, Estimator(model.card)).scaled(n_all)
+    whole = estimate(asked, Estimator(model.card)).scaled(n_all)
+    return whole.at_share(price_share(assignment.settings, model))
 
 
 def _some_requests(inquiry: Inquiry, asked: PartQuestion) -> list[Request]:
@@ -157,7 +170,7 @@ def _some_requests(inquiry: Inquiry, asked: PartQuestion) -> list[Request]:
 def _can_show(inquiry: Inquiry, item: Item) -> bool:
     try:
         for picture in inquiry.shown(item):
-            inquiry.shelf.prepare(picture)
+            inquiry.look(picture)
     except DataError:
         return False
     return True
@@ -169,13 +182,12 @@ def _turns(asked: Sequence[tuple[Request, Any]], settings: AskSettings) -> int:
     return max(1, max(len(request.info[2].options) for request, _ in asked))
 
 
-def _what_a_mock_sees(sheets: Sequence[Sheet]) -> dict[str, tuple[str, ...]]:
+def _what_a_mock_sees(sheets: Sequence[Sheet], shelf: PictureCache) -> dict[str, tuple[str, ...]]:
     """SHA-256 of the pictures as they are sent → what is true of them, as it is shown."""
     truths: dict[str, tuple[str, ...]] = {}
     for sheet in sheets:
-        limits = sheet.inquiry.model.picture_limits
         for item in sheet.asked.items:
-            key = "+".join(prepare(picture, limits).sha256 for picture in sheet.inquiry.shown(item))
+            key = "+".join(shelf.prepare(picture).sha256 for picture in sheet.inquiry.shown(item))
             truths[key] = (*truths.get(key, ()), *_truths(sheet.asked, item))
     return truths
 

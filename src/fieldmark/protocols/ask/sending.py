@@ -22,6 +22,7 @@ from fieldmark.chat import (
     LocalModel,
     ModelConnection,
     Options,
+    PictureCache,
     Request,
     open_connection,
 )
@@ -59,6 +60,12 @@ def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
     sending = at.once("sending", sending_options)
     budget = at.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
     return AskOptions(journal, own, sending, budget, bad_images, at.contents)
+
+
+def price_share(own: AskSettings, model: ChatModel | LocalModel) -> float:
+    """Of the usual price: batches cost less."""
+    share = model.provider.batch_price if own.batch and isinstance(model, ChatModel) else None
+    return 1.0 if share is None else share
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +120,15 @@ def open_sending(
     progress: Progress,
     mock_labels: Labels | None = None,
     outcome_of: Callable[[Request, Answer], str] = lambda _, answer: answer.outcome,
+    shelf: PictureCache | None = None,
 ) -> Iterator[Sending]:
     """A line to the model, and the journal of its answers; `mock_labels` is what a mock sees,
-    `outcome_of` tells what became of a question, for those that are asked again.
+    `outcome_of` tells what became of a question, for those that are asked again, `shelf` holds
+    pictures that were measured for prompts.
     """
-    how = replace(options.sending, mock_labels=mock_labels) if mock_labels else options.sending
+    model = options.settings.priced(model)
+    how = replace(options.sending, mock_labels=mock_labels or {}, pictures=shelf)
+    how = replace(how, batch=True) if options.settings.batch else how
     if again := options.settings.asks_again():
         how = replace(how, is_asked_again=lambda *pair: outcome_of(*pair) in again)
     with (

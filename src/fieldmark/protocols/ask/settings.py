@@ -7,18 +7,19 @@ requests are sent and when to stop.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from fieldmark.chat.messages import Detail
 from fieldmark.errors import UsageError
-from fieldmark.protocols._settings import Pairs, Range, given, how_only
+from fieldmark.protocols._settings import Pairs, Range, TextForm, given, how_only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from fieldmark.chat import AnswerSettings, Asking, ChatModel, LocalModel
 
+PRICE = TextForm(r"\d+(\.\d*)?/\d+(\.\d*)?", ": dollars in/dollars out, as 0.5/1.5")
 TEMP = 0.0
 FRAMES = 8
 ROOM, ROOM_FOR_REASONS, ROOM_OF_UNKNOWN, ROOM_TO_THINK = 256, 2048, 1024, 16_384
@@ -27,7 +28,8 @@ first; of one that does
 """
 USUAL = {
     "prompting": "single", "cot_enabled": False, "circular": False, "shared_prefix": False,
-    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "",
+    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "", "clarify": "",
+    "judge": "",
 }  # fmt: skip
 AGAIN = ("length", "unparsed", "refused")
 _COLD = ("temp", TEMP)
@@ -41,6 +43,8 @@ class AskSettings:
     """most US dollars to spend, over all runs together"""
     max_tokens: Annotated[int, Range(0)] | None = how_only()
     """most tokens to use, prompts and answers together"""
+    price: Annotated[str, PRICE] | None = how_only()
+    """US dollars per million tokens in and out, for models whose price is unknown: 0.5/1.5"""
     concurrency: Annotated[int, Range(1, 10_000)] | None = how_only()
     """requests at the same time (default: as many as the endpoint allows)"""
     rpm: Annotated[float, Range(0, above=True)] | None = how_only()
@@ -53,6 +57,8 @@ class AskSettings:
     """ask again what ended so: length, unparsed, refused, or several with commas; what failed is
     asked again always
     """
+    batch: bool | None = how_only()
+    """submit the questions to the provider's batch API, at half price; fetch the answers later"""
     temp: Annotated[float, Range(0, 2)] | None = None
     """sampling temperature (default: the task's own, else 0)"""
     prompting: Literal["single", "multi"] | None = None
@@ -81,6 +87,10 @@ class AskSettings:
     """further keys of the request's body, as TOML: provider.quantizations=["fp8"], detail="low" """
     prompts_for: str | None = None
     """use the prompts for this model, where a task file has several"""
+    clarify: str | None = None
+    """a second question about answers that cannot be read: "same", or the model that is asked"""
+    judge: str | None = None
+    """chat model that judges answers, for tasks in lmms-eval's format that ask one"""
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""
@@ -103,6 +113,16 @@ class AskSettings:
         if strange := chosen - set(AGAIN):
             raise UsageError(f"--again {min(strange)}: expected some of {', '.join(AGAIN)}.")
         return chosen
+
+    def priced(self, model: ChatModel | LocalModel) -> ChatModel | LocalModel:
+        """The model with `price`, where its own is not known."""
+        from fieldmark.chat import ChatModel
+
+        if self.price is None or not isinstance(model, ChatModel) or model.card.is_priced:
+            return model
+        usd_in, usd_out = map(float, self.price.split("/"))
+        card = model.card.model_copy(update={"usd_in": usd_in, "usd_out": usd_out})
+        return replace(model, card=card)
 
     def is_json(self, model: ChatModel | LocalModel | None) -> bool:
         """Are answers asked for as JSON? Of a model that cannot be held to a schema only if set."""

@@ -8,7 +8,7 @@ are made one at a time.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from fieldmark.chat import (
     Limits,
     LocalModel,
     Picture,
-    PictureCache,
+    PictureSize,
     Prompts,
     Request,
     limits_of,
@@ -59,8 +59,8 @@ class Inquiry:
     images: Images
     draw: Draw
     settings: AskSettings
-    shelf: PictureCache
-    """pictures that prompts were measured with"""
+    look: Callable[[Picture], PictureSize]
+    """how pictures are measured for prompts"""
 
     def prompts(self, asked: PartQuestion) -> Prompts:
         settings, draw = self.settings, self.draw
@@ -69,7 +69,7 @@ class Inquiry:
             settings.sending(draw.seed, None, self.model),
             Estimator(self.model.card),
         )
-        limits = limits_of(self.model, sending, estimator, self.shelf.prepare)
+        limits = limits_of(self.model, sending, estimator, self.look)
         asking = settings.asking(draw.seed, self.model)
         return plan_prompts(asked.question, asking, few, limits, list(asked.items))
 

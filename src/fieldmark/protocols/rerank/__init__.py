@@ -118,7 +118,8 @@ class Rerank(LanguageProtocol):
             return None
         from fieldmark.protocols.rerank.by_answer import estimate_reranking
 
-        return estimate_reranking(assignment, load_chat_model(model_name))
+        model = assignment.settings.priced(load_chat_model(model_name))
+        return estimate_reranking(assignment, model)
 
     def answer(
         self,

@@ -74,8 +74,6 @@ SPELLINGS = {
 spellings are one and count twice, on both sides: the ratio stays."""
 YES_NO = tuple(Option(word, word) for word in SPELLINGS)
 GRADES = tuple(Option(str(grade), str(grade)) for grade in range(11))
-STRICT = ("json", "tag", "answer line", "whole text")
-"""the places of a text where a number is the answer, not a number of birds"""
 _OF_TEN = re.compile(r"(?<=\d)\s*(?:/|out of)\s*10\b")
 WORST = ("failed", "refused", "length", "unparsed")
 """outcomes of requests, the one first that a query takes"""
@@ -274,17 +272,18 @@ def _share_of_yes(answer: Answer) -> float | None:
 
 
 def _read_grade(answer: Answer) -> Parsed:
-    """A number from 0 to 10 that is the answer by itself."""
+    """A number from 0 to 10 that is the answer by itself, not a number of birds."""
     text = _OF_TEN.sub("", answer.text)
     parsed = parse_text(text, GRADES, "count", is_cut=answer.outcome == "length")
-    is_loose = parsed.label is not None and parsed.how not in STRICT
-    return Parsed(None, parsed.how, "no number alone") if is_loose else parsed
+    return Parsed(None, parsed.how, "no number alone") if parsed.is_loose else parsed
 
 
 def _ranked(
     query: Query, judged: Mapping[tuple[str, str, int], JudgedImage], repeat: int, k: int
 ) -> RankedQuery:
-    """What the order was worth, where every image has a score."""
+    """What the order was worth. An image without a score stands where it is most wrong: a relevant
+    one last, any other first.
+    """
     results = query.rows["id"].to_list()
     own = [judged[query.id, result, repeat] for result in results]
     scores = {result: one.score for result, one in zip(results, own, strict=True)}
@@ -297,10 +296,11 @@ def _ranked(
             for result, one in zip(results, own, strict=True)
             if one.score is None
         }
-        return RankedQuery(query, None, outcome=outcome, about=about)
-    score = np.array([one.score for one in own], np.float64)
-    first = results[int(score.argmax())]
-    return RankedQuery(query, worth(query.is_relevant, score, k), first, about=about)
+    wrong = np.where(query.is_relevant, -1.0, 2.0)  # scores lie between 0 and 1
+    given = np.array([one.score for one in own], np.float64)
+    score = np.where(np.isnan(given), wrong, given)
+    first = results[int(score.argmax())] if outcome == OK else None
+    return RankedQuery(query, worth(query.is_relevant, score, k), first, outcome, about)
 
 
 def _notes(judged: Sequence[JudgedImage], way: Way) -> dict[str, Any]:

@@ -1,0 +1,267 @@
+"""Batch forms: how do OpenAI, Anthropic and Google take many questions, and give their results?
+
+One class each. A question is a key and the body of its request, as it would be sent alone.
+
+    https://platform.openai.com/docs/api-reference/batch
+    https://platform.claude.com/docs/en/build-with-claude/batch-processing
+    https://ai.google.dev/api/batch-api                                      (all read 2026-11)
+"""
+
+# ruff: noqa: ARG002 - one interface; not every provider needs to know all of it
+
+from __future__ import annotations
+
+import abc
+import datetime
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+from urllib.parse import quote
+
+from fieldmark.chat.batch.records import BatchRecord
+from fieldmark.chat.prices import WireForm
+from fieldmark.chat.send.api import as_json, quoted
+
+BatchRow = tuple[str, Sequence[bytes]]
+"""key and body"""
+BatchResults = dict[str, tuple[Mapping[str, Any] | None, Any]]
+"""key → the reply, or None and the body of an error"""
+_SKEW_S = 120.0
+"""a provider's clock may differ by so much"""
+_PAGE, _MOST_PAGES = 100, 50
+
+
+class BatchCalls(Protocol):
+    """Calls of the endpoint; each raises where it fails."""
+
+    async def get(self, path: str) -> bytes: ...
+    async def post(
+        self, path: str, pieces: Sequence[bytes], kind: str = "", *, is_safe: bool = False
+    ) -> dict[str, Any]:
+        """`is_safe`: doing it twice costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    is_ended: bool
+    n_done: int
+    why: str = ""
+    """what became of questions without a result"""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """as the provider tells it"""
+
+
+class BatchForm(abc.ABC):
+    most_questions: int
+    most_bytes: int
+
+    @abc.abstractmethod
+    async def create(
+        self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
+    ) -> str:
+        """Hands a batch in; gives its id."""
+
+    @abc.abstractmethod
+    async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
+        """The ids of batches that may be this one, likeliest first."""
+
+    @abc.abstractmethod
+    async def look(self, calls: BatchCalls, batch_id: str) -> BatchState: ...
+
+    @abc.abstractmethod
+    async def results(
+        self, calls: BatchCalls, state: BatchState, record: BatchRecord
+    ) -> BatchResults:
+        """Of a batch that has ended; keys without a result are left out."""
+
+
+class OpenAIBatch(BatchForm):
+    """A file of lines is uploaded, a batch is made of it, two files of results come back."""
+
+    most_questions, most_bytes = 50_000, 190_000_000
+
+    async def create(
+        self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
+    ) -> str:
+        edge = f"----{name}"
+        head = (
+            f'--{edge}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
+            f'--{edge}\r\nContent-Disposition: form-data; name="file"; '
+            f'filename="{name}.jsonl"\r\nContent-Type: application/jsonl\r\n\r\n'
+        )
+        pieces = [head.encode()]
+        for key, body in rows:
+            pieces.append(b'{"custom_id":' + quoted(key) + b',"method":"POST",')
+            pieces += [b'"url":"/v1/chat/completions","body":', *body, b"}\n"]
+        pieces.append(f"\r\n--{edge}--\r\n".encode())
+        kind = f"multipart/form-data; boundary={edge}"
+        file = await calls.post("/files", pieces, kind, is_safe=True)
+        order = {
+            "input_file_id": file["id"],
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+            "metadata": {"fieldmark": name},
+        }
+        return str((await calls.post("/batches", [as_json(order)]))["id"])
+
+    async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
+        async for batch in _listed(calls, "/batches", "after"):
+            if (batch.get("metadata") or {}).get("fieldmark") == record.name:
+                return [str(batch["id"])]
+            if float(batch.get("created_at") or 0) < record.at - _SKEW_S:
+                break
+        return []
+
+    async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
+        facts = json.loads(await calls.get(f"/batches/{quote(batch_id)}"))
+        status, counts = str(facts["status"]), facts.get("request_counts") or {}
+        problems = (facts.get("errors") or {}).get("data") or [{}]
+        why = problems[0].get("message") or f"the batch is {status}"
+        n_done = int(counts.get("completed") or 0) + int(counts.get("failed") or 0)
+        is_ended = status in ("completed", "failed", "expired", "cancelled")
+        return BatchState(is_ended, n_done, why, facts)
+
+    async def results(
+        self, calls: BatchCalls, state: BatchState, record: BatchRecord
+    ) -> BatchResults:
+        found: BatchResults = {}
+        for name in ("output_file_id", "error_file_id"):
+            if file := state.facts.get(name):
+                for line in _lines(await calls.get(f"/files/{quote(file)}/content")):
+                    found[str(line["custom_id"])] = _openai_result(line)
+        return found
+
+
+def _openai_result(line: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, Any]:
+    response = line.get("response") or {}
+    if response.get("status_code") == 200:
+        return response["body"], None
+    return None, response.get("body") or {"error": line.get("error")}
+
+
+class AnthropicBatch(BatchForm):
+    """One call with all questions. A batch has no name: its results tell whose it is."""
+
+    most_questions, most_bytes = 100_000, 250_000_000
+
+    async def create(
+        self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
+    ) -> str:
+        pieces = [b'{"requests":[']
+        for number, (key, body) in enumerate(rows):
+            comma = b"," if number else b""
+            pieces += [comma + b'{"custom_id":' + quoted(key) + b',"params":', *body, b"}"]
+        pieces.append(b"]}")
+        return str((await calls.post("/messages/batches", pieces))["id"])
+
+    async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
+        ids = []
+        async for batch in _listed(calls, "/messages/batches", "after_id"):
+            made = datetime.datetime.fromisoformat(str(batch["created_at"])).timestamp()
+            if made < record.at - _SKEW_S:
+                break
+            if sum(map(int, batch["request_counts"].values())) == len(record.questions):
+                ids.append(str(batch["id"]))
+        return ids[::-1]
+
+    async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
+        facts = json.loads(await calls.get(f"/messages/batches/{quote(batch_id)}"))
+        counts = {name: int(n) for name, n in facts["request_counts"].items()}
+        n_done = sum(counts.values()) - counts["processing"]
+        return BatchState(facts["processing_status"] == "ended", n_done, "no result", facts)
+
+    async def results(
+        self, calls: BatchCalls, state: BatchState, record: BatchRecord
+    ) -> BatchResults:
+        found: BatchResults = {}
+        for line in _lines(await calls.get(str(state.facts["results_url"]))):
+            result = line["result"]
+            error = result.get("error") or f"the question is {result['type']}"
+            found[str(line["custom_id"])] = (result.get("message"), error)
+        return found
+
+
+class GeminiBatch(BatchForm):
+    """One call with all questions inline, polled as an operation."""
+
+    most_questions, most_bytes = 10_000, 19_000_000
+
+    async def create(
+        self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]
+    ) -> str:
+        pieces = [b'{"batch":{"displayName":' + quoted(name)]
+        pieces.append(b',"inputConfig":{"requests":{"requests":[')
+        for number, (key, body) in enumerate(rows):
+            metadata = b',"metadata":{"key":' + quoted(key) + b"}}"
+            pieces += [b"," if number else b"", b'{"request":', *body, metadata]
+        pieces.append(b"]}}}}")
+        path = f"/models/{quote(model_id)}:batchGenerateContent"
+        return str((await calls.post(path, pieces))["name"])
+
+    async def find(self, calls: BatchCalls, record: BatchRecord) -> list[str]:
+        token = ""
+        for _ in range(_MOST_PAGES):
+            more = f"&pageToken={quote(token)}" if token else ""
+            page = json.loads(await calls.get(f"/batches?pageSize={_PAGE}{more}"))
+            for operation in page.get("operations") or ():
+                if (operation.get("metadata") or {}).get("displayName") == record.name:
+                    return [str(operation["name"])]
+            token = page.get("nextPageToken") or ""
+            if not token:
+                break
+        return []
+
+    async def look(self, calls: BatchCalls, batch_id: str) -> BatchState:
+        facts = json.loads(await calls.get(f"/{quote(batch_id)}"))
+        metadata = facts.get("metadata") or {}
+        state = str(metadata.get("state") or "").rpartition("STATE_")[2].lower()
+        stats = metadata.get("batchStats") or {}
+        n_done = sum(
+            int(stats.get(name) or 0) for name in ("successfulRequestCount", "failedRequestCount")
+        )
+        error = facts.get("error") or {}
+        ended = ("succeeded", "failed", "cancelled", "expired")
+        is_ended = bool(facts.get("done")) or state in ended
+        return BatchState(is_ended, n_done, error.get("message") or f"the batch {state}", facts)
+
+    async def results(
+        self, calls: BatchCalls, state: BatchState, record: BatchRecord
+    ) -> BatchResults:
+        facts = state.facts
+        output = facts.get("response") or (facts.get("metadata") or {}).get("output") or {}
+        rows = (output.get("inlinedResponses") or {}).get("inlinedResponses") or []
+        found: BatchResults = {}
+        # They come in the order in which they were handed in.
+        for row, question in zip(rows, record.questions, strict=False):
+            key = str((row.get("metadata") or {}).get("key") or question.key)
+            found[key] = (row.get("response"), {"error": row.get("error")})
+        return found
+
+
+FORMS: Mapping[WireForm, BatchForm] = {
+    "openai": OpenAIBatch(),
+    "anthropic": AnthropicBatch(),
+    "gemini": GeminiBatch(),
+}
+
+
+async def _listed(
+    calls: BatchCalls, path: str, cursor: Literal["after", "after_id"]
+) -> AsyncIterator[Mapping[str, Any]]:
+    """Batches of a list, newest first, page by page."""
+    after = ""
+    for _ in range(_MOST_PAGES):
+        more = f"&{cursor}={quote(after)}" if after else ""
+        page = json.loads(await calls.get(f"{path}?limit={_PAGE}{more}"))
+        for batch in page["data"]:
+            yield batch
+        after = page.get("last_id") or ""
+        if not page.get("has_more") or not after:
+            return
+
+
+def _lines(data: bytes) -> Iterator[dict[str, Any]]:
+    for line in data.splitlines():
+        if line.strip():
+            yield json.loads(line)

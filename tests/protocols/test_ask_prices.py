@@ -1,0 +1,96 @@
+"""Prices on the command line: a price for what has none, families, and parts that are left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fieldmark.cli import main
+from fieldmark.data import load_dataset
+from fieldmark.settings import Settings
+from fieldmark.world import World
+from kit.ask import TASK, Parrot, command
+from kit.chat import running
+
+SMALL = ("--n-test", "4")
+
+
+@pytest.fixture(autouse=True)
+def here(fresh_settings: Settings) -> None:
+    """Each test in a folder of its own."""
+
+
+def test_a_cap_on_an_unpriced_model_works_with_a_price(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(Parrot('{"answer": "A"}')) as url:
+        name = ("--model", f"chat/custom/ours?base_url={url}")
+        assert main(command(world, *name, *SMALL, "--max-usd", "1")) == 2
+        assert "--price IN/OUT" in capfd.readouterr().err
+        assert main(command(world, *name, *SMALL, "--max-usd", "1", "--price", "200/300")) == 0
+        told = capfd.readouterr().err
+    assert "of $1.00" in told and "price unknown" not in told
+
+
+def test_a_cap_holds_at_the_price_given(world: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with running(Parrot('{"answer": "A"}')) as url:
+        name = ("--model", f"chat/custom/ours?base_url={url}", "--price", "90000/90000")
+        assert main(command(world, *name, *SMALL, "--max-usd", "1")) == 4
+    assert "budget" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("price", ["0.5", "a/b", "-1/2", "1/2/3", "1e3/2"])
+def test_a_price_that_is_none_is_told(
+    world: Path, capfd: pytest.CaptureFixture[str], price: str
+) -> None:
+    assert main(command(world, "--model", "chat/mock/wren", f"--price={price}")) == 2
+    assert "--price" in (err := capfd.readouterr().err) and "as 0.5/1.5" in err
+
+
+def test_plan_uses_the_price_and_tells_whose_it_is(
+    world: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def planned(*more: str) -> dict[str, object]:
+        words = ["plan", "--task", TASK, "--data", f"world={world}", "--json", *more]
+        assert main(words) == 0
+        job: dict[str, object] = json.loads(capfd.readouterr().out)["jobs"][0]
+        return job
+
+    assert planned("--model", "chat/mock/wren")["usd"] == "unknown"
+    assert float(str(planned("--model", "chat/mock/wren", "--price", "2/8")["usd"])) > 0
+    family, dated = (
+        planned("--model", f"chat/openai/{name}") for name in ("gpt-4o", "gpt-4o-2024-11-20")
+    )
+    assert (family["usd"], family["why"]) == (dated["usd"], "")
+    assert dated["why"] == "priced as gpt-4o"
+
+
+def test_parts_of_newt_are_left_out_by_flags(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    load_dataset("newt").make(tmp_path / "newt", World(), 700)
+    base = ["plan", "--data", f"newt={tmp_path / 'newt'}", "--json", "--model", "chat/mock/wren"]
+
+    def n_requests(*more: str) -> int:
+        assert main([*base, "--n-test", "1", *more]) == 0
+        requests: int = json.loads(capfd.readouterr().out)["jobs"][0]["requests"]
+        return requests
+
+    newt = ("--task", "newt")
+    assert n_requests(*newt) == 164
+    assert n_requests(*newt, "--exclude-clusters", "appearance", "behavior") == 164 - 132 - 16
+    assert n_requests(*newt, "--exclude-subclusters", "species") == 164 - 102
+    assert n_requests(*newt, "--exclude-tasks", "ml_age_*") == 164 - 12
+    assert n_requests("--task", "newt/age", "--exclude-tasks", "ml_age_bald_eagle") == 13
+
+    run = ["run", *base[1:3], *base[4:]]
+    assert main([*run, *newt, "--exclude-subclusters", "specis"]) == 2
+    assert "Did you mean 'species'" in capfd.readouterr().err
+    assert main([*run, "--task", "world-stage", "--exclude-clusters", "behavior"]) == 2
+    assert "only `newt`" in capfd.readouterr().err
+    grid = tmp_path / "grid.toml"
+    grid.write_text('models = ["chat/mock/wren"]\ntasks = ["newt"]\n')
+    assert main(["plan", str(grid), "--exclude-clusters", "behavior"]) == 2
+    assert "--exclude-clusters and" in (err := capfd.readouterr().err) and "not both" in err
