@@ -88,7 +88,7 @@ def test_not_everything_is_abstained_from(half: str) -> None:
     """Loose answers too: a parser that reads the asked form only is not worth having."""
     loose = [row for row in rows_of(half) if not row["asked_form"] and row["truth"] is not None]
     n_right = sum(verdict(row) == "right" for row in loose)
-    if n_right < 0.5 * len(loose):
+    if n_right < 0.4 * len(loose):
         pytest.fail(summary(loose, half), pytrace=False)
 
 
