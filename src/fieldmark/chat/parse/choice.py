@@ -240,9 +240,10 @@ def only_option(plain: str, names: NameIndex) -> Parsed:
     """The gate of running text: the one option it names and stands by, if nothing is in its way."""
     passage = read(plain)
     mentions = find_mentions(passage, names)
-    is_meant = [is_stated(passage, m) and not is_rejected(passage, m) for m in mentions]
+    kept = [mention for mention in mentions if not is_rejected(passage, mention)]
+    is_meant = any(is_stated(passage, mention) for mention in kept)
     refusal = declines(plain)
-    if refusal and not any(is_meant):
+    if refusal and not is_meant:
         return Parsed(None, "", refusal)
     if not mentions:
         return Parsed(None, "", "no option named")
@@ -250,9 +251,9 @@ def only_option(plain: str, names: NameIndex) -> Parsed:
         return Parsed(None, "", "several options are named")
     if declines(plain, is_doubt_allowed=True):
         return Parsed(None, "", "an option is named by a text that declines")
-    if any(is_rejected(passage, mention) for mention in mentions):
+    if len(kept) < len(mentions):
         return Parsed(None, "", "an option is ruled out or only weighed")
-    if not any(is_meant):
+    if not is_meant:
         return Parsed(None, "", "an option is named in passing")
     return Parsed(mentions[0].label, "only option named", is_loose=True)
 
