@@ -38,7 +38,7 @@ _CLAUSE_ENDS = re.compile(
 )
 _DOUBTED = re.compile(r"\?\W*$|[✗✘❌☒]")
 _TICKED = re.compile(r"\[[xX]\]|[☑✅✓✔]")
-_LEAD = re.compile(r"\(?(?P<letter>[^\W\d_])[\s*_`]*[.):\]-](?=\W*\w)")
+_LEAD = re.compile(r"\(?(?P<letter>[^\W\d_])[\s*_`]*[.):\](-](?=\W*\w)")
 _TAIL = re.compile(r"(?P<name>.*\w)\W*[\s([]+(?P<letter>[A-Z])$", re.DOTALL)
 _SAYS_LETTER = re.compile(r"^(?:(?:option|choice|letter|answer)\b\W*)+(?=\w)", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*•]\s|\d+[.)])")
