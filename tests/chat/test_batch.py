@@ -152,6 +152,51 @@ def test_submit_wait_fetch_and_table(
     assert not list(load_records(tmp_path / "results" / "journal"))
 
 
+def test_a_run_with_gaps_is_scored_and_mended(
+    world: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = OpenAIServer()
+    server.fate = lambda number: "succeeded" if number % 3 else "expired"
+    with running(server) as url:  # type: ignore[arg-type]
+        command = words(server, url, world, "--batch")
+        assert main(command) == 5
+        (batch,) = server.batches.values()
+        n_lost = len(batch.keys[::3])
+        server.end_batches()
+        assert main(command) == 5
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert f"{n_lost} failed (in the batch: " in line and "same command" in line
+        server.fate = lambda number: "succeeded"
+        assert main(command) == 5
+        assert f"{n_lost - 1} questions submitted" in capsys.readouterr().err.splitlines()[-1]
+        assert main(["table"]) == 0, "what was there is still there"
+        server.end_batches()
+        assert main(command) == 0
+    assert server.n_asked() == len(batch.keys) + 1 + n_lost
+
+
+def test_of_several_runs_each_waits_by_itself(
+    world: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    server = GeminiServer()
+    with running(server) as url:  # type: ignore[arg-type]
+        command = words(server, url, world, "--task", "world-habitat", "--batch", "--max-usd", "1")
+        assert main(command) == 5
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert "2 of 2 runs wait for answers" in last and "failed" not in last
+        assert len(server.batches) == 2
+        server.end_batches()
+        assert main(command) == 0 and server.n_calls["create"] == 2
+
+
 def test_shared_examples_get_one_cache_breakpoint(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,7 +422,24 @@ def test_a_cap_is_kept_at_the_price_of_the_batch(tmp_path: Path) -> None:
         answers, end = ask(tmp_path, budget=budget, requests=requests)
         assert isinstance(end, BatchPending), "what was too dear before fits now"
         assert budget.spent_usd < 0.001
-    assert len(answers) == len(batch.keys) + 2, "the first of either command is asked at once"
+        assert len(answers) == len(batch.keys) + 2, "the first of either command is asked at once"
+        # Another connection of the same command does not count what waits a second time.
+        waiting = dict(budget.batches)
+        _, end = ask(tmp_path, budget=budget, requests=requests)
+        assert isinstance(end, BatchPending) and set(budget.batches) == set(waiting)
+
+
+@EVERY
+def test_results_that_are_fetched_twice_change_nothing(make: Make, tmp_path: Path) -> None:
+    server = make()
+    with opened(server) as ask:
+        ask(tmp_path)
+        (record,) = load_records(tmp_path)
+        server.end_batches()
+        once, _ = ask(tmp_path)
+        record.save(tmp_path)  # as after a kill between keeping the answers and noting that
+        twice, _ = ask(tmp_path)
+    assert once == twice and not list(load_records(tmp_path)) and server.n_asked() == 8
 
 
 def test_the_same_question_twice_is_handed_in_once(tmp_path: Path) -> None:

@@ -182,6 +182,13 @@ def test_a_setting_a_newer_model_refuses_is_left_out() -> None:
     assert "temperature" not in server.bodies[0] and totals.n_attempts <= 9
 
 
+def test_an_older_claude_is_asked_without_the_schema_it_refuses() -> None:
+    server = AnthropicServer()
+    answers, totals = asked(server, "claude-3-5-haiku-20241022", [question(FULL)])
+    assert answers["q"].outcome == "ok" and totals.n_attempts == 2
+    assert "output_config" not in server.bodies[0] and server.bodies[0]["temperature"] == 0.0
+
+
 def test_what_prompts_share_is_cached_and_priced() -> None:
     shared = (Text("Which bird? " * 200), Picture(make_jpeg(1)), Text("Now this one:", True))
     requests = [

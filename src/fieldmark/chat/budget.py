@@ -12,7 +12,7 @@ corrects the estimates of the same model, those of requests in flight included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fieldmark.chat.messages import Answer, AnswerSettings, Message, Request, Text, Usage
@@ -41,6 +41,10 @@ class Cost:
     def tokens(self) -> int:
         return self.tokens_in + self.tokens_out
 
+    def __add__(self, other: Cost) -> Cost:
+        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
+        return Cost(self.tokens_in + other.tokens_in, self.tokens_out + other.tokens_out, usd)
+
 
 @dataclass(slots=True)
 class Budget:
@@ -54,6 +58,8 @@ class Budget:
     """answers whose cost is unknown: spent_usd is a lower bound when there are any"""
     late_usd: float = 0.0
     """of spent_usd, what answers may have cost that never arrived"""
+    batches: dict[str, Cost] = field(default_factory=dict)
+    """batches that are handed in or about to be, and what each may cost"""
     _reserved: dict[int, Callable[[], Cost]] = field(default_factory=dict)
     """requests in flight, and what each costs by what is known now"""
 
@@ -79,6 +85,7 @@ class Budget:
         if not self.is_capped:
             return True
         promised = [cost_now() for cost_now in self._reserved.values()]
+        promised += self.batches.values()
         if self.max_usd is not None:
             usd = self.spent_usd + sum(other.usd or 0.0 for other in (*promised, cost))
             if usd > self.max_usd * (1 + 1e-12):
@@ -134,7 +141,9 @@ class Budget:
             return f"{self.spent_tokens:,}{cap} tokens{price}"
         cap = f" of {_dollars(self.max_usd)}" if self.max_usd is not None else ""
         late = f", up to {_dollars(self.late_usd)} for answers that never came"
-        return f"{_dollars(self.spent_usd)}{cap}{late if self.late_usd else ''}"
+        waiting = sum(cost.usd or 0.0 for cost in self.batches.values())
+        more = f", at most {_dollars(waiting)} more in batches" if waiting else ""
+        return f"{_dollars(self.spent_usd)}{cap}{late if self.late_usd else ''}{more}"
 
 
 def _dollars(usd: float) -> str:
@@ -244,9 +253,7 @@ class Estimate:
 
     def at_share(self, share: float) -> Estimate:
         """At this share of the usual price."""
-        return Estimate(
-            self.n, self.tokens_in, self.tokens_out, None if self.usd is None else self.usd * share
-        )
+        return replace(self, usd=None if self.usd is None else self.usd * share)
 
 
 def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator) -> Estimate:

@@ -7,7 +7,8 @@ protocol × its settings. Names are checked here, all of them at once, before an
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,7 @@ def make_jobs(
         for name, value, words in axes.problems()
     ]
     loaded: list[NamedTask] = []
-    finder = Finder(include_path)
+    finder, asked_by = Finder(include_path), _asked_by([name for name, _ in models])
     for name, where in tasks:
         try:
             named_tasks = finder.find(name, where)
@@ -173,7 +174,9 @@ def make_jobs(
             problems.append(str(error))
             continue
         loaded.extend(named_tasks)
-        problems.extend(line for named in named_tasks for line in _problems_of(named.task, axes))
+        problems.extend(
+            line for named in named_tasks for line in _problems_of(named.task, axes, asked_by)
+        )
     judges = dict.fromkeys(point["judge"] for point in axes.settings if point.get("judge"))
     place = axes.origin.where(("judge",)) if axes.origin else ""
     for name, where in (*models, *((judge, place) for judge in judges)):
@@ -217,11 +220,21 @@ def _once(jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(unique.values())
 
 
-def _problems_of(task: AnyTask, axes: Axes) -> list[str]:
+def _asked_by(models: Sequence[str]) -> set[str]:
+    """The protocols that some of the models can be asked by; unknown models are told elsewhere."""
+    known: set[str] = set()
+    for model in models:
+        with suppress(FieldmarkError):
+            own = abilities(model)
+            known |= {name for name, protocol in protocols().items() if protocol.can_ask(own)}
+    return known
+
+
+def _problems_of(task: AnyTask, axes: Axes, asked_by: Collection[str]) -> list[str]:
     if not isinstance(task, Task):
         readers = [protocol for protocol in protocols().values() if protocol.reads(task)]
         return [line for protocol in readers for line in protocol.problems(task)]
-    return task_problems(task) or _block_problems(task, axes)
+    return task_problems(task, asked_by) or _block_problems(task, axes)
 
 
 def _check_model(name: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.embed import checking, speed_of
-from fieldmark.errors import ClaimLost, FieldmarkError, RunsFailed, StoreError
+from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import Seen, complete, place_of
@@ -49,6 +49,8 @@ class Failure:
     exit_code: int
     trace: str = ""
     """where in the code it happened"""
+    is_waiting: bool = False
+    """nothing is wrong: its answers are yet to come"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,14 @@ class Outcome:
         if not self.failures:
             return
         n = self.n_done + len(self.failures)
-        only = self.failures[0].error if n == 1 else f"{len(self.failures)} of {n} runs failed."
-        error = RunsFailed(only)
+        n_waiting = sum(failure.is_waiting for failure in self.failures)
+        n_failed = len(self.failures) - n_waiting
+        words = [f"{n_failed} of {n} runs failed."] if n_failed else []
+        if n_waiting:
+            words.append(
+                f"{n_waiting} of {n} runs wait for answers: the same command fetches them."
+            )
+        error = RunsFailed(self.failures[0].error if n == 1 else " ".join(words))
         codes = {failure.exit_code for failure in self.failures}
         if self.n_done == 0 and len(codes) == 1:
             error.exit_code = codes.pop()
@@ -126,7 +134,8 @@ def execute(
             except Exception as error:  # noqa: BLE001 - the job border: keep going, keep the traceback
                 failures.append(_keep_failure(planned.job, spec, error, store, how))
                 if len(plan.jobs) > 1:
-                    progress.say(f"    failed: {failures[-1].error}")
+                    word = "" if failures[-1].is_waiting else "failed: "
+                    progress.say(f"    {word}{failures[-1].error}")
                 continue
             keys += [spec.key] if is_done else []
             n_claimed += not is_done
@@ -320,7 +329,8 @@ def _keep_failure(job: Job, spec: RunSpec, error: Exception, store: Store, how: 
     trace = "".join(traceback.format_exception(error))
     store.fail_run(number, trace)
     if isinstance(error, FieldmarkError):
-        return Failure(job.title, str(error).splitlines()[0], error.exit_code, trace)
+        is_waiting = isinstance(error, BatchPending)
+        return Failure(job.title, str(error).splitlines()[0], error.exit_code, trace, is_waiting)
     first = f"{type(error).__name__}: {error}".splitlines()[0]
     return Failure(job.title, f"{first} (--debug shows where)", 1, trace)
 

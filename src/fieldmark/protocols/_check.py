@@ -6,7 +6,7 @@ Asked before anything starts: a misspelt metric must not be found out after hour
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from fieldmark.data import load_dataset
@@ -18,8 +18,12 @@ from fieldmark.registry import short_name
 from fieldmark.tasks import Task
 
 
-def task_problems(task: Task) -> list[str]:
-    """One line for each name and parameter that is not known, with its place in the file."""
+def task_problems(task: Task, asked_by: Collection[str] | None = None) -> list[str]:
+    """One line for each name and parameter that is not known, with its place in the file.
+
+    `asked_by` are the protocols whose blocks matter: loading a probe to look at its parameters
+    takes seconds. None = all.
+    """
     problems: list[str] = []
 
     def look(load: Callable[[], object], *key: str | int) -> None:
@@ -40,7 +44,8 @@ def task_problems(task: Task) -> list[str]:
     if not problems:
         look(partial(_check_fit, task), "metric")
     for name in task.protocols:
-        problems.extend(load_protocol(name).problems(task))
+        if asked_by is None or name in asked_by:
+            problems.extend(load_protocol(name).problems(task))
     return problems
 
 

@@ -18,7 +18,7 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, closest
-from fieldmark.probes import load_probe
+from fieldmark.probes import is_multilabel
 from fieldmark.store import canonical_json
 from fieldmark.tasks import Filter, Task, is_match
 
@@ -299,7 +299,7 @@ def is_joint(task: Task) -> bool:
     block = task.block("probe")
     if not task.traits or block is None:
         return False
-    return bool(getattr(load_probe(block.classifier, block.params), "is_multilabel", False))
+    return is_multilabel(block.classifier, block.params)
 
 
 def _trait_parts(task: Task, rows: pl.DataFrame) -> list[PartItems]:

@@ -180,14 +180,14 @@ def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
     for name in dict.fromkeys(row.name for row in rows):
         mine = [row for row in rows if row.name == name]
         least = min(mine, key=lambda row: row.answered)
-        told = [(least, least.caveat)]
-        told += [
+        caveats = [(least, least.caveat)]
+        caveats += [
             (row, f"chose among {row.chance.among}")
             for row in mine
             if row.chance and choose_unlike(columns[row.place])
         ]
         words = [
-            f"{text} of {row.heading}" if len(mine) > 1 else text for row, text in told if text
+            f"{text} of {row.heading}" if len(mine) > 1 else text for row, text in caveats if text
         ]
         way = f"{mine[0].way}, " if mine[0].way else ""
         names[name] = f"{mine[0].model} ({way}{', '.join(words)})" if words else name

@@ -20,7 +20,7 @@ from fieldmark.errors import FieldmarkError
 from fieldmark.report.cells import ChanceLevel, Row
 from fieldmark.report.memory import Memory
 from fieldmark.report.providers import is_valued, pairing_metric
-from fieldmark.store import PartRecord, Run, Store
+from fieldmark.store import PartRecord, Run, Store, canonical_json
 
 MOST_LETTERS = 26
 
@@ -29,14 +29,15 @@ def with_chance(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
     """The rows with their chance level, as far as it is known. Models that were asked in the same
     way had the same options, so that one of them tells for all.
     """
-    known: dict[tuple[str, str], ChanceLevel | None] = {}
+    known: dict[tuple[Any, ...], ChanceLevel | None] = {}
     result = []
     for row in rows:
         if is_valued(row.run) or row.score.part or not row.is_stored:
             result.append(row)
             continue
-        asked = replace(row.run.spec, model="", model_version="", n_train=None, seed=0, repeats=1)
-        key = (asked.key, row.score.metric)
+        spec = row.run.spec
+        items, settings = spec.data.partition("-")[0], canonical_json(spec.settings)
+        key = (spec.task_name, spec.protocol, settings, spec.n_test, items, row.score.metric)
         if key not in known:
             known[key] = _remembered(store, row.run, row.score.metric, memory)
         result.append(replace(row, chance=known[key]))
@@ -47,8 +48,8 @@ def _remembered(store: Store, run: Run, metric: str, memory: Memory) -> ChanceLe
     key = memory.key("chance", metric, [[run]], [])
     level = memory.get(key)
     if level is None:
-        found = chance_level(store, run, metric)
-        level = {} if found is None else {"value": found.value, "among": found.among}
+        guessed = chance_level(store, run, metric)
+        level = {} if guessed is None else {"value": guessed.value, "among": guessed.among}
         memory.add(key, level)
     return ChanceLevel(**level) if level else None
 

@@ -38,6 +38,7 @@ from fieldmark.report.ways import way_labels
 from fieldmark.store import (
     AMONG_ANSWERED,
     ANSWERED_RATE,
+    UNANSWERED,
     Run,
     RunFilter,
     RunSpec,
@@ -48,10 +49,6 @@ from fieldmark.store import (
 
 if TYPE_CHECKING:
     from fieldmark.report.study import Study
-
-
-UNANSWERED = ("failed", "refused", "length", "unparsed")
-"""what may have become of an item that was not answered"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,6 @@ def read_table(
         study = study_rows(store, cells, remembered)
         rows = [replace(row, tier=study.tier(row)) for row in rows]
         notes += [*study.notes, *_without_tiers(store, rows)]
-    if not by_part:
         rows = with_chance(store, rows, remembered)
     rows = [_with_outcomes(store, row) for row in rows]
     remembered.save()
@@ -128,10 +124,11 @@ def _earlier_note(rows: Sequence[Row]) -> list[str]:
 
 def _leaves_out_note(rows: Sequence[Row], scores: Mapping[int, Sequence[Score]]) -> list[str]:
     """Scores of version 0.1.0 leave out what was not answered."""
+    beside = {AMONG_ANSWERED, ANSWERED_RATE}
     old = {
         row.run.id
         for row in rows
-        if row.answered < 1 and not any(s.metric == ANSWERED_RATE for s in scores[row.run.id])
+        if row.answered < 1 and not beside & {score.metric for score in scores[row.run.id]}
     }
     words = "score leaves" if len(old) == 1 else "scores leave"
     return [
@@ -207,18 +204,21 @@ def _rows(
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
         column = columns[run.id]
         whole = {score.metric: score.value for score in scores.get(run.id, []) if not score.part}
-        n_items, n_ok = run.n_items or 0, run.n_ok or 0
-        answered = whole.get(ANSWERED_RATE, n_ok / n_items if n_items else 1.0)
         rows += [
             Row(
                 run, score, models[run.id], column.label, column.data, column.is_counted,
-                way=ways[run.id], answered=answered,
+                way=ways[run.id], answered=whole.get(ANSWERED_RATE, _answered(run)),
                 among=whole.get(AMONG_ANSWERED) if score.is_primary else None,
             )
             for score in scores.get(run.id, [])
             if score.metric == wanted and (by_part or not score.part)
         ]  # fmt: skip
     return rows
+
+
+def _answered(run: Run) -> float:
+    """The share of its items, where its scores do not tell that of its questions."""
+    return (run.n_ok or 0) / run.n_items if run.n_items else 1.0
 
 
 def _with_outcomes(store: Store, row: Row) -> Row:
@@ -296,7 +296,14 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
     stand_ins = [replace(_stand_in(group), id=-number) for number, group in enumerate(groups, 1)]
     columns = column_labels(stand_ins)
     rows = [
-        Row(run, score, models[_model(run)], columns[run.id], way=_common_way(ways, group))
+        Row(
+            run,
+            score,
+            models[_model(run)],
+            columns[run.id],
+            way=_common_way(ways, group),
+            answered=_answered(run),
+        )
         for run, group in zip(stand_ins, groups, strict=True)
         for score in group.scores
         if metric in ("", score.metric)

@@ -125,12 +125,12 @@ class OpenAIBatch(BatchForm):
     async def results(
         self, calls: BatchCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
-        found: BatchResults = {}
+        by_key: BatchResults = {}
         for name in ("output_file_id", "error_file_id"):
             if file := state.facts.get(name):
                 for line in _lines(await calls.get(f"/files/{quote(file)}/content")):
-                    found[str(line["custom_id"])] = _openai_result(line)
-        return found
+                    by_key[str(line["custom_id"])] = _openai_result(line)
+        return by_key
 
 
 def _openai_result(line: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, Any]:
@@ -174,12 +174,12 @@ class AnthropicBatch(BatchForm):
     async def results(
         self, calls: BatchCalls, state: BatchState, record: BatchRecord
     ) -> BatchResults:
-        found: BatchResults = {}
+        by_key: BatchResults = {}
         for line in _lines(await calls.get(str(state.facts["results_url"]))):
             result = line["result"]
             error = result.get("error") or f"the question is {result['type']}"
-            found[str(line["custom_id"])] = (result.get("message"), error)
-        return found
+            by_key[str(line["custom_id"])] = (result.get("message"), error)
+        return by_key
 
 
 class GeminiBatch(BatchForm):
@@ -231,12 +231,12 @@ class GeminiBatch(BatchForm):
         facts = state.facts
         output = facts.get("response") or (facts.get("metadata") or {}).get("output") or {}
         rows = (output.get("inlinedResponses") or {}).get("inlinedResponses") or []
-        found: BatchResults = {}
+        by_key: BatchResults = {}
         # They come in the order in which they were handed in.
         for row, question in zip(rows, record.questions, strict=False):
             key = str((row.get("metadata") or {}).get("key") or question.key)
-            found[key] = (row.get("response"), {"error": row.get("error")})
-        return found
+            by_key[key] = (row.get("response"), {"error": row.get("error")})
+        return by_key
 
 
 FORMS: Mapping[WireForm, BatchForm] = {

@@ -134,10 +134,10 @@ class BatchSender(Sender):
         return run.tally
 
     async def hand_in(
-        self, questions: Sequence[BatchedQuestion], rows: Sequence[BatchRow], cost: Cost
+        self, name: str, questions: Sequence[BatchedQuestion], rows: Sequence[BatchRow]
     ) -> BatchRecord:
         """The questions are on disk as waiting before the provider hears of them."""
-        name = f"fieldmark-{os.urandom(6).hex()}"
+        cost = self.budget.batches[name]
         record = BatchRecord(
             name, canonical(self.model.address), tuple(questions), cost.usd, cost.tokens
         )
@@ -151,7 +151,7 @@ class BatchSender(Sender):
             ) from None
         except BaseException as error:
             if isinstance(error, ModelError):  # refused: nothing is waiting
-                record.delete(self.answers.folder)
+                self._forget(record)
             raise
         record = dataclasses.replace(record, id=batch_id)
         record.save(self.answers.folder)
@@ -206,6 +206,7 @@ class BatchSender(Sender):
         if results and not any(question.key in results for question in record.questions):
             return False
         for question in record.questions:
+            self.renewed.add(question.key)  # asked once in a command
             answer = self._read(question, *results.get(question.key, (None, state.why)))
             if answer.is_answer:
                 asked = Request(question.id, (), repeat=question.repeat)
@@ -219,11 +220,11 @@ class BatchSender(Sender):
 
     def _wait_for(self, record: BatchRecord, state: BatchState) -> None:
         self.running[record.id] = f"{state.n_done:,} of {len(record.questions):,} answered"
-        cost = Cost(record.tokens, 0, record.usd)
-        self.budget.reserve(lambda: cost)
+        self.budget.batches[record.name] = Cost(record.tokens, 0, record.usd)
 
     def _forget(self, record: BatchRecord) -> None:
         record.delete(self.answers.folder)
+        self.budget.batches.pop(record.name, None)
         for question in record.questions:
             self.answers.waiting.pop(question.key, None)
 
@@ -273,8 +274,7 @@ class BatchDispatch(Dispatch):
     def _clear(self) -> None:
         self._questions: list[BatchedQuestion] = []
         self._rows: list[BatchRow] = []
-        self._costs: list[Cost] = []
-        self._n_bytes = 0
+        self._name, self._n_bytes = f"fieldmark-{os.urandom(6).hex()}", 0
 
     async def _ask(self, request: Request, pictures: Sequence[SentPicture], key: str) -> None:
         sender = self.batches
@@ -308,24 +308,22 @@ class BatchDispatch(Dispatch):
         is_full = self._n_bytes + n_bytes > form.most_bytes
         if self._rows and (is_full or len(self._rows) == form.most_questions):
             await self.hand_in()
-        sender.budget.reserve(lambda: cost)
+        before = sender.budget.batches.get(self._name, Cost(usd=0.0))
+        sender.budget.batches[self._name] = before + cost
         sender.answers.waiting[key] = "a batch"
         settings = request.settings
         self._questions.append(
             BatchedQuestion(key, request.id, request.repeat, settings.stop, resize_notes(pictures))
         )
         self._rows.append((key, body))
-        self._costs.append(cost)
         self._n_bytes += n_bytes
 
     async def hand_in(self) -> None:
         """What was collected, as one batch."""
         if not self._rows:
             return
-        priced = [cost.usd for cost in self._costs if cost.usd is not None]
-        usd = sum(priced) if len(priced) == len(self._costs) else None
-        total = Cost(sum(cost.tokens for cost in self._costs), 0, usd)
-        self.handed_in.append(await self.batches.hand_in(self._questions, self._rows, total))
+        record = await self.batches.hand_in(self._name, self._questions, self._rows)
+        self.handed_in.append(record)
         self._clear()
 
     def pending_words(self) -> str:

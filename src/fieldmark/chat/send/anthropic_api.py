@@ -62,7 +62,7 @@ class AnthropicApi(Api):
         lacks: Collection[str],
     ) -> list[bytes]:
         settings = _settings_body(request.settings, model.id, lacks)
-        head = {"model": model.id, **model.provider.body, **settings}
+        head = {"model": model.id, **model.body, **settings}
         systems = [message.text for message in request.messages if message.role == "system"]
         if systems:
             head["system"] = "\n".join(systems)

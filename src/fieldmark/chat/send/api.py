@@ -31,7 +31,7 @@ _WORDS = {
     "temperature": r"temperature",
     "top_p": r"top_?p\b",
     "seed": r"\bseed\b",
-    "schema": r"response_?format|json_?schema|structured|response_?schema|output_?(config|format)",
+    "schema": r"(response|output)[ _]?format|(json|response)_?schema|structured|output_?config",
     "logprobs": r"log_?prob",
     "max_tokens": r"max_completion_tokens",
     "reasoning_effort": r"reasoning|effort|thinking",

@@ -62,7 +62,7 @@ class GeminiApi(Api):
     ) -> list[bytes]:
         extra = dict(request.settings.extra)
         config = _generation(request.settings, model.id, lacks) | extra.pop("generationConfig", {})
-        head: dict[str, Any] = {**model.provider.body, "generationConfig": config, **extra}
+        head: dict[str, Any] = {**model.body, "generationConfig": config, **extra}
         systems = [message.text for message in request.messages if message.role == "system"]
         if systems:
             head["systemInstruction"] = {"parts": [{"text": "\n".join(systems)}]}

@@ -127,8 +127,12 @@ def open_sending(
     pictures that were measured for prompts.
     """
     model = options.settings.priced(model)
-    how = replace(options.sending, mock_labels=mock_labels or {}, pictures=shelf)
-    how = replace(how, batch=True) if options.settings.batch else how
+    how = replace(
+        options.sending,
+        mock_labels=mock_labels or {},
+        pictures=shelf,
+        batch=bool(options.settings.batch),
+    )
     if again := options.settings.asks_again():
         how = replace(how, is_asked_again=lambda *pair: outcome_of(*pair) in again)
     with (

@@ -4,7 +4,7 @@ a query?
 Every result of every query is a request of its own. The score of an image is P(yes) / (P(yes) +
 P(no)) of the first word of the answer, over all spellings of the two, as INQUIRE has it; or a grade
 from 0 to 10 that the model writes, where it tells no likelihoods. One way holds for a whole run. A
-query one of whose images has no score has no value: it is never a wrong answer. arXiv:2411.02537
+image that was not answered stands where it is most wrong. arXiv:2411.02537
 """
 
 from __future__ import annotations

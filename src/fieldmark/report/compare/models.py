@@ -17,7 +17,9 @@ import numpy as np
 
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row, names_with_caveats
+from fieldmark.report.chance import with_chance
 from fieldmark.report.compare.choice import choose_rows
+from fieldmark.report.memory import Memory
 from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import current_runs, read_table, superseded_note
@@ -137,7 +139,8 @@ def compare_models(
     if not table.rows:
         raise nothing_stored(store.path)
     names = choose_rows(store, table.rows, a, b)
-    pairs = shared_rows(table.rows, names.a, names.b)
+    two = [row for row in table.rows if row.name in (names.a, names.b)]
+    pairs = shared_rows(with_chance(store, two, Memory(memory)), names.a, names.b)
     asked = [_PairedTask.read(store, *pair) for pair in pairs]
     questions = [question for question in asked if question is not None]
     left_out = tuple(

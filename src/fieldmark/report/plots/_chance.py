@@ -28,7 +28,7 @@ class ChanceLines:
 
     drawn: tuple[tuple[float, str], ...] = ()
     """where on the axis, and what it is called"""
-    told: tuple[str, ...] = ()
+    far: tuple[str, ...] = ()
     """those that are too far away"""
     is_mixed: bool = False
     """did rows choose among different numbers of answers?"""
@@ -54,8 +54,8 @@ def chance_lines(results: Results, rows: Sequence[Row]) -> ChanceLines:
     ends = [scale * end for row in rows for end in _ends(row)]
     reach = min(ends) - max(max(ends) - min(ends), 1e-9)
     drawn = [(value, label) for value, label in ordered if value >= reach]
-    told = tuple(label for value, label in ordered if value < reach)
-    return ChanceLines(tuple(drawn), told)
+    far = tuple(label for value, label in ordered if value < reach)
+    return ChanceLines(tuple(drawn), far)
 
 
 def _ends(row: Row) -> list[float]:
@@ -65,7 +65,7 @@ def _ends(row: Row) -> list[float]:
 
 def chance_words(panels: Sequence[ChanceLines]) -> list[str]:
     """The sentences under a figure's title."""
-    told = list(dict.fromkeys(label for lines in panels for label in lines.told))
+    far = list(dict.fromkeys(label for lines in panels for label in lines.far))
     return [
         f"{EASIER}: compare each with its own chance line."
         if any(lines.is_mixed for lines in panels)
@@ -73,7 +73,7 @@ def chance_words(panels: Sequence[ChanceLines]) -> list[str]:
         "Grey dashes: what guessing, and always giving the commonest answer, scores."
         if any(lines.drawn for lines in panels)
         else "",
-        f"Below the axis: {'; '.join(told)}." if told else "",
+        f"Below the axis: {'; '.join(far)}." if far else "",
     ]
 
 

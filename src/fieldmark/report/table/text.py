@@ -19,7 +19,7 @@ from fieldmark.report.table.layout import (
     GAP,
     MISSING,
     NO_INTERVAL,
-    UNANSWERED,
+    SILENT,
     align,
     arrow,
     column_of_cells,
@@ -38,7 +38,7 @@ from fieldmark.report.table.ranking import (
     rank_rows,
 )
 from fieldmark.report.table.verdict import verdict
-from fieldmark.store import OK
+from fieldmark.store import OK, UNANSWERED
 
 WHOLE = "(the whole task)"
 
@@ -107,7 +107,7 @@ _NUMBERS = ("n_train", "n_test", "seed", "repeats", "score", "n", "units", "answ
 
 def _facts(row: Row) -> dict[str, str]:
     spec, score = row.run.spec, row.score
-    share = (row.run.n_ok or 0) / row.run.n_items if row.run.n_items else math.nan
+    share = row.answered if row.run.n_items else math.nan
     return {
         "model": row.model,
         "way": row.way,
@@ -189,7 +189,7 @@ def _text(
         *_wrapped(_draw_notes(rows), width),
         *_wrapped(_class_notes(table), width),
         *_wrapped(_chance_notes(table, is_long=not signs), width),
-        *_unanswered(rows),
+        *_unanswered(rows, width),
         *_wrapped(_no_intervals(rows), width),
         *_left_out(table),
         *_wrapped(iter(table.notes), width),
@@ -289,26 +289,33 @@ def chance_texts(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(f"{number(c.value, score)} ({c.among})" for c, score in known))
 
 
-def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
+def _unanswered(rows: Sequence[Row], width: int) -> Iterator[str]:
     """How many items were not answered and why, and what the others would score alone."""
     if any(row.outcomes for row in rows):
-        yield f"{UNANSWERED} no answer counts as a wrong one:"
+        yield f"{SILENT} no answer counts as a wrong one:"
     for row in {row.run.id: row for row in rows if row.outcomes}.values():
-        yield f"  {row.name}, {row.heading}: {unanswered_words(row)}"
-
-
-_OUTCOMES = {"failed": "failed", "refused": "refused", "length": "cut off", "unparsed": "not read"}
+        yield from textwrap.wrap(
+            f"{row.name}, {row.heading}: {unanswered_words(row)}",
+            width,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+        )
 
 
 def unanswered_words(row: Row) -> str:
     """What became of the items without an answer, and what to do about it."""
-    counts = [(n, _OUTCOMES.get(what, what)) for what, n in row.outcomes.items() if what != OK]
-    (n, what), *others = sorted(counts, key=lambda count: count[1] != "failed")
-    of = f"{n:,} of {sum(row.outcomes.values()):,} {what}"
-    words = ", ".join([of, *(f"{n:,} {what}" for n, what in others)])
+    kinds = sorted((kind for kind in row.outcomes if kind != OK), key=lambda kind: kind != "failed")
+    counts = [f"{row.outcomes[kind]:,} {UNANSWERED.get(kind, kind)}" for kind in kinds]
+    n, _, first = counts[0].partition(" ")
+    words = ", ".join([f"{n} of {sum(row.outcomes.values()):,} {first}", *counts[1:]])
     if row.among is not None and not math.isnan(row.among):
         words += f"; {number(row.among, row.score)} among those answered"
-    return f"{words}: run the same command again" if "failed" in row.outcomes else words
+    steps = ["run the same command again"] if "failed" in row.outcomes else []
+    others = ",".join(kind for kind in kinds if kind in UNANSWERED and kind != "failed")
+    if others:
+        steps.append(f"`--again {others}` asks {'those too' if steps else 'again'}")
+    return f"{words}: {', '.join(steps)}" if steps else words
 
 
 def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:
