@@ -23,6 +23,7 @@ import sys
 import sysconfig
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -167,6 +168,35 @@ def _facts_of(source: bytes) -> _Facts:
         if isinstance(node, ast.Call | ast.BinOp | ast.Constant):
             data |= dict.fromkeys(_data_texts(node))
     return _Facts(tuple(imports), None if paths is None else tuple(paths), tuple(data))
+
+
+def names_in(path: Path) -> set[str] | None:
+    """The names that a module binds, as far as its source tells; None where only running it does.
+
+    Raises SyntaxError where it is no Python.
+    """
+    return _names_in(path.read_bytes(), str(path))
+
+
+@lru_cache(maxsize=1024)
+def _names_in(source: bytes, path: str) -> set[str] | None:
+    names: set[str] = set()
+    for node in ast.walk(_parsed(source, path)):
+        if isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name):
+            names |= {node.id} if isinstance(node.ctx, ast.Store) else set()
+            if node.id in ("globals", "exec", "setattr", "vars"):
+                return None
+    return None if names & {"*", "__getattr__"} else names
+
+
+def _parsed(source: bytes, path: str) -> ast.Module:
+    with warnings.catch_warnings():  # about other people's escape sequences
+        warnings.simplefilter("ignore")
+        return ast.parse(source, path)
 
 
 def called_name(node: ast.Call) -> str:

@@ -7,7 +7,8 @@ first.
 
     FieldmarkError        1
     ├── UsageError        2   a flag, a name, a configuration, task or experiment file is wrong
-    │   └── UnknownName   2   a name nobody registered; carries the closest ones
+    │   ├── UnknownName   2   a name nobody registered; carries the closest ones
+    │   └── CodeNotRun    2   a command that only looks met code it would have to run
     ├── DataError         3   a dataset, a table, an image or the store cannot be used as it is
     │   └── StoreError    3   the results file is locked, read-only, damaged or from a newer version
     ├── ModelError        4   weights, model code or the network failed
@@ -49,6 +50,13 @@ class UnknownName(UsageError):
         if listing:
             text += f" `{listing}` lists all."
         super().__init__(f"{where}  {text}" if where else text)
+
+
+class CodeNotRun(UsageError):
+    """Only running a file of code would tell, and this command only looks."""
+
+    def __init__(self, path: Path | str) -> None:
+        super().__init__(f"{path}  holds code, which is not run to look: --run-code runs it.")
 
 
 class DataError(FieldmarkError):

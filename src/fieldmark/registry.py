@@ -9,19 +9,21 @@ nothing.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import re
 import sys
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fieldmark.code import DATA, PREFIX, SETTINGS, Bundle, closure_of, load_bundle
-from fieldmark.errors import FieldmarkError, UnknownName, UsageError, closest
+from fieldmark.code import DATA, PREFIX, SETTINGS, Bundle, closure_of, load_bundle, names_in
+from fieldmark.errors import CodeNotRun, FieldmarkError, UnknownName, UsageError, closest, meant
 
 BUILT_IN: dict[str, dict[str, str]] = {
     "fieldmark.metric_registrars": {
@@ -220,11 +222,46 @@ def load_reference(name: str, base: Path | None = None) -> Any:
 
 def run_file(path: Path, attribute: str, *, is_fresh: bool = False) -> tuple[Any, Bundle]:
     """An object of a user's file, and the code it came from; its faults in one line."""
+    refuse_to_run(path, attribute)
     bundle = _run(path, is_fresh)
     module = sys.modules[bundle.root_name]
     if not hasattr(module, attribute):
         raise UsageError(f"{path}  has no {attribute!r}.{_known_objects(module, attribute)}")
     return getattr(module, attribute), bundle
+
+
+_MAY_RUN = ContextVar("code of files may run", default=True)
+
+
+@contextlib.contextmanager
+def without_code() -> Iterator[None]:
+    """For commands that only look: code of files that they meet raises `CodeNotRun`.
+
+    Protocols are exempt: only the user's own word names their folders.
+    """
+    token = _MAY_RUN.set(False)
+    try:
+        yield
+    finally:
+        _MAY_RUN.reset(token)
+
+
+def may_run() -> bool:
+    return _MAY_RUN.get()
+
+
+def refuse_to_run(path: Path, attribute: str = "") -> None:
+    """Raises `CodeNotRun` where code is only looked at; before that, what its source tells."""
+    if may_run():
+        return
+    try:
+        names = names_in(path) if path.suffix == ".py" else None
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise UsageError(f"{path}:{line}  cannot be run: {_one_line(error)}.") from error
+    if attribute and names is not None and attribute not in names:
+        raise UsageError(f"{path}  has no {attribute!r}.{meant(attribute, names)}")
+    raise CodeNotRun(path)
 
 
 def _run(path: Path, is_fresh: bool = False) -> Bundle:

@@ -24,6 +24,8 @@ PRECISIONS = ("auto", "float32", "bf16", "fp16")
 DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
 ELSEWHERE = ("chat_models", "chat_providers")
 """tables of a configuration file that others read"""
+OWN_WORD = ("protocol_path", "send_key")
+"""settings that a project's file cannot make: they let code run, or keys go, unasked"""
 OF_TESTS = ("FIELDMARK_LMMS_EVAL",)
 """variables that no command reads"""
 
@@ -70,6 +72,8 @@ class Settings:
     """folders with protocols of your own, one Python file each"""
     fetch: bool = False
     """tasks may download the datasets they name"""
+    send_key: tuple[str, ...] = ()
+    """`VARIABLE=HOST`: keys that may go to addresses that only files of a folder name"""
     origin: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -121,12 +125,12 @@ def _layers(start: Path) -> list[tuple[str, dict[str, Any]]]:
     layers = []
     for path in (user_config(), project_config(start)):
         if path is not None and path.is_file():
-            layers.append((str(path), _read(path)))
+            layers.append((str(path), _read(path, is_own=path == user_config())))
     layers.append(("environment", _environment()))
     return layers
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, is_own: bool) -> dict[str, Any]:
     from fieldmark.source_lines import read_toml
 
     located = read_toml(path)
@@ -134,6 +138,12 @@ def _read(path: Path) -> dict[str, Any]:
     problems: list[str] = []
     for key, value in located.data.items():
         if key in ELSEWHERE:
+            continue
+        if key in OWN_WORD and not is_own:
+            problems.append(
+                f"{located.where((key,))}  {key} counts only as your own word, not as a project's: "
+                f"set FIELDMARK_{key.upper()}, or {key} in {user_config()}."
+            )
             continue
         try:
             if key == "data":
@@ -206,6 +216,8 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
         return int(value)
     if key in ("include_path", "protocol_path"):
         return _folder_list(value, base)
+    if key == "send_key":
+        return _key_list(value)
     if key in ("offline", "fetch"):
         words = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
         if str(value).lower() not in words:
@@ -225,6 +237,16 @@ def _folder_list(value: Any, base: Path) -> tuple[Path, ...]:
     if not isinstance(names, (list, tuple)) or not all(isinstance(n, (str, Path)) for n in names):
         raise ValueError("expected names of folders")
     return tuple(base / Path(name).expanduser() for name in names if str(name))
+
+
+def _key_list(value: Any) -> tuple[str, ...]:
+    """A list of a file, or pairs with commas between them."""
+    pairs = value.split(",") if isinstance(value, str) else value
+    is_list = isinstance(pairs, (list, tuple)) and all(isinstance(pair, str) for pair in pairs)
+    if not is_list or not all(re.fullmatch(r"\w+=[^=/\s]+", pair.strip()) for pair in pairs):
+        raise ValueError("expected VARIABLE=HOST, for example LAB_KEY=gpu7:8000")
+    halves = (pair.strip().partition("=") for pair in pairs)
+    return tuple(f"{variable}={host.lower()}" for variable, _, host in halves)
 
 
 def _merge(

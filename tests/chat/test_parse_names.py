@@ -7,14 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmark.chat.parse.answer import parse_text
-from fieldmark.chat.parse.names import (
-    Relatives,
-    Taxon,
-    index_taxa,
-    match_name,
-    taxon_distance,
-)
+from fieldmark.chat.parse.names import Taxon, index_taxa, match_name
 from fieldmark.chat.parse.spelling import edits, most_edits, nearest, spellings
+from fieldmark.chat.prompt.relatives import Relatives, taxon_distance
 
 CAT = "Animalia Chordata Mammalia Carnivora Felidae Panthera"
 DOG = "Animalia Chordata Mammalia Carnivora Canidae Canis"

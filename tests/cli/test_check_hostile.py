@@ -499,7 +499,7 @@ CASES: dict[str, Case] = {
 def check(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, list[str]]:
     """The exit code and the lines told of the folder's files, by their names in it."""
     start = time.monotonic()
-    code = main(["check", str(folder), "--code-s", "2", *flags])
+    code = main(["check", str(folder), "--run-code", "--code-s", "2", *flags])
     assert time.monotonic() - start < 30
     told = capsys.readouterr()
     assert "Traceback" not in told.out + told.err

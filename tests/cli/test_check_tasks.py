@@ -59,7 +59,7 @@ def as_json(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, An
 def test_what_stands_in_a_template_is_merge_problems_at_its_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = check(capsys, folder)
+    code, out, err = check(capsys, folder, "--run-code")
     assert code == 0
     assert out.splitlines() == [
         f"note  {folder}/_template:6  full_docs is read by nothing. (2 files)"
@@ -91,7 +91,7 @@ def test_json_counts_by_level_by_kind_and_by_file(
     (folder / "wrens.yaml").write_text(
         "include: _template\ntask: wrens\nmetric_list: [{metric: exact_mach}]\nrepeats: none\n"
     )
-    code, told = as_json(capsys, folder)
+    code, told = as_json(capsys, folder, "--run-code")
     assert code == 2
     assert told["ok"] is False
     assert told["levels"] == {"error": 1, "warning": 0, "note": 1}
@@ -118,11 +118,11 @@ def test_without_code_nothing_is_imported(
     (folder / "owls.yaml").write_text(
         "include: _template\ntask: owls\ndoc_to_text: !function utils.text\n"
     )
-    exit_code, told = as_json(capsys, folder, "--no-code")
+    exit_code, told = as_json(capsys, folder)
     assert exit_code == 0
     assert not mark.exists()
     assert {each["imports"] for each in told["files"]} == {None}
-    check(capsys, folder)
+    check(capsys, folder, "--run-code")
     assert mark.exists()
 
 
@@ -275,7 +275,10 @@ def test_data_renders_choices_and_pictures(
         "doc_to_choice: [owl, wren]\ndoc_to_visual: !function utils.pictures\n"
         "metric_list: [{metric: acc}]\n"
     )
-    code, out, _ = check(capsys, folder / "owls.yaml", "--data", "--n-documents", "1")
+    words = (folder / "owls.yaml", "--data", "--n-documents", "1")
+    code, out, _ = check(capsys, *words)
+    assert code == 0 and "choices owl" not in out and "(utils.py): --run-code shows them" in out
+    code, out, _ = check(capsys, *words, "--run-code")
     assert code == 0
     assert "    choices owl | wren" in out
     assert "document 0: target 'wren 0' is none of the choices." in out
@@ -294,7 +297,7 @@ def test_data_that_is_not_here_is_not_fetched(
     assert "owls.yaml:3  dataset 'nobody/nowhere' is not on this machine: `--fetch`" in out
 
 
-@pytest.mark.parametrize("more", [(), ("--no-code",)])
+@pytest.mark.parametrize("more", [(), ("--run-code",)])
 def test_code_that_a_task_names_elsewhere_is_not_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
 ) -> None:
@@ -316,7 +319,11 @@ def test_no_code_runs_none_of_a_task_in_fieldmarks_form(
     (tmp_path / "beside.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     task = OWN.replace("metric: accuracy", "metric: beside.py:score")
     (tmp_path / "finches.yaml").write_text(task)
-    assert check(capsys, tmp_path, "--no-code")[0] == 0
+    code, out, _ = check(capsys, tmp_path)
+    assert code == 2 and "beside.py  has no 'score'" in out
+    with (tmp_path / "beside.py").open("a") as file:
+        file.write("def score(target, prediction, weight=None): return 0.0\n")
+    assert check(capsys, tmp_path)[0] == 0
     assert not (tmp_path / "ran").exists()
-    assert check(capsys, tmp_path)[0] == 2
+    assert check(capsys, tmp_path, "--run-code")[0] == 0
     assert (tmp_path / "ran").exists()

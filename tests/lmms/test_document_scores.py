@@ -384,3 +384,31 @@ def test_a_function_that_works_once_keeps_its_number():
     }
     assert found["m/call 1"].low is None and "second call" in found["m/call 1"].warning
     assert found["m/all"].low is not None
+
+
+def _with_silent(metric: ScoredMetric, values, n_silent: int):
+    silent = [DocumentValues({}, is_answered=False)] * n_silent
+    (score,) = score_documents([metric], [*_rows(values), *silent], ScoreSettings("task"))
+    return score
+
+
+def test_a_document_without_an_answer_counts_0_in_a_mean_of_shares():
+    score = _with_silent(ScoredMetric("m", aggregation="mean"), RIGHT, 50)
+    expected = wilson(sum(RIGHT), N + 50)
+    assert (score.value, score.n) == (sum(RIGHT) / (N + 50), N + 50)
+    assert (score.low, score.high, score.warning) == (expected.low, expected.high, "")
+
+
+@pytest.mark.parametrize(
+    ("metric", "values"),
+    [
+        (ScoredMetric("m", aggregation="mean", higher_is_better=False), RIGHT),
+        (ScoredMetric("m", aggregation="mean"), [3.0, 7.5, 12.0]),
+        (ScoredMetric("m", aggregation=mean_percent), DICTS),
+    ],
+    ids=["an error", "no share", "the task's own code"],
+)
+def test_where_nobody_knows_the_worst_value_the_score_says_what_it_leaves_out(metric, values):
+    score = _with_silent(metric, values, 5)
+    assert score.n == len(values)
+    assert f"5 of {len(values) + 5} documents were not answered and are left out" in score.warning

@@ -6,6 +6,7 @@ import base64
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from PIL import Image
 
 from fieldmark.errors import UsageError
 from fieldmark.lmms.code.call import NoJudgement, call, load_function
+from fieldmark.lmms.code.judge import KEY, MODEL, URL, Judge, judging
 from fieldmark.lmms.code.trust import Function, Trust
-from fieldmark.lmms.compat.judge import KEY, MODEL, URL, JudgeRequest, ServerConfig, get_server
+from fieldmark.lmms.compat.judge import JudgeRequest, ServerConfig, get_server
 from fieldmark.lmms.compat.verifiers import (
     OpenAIVerifier,
     StripReasoningExtractor,
     VerificationPipeline,
 )
+from kit.chat import FAST
 
 
 class Endpoint:
@@ -43,7 +46,9 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             known.asked.append((self.path, dict(self.headers), body))
             reply = known.replies.pop(0)
-            content = {"choices": [{"message": {"content": reply}}], "usage": {"total_tokens": 7}}
+            message = {"role": "assistant", "content": reply}
+            usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+            content = {"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}
             self.send_response(reply if isinstance(reply, int) else 200)
             self.end_headers()
             self.wfile.write(json.dumps(content).encode())
@@ -94,7 +99,8 @@ def test_request_carries_what_the_task_says(
     server = get_server("azure", config)
     response = server.evaluate(JudgeRequest([{"role": "user", "content": "q"}]))
     path, headers, body = endpoint.asked[0]
-    assert (response.content, response.usage) == ("fine", {"total_tokens": 7})
+    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    assert (response.content, response.usage) == ("fine", usage)
     assert path == "/v1/chat/completions" and headers["Authorization"] == "Bearer secret"
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("judge-1", 0.2, 9)
     assert [each["role"] for each in body["messages"]] == ["system", "user"]
@@ -120,16 +126,18 @@ def test_images_come_before_the_text(endpoint: Endpoint, tmp_path: Path) -> None
 
 
 def test_failures_are_tried_again_and_then_told(endpoint: Endpoint) -> None:
-    config = ServerConfig("judge-1", num_retries=2, retry_delay=0)
-    server = get_server("openai", config)
-    endpoint.replies = [500, "fine"]
-    assert server.evaluate(JudgeRequest([{"role": "user", "content": "q"}])).content == "fine"
-    endpoint.replies = [429, 503]
-    with pytest.raises(NoJudgement, match="failed 2 times: 503"):
-        server.evaluate(JudgeRequest([{"role": "user", "content": "q"}]))
-    endpoint.replies = [401]
-    with pytest.raises(NoJudgement, match="answered 401"):
-        server.evaluate(JudgeRequest([{"role": "user", "content": "q"}]))
+    server = get_server("openai", ServerConfig("judge-1"))
+    question = JudgeRequest([{"role": "user", "content": "q"}])
+    with judging(Judge(sending=replace(FAST, max_attempts=2))):
+        endpoint.replies = [500, "fine"]
+        assert server.evaluate(question).content == "fine"
+    with judging(Judge(sending=replace(FAST, max_attempts=2))):
+        endpoint.replies = [503, 503]
+        with pytest.raises(NoJudgement, match="judge-1.*503"):
+            server.evaluate(question)
+        endpoint.replies = [401]
+        with pytest.raises(NoJudgement, match="401"):
+            server.evaluate(question)
     assert len(endpoint.asked) == 5
 
 

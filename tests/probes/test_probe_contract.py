@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fieldmark.errors import DataError
-from fieldmark.probes import PROBES, load_probe
+from fieldmark.probes import PROBES, is_multilabel, load_probe
 
 QUICK: dict[str, dict[str, Any]] = {
     "svm": {"search": 3, "folds": 2},
@@ -50,6 +50,7 @@ class TestEveryProbe:
         module = PROBES.get(name)
         assert isinstance(module.SUMMARY, str) and module.SUMMARY
         assert module.Probe.__doc__
+        assert is_multilabel(name) == getattr(module.Probe, "is_multilabel", False)
 
     @pytest.mark.parametrize(
         "labels",

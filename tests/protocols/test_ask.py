@@ -65,7 +65,8 @@ def test_refused_cut_and_unclear_answers_are_outcomes_of_their_own(settings: Set
     n = Counter(rows["outcome"])
     assert set(n) == {"ok", "refused", "length"} and min(n.values()) > 0
     assert rows.filter(pl.col("outcome") != "ok")["prediction"].is_null().all()
-    assert found.score.value == 1.0 and found.score.n == n["ok"], "only what was read is scored"
+    assert found.score.value == n["ok"] / len(rows) and found.score.n == len(rows), "else wrong"
+    assert rates["among_answered"] == 1.0 and rates["answered_rate"] == n["ok"] / len(rows)
     assert rates["refusal_rate"] == n["refused"] / len(rows)
     assert rates["parse_success_rate"] == n["ok"] / len(rows)
     assert rates["failure_rate"] == 0
@@ -96,14 +97,15 @@ def test_half_a_character_is_stored_and_read(settings: Settings) -> None:
     assert set(found.predictions["outcome"]) == {"ok", "unparsed"}
 
 
-def test_failed_requests_are_never_scored_nor_kept(settings: Settings) -> None:
+def test_failed_requests_are_wrong_and_never_kept(settings: Settings) -> None:
     outcome = carry_out(settings, "chat/mock/wren?skill=1&p_500=0.6", How(shared={"sending": FAST}))
     assert outcome.n_done == 1
     with Store.open(settings.store) as store:
         rows, scores = store.predictions(1), wholes(store.scores()[1])
     n = Counter(rows["outcome"])
     assert set(n) == {"ok", "failed"}
-    assert scores["failure_rate"] == n["failed"] / len(rows) and scores["accuracy"] == 1
+    assert scores["failure_rate"] == n["failed"] / len(rows)
+    assert scores["accuracy"] == n["ok"] / len(rows) and scores["among_answered"] == 1
     assert len(journalled(settings)) == n["ok"]
     why = [json.loads(text)["error"] for text in rows.filter(pl.col("outcome") == "failed")["info"]]
     assert all("500" in each for each in why)

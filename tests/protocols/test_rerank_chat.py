@@ -315,18 +315,20 @@ def test_an_answer_whose_first_word_is_neither_is_read_and_counted(place: Path) 
 # -- outcomes -------------------------------------------------------------------------------------
 
 
-def test_a_query_with_a_refused_image_has_no_value(place: Path) -> None:
+def test_a_refused_image_stands_in_the_worst_place(place: Path) -> None:
     found = rerank(place, f"{GOOD}&p_refuse=0.1")
     rows, notes = found.predictions, notes_of(place, found)
     n, rates = Counter(rows["outcome"]), wholes(found.scores)
-    assert set(n) == {"ok", "refused"} and found.score.n == n["ok"]
-    assert rows.filter(pl.col("outcome") != "ok")["score"].is_null().all()
-    assert found.score.value == 1.0, "never counted as 0"
+    assert set(n) == {"ok", "refused"} and found.score.n == len(rows)
+    lost = rows.filter(pl.col("outcome") != "ok")
+    assert lost["prediction"].is_null().all() and (lost["score"] < 1).all()
+    assert found.score.value == pytest.approx(rows["score"].mean()) and found.score.value < 1
+    assert rates["among_answered"] == 1.0
     n_refused = notes["outcomes"]["refused"]
     assert rates["refusal_rate"] == n_refused / (N * len(QUERIES)) < n["refused"] / len(rows)
     bad = [facts for facts in facts_of(found) if "unscored" in facts]
     assert sum(len(facts["unscored"]) for facts in bad) == n_refused
-    assert all("values" not in facts for facts in bad)
+    assert rates["answered_rate"] == 1 - n_refused / (N * len(QUERIES)), "of images, not queries"
 
 
 def test_a_request_the_endpoint_cannot_take_fails_its_query_alone(place: Path) -> None:
@@ -353,7 +355,7 @@ def test_maybe_is_unparsed_by_either_way(place: Path) -> None:
             found = rerank(place, f"chat/mock/wren?base_url={url}", rerank={"by": by})
             assert Counter(found.predictions["outcome"]) == {"ok": 3, "unparsed": 1}
             assert wholes(found.scores)["parse_success_rate"] == 0.75
-            assert found.score.n == 3
+            assert found.score.n == 4
 
 
 def test_broken_images_end_the_run_before_anything_is_paid_or_are_left_out(place: Path) -> None:

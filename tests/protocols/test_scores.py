@@ -104,10 +104,12 @@ def test_repeats_are_averaged_and_do_not_narrow_the_interval() -> None:
     assert both.high - both.low == pytest.approx(once.high - once.low, rel=0.15)
 
 
-def test_what_was_not_answered_is_left_out_not_wrong() -> None:
+def test_what_was_not_answered_is_wrong() -> None:
     task = task_schema().model_validate(BASE)
-    rows = frame([("", "1", "x", "x"), ("", "2", "x", "y")]).with_columns(
+    rows = frame([("", "1", "x", "x"), ("", "2", "x", None)]).with_columns(
         outcome=pl.when(pl.col("id") == "2").then(pl.lit("refused")).otherwise(pl.col("outcome"))
     )
-    score = by_name(score_run(task, [part("")], rows))["", "accuracy"]
-    assert (score.value, score.n) == (1.0, 1)
+    scores = by_name(score_run(task, [part("")], rows))
+    score, among = scores["", "accuracy"], scores["", "among_answered"]
+    assert (score.value, score.n, score.is_primary) == (0.5, 2, True)
+    assert (among.value, among.n, among.is_primary) == (1.0, 1, False)

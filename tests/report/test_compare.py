@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.report import compare_models, comparison_text, plain_comparison, read_table
@@ -88,14 +89,24 @@ def test_less_is_better_where_the_metric_says_so(empty, request):
     )
 
 
-def test_only_items_that_both_answered_count(empty, filled):
-    filled(empty, RunSpec("a/one", "t", "probe/x"), {"": right(100, 60)}, n_lost=10)
+def test_only_items_that_both_were_asked_count(empty, filled):
+    filled(empty, RunSpec("a/one", "t", "probe/x"), {"": right(90, 60)})
     filled(empty, RunSpec("a/two", "t", "probe/x"), {"": right(100, 60)})
     compared = compare_models(empty, "one", "two")
     (found,) = compared.tasks
-    assert (found.comparison.n, found.n_unanswered) == (90, 10)
+    assert (found.comparison.n, found.n_left_out) == (90, 10)
     text = comparison_text(compared, 500)
-    assert "10 items that one of the two did not answer are left out" in text
+    assert "10 items that only one of the two was asked are left out" in text
+
+
+def test_no_answer_is_a_wrong_one(empty, filled):
+    filled(empty, RunSpec("a/one", "t", "probe/x"), {"": right(100, 60)}, n_lost=10)
+    filled(empty, RunSpec("a/two", "t", "probe/x"), {"": right(100, 60)})
+    (found,) = compare_models(empty, "one", "two").tasks
+    assert (found.comparison.n, found.n_left_out) == (100, 0)
+    assert found.comparison.difference == pytest.approx(-0.1)
+    assert found.comparison.p == pytest.approx(binomtest(0, 10).pvalue)
+    assert found.where.only_b == 10
 
 
 def test_two_ways_of_asking_one_model_are_compared_like_models(empty, filled):

@@ -30,6 +30,9 @@ def right(n: int, n_right: int, shift: int = 0) -> np.ndarray:
     return np.roll(np.arange(n) < n_right, shift)
 
 
+CHANCE = (
+    "beluga: guessing scores 50.0 (2 classes). world-species: guessing scores 50.0 (2 classes)."
+)
 LEGEND = (
     "A: may be the best of its column, B: of the rest, ... (joint max-t test, which misses the "
     "best in 5 %)"
@@ -65,7 +68,7 @@ def test_wide_table(store):
     assert (
         "↑ higher is better · ± half of the 95 % interval (luck of the test items) · n items "
         f"tested · – not run (rows with gaps come last) · {LEGEND} · rank here: 95 % interval of "
-        f"the rank by the mean over these tasks {BELUGA} {SPECIES}"
+        f"the rank by the mean over these tasks {CHANCE} {BELUGA} {SPECIES}"
     ) in plain(text)
 
 
@@ -120,7 +123,7 @@ def test_long_table(store):
     )
     assert plain(text).endswith(
         "↑ higher is better · intervals of 95 % (luck of the test items) · n items tested · "
-        f"{LEGEND} {SPECIES}"
+        f"{LEGEND} world-species: guessing scores 50.0 (2 classes). {SPECIES}"
     )
 
 
@@ -161,8 +164,12 @@ def test_unanswered_items_stand_beside_the_score(tmp_path, filled):
         "↑ higher is better · ± half of the 95 % interval (luck of the test items) · n\n"
         "items tested · A: may be the best of its column, B: of the rest, ... (joint\n"
         "max-t test, which misses the best in 5 %)\n"
-        "† items without an answer are left out, not counted as wrong:\n"
-        "  chat/x, beluga: 2 failed, 3 unparsed of 100\n"
+        "beluga: guessing scores 50.0 (2 classes).\n"
+        "† no answer counts as a wrong one:\n"
+        "  chat/x, beluga: 2 of 100 failed, 3 not read: run the same command again,\n"
+        "    `--again unparsed` asks those too\n"
+        "1 score leaves out what was not answered, as an earlier fieldmark did:\n"
+        "  `fieldmark rescore` counts it as wrong.\n"
         f"task=beluga protocol=ask settings=881087d8 n_train=all seed=0 app={APP}"
     )
 

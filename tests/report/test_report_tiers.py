@@ -66,12 +66,20 @@ def cells_of(store: Store, **where) -> list[list[Run]]:
     return [[run] for run in store.runs(RunFilter(**where))]
 
 
-def test_only_items_that_all_answered_are_compared(empty, filled):
+def test_only_items_that_all_were_asked_are_compared(empty, filled):
+    filled(empty, SPEC, {"": right(90, 60)})
+    filled(empty, replace(SPEC, model="b"), {"": right(100, 50)})
+    found = paired(empty)
+    assert (len(found.items.target), found.n_left_out) == (90, 10)
+
+
+def test_no_answer_counts_as_wrong(empty, filled):
     filled(empty, SPEC, {"": right(100, 60)}, n_lost=10)
     filled(empty, replace(SPEC, model="b"), {"": right(100, 50)})
     found = paired(empty)
-    assert (len(found.items.target), found.n_unanswered) == (90, 10)
-    assert (found.answer_mn == found.items.target).sum(axis=1).tolist() == [50, 40]
+    assert (len(found.items.target), found.n_left_out) == (100, 0)
+    assert (found.answer_mn == found.items.target).sum(axis=1).tolist() == [50, 50]
+    assert (found.answer_mn[0, :10] == -1).all()
 
 
 def test_the_rule_for_parts_is_that_of_the_score(empty, filled):

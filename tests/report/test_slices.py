@@ -31,7 +31,7 @@ def shares(table) -> dict[str, tuple[float, int]]:
 
 def test_by_class(store):
     found = sliced(store, read_table(store, compare=False), "label")
-    assert shares(found) == {"": (0.75, 4), "fox": (0.5, 2), "hare": (1.0, 2)}
+    assert shares(found) == {"": (0.6, 5), "fox": (0.5, 2), "hare": (2 / 3, 3)}
     whole, fox, hare = (row.score for row in found.rows)
     assert whole.low <= whole.value <= whole.high and hare.low < hare.high
     assert fox.low is None and fox.warning == "fewer than two independent units"
@@ -41,7 +41,7 @@ def test_by_class(store):
 
 def test_items_without_a_unit_stand_together(store):
     found = sliced(store, read_table(store, compare=False), "unit")
-    assert shares(found) == {"": (0.75, 4), "(none)": (1.0, 1), "u": (0.5, 2), "v": (1.0, 1)}
+    assert shares(found) == {"": (0.6, 5), "(none)": (0.5, 2), "u": (0.5, 2), "v": (1.0, 1)}
 
 
 def test_by_a_column_of_the_data(store):

@@ -113,7 +113,7 @@ def test_a_task_that_cannot_tell_guessing_from_the_best_says_so(empty) -> None:
     assert columns["easy", "accuracy"].is_told_from_blind is True
     assert 0.5 <= columns["easy", "accuracy"].blind < 0.6
     assert "hard cannot tell the best from always giving the commonest answer." in table.notes
-    told = {row["task"]: row["is_told_from_chance"] for row in plain_rows(table)}
+    told = {row["task"]: row["is_told_from_majority"] for row in plain_rows(table)}
     assert told == {"hard": False, "easy": True}
 
 
@@ -137,21 +137,19 @@ def test_the_mean_above_chance(empty) -> None:
     assert plain["mean_above_chance"] == 1.0 and plain["may_be_best_overall"] is True
 
 
-def test_a_row_that_answered_too_little_takes_no_items_from_the_others(empty) -> None:
+def test_a_row_that_was_asked_too_little_takes_no_items_from_the_others(empty) -> None:
     for model in ("m/a", "m/b"):
         write(empty, asked(model, "t"), right(200, 0.8, ord(model[-1])))
     few = empty.begin_run(replace(asked("m/few", "t"), settings={"parts": [""]}))
     ids = [f"t/{number:05d}" for number in range(200)]
     truth = LABELS[np.random.default_rng(1).integers(0, 2, 200)]
-    answers = [None] * 50 + truth[50:].tolist()
-    outcomes = ["failed"] * 50 + ["ok"] * 150
-    empty.write_part(few, PartResult(Predictions(ids, truth, answers, outcomes=outcomes)))
+    empty.write_part(few, PartResult(Predictions(ids[50:], truth[50:], truth[50:])))
     empty.finish_run(few, [Score("accuracy", 1.0, n=150, is_primary=True)])
     table = read_table(empty)
     column = table.study.columns["t", "accuracy"]
     assert column.n == 200 and set(column.letters) == {"m/a", "m/b"}
-    assert column.answered == {"m/few": 0.75}
-    assert "t: not compared, as too few items were answered: m/few (75 %)." in table.notes
+    assert column.asked == {"m/few": 0.75}
+    assert "t: not compared, as too few of the items were asked: m/few (75 %)." in table.notes
 
 
 def test_all_of_it_is_remembered(empty, tmp_path, monkeypatch) -> None:
@@ -267,14 +265,12 @@ def test_the_mean_stands_for_what_its_interval_does(empty) -> None:
 
 
 def test_rows_with_gaps_are_part_of_what_is_remembered(empty, tmp_path) -> None:
-    """What one row did not answer is not asked of the others, unless that row is filtered out."""
+    """What one row was not asked, the others are not compared on, unless that row is left out."""
     fill(empty, {"m/a": 0.7, "m/b": 0.6}, n_tasks=2, n=100)
     run = empty.begin_run(replace(asked("m/c", "t0"), settings={"parts": [""]}))
     ids = [f"t0/{number:05d}" for number in range(100)]
-    outcomes = ["failed"] * 4 + ["ok"] * 96
     truth = LABELS[np.random.default_rng(1).integers(0, 2, 100)].tolist()
-    told = Predictions(ids, truth, [None] * 4 + truth[4:], outcomes=outcomes)
-    empty.write_part(run, PartResult(told))
+    empty.write_part(run, PartResult(Predictions(ids[4:], truth[4:], truth[4:])))
     empty.finish_run(run, [Score("accuracy", 1.0, n=96, is_primary=True)])
     two = RunFilter(models=("m/a", "m/b"))
     whole = read_table(empty, memory=tmp_path).study.overall

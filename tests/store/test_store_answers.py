@@ -31,7 +31,11 @@ def part(ids, targets, answers, name="", scores=None) -> PartResult:
 
 
 def named(store, answers):
-    texts = {0: None, **store.texts({*answers.item, *answers.target, *answers.prediction_mn.flat})}
+    texts = {
+        0: None,
+        -1: "?",
+        **store.texts({*answers.item, *answers.target, *answers.prediction_mn.flat}),
+    }
     return (
         [texts[each] for each in answers.item],
         [texts[each] for each in answers.target],
@@ -91,15 +95,15 @@ def test_draws_are_put_side_by_side_and_one_draw_stands_for_all(store):
     assert store.repeats([two, *runs]) == {two: [0, 1], runs[0]: [0], runs[1]: [0]}
 
 
-def test_items_most_rows_were_asked_are_kept_and_others_have_no_answer(store):
+def test_items_most_rows_were_asked_are_kept_and_others_were_not_asked(store):
     both = part(["a", "b", "c"], ["x", "y", "x"], ["x", "y", "y"])
     one, two = written(store, ONE, both), written(store, TWO, both)
     less = part(["b", "c", "z"], ["y", "OTHER", "x"], ["y", "x", "x"], scores=[0.1, 0.2, 0.3])
     three = written(store, replace(TWO, model="m/three"), less)
     found = store.drawn_answers([[(three, 0), (one, 0), (two, 0)]], with_scores=True)
     assert named(store, found)[0] == ["a", "b", "c"]
-    assert named(store, found)[2] == [[None, "y", None], list("xyy"), list("xyy")]
+    assert named(store, found)[2] == [["?", "y", "?"], list("xyy"), list("xyy")]
     assert found.score_mn[0].tolist()[1] == 0.1 and np.isnan(found.score_mn[0, [0, 2]]).all()
     absent = store.begin_run(replace(TWO, seed=5))
     assert store.drawn_answers([[(absent, 0), (absent, 0)]]).prediction_mn.shape == (2, 0)
-    assert (store.drawn_answers([[(one, 0), (absent, 0)]]).prediction_mn[1] == 0).all()
+    assert (store.drawn_answers([[(one, 0), (absent, 0)]]).prediction_mn[1] == -1).all()

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from fieldmark.chat.prompt.question import Asking, AskRules, Item, Question, make_question
     from fieldmark.chat.send.ask import ModelConnection, ask_all, ask_now
     from fieldmark.chat.send.endpoint import ChatModel, chat_model, user_tables
+    from fieldmark.chat.send.keys import hidden_secrets, is_secret
     from fieldmark.chat.send.options import AskTotals, Clock, Labels, Options
     from fieldmark.chat.send.pictures import PictureCache, PictureSize, glance, prepare
 
@@ -117,6 +118,8 @@ __all__ = [
     "estimate",
     "first_word_shares",
     "glance",
+    "hidden_secrets",
+    "is_secret",
     "letter_choice",
     "letter_question",
     "letter_scores",
@@ -163,6 +166,7 @@ __getattr__ = exports(
         "prompt.question": ("AskRules", "Asking", "Item", "Question", "make_question"),
         "send.ask": ("ModelConnection", "ask_all", "ask_now"),
         "send.endpoint": ("ChatModel", "chat_model", "user_tables"),
+        "send.keys": ("hidden_secrets", "is_secret"),
         "send.options": ("AskTotals", "Clock", "Labels", "Options"),
         "send.pictures": ("PictureCache", "PictureSize", "glance", "prepare"),
     },

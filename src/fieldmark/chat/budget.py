@@ -12,7 +12,7 @@ corrects the estimates of the same model, those of requests in flight included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fieldmark.chat.messages import Answer, AnswerSettings, Message, Request, Text, Usage
@@ -253,9 +253,7 @@ class Estimate:
 
     def at_share(self, share: float) -> Estimate:
         """At this share of the usual price."""
-        return Estimate(
-            self.n, self.tokens_in, self.tokens_out, None if self.usd is None else self.usd * share
-        )
+        return replace(self, usd=None if self.usd is None else self.usd * share)
 
 
 def estimate(requests: Iterable[tuple[Request, Sequence[Size]]], estimator: Estimator) -> Estimate:

@@ -351,6 +351,11 @@ class ModelTables:
         tables = list(files)
         self.providers = {row.name: row for table in tables for row in table.chat_providers}
         self.cards = {(row.provider, row.id): row for table in tables for row in table.chat_models}
+        rows = [row for table in tables for row in table.chat_providers]
+        self.own_keys = {(row.key_env, row.base_url.rstrip("/")) for row in rows}
+        """variables and addresses whose word counts: see `send.keys`"""
+        self.strangers: dict[str, str] = {}
+        """providers of files that came with a folder → that file"""
 
     def card(self, provider: str, model_id: str) -> Card:
         """What is known of a model: by its id, else by that of its family, else nothing.

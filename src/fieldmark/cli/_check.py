@@ -99,7 +99,7 @@ def _has_errors(problems: Iterable[Problem]) -> bool:
 def _check_tasks(args: CheckArgs, reader: TaskReader, paths: Sequence[Path]) -> CheckedFiles:
     folders = [path if path.is_dir() else path.parent for path in paths]
     files = list(_files(paths))
-    code_s = 0.0 if args.no_code else args.code_s
+    code_s = args.code_s if args.run_code else 0.0
     with for_people(quiet=len(files) < MANY) as progress:
         others = set(files) - set(paths)
         return reader.check(files, [*folders, *_include_path(args)], code_s, others, progress)

@@ -20,7 +20,7 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.protocols import Pairs, Protocol, Setting, protocols, settings_of
-from fieldmark.settings import load_settings
+from fieldmark.settings import check_setting, load_settings
 
 if TYPE_CHECKING:
     from fieldmark.experiments import Grid, NewtFilters
@@ -68,6 +68,8 @@ class GridFlags:
     """folder of tasks in lmms-eval's format: found by name, and their code may be run"""
     fetch: bool = False
     """allow tasks in lmms-eval's format to download the datasets they name"""
+    send_key: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="VARIABLE=HOST")] = ()
+    """let the key in this environment variable go to an address that only a file names"""
     common: CommonFlags = Common()
 
 
@@ -78,20 +80,28 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     settings = args.common.settings()
     settings = replace(
         settings,
+        send_key=(*_send_key(args), *settings.send_key),
         include_path=(*args.include_path, *settings.include_path),
         fetch=settings.fetch or args.fetch,
     )
-    folders = settings.include_path
     if args.experiment is None:
-        grid = _flags_grid(args, folders)
+        grid = _flags_grid(args, settings)
     else:
-        grid = _file_grid(args, args.experiment, folders)
+        grid = _file_grid(args, args.experiment, settings)
     for text in args.common.data:
         check_dataset_name(text.partition("=")[0], grid.jobs, f"--data {text}")
     return grid, replace_data(settings, grid.data)
 
 
-def _file_grid(args: GridFlags, path: Path, folders: Sequence[Path]) -> Grid:
+def _send_key(args: GridFlags) -> tuple[str, ...]:
+    try:
+        pairs: tuple[str, ...] = check_setting("send_key", args.send_key)
+    except ValueError as error:
+        raise UsageError(f"--send-key: {error}.") from None
+    return pairs
+
+
+def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:
     from fieldmark.experiments import read_grid
 
     _refuse_mixing(args)
@@ -100,10 +110,11 @@ def _file_grid(args: GridFlags, path: Path, folders: Sequence[Path]) -> Grid:
             f"{path}  is a task file; an experiment is a .toml file: "
             f"`fieldmark run --task {path} --model MODEL` runs it."
         )
-    return read_grid(path, folders, given_settings(args, changes_answers=False))
+    how = given_settings(args, changes_answers=False)
+    return read_grid(path, settings.include_path, how, settings.send_key)
 
 
-def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
+def _flags_grid(args: GridFlags, settings: Settings) -> Grid:
     from fieldmark.experiments import Axes, Grid, make_jobs
     from fieldmark.protocols import load_protocol
 
@@ -125,7 +136,8 @@ def _flags_grid(args: GridFlags, folders: Sequence[Path]) -> Grid:
     for name, value, expected in axes.problems():
         raise UsageError(f"--{name.replace('_', '-')} {value}: {expected}.")
     models, tasks = [(name, "") for name in args.model], [(name, "") for name in args.task]
-    return Grid(make_jobs(models, tasks, axes, _newt_filters(args), folders))
+    filters = _newt_filters(args)
+    return Grid(make_jobs(models, tasks, axes, filters, settings.include_path, settings.send_key))
 
 
 def _newt_filters(args: GridFlags) -> dict[str, NewtFilters | None]:

@@ -4,12 +4,14 @@ examples:
   fieldmark check my_task.yaml
   fieldmark check lmms-eval/lmms_eval/tasks --json > problems.json
   fieldmark check tasks/ --data --n-documents 2
+  fieldmark check tasks/ --run-code --data
   fieldmark check grid.toml
   fieldmark check photos/ --dataset folder
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -35,8 +37,9 @@ class CheckArgs:
     """allow --data to download datasets"""
     include_path: Annotated[UseAppendAction[tuple[Path, ...]], arg(metavar="FOLDER")] = ()
     """one more folder whose files tasks may include, and whose code they may run"""
-    no_code: bool = False
-    """do not import the code that tasks name"""
+    run_code: bool = False
+    """run the code that tasks name: import it (in processes of its own, without network and keys),
+    and with --data call it"""
     code_s: float = 30.0
     """most seconds for importing one file of code"""
     json: bool = False
@@ -48,6 +51,7 @@ class CheckArgs:
 def run(args: CheckArgs) -> int:
     from fieldmark.cli._check import as_json, check_paths, show
     from fieldmark.cli._show import print_json
+    from fieldmark.registry import without_code
 
     if not args.path:
         raise UsageError(
@@ -56,9 +60,10 @@ def run(args: CheckArgs) -> int:
     check_least("--n-documents", args.n_documents, 1)
     if args.code_s <= 0:
         raise UsageError(
-            f"--code-s {args.code_s:g}: expected more than 0 (--no-code imports nothing)."
+            f"--code-s {args.code_s:g}: expected more than 0 (it counts with --run-code)."
         )
-    findings = check_paths(args)
+    with nullcontext() if args.run_code else without_code():
+        findings = check_paths(args)
     if args.json:
         print_json(as_json(args, findings))
     else:

@@ -17,7 +17,7 @@ from typing import Any
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import folder_bytes, print_json, show_rows, size
-from fieldmark.settings import Settings
+from fieldmark.settings import Settings, user_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,7 @@ def _places(settings: Settings) -> list[dict[str, Any]]:
         "feature cache": settings.cache,
         "datasets": settings.data_root,
         "weights (hub)": Path(hub),
+        "your configuration": user_config(),
     }
     return [
         {

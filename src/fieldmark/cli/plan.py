@@ -1,4 +1,5 @@
 """Show what a run would do: jobs, why some are skipped, time, disk, cost, power. Changes nothing.
+Code that tasks name is not run; what only it tells is unknown.
 
 Power: the smallest difference between two models that the planned test items would show.
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PlanFlags(GridFlags):
+    run_code: bool = False
+    """run the code of tasks (!function, file.py:NAME) to learn what only it tells"""
     json: bool = False
     """print JSON"""
 
@@ -36,6 +40,13 @@ def make_args() -> type:
 
 
 def run(args: PlanFlags) -> int:
+    from fieldmark.registry import without_code
+
+    with nullcontext() if args.run_code else without_code():
+        return _show(args)
+
+
+def _show(args: PlanFlags) -> int:
     from fieldmark.experiments import disk_left, make_plan
 
     grid, settings = read_jobs(args)

@@ -47,7 +47,10 @@ def evaluate(
     """
     name = model if isinstance(model, str) else _register(model)
     settings = settings or load_settings()
-    jobs = make_jobs([(name, "")], [(task, "")], single_axes(axes), None, settings.include_path)
+    jobs = make_jobs(
+        [(name, "")], [(task, "")], single_axes(axes), None, settings.include_path,
+        settings.send_key,
+    )  # fmt: skip
     if len({job.protocol for job in jobs}) > 1:
         ways = ", ".join(repr(job.protocol) for job in jobs)
         raise UsageError(

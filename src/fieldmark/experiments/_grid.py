@@ -7,7 +7,8 @@ protocol × its settings. Names are checked here, all of them at once, before an
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from fieldmark.experiments._schema import (
     NewtFilters,
     experiment_schema,
 )
-from fieldmark.models import abilities, check_model_name
+from fieldmark.models import abilities, check_key, check_model_name
 from fieldmark.protocols import (
     Draw,
     DrawChoice,
@@ -112,10 +113,13 @@ def _is_whole(value: Any, least: int, most: int) -> bool:
 
 
 def read_grid(
-    path: Path, include_path: Sequence[Path] = (), how: Mapping[str, Any] | None = None
+    path: Path,
+    include_path: Sequence[Path] = (),
+    how: Mapping[str, Any] | None = None,
+    send_key: Sequence[str] = (),
 ) -> Grid:
     """The jobs of an experiment file; every problem in it is told at once. `how` are settings that
-    change no answer, in place of those of the file.
+    change no answer, in place of those of the file; `send_key` are keys that may go where it says.
     """
     located = read_toml(path)
     if "models" not in located.data:
@@ -138,7 +142,7 @@ def read_grid(
         for index, entry in enumerate(experiment.models)
     ]
     tasks = [(name, located.where(("tasks", index))) for index, name in enumerate(names)]
-    jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt}, include_path)
+    jobs = make_jobs(models, tasks, axes, {"newt": experiment.newt}, include_path, send_key)
     for name in experiment.data:
         check_dataset_name(name, jobs, located.where(("data", name)))
     return Grid(jobs, _data_folders(experiment, path), _notes(located))
@@ -150,17 +154,19 @@ def make_jobs(
     axes: Axes,
     filters: dict[str, NewtFilters | None] | None = None,
     include_path: Sequence[Path] = (),
+    send_key: Sequence[str] = (),
 ) -> tuple[Job, ...]:
     """Every combination, model by model.
 
-    `models` and `tasks` are (name, where); tasks are also found in the folders of `include_path`.
+    `models` and `tasks` are (name, where in a file, "" if the user typed it); tasks are also found
+    in the folders of `include_path`. `send_key` are keys that may go where only files say.
     """
     problems = [
         (f"{axes.origin.where((name,))}  " if axes.origin else "") + f"{name} = {value!r}: {words}."
         for name, value, words in axes.problems()
     ]
     loaded: list[NamedTask] = []
-    finder = Finder(include_path)
+    finder, asked_by = Finder(include_path), _asked_by([name for name, _ in models])
     for name, where in tasks:
         try:
             named_tasks = finder.find(name, where)
@@ -168,12 +174,18 @@ def make_jobs(
             problems.append(str(error))
             continue
         loaded.extend(named_tasks)
-        problems.extend(line for named in named_tasks for line in _problems_of(named.task, axes))
-    for name, where in models:
+        problems.extend(
+            line for named in named_tasks for line in _problems_of(named.task, axes, asked_by)
+        )
+    judges = dict.fromkeys(point["judge"] for point in axes.settings if point.get("judge"))
+    place = axes.origin.where(("judge",)) if axes.origin else ""
+    for name, where in (*models, *((judge, place) for judge in judges)):
         try:
             _check_model(name)
+            check_key(name, where, send_key)
         except FieldmarkError as error:
-            problems.append(f"{where}  {error}" if where else str(error))
+            is_placed = not where or str(error).startswith(where)
+            problems.append(str(error) if is_placed else f"{where}  {error}")
     if problems:
         raise UsageError(join_problems(list(dict.fromkeys(problems))))
     jobs = [
@@ -208,11 +220,21 @@ def _once(jobs: Iterable[Job]) -> tuple[Job, ...]:
     return tuple(unique.values())
 
 
-def _problems_of(task: AnyTask, axes: Axes) -> list[str]:
+def _asked_by(models: Sequence[str]) -> set[str]:
+    """The protocols that some of the models can be asked by; unknown models are told elsewhere."""
+    known: set[str] = set()
+    for model in models:
+        with suppress(FieldmarkError):
+            own = abilities(model)
+            known |= {name for name, protocol in protocols().items() if protocol.can_ask(own)}
+    return known
+
+
+def _problems_of(task: AnyTask, axes: Axes, asked_by: Collection[str]) -> list[str]:
     if not isinstance(task, Task):
         readers = [protocol for protocol in protocols().values() if protocol.reads(task)]
         return [line for protocol in readers for line in protocol.problems(task)]
-    return task_problems(task) or _block_problems(task, axes)
+    return task_problems(task, asked_by) or _block_problems(task, axes)
 
 
 def _check_model(name: str) -> None:

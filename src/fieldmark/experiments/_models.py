@@ -64,7 +64,7 @@ class Models:
                 "offline": own.offline,
             }
             if ANSWERS in abilities(name):
-                self._loaded = (name, load_chat_model(name, **how))
+                self._loaded = (name, load_chat_model(name, **how, send_key=own.send_key))
             else:
                 model: Any = load_model(name, memory=self._memory, **how)
                 fingerprint = model.fingerprint

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from fieldmark.store import OK, Store
+from fieldmark.store import OK, UNANSWERED, Store
 
 FAILED = "failed"
-WORDS = {"failed": "failed", "refused": "refused", "length": "cut off", "unparsed": "not read"}
+WORDS = UNANSWERED
 
 
 @dataclass(slots=True)

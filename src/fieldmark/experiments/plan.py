@@ -17,7 +17,7 @@ from typing import Any, Literal
 from fieldmark.chat import Estimate
 from fieldmark.data import ImageRef
 from fieldmark.embed import ModelCache, cached_models, read_keys
-from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._models import Models
 from fieldmark.experiments.gaps import Gaps
@@ -275,11 +275,13 @@ class _Planner:
                 job, "no code", UsageError(f"this version has no `{job.protocol}` protocol.")
             )
         protocol = load_protocol(job.protocol)
-        why = protocol.why_not(job.task, job.draw, job.settings, abilities(job.model))
-        if why:
-            return _refused(job, "refused", UsageError(f"{why}."))
         try:
+            why = protocol.why_not(job.task, job.draw, job.settings, abilities(job.model))
+            if why:
+                return _refused(job, "refused", UsageError(f"{why}."))
             return Planned(job, "run", prepared=self.tables.prepare(job))
+        except CodeNotRun as error:
+            return Planned(job, "run", f"unknown until it runs: {error}")
         except MissingData as error:
             return _refused(job, "no data", error)
         except FieldmarkError as error:
@@ -291,6 +293,8 @@ class _Planner:
         assignment, protocol = prepared.assignment, prepared.protocol
         try:
             cost = protocol.estimate(assignment, job.model)
+        except CodeNotRun as error:
+            return replace(planned, why=f"cost unknown until it runs: {error}")
         except FieldmarkError as error:
             return _refused(job, "refused", error)
         why, n_parts = why or protocol.note(assignment), len(assignment.parts)

@@ -19,7 +19,7 @@ from fieldmark.metrics import load_metric
 from fieldmark.progress import Progress
 from fieldmark.protocols import Protocol, Scoring, protocol_of
 from fieldmark.registry import short_name
-from fieldmark.store import PartRecord, Run, RunFilter, Score, Store
+from fieldmark.store import AMONG_ANSWERED, PartRecord, Run, RunFilter, Score, Store
 
 _ROW = ("part", "repeat", "id")
 
@@ -85,7 +85,7 @@ def _metrics(
 ) -> list[str]:
     """The run's own metrics and further ones, the first first."""
     own = dict.fromkeys([primary, *(score.metric for score in before)])
-    kept = [name for name in own if name and name not in protocol.beside]
+    kept = [name for name in own if name and name not in (AMONG_ANSWERED, *protocol.beside)]
     by_short = {short_name(name): name for name in extra}
     return list(dict.fromkeys([by_short.get(name, name) for name in kept] + list(extra)))
 

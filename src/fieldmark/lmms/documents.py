@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fieldmark.protocols import Draw, PartPredictions, Scoring, Selection, Workspace
     from fieldmark.store import PartRecord, RunSpec, Score
 
-APPLIES = ("temp", "prompting", "system", "max_output", "effort", "extra", "prompts_for")
+APPLIES = ("temp", "prompting", "system", "max_output", "effort", "extra", "prompts_for", "judge")
 """settings of `ask` that mean something where the task writes its own prompts"""
 CODE = "!function"
 """how a task's own code begins in the record of a run"""
@@ -125,7 +125,7 @@ class DocumentProtocol(LanguageProtocol):
         plain = {name: value for name, value in task.plain().items() if name != "repeats"}
         key = ("documents", task.place_of("task"), canonical_json(plain))
         documents = at.once(key, lambda: open_documents(task, own.cache, own.may_fetch))
-        return [draw_part(task, documents, draw)]
+        return [replace(draw_part(task, documents, draw), workspace=at)]
 
     def data_digest(self, task: DocumentTask, parts: Sequence[DocumentPart]) -> str:
         return parts[0].digest
@@ -163,21 +163,27 @@ class DocumentProtocol(LanguageProtocol):
         at: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
-        from fieldmark.lmms.run import ask_documents
+        from fieldmark.lmms.code.judge import judging
+        from fieldmark.lmms.run import ask_documents, judge_of
         from fieldmark.protocols import ask_options
 
         part = replace(assignment.parts[0], memberships=assignment.groups)
         options = ask_options(assignment.settings, at)
-        yield ask_documents(part, model, assignment.draw, options, progress)
+        with judging(judge_of(assignment.settings, at)):
+            predictions = ask_documents(part, model, assignment.draw, options, progress)
+        yield predictions
 
     def score(
         self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],
         folder: Path,
     ) -> list[Score]:  # fmt: skip
+        from fieldmark.lmms.code.judge import judging
+        from fieldmark.lmms.run import judge_of
         from fieldmark.lmms.score.scores import score_document_run
 
-        seed = assignment.draw.seed
-        scores = score_document_run(assignment.task, predictions, seed, folder)
+        seed, at = assignment.draw.seed, assignment.parts[0].workspace
+        with judging(judge_of(assignment.settings, at)):
+            scores = score_document_run(assignment.task, predictions, seed, folder)
         return scores + self.scores_beside(predictions, parts)
 
     def score_stored(

@@ -24,9 +24,11 @@ from fieldmark.lmms.ask.generate import Reply, converse, generate, seen_by_mock
 from fieldmark.lmms.ask.prompts import Setup, build_prompt
 from fieldmark.lmms.ask.settings import prompt_key, prompt_kwargs, read_generation, target_kwargs
 from fieldmark.lmms.ask.shots import make_examples
+from fieldmark.lmms.code.judge import Judge
 from fieldmark.lmms.data.documents import DocumentPart
 from fieldmark.lmms.read.schema import NOT_RUN, DocumentTask
 from fieldmark.lmms.score.results import judge, rows_of, summed_up
+from fieldmark.models import load_chat_model
 from fieldmark.progress import Progress
 from fieldmark.protocols import (
     AskOptions,
@@ -34,6 +36,8 @@ from fieldmark.protocols import (
     Draw,
     PartPredictions,
     Sending,
+    Workspace,
+    ask_options,
     open_sending,
 )
 
@@ -60,6 +64,23 @@ def ask_documents(
     judged = judge(setup, replies, draw.seed)
     predictions = PartPredictions("", rows_of(setup, judged), part.k, summed_up(setup, judged))
     return predictions.timed(time.monotonic() - began)
+
+
+def judge_of(settings: AskSettings, at: Workspace | None) -> Judge:
+    """The judge of a command: all its runs share what it said and what it may cost."""
+    if at is None:
+        return Judge()
+
+    def make() -> Judge:
+        options = ask_options(settings, at)
+        name, keys = settings.judge or "", at.settings.send_key
+        if name and not name.startswith("chat/"):
+            raise UsageError(f"judge {name!r}: expected chat/PROVIDER/MODEL.")
+        model = load_chat_model(name, send_key=keys) if name else None
+        return Judge(model, options.journal, options.sending, options.budget)
+
+    judge: Judge = at.once(("judge", settings.judge), make)
+    return judge
 
 
 def _ask(setup: Setup, sending: Sending) -> list[Reply]:

@@ -2,9 +2,8 @@
 
 A metric is a plain function `f(target, prediction, weight=None) -> float` over whole numbers, one
 per item. `weight` says how often each item counts (resampling counts): weight 2 is the item twice,
-weight 0 is the item left out. A prediction of -1 stands for "no answer" and equals no target; who
-reports unanswered items as a rate of their own leaves them out before. Without any item the value
-is NaN.
+weight 0 is the item left out. A prediction of -1 stands for "no answer" and equals no target:
+`wrong_answers` says what stands for no answer by any metric. Without any item the value is NaN.
 
 By `uses` a metric says what takes the place of predictions:
 
@@ -32,6 +31,7 @@ from fieldmark.metrics._registry import (
 
 if TYPE_CHECKING:
     from fieldmark.metrics._blind import blind_answers
+    from fieldmark.metrics._no_answer import fill_values, wrong_answers
     from fieldmark.metrics._retrieval import (
         average_precision_at_k,
         average_precisions,
@@ -48,6 +48,7 @@ __all__ = [
     "average_precision_at_k",
     "average_precisions",
     "blind_answers",
+    "fill_values",
     "first_positives",
     "known_metrics",
     "load_metric",
@@ -58,6 +59,7 @@ __all__ = [
     "reciprocal_rank",
     "reciprocal_rank_at_k",
     "register_metric",
+    "wrong_answers",
 ]
 
 
@@ -65,6 +67,7 @@ __getattr__ = exports(
     __name__,
     {
         "_blind": ("blind_answers",),
+        "_no_answer": ("fill_values", "wrong_answers"),
         "_retrieval": (
             "average_precision_at_k", "average_precisions", "first_positives", "ndcg_at_k",
             "recall_at_k", "reciprocal_rank", "reciprocal_rank_at_k",

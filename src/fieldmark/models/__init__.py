@@ -26,6 +26,7 @@ from fieldmark.models._identity import (
 from fieldmark.models._load import (
     abilities,
     abilities_of,
+    check_key,
     families,
     known_models,
     load_chat_model,
@@ -47,6 +48,7 @@ __all__ = [
     "TorchBackbone",
     "abilities",
     "abilities_of",
+    "check_key",
     "check_model_name",
     "families",
     "identify",

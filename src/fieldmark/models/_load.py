@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib.util
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,11 +170,26 @@ def _methods_in_source(path: Path, attribute: str) -> set[str]:
 
 
 def load_chat_model(
-    name: str, *, device: str = "auto", precision: str = "auto", offline: bool = False
+    name: str,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    offline: bool = False,
+    send_key: Sequence[str] = (),
 ) -> Any:
     """A model that answers messages: `chat/PROVIDER/MODEL` or `hf-chat/REPO`."""
     parsed = parse_name(name)
-    return family_of(parsed).load(ModelRequest(parsed, device, precision, offline))
+    how = ModelRequest(parsed, device, precision, offline, send_key=send_key)
+    return family_of(parsed).load(how)
+
+
+def check_key(name: str, place: str = "", send_key: Sequence[str] = ()) -> None:
+    """Refuses a model whose key would go where only a file says; the name stands at `place`."""
+    parsed = parse_name(name)
+    is_family = not parsed.is_file and parsed.base not in REGISTRY.added
+    entry: Any = family_of(parsed) if is_family else None
+    if hasattr(entry, "check_key"):
+        entry.check_key(name, place, send_key)
 
 
 def _build(request: ModelRequest) -> Backbone:

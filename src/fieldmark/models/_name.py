@@ -89,6 +89,8 @@ class ModelRequest:
     offline: bool = False
     digest: Digest = file_digest
     """how the content of a file is hashed"""
+    send_key: Sequence[str] = ()
+    """`VARIABLE=HOST`: keys that the user lets go to addresses that only files name"""
 
     @property
     def checkpoint(self) -> str:

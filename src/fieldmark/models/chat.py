@@ -10,6 +10,7 @@ What is known of them stands in `chat/models.toml`; `[[chat_models]]` in `fieldm
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,10 +61,18 @@ def check_name(name: str) -> None:
     chat_model(name, user_tables(Path.cwd()))
 
 
+def check_key(name: str, place: str, send_key: Sequence[str]) -> None:
+    """Refuses a name whose key would go where only a file says; it stands at `place`."""
+    from fieldmark.chat import chat_model, user_tables
+
+    model = chat_model(name, user_tables(Path.cwd()), place)
+    model.confirmed(send_key).refuse_stray_key()
+
+
 def load(request: ModelRequest) -> ChatModel:
     from fieldmark.chat import chat_model, user_tables
 
-    model = chat_model(request.name.text, user_tables(Path.cwd()))
+    model = chat_model(request.name.text, user_tables(Path.cwd())).confirmed(request.send_key)
     if not model.card.sees:
         raise UsageError(f"model {model.name!r} takes no images: choose one that sees.")
     return model

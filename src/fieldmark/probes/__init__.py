@@ -32,6 +32,7 @@ __all__ = [
     "PROBES",
     "Normaliser",
     "ProbeDataError",
+    "is_multilabel",
     "list_parameters",
     "load_probe",
     "register_probe",
@@ -65,6 +66,17 @@ def list_parameters(name: str, base: Path | None = None) -> frozenset[str]:
     ['alphas']
     """
     return frozenset(getattr(_load_class(name, base), "list_parameters", ()))
+
+
+def is_multilabel(name: str, params: Mapping[str, Any] | None = None) -> bool:
+    """Does one probe of that name learn several traits at once? Those of this package are not
+    loaded for it, which would take seconds: their source says so.
+    """
+    folder = Path(__file__).parent
+    for own in (folder / f"{name}.py", folder / name / "probe.py"):
+        if own.is_file():
+            return "is_multilabel = True" in own.read_text(encoding="utf-8")
+    return bool(getattr(load_probe(name, params), "is_multilabel", False))
 
 
 def register_probe(name: str, cls: type) -> None:

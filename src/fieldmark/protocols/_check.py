@@ -6,11 +6,11 @@ Asked before anything starts: a misspelt metric must not be found out after hour
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from fieldmark.data import load_dataset
-from fieldmark.errors import FieldmarkError, UsageError, meant
+from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
 from fieldmark.metrics import load_metric
 from fieldmark.protocols._contract import load_protocol
 from fieldmark.protocols._workspace import Workspace
@@ -18,13 +18,19 @@ from fieldmark.registry import short_name
 from fieldmark.tasks import Task
 
 
-def task_problems(task: Task) -> list[str]:
-    """One line for each name and parameter that is not known, with its place in the file."""
+def task_problems(task: Task, asked_by: Collection[str] | None = None) -> list[str]:
+    """One line for each name and parameter that is not known, with its place in the file.
+
+    `asked_by` are the protocols whose blocks matter: loading a probe to look at its parameters
+    takes seconds. None = all.
+    """
     problems: list[str] = []
 
     def look(load: Callable[[], object], *key: str | int) -> None:
         try:
             load()
+        except CodeNotRun:  # the name is there, and no more is asked
+            return
         except FieldmarkError as error:
             problems.append(f"{task.place_of(*key)}  {error}")
 
@@ -38,7 +44,8 @@ def task_problems(task: Task) -> list[str]:
     if not problems:
         look(partial(_check_fit, task), "metric")
     for name in task.protocols:
-        problems.extend(load_protocol(name).problems(task))
+        if asked_by is None or name in asked_by:
+            problems.extend(load_protocol(name).problems(task))
     return problems
 
 
@@ -50,6 +57,8 @@ def data_warnings(task: Task, at: Workspace) -> list[str]:
     for name in task.protocols:
         try:
             lines += load_protocol(name).warnings(task, at)
+        except CodeNotRun:
+            continue
         except FieldmarkError as error:  # the data are broken: told by who reads them
             lines.append(str(error).splitlines()[0])
     return list(dict.fromkeys(lines))

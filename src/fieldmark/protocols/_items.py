@@ -18,7 +18,7 @@ import polars as pl
 from fieldmark import draws
 from fieldmark.data import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, closest
-from fieldmark.probes import load_probe
+from fieldmark.probes import is_multilabel
 from fieldmark.store import canonical_json
 from fieldmark.tasks import Filter, Task, is_match
 
@@ -299,7 +299,7 @@ def is_joint(task: Task) -> bool:
     block = task.block("probe")
     if not task.traits or block is None:
         return False
-    return bool(getattr(load_probe(block.classifier, block.params), "is_multilabel", False))
+    return is_multilabel(block.classifier, block.params)
 
 
 def _trait_parts(task: Task, rows: pl.DataFrame) -> list[PartItems]:
@@ -369,6 +369,11 @@ def kinds_of(part: PartItems) -> dict[str, str]:
         return {}
     both = pl.concat([rows.select("target", "class_kind") for rows in (part.train, part.test)])
     return dict(both.unique().sort("target").iter_rows())
+
+
+def n_classes(part: PartItems) -> int:
+    """Classes of the part, of training and test rows together."""
+    return pl.concat([part.train["target"], part.test["target"]]).drop_nulls().n_unique()
 
 
 def keep_rows(task: Task, rows: pl.DataFrame, wanted: Filter, *key: str) -> pl.DataFrame:

@@ -1,26 +1,26 @@
 """Scoring: how do the predictions of a run become its scores?
 
 Scores need nothing but stored predictions and the task: a new metric never needs a new run. Every
-score has an interval over independent units; an item that was not answered is left out here and
-reported as its own rate.
+score has an interval over independent units. An item that was not answered counts as answered
+wrongly; what the score is among those answered stands beside.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
 
-from fieldmark.metrics import Metric, load_metric
+from fieldmark.metrics import Metric, fill_values, load_metric, wrong_answers
 from fieldmark.protocols._items import PartItems
 from fieldmark.registry import portable_name, short_name
 from fieldmark.stats import Items, code_labels, estimate, interval
-from fieldmark.store import OK, PartRecord, Score
+from fieldmark.store import AMONG_ANSWERED, OK, PartRecord, Score
 from fieldmark.tasks import Task
 
 if TYPE_CHECKING:
@@ -95,22 +95,35 @@ def score_answers(
     scoring: Scoring, predictions: pl.DataFrame, kinds: Mapping[str, str] | None = None
 ) -> list[Score]:
     """`score_run` without the task: what the store holds is enough."""
-    rows = predictions.filter(pl.col("outcome") == OK)
-    metrics = {name: load_metric(name) for name in _with_steadier(scoring.metrics)}
+    scores = list(_scores(scoring.metrics, scoring, list(_views(scoring)), predictions, kinds))
+    answered = predictions.filter(pl.col("outcome") == OK)
+    if scoring.metrics and len(answered) < len(predictions):
+        whole = [next(_views(scoring))]
+        own = next(_scores(scoring.metrics[:1], scoring, whole, answered, kinds))
+        scores.append(replace(own, metric=AMONG_ANSWERED, is_primary=False))
+    return scores
+
+
+def _scores(
+    names: Sequence[str],
+    scoring: Scoring,
+    views: Sequence[_View],
+    rows: pl.DataFrame,
+    kinds: Mapping[str, str] | None,
+) -> Iterator[Score]:
+    metrics = {name: load_metric(name) for name in _with_steadier(names)}
     arranged: dict[str, pl.DataFrame] = {}
     for name, metric in metrics.items():
         if metric.uses == "value":
-            arranged[name] = _valued(rows, name)
+            arranged[name] = _valued(rows, name, metric)
         elif metric.uses not in arranged or metric.uses == "kinds":
             arranged[metric.uses], metrics[name] = arrange(rows, ["prediction"], metric, kinds)
-    scores = []
-    for view in _views(scoring):
+    for view in views:
         for name, metric in metrics.items():
             if _is_shown(view, metric, len(scoring.parts)):
                 is_primary = not view.name and name == scoring.metrics[0]
                 mine = arranged[name if metric.uses == "value" else metric.uses]
-                scores.append(_score(view, mine, name, metric, is_primary))
-    return scores
+                yield _score(view, mine, name, metric, is_primary)
 
 
 def _with_steadier(metrics: Sequence[str]) -> tuple[str, ...]:
@@ -186,15 +199,10 @@ def item_values(rows: pl.DataFrame, name: str) -> pl.Series:
 
 
 def values_by_item(rows: pl.DataFrame, name: str) -> dict[tuple[str, int, str], float]:
-    """What each answered item was worth by a metric, by part, repeat and item id."""
-    places = rows.select("part", "repeat", "id", "outcome").iter_rows()
-    return {
-        (part, repeat, item): value
-        for (part, repeat, item, outcome), value in zip(
-            places, item_values(rows, name), strict=True
-        )
-        if outcome == OK and value is not None
-    }
+    """What each item was worth by a metric, by part, repeat and item id."""
+    places = rows.select("part", "repeat", "id").iter_rows()
+    values = zip(places, item_values(rows, name), strict=True)
+    return {place: value for place, value in values if value is not None}
 
 
 def value_names(predictions: pl.DataFrame) -> list[str]:
@@ -215,12 +223,15 @@ def _stored_values(info: str | None) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def _valued(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The rows that have a value of that name, and it in place of the prediction."""
-    value = item_values(rows, name).alias("prediction")
+def _valued(rows: pl.DataFrame, name: str, metric: Metric) -> pl.DataFrame:
+    """The rows with their value of that name in place of the prediction; without those that were
+    answered and have none.
+    """
+    stored, is_silent = item_values(rows, name).to_numpy(), (rows["outcome"] != OK).to_numpy()
+    value = pl.Series("prediction", fill_values(stored, is_silent, metric))
     unit = pl.col("unit").fill_null(pl.col("id"))
     valued = rows.with_columns(value, unit, pl.lit(0).alias("target"))
-    return valued.filter(pl.col("prediction").is_not_null())
+    return valued.filter(pl.col("prediction").is_not_nan())
 
 
 def recorded_kinds(parts: Iterable[PartRecord]) -> dict[str, str]:
@@ -242,11 +253,12 @@ def arrange(
     Answers are stored as label names with a certainty; a metric says by `uses` what it is computed
     from. Needs the stored rows and the kinds recorded with the run, never the dataset.
     `answers` are columns of predicted labels; the certainty of column `x` stands in `score` for
-    one column, else in `score x`. Also needed: part, repeat, id, target, unit.
+    one column, else in `score x`. Also needed: part, repeat, id, target, unit. A null among the
+    answers is no answer, and counts as a wrong one.
     """
     rows = rows.with_columns(pl.col("unit").fill_null(pl.col("id")))
     if metric.uses == "score":
-        return _signed(rows, answers), metric
+        return _with_wrong(_signed(rows, answers), rows, answers, metric), metric
     if metric.uses == "whole":
         return _whole(rows, answers), metric
     names = ("part", "target", *answers)
@@ -254,9 +266,21 @@ def arrange(
     numbers = rows.with_columns(
         pl.Series(name, code) for name, code in zip(names[1:], coded, strict=True)
     )
+    numbers = _with_wrong(numbers, rows, answers, metric)
     if metric.uses == "kinds":
         return numbers, _with_kinds(metric, rows, coded, names[1:], kinds or {})
     return numbers, metric
+
+
+def _with_wrong(
+    numbers: pl.DataFrame, rows: pl.DataFrame, answers: Sequence[str], metric: Metric
+) -> pl.DataFrame:
+    """The numbers with a wrong answer wherever the rows have none."""
+    wrong = pl.Series(wrong_answers(numbers["target"].to_numpy(), metric))
+    return numbers.with_columns(
+        pl.when(rows[name].is_null()).then(wrong).otherwise(pl.col(name)).alias(name)
+        for name in answers
+    )
 
 
 def _signed(rows: pl.DataFrame, answers: Sequence[str]) -> pl.DataFrame:
@@ -282,7 +306,7 @@ def _sure(column: str) -> pl.Expr:
 def _whole(rows: pl.DataFrame, answers: Sequence[str]) -> pl.DataFrame:
     """One row per item that every part asked about: 1 where all its answers are right."""
     n_parts = rows.get_column("part").n_unique()
-    is_right = [(pl.col(column) == pl.col("target")).all().cast(pl.Int64) for column in answers]
+    is_right = [pl.col(name).eq_missing(pl.col("target")).all().cast(pl.Int64) for name in answers]
     items = rows.group_by("repeat", "id", maintain_order=True).agg(
         pl.col("part").n_unique(), pl.col("unit").first(), *is_right
     )

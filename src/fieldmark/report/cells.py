@@ -17,6 +17,17 @@ from fieldmark.report.providers import pairing_metric
 from fieldmark.store import Run, Score, Store
 
 BEST = "A"
+LEAST_ANSWERED = 0.9
+"""share of the questions that a row must have answered to be recommended without a word"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChanceLevel:
+    """What guessing scores."""
+
+    value: float
+    among: str
+    """what there is to guess: `8 options`, `24 classes`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,12 @@ class Row:
     """the way of asking, where several are shown"""
     runs: tuple[Run, ...] = ()
     """all of its runs, which differ in their seed only"""
+    answered: float = 1.0
+    """share of the questions; the others count as answered wrongly"""
+    among: float | None = None
+    """the score among the items answered, where not all were"""
+    chance: ChanceLevel | None = None
+    """None: not known"""
 
     def __post_init__(self) -> None:
         if not self.runs:
@@ -72,6 +89,13 @@ class Row:
     def has_value(self) -> bool:
         """False where no item was answered, or the metric is not defined for the answers."""
         return not math.isnan(self.score.value)
+
+    @property
+    def caveat(self) -> str:
+        """What is said wherever the row is recommended; "" where it answered enough."""
+        if self.answered >= LEAST_ANSWERED:
+            return ""
+        return f"answered {math.floor(100 * self.answered)} % of the questions"
 
     @property
     def is_tied(self) -> bool | None:
@@ -135,7 +159,49 @@ def _cell(store: Store, rows: Sequence[Row], memory: Memory) -> Row:
         score = replace(
             first.score, value=total / sum(repeats), low=None, high=None, warning=ONLY_MEAN
         )
-    return replace(first, score=score, runs=runs)
+    among = [row.score.value if row.among is None else row.among for row in rows]
+    return replace(
+        first,
+        score=score,
+        runs=runs,
+        answered=sum(row.answered for row in rows) / len(rows),
+        among=None if all(row.among is None for row in rows) else sum(among) / len(rows),
+    )
+
+
+def names_with_caveats(rows: Sequence[Row]) -> dict[str, str]:
+    """What rows that are compared with each other are called, by name: with how little each
+    answered, where it was too little, and what it chose among, where others had more or less.
+    """
+    columns: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        columns.setdefault(row.place, []).append(row)
+    names = {}
+    for name in dict.fromkeys(row.name for row in rows):
+        mine = [row for row in rows if row.name == name]
+        least = min(mine, key=lambda row: row.answered)
+        caveats = [(least, least.caveat)]
+        caveats += [
+            (row, f"chose among {row.chance.among}")
+            for row in mine
+            if row.chance and choose_unlike(columns[row.place])
+        ]
+        words = [
+            f"{text} of {row.heading}" if len(mine) > 1 else text for row, text in caveats if text
+        ]
+        way = f"{mine[0].way}, " if mine[0].way else ""
+        names[name] = f"{mine[0].model} ({way}{', '.join(words)})" if words else name
+    return names
+
+
+LIKE = 1.25
+"""of two chance levels, how many times one may be the other: old runs did not note their classes"""
+
+
+def choose_unlike(rows: Sequence[Row]) -> bool:
+    """Did rows of one task choose among few options here and among all classes there?"""
+    levels = [row.chance.value for row in rows if row.chance]
+    return bool(levels) and max(levels) > LIKE * min(levels)
 
 
 def _score_of_draws(

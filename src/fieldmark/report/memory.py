@@ -18,6 +18,8 @@ from fieldmark import draws
 from fieldmark.store import Run
 
 NAME = "report.json"
+RULES = "2"
+"""raised whenever the same runs give other results"""
 MOST = 5_000
 """results remembered; the oldest go first"""
 
@@ -41,7 +43,8 @@ class Memory:
             "/".join(f"{run.key} {run.finished} {run.seconds} {run.n_ok}" for run in cell)
             for cell in cells
         ]
-        return draws.digest(version("fieldmark"), what, metric, *runs, *map(repr, values)).hex()
+        app = f"{version('fieldmark')} {RULES}"
+        return draws.digest(app, what, metric, *runs, *map(repr, values)).hex()
 
     def get(self, key: str) -> Any:
         """None where nothing is known."""

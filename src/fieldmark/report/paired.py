@@ -1,9 +1,10 @@
 """Paired answers: what did several models answer about the same items, ready for statistics?
 
-Only items that every model answered are compared: no answer is not a wrong answer. A model that
-answered much less than the others is left out, so that it does not take items from all. Label
-numbers are compared as they are stored, without their names: a hundred models take milliseconds.
-Items that the task valued by rules of its own are compared by these values, stored with them.
+Only items that every model was asked about are compared; no answer is a wrong one, as in scores. A
+model that was asked much less than the others is left out, so that it does not take items from all.
+Label numbers are compared as they are stored, without their names: a hundred models take
+milliseconds. Items that the task valued by rules of its own are compared by these values, stored
+with them.
 
 A cell may hold several runs (seeds), each with several repeats: its training draws. Equal draws of
 two cells trained on the same images, so they are paired; a cell with one draw stands for all.
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fieldmark.metrics import Metric
+from fieldmark.metrics import Metric, fill_values, wrong_answers
 from fieldmark.report.providers import provider_of, value_metric
 from fieldmark.stats import Items
 from fieldmark.store import Answers, Run, Store
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 Cell = Sequence[Run]
 """runs that differ in their seed only"""
-LEAST_ANSWERED = 0.95
-"""share of the items that a cell must have answered to be compared with others"""
+LEAST_ASKED = 0.95
+"""share of the items that a cell must have been asked to be compared with others"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,17 +40,17 @@ class Paired:
     answer_mn: np.ndarray
     metric: Metric
     asked: Answers
-    """the answered items as they are stored: one row per part and draw"""
-    n_unanswered: int
-    """items left out because some cell did not answer them"""
+    """the items compared as they are stored: one row per part and draw"""
+    n_left_out: int
+    """items that some cell was not asked, or has no value of"""
     kept: tuple[int, ...]
     """which of the cells given these are, by their place"""
-    answered_c: np.ndarray
-    """share that each of the cells given answered, of the items that any of them did"""
+    share_c: np.ndarray
+    """of the items that any of the cells given has, the share that each of them has"""
 
 
 def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: float = 0.0) -> Paired:
-    """The answers of these cells to one task; without those that answered less than `least`."""
+    """The answers of these cells to one task; without those that were asked less than `least`."""
     uses = getattr(metric, "uses", "prediction")
     draws = _draws(store, cells)
     asked = store.drawn_answers(draws, with_scores=uses in ("score", "value"))
@@ -57,23 +58,24 @@ def read_paired(store: Store, cells: Sequence[Cell], metric: Metric, least: floa
     if rule not in ("mean", "pooled"):
         asked = asked.taken(np.isin(asked.part, _numbers_of(store, asked.part, rule)))
     value_mn = _values(store, cells, draws, asked, metric) if uses == "value" else None
-    has_mn = asked.prediction_mn != 0 if value_mn is None else np.isfinite(value_mn)
+    has_mn = asked.prediction_mn >= 0 if value_mn is None else np.isfinite(value_mn)
     has_any = has_mn.any(axis=0)
-    answered_c = has_mn.sum(axis=1) / max(int(has_any.sum()), 1)
-    kept = np.flatnonzero(answered_c >= least)
-    is_common = has_mn[kept].all(axis=0)
-    n_unanswered = int((~is_common).sum())
+    share_c = has_mn.sum(axis=1) / max(int(has_any.sum()), 1)
+    kept = np.flatnonzero(share_c >= least)
+    is_common = np.asarray(has_mn[kept].all(axis=0))
+    n_left_out = int((~is_common).sum())
     asked = asked.of_rows(kept).taken(is_common)
     if value_mn is not None:
         answer_mn, bound = value_mn[np.ix_(kept, is_common)], metric
         items = _items(asked, np.zeros(len(asked.item), np.int64), rule)
     elif uses == "prediction":
         target, answer_mn = code_answers(asked)
+        answer_mn = np.where(asked.prediction_mn > 0, answer_mn, wrong_answers(target, metric))
         items, bound = _items(asked, target, rule), metric
     else:
         runs = [run for place in kept.tolist() for run in cells[place]]
         items, answer_mn, bound = _arranged(store, runs, asked, metric, rule)
-    return Paired(items, answer_mn, bound, asked, n_unanswered, tuple(kept.tolist()), answered_c)
+    return Paired(items, answer_mn, bound, asked, n_left_out, tuple(kept.tolist()), share_c)
 
 
 def _items(asked: Answers, target: np.ndarray, rule: str) -> Items:
@@ -124,11 +126,13 @@ def _draws(store: Store, cells: Sequence[Cell]) -> _Draws:
 def _values(
     store: Store, cells: Sequence[Cell], draws: _Draws, asked: Answers, metric: Metric
 ) -> np.ndarray:
-    """What each item was worth; NaN for one that failed, or was not valued."""
+    """What each item was worth; NaN for one that was answered, or not asked, and has no value."""
     name = str(getattr(metric, "__name__", metric.title))
     if asked.score_mn is not None and name == value_metric(cells[0][0]):
-        return asked.score_mn
-    return _looked_up(store, cells, draws, asked, name)
+        value_mn = asked.score_mn
+    else:
+        value_mn = _looked_up(store, cells, draws, asked, name)
+    return fill_values(value_mn, asked.prediction_mn == 0, metric)
 
 
 def _looked_up(
@@ -166,7 +170,9 @@ def score_rule(run: Run) -> str:
 
 
 def code_answers(asked: Answers) -> tuple[np.ndarray, np.ndarray]:
-    """Targets and answers as whole numbers from 0 up; a label of one part is none of another's."""
+    """Targets and answers as whole numbers from 0 up; a label of one part is none of another's.
+    No answer is some number too.
+    """
     top = max(int(numbers.max(initial=0)) for numbers in (asked.target, asked.prediction_mn))
     is_used = np.zeros(top + 1, bool)
     is_used[asked.target] = True

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fieldmark import draws
 from fieldmark.errors import UnknownName
 from fieldmark.report.cells import Row, fewer_note, join_runs
+from fieldmark.report.chance import with_chance
 from fieldmark.report.labels import (
     column_labels,
     columns_of_runs,
@@ -34,7 +35,17 @@ from fieldmark.report.providers import (
     why_not_paired,
 )
 from fieldmark.report.ways import way_labels
-from fieldmark.store import Run, RunFilter, RunSpec, Score, Store, canonical_json
+from fieldmark.store import (
+    AMONG_ANSWERED,
+    ANSWERED_RATE,
+    UNANSWERED,
+    Run,
+    RunFilter,
+    RunSpec,
+    Score,
+    Store,
+    canonical_json,
+)
 
 if TYPE_CHECKING:
     from fieldmark.report.study import Study
@@ -72,15 +83,16 @@ def read_table(
     _check_names(store, where)
     runs, n_superseded = current_runs(store, where)
     done = [run for run in runs if run.state == "done"]
-    rows = _in_one_unit(_rows(done, store.scores(where), metric, by_part))
+    scores = store.scores(where)
+    rows = _in_one_unit(_rows(done, scores, metric, by_part))
     if metric and done and not rows:
-        known = {score.metric for scores in store.scores(where).values() for score in scores}
+        known = {score.metric for mine in scores.values() for score in mine}
         raise UnknownName("metric of these runs", metric, known)
     rows, once = _counted_once(rows)
     columns = [(row.run.spec.task, row.data, row.is_counted) for row in rows]
     shown = list({row.run.id: row.run for row in rows}.values())
     notes = [*superseded_note(n_superseded), *version_notes(shown), *data_notes(columns), *once]
-    notes += _earlier_note(rows)
+    notes += [*_earlier_note(rows), *_leaves_out_note(rows, scores)]
     remembered, study = Memory(memory), None
     cells, n_fewer = join_runs(store, rows, remembered) if compare or not by_run else ([], 0)
     if not by_run:
@@ -92,6 +104,7 @@ def read_table(
         study = study_rows(store, cells, remembered)
         rows = [replace(row, tier=study.tier(row)) for row in rows]
         notes += [*study.notes, *_without_tiers(store, rows)]
+        rows = with_chance(store, rows, remembered)
     rows = [_with_outcomes(store, row) for row in rows]
     remembered.save()
     states = [run.state for run in runs if run.state != "done"]
@@ -105,10 +118,23 @@ _EARLIER = ("bootstrap", "leave-one-out")
 
 def _earlier_note(rows: Sequence[Row]) -> list[str]:
     n = sum(row.score.method in _EARLIER and not is_valued(row.run) for row in rows)
-    if n == 0:
-        return []
     words = "interval is" if n == 1 else "intervals are"
-    return [f"{n:,} {words} of an earlier fieldmark: `fieldmark rescore` renews them."]
+    return [f"{n:,} {words} of an earlier fieldmark: `fieldmark rescore` renews them."] * (n > 0)
+
+
+def _leaves_out_note(rows: Sequence[Row], scores: Mapping[int, Sequence[Score]]) -> list[str]:
+    """Scores of version 0.1.0 leave out what was not answered."""
+    beside = {AMONG_ANSWERED, ANSWERED_RATE}
+    old = {
+        row.run.id
+        for row in rows
+        if row.answered < 1 and not beside & {score.metric for score in scores[row.run.id]}
+    }
+    words = "score leaves" if len(old) == 1 else "scores leave"
+    return [
+        f"{len(old):,} {words} out what was not answered, as an earlier fieldmark did: "
+        "`fieldmark rescore` counts it as wrong."
+    ] * bool(old)
 
 
 def current_runs(store: Store, where: RunFilter | None = None) -> tuple[list[Run], int]:
@@ -150,11 +176,16 @@ def _plain(row: Row, study: Study | None) -> dict[str, Any]:
         "column": row.column,
         "is_counted": row.is_counted,
         "tier": row.tier,
-        "chance": None if column is None else column.blind,
-        "is_told_from_chance": None if column is None else column.is_told_from_blind,
+        "chance": None if row.chance is None else row.chance.value,
+        "chance_among": None if row.chance is None else row.chance.among,
+        "majority": None if column is None else column.blind,
+        "is_told_from_majority": None if column is None else column.is_told_from_blind,
         "is_tied_with_best": row.is_tied,
         "n_items": row.run.n_items,
         "n_answered": row.run.n_ok,
+        "answered_rate": row.answered,
+        "among_answered": row.score.value if row.among is None else row.among,
+        **{f"n_{outcome}": row.outcomes.get(outcome, 0) for outcome in UNANSWERED},
         "seconds": row.run.seconds,
         "finished": row.run.finished,
         "run": row.run.id if row.is_stored else None,
@@ -172,15 +203,22 @@ def _rows(
     for run in runs:
         wanted = metric or next((s.metric for s in scores.get(run.id, []) if s.is_primary), "")
         column = columns[run.id]
+        whole = {score.metric: score.value for score in scores.get(run.id, []) if not score.part}
         rows += [
             Row(
                 run, score, models[run.id], column.label, column.data, column.is_counted,
-                way=ways[run.id],
+                way=ways[run.id], answered=whole.get(ANSWERED_RATE, _answered(run)),
+                among=whole.get(AMONG_ANSWERED) if score.is_primary else None,
             )
             for score in scores.get(run.id, [])
             if score.metric == wanted and (by_part or not score.part)
         ]  # fmt: skip
     return rows
+
+
+def _answered(run: Run) -> float:
+    """The share of its items, where its scores do not tell that of its questions."""
+    return (run.n_ok or 0) / run.n_items if run.n_items else 1.0
 
 
 def _with_outcomes(store: Store, row: Row) -> Row:
@@ -258,7 +296,14 @@ def with_groups(store: Store, table: Table, metric: str = "") -> Table:
     stand_ins = [replace(_stand_in(group), id=-number) for number, group in enumerate(groups, 1)]
     columns = column_labels(stand_ins)
     rows = [
-        Row(run, score, models[_model(run)], columns[run.id], way=_common_way(ways, group))
+        Row(
+            run,
+            score,
+            models[_model(run)],
+            columns[run.id],
+            way=_common_way(ways, group),
+            answered=_answered(run),
+        )
         for run, group in zip(stand_ins, groups, strict=True)
         for score in group.scores
         if metric in ("", score.metric)

@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from fieldmark.report.paired import Paired
     from fieldmark.stats import Errors
 
+MOST_NAMED = 5
+"""rows in a note"""
 Place = tuple[str, str]
 """a column: its heading and its metric"""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStudy:
-    """The rows of one column, on the items that all of them answered."""
+    """The rows of one column, on the items that all of them were asked."""
 
     letters: Mapping[str, str] = field(default_factory=dict)
     """tier of each row, by its name; {} for one row, or where rows cannot be compared"""
@@ -41,8 +43,8 @@ class ColumnStudy:
     """what the best answer without looking scores; None: not known"""
     is_told_from_blind: bool | None = None
     """is the best model better than that? None: not known"""
-    answered: Mapping[str, float] = field(default_factory=dict)
-    """share of the items, of rows that answered too few to be compared"""
+    asked: Mapping[str, float] = field(default_factory=dict)
+    """share of the items, of rows that were asked too few to be compared"""
     n: int = 0
     """items compared"""
     n_units: int = 0
@@ -62,7 +64,7 @@ class RowStanding:
 
     name: str
     mean: float
-    """over the tasks, on the items that all rows answered"""
+    """over the tasks, on the items that all rows were asked"""
     low: float | None
     high: float | None
     may_be_best: bool
@@ -145,9 +147,9 @@ def _notes(
     notes, blind = [], []
     for place, column in studied.items():
         heading = columns[place][0].heading
-        few = [f"{name} ({100 * share:.0f} %)" for name, share in column.answered.items()]
+        few = [f"{name} ({100 * share:.0f} %)" for name, share in column.asked.items()]
         if few:
-            what = f"not compared, as too few items were answered: {', '.join(few)}"
+            what = f"not compared, as too few of the items were asked: {', '.join(few)}"
             notes.append(f"{heading}: {what}.")
         if column.is_told_from_blind is False:
             blind.append(heading)
@@ -169,10 +171,15 @@ def _easier(rows: Sequence[Row]) -> list[str]:
     if len(few) < 2:
         return []
     return [
-        f"{rows[0].heading}: {', '.join(names)} chose among {n} answers, an easier question."
+        f"{rows[0].heading}: {_some(names)} chose among {n} answers, an easier question."
         for n, names in few.items()
         if n
     ]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _fewer_draws(rows: Sequence[Row]) -> list[str]:
@@ -198,9 +205,9 @@ class ColumnErrors:
     with_blind: Errors | None
     """the same and, last, of one who does not look; None where his best answer is not known"""
     kept: tuple[int, ...]
-    """places of the rows that answered enough to be compared"""
-    answered: tuple[float, ...]
-    """share of the items that each row answered"""
+    """places of the rows that were asked enough to be compared"""
+    asked: tuple[float, ...]
+    """share of the items that each row was asked"""
     root: str
     photos: frozenset[int]
     """numbers of its items and units; none where the folder is not known"""
@@ -209,10 +216,10 @@ class ColumnErrors:
 
 
 def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
-    """The errors of rows of one column, on the items all of them answered; None where nothing
+    """The errors of rows of one column, on the items all of them were asked; None where nothing
     compares them item by item.
     """
-    from fieldmark.report.paired import LEAST_ANSWERED, read_paired
+    from fieldmark.report.paired import LEAST_ASKED, read_paired
 
     try:
         metric = pairing_metric(store, rows[0].run, rows[0].score.metric)
@@ -220,7 +227,7 @@ def read_errors(store: Store, rows: Sequence[Row]) -> ColumnErrors | None:
         return None
     if metric is None:
         return None
-    paired = read_paired(store, [row.runs for row in rows], metric, LEAST_ANSWERED)
+    paired = read_paired(store, [row.runs for row in rows], metric, LEAST_ASKED)
     return errors_of(paired, rows[0].run.root)
 
 
@@ -246,7 +253,7 @@ def errors_of(paired: Paired, root: str, with_blind: bool = True) -> ColumnError
         own,
         every,
         paired.kept,
-        tuple(paired.answered_c.tolist()),
+        tuple(paired.share_c.tolist()),
         root,
         _photos(asked.item, items.unit) if root else frozenset(),
         len(np.unique(items.target)) if metric.closed_form in ("recall", "f1") else None,
@@ -269,12 +276,12 @@ class _StudyReader:
             self.memory.add(key, known)
         names = [row.name for row in rows]
         letters = dict(zip(names, known["letters"], strict=True))
-        answered = dict(zip(names, known["answered"], strict=True))
+        asked = dict(zip(names, known["asked"], strict=True))
         return ColumnStudy(
             {name: letter for name, letter in letters.items() if letter},
             known["blind"],
             known["is_told"],
-            {name: share for name, share in answered.items() if share is not None},
+            {name: share for name, share in asked.items() if share is not None},
             known["n"],
             known["n_units"],
             known["n_classes"],
@@ -292,7 +299,7 @@ class _StudyReader:
         names = _complete(columns, studied)
         if len(columns) < 2 or len(names) < 2:
             return None
-        # Rows with gaps belong to it: what they did not answer, nobody is compared on.
+        # Rows with gaps belong to it: what they were not asked, nobody is compared on.
         every = [row for rows in columns.values() for row in rows]
         metrics = " ".join(metric for _, metric in columns)
         key = self._key("\0".join(["overall", *names]), metrics, every)
@@ -371,13 +378,13 @@ def _written(column: ColumnErrors | None, n_rows: int) -> dict[str, Any]:
 
     nothing: list[Any] = [None] * n_rows
     result: dict[str, Any] = {
-        "letters": nothing, "answered": nothing, "blind": None, "is_told": None, "n": 0,
+        "letters": nothing, "asked": nothing, "blind": None, "is_told": None, "n": 0,
         "n_units": 0, "n_classes": None,
     }  # fmt: skip
     if column is None:
         return result
-    result["answered"] = [
-        None if number in column.kept else share for number, share in enumerate(column.answered)
+    result["asked"] = [
+        None if number in column.kept else share for number, share in enumerate(column.asked)
     ]
     own, every = column.errors, column.with_blind
     if own is None:

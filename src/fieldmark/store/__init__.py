@@ -7,7 +7,10 @@ from fieldmark.store.claims import host
 from fieldmark.store.database import nothing_stored
 from fieldmark.store.part_notes import FitSummary, bad_images, fit_summary
 from fieldmark.store.records import (
+    AMONG_ANSWERED,
+    ANSWERED_RATE,
     OK,
+    UNANSWERED,
     Claim,
     PartRecord,
     PartResult,
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
     from fieldmark.store.predictions import Answers
 
 __all__ = [
+    "AMONG_ANSWERED",
+    "ANSWERED_RATE",
     "OK",
+    "UNANSWERED",
     "Answers",
     "Claim",
     "FitSummary",

@@ -25,6 +25,8 @@ from fieldmark.store.texts import TextTable
 if TYPE_CHECKING:
     import polars as pl
 
+NOT_ASKED = -1
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
@@ -40,7 +42,7 @@ class Answers:
     unit: np.ndarray
     """0: the item itself"""
     prediction_mn: np.ndarray
-    """0: no answer"""
+    """0: no answer; -1 (in `select_drawn` only): not asked"""
     score_mn: np.ndarray | None = None
     """how sure; NaN: not known; None: not asked for"""
 
@@ -83,7 +85,7 @@ def select_drawn(
     """What m rows said in several draws; each draw names a run and one of its repeats per row.
 
     The items of a part are those that most rows were asked in that draw; a row that was not asked
-    one of them (with the same target) has no answer to it. `repeat` numbers the draws.
+    one of them (with the same target) has `NOT_ASKED` there. `repeat` numbers the draws.
     """
     runs = list(dict.fromkeys(run for draw in draws for run, _ in draw))
     pieces = _pieces(database, runs, with_scores)
@@ -121,7 +123,7 @@ def _filled(
     usual = asked[max(counts, key=lambda number: (counts[number], len(asked[number].item)))]
     rows = {number: _rows_of(usual, asked[number]) for number in counts}
     n = len(usual.item)
-    prediction_mn = np.zeros((len(pieces), n), NUMBER)
+    prediction_mn = np.full((len(pieces), n), NOT_ASKED, NUMBER)
     score_mn = np.full((len(pieces), n), np.nan) if with_scores else None
     for place, piece in enumerate(pieces):
         if piece is None:

@@ -28,10 +28,13 @@ from fieldmark.chat.parse.values import (
 Reading = str | object | None
 """a label, AMBIGUOUS, or None = nothing is named"""
 
+_REASONS = (
+    "because|since|due to|based on|given|as (?:it|the|there|its)|which|while|although|whereas|"
+    "though|weil|porque|car|perche"
+)
 _CLAUSE_ENDS = re.compile(
-    r"[,;()\[\]!\n]|\.(?=[\s*_\"')]|$)|:(?=[\s*_]|$)|\s-+\s|\s(?=(?:because|since|due to|based on|"
-    r"given|as (?:it|the|there|its)|which|while|although|whereas|though|rather than|instead of|"
-    r"and not|but not|weil|porque|car|perche)\b)"
+    r"[,;()\[\]!\n]|\.(?=[\s*_\"')]|$)|:(?=[\s*_]|$)|\s-+\s|"
+    rf"\s(?=(?:{_REASONS}|rather than|instead of|and not|but not)\b)"
 )
 _DOUBTED = re.compile(r"\?\W*$|[✗✘❌☒]")
 _TICKED = re.compile(r"\[[xX]\]|[☑✅✓✔]")
@@ -39,10 +42,13 @@ _LEAD = re.compile(r"\(?(?P<letter>[^\W\d_])[\s*_`]*[.):\]-](?=\W*\w)")
 _TAIL = re.compile(r"(?P<name>.*\w)\W*[\s([]+(?P<letter>[A-Z])$", re.DOTALL)
 _SAYS_LETTER = re.compile(r"(?:option|choice|letter|answer)\W+(?=\w)", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*•]\s|\d+[.)])")
-_SENTENCE_END = re.compile(r"(?<!\b\w)[.!](?=\s)|(?<=\b\w)[.](?=\s+[A-Z])")
-_SMALL_TALK = re.compile(
-    r"\W*(?:let|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b", re.I
+_HEAD_ENDS = re.compile(rf"(?<!\b\w)[.!](?=\s)|(?<=\b\w)[.](?=\s+[A-Z])|\b(?:{_REASONS})\b")
+_GOES_ON = re.compile(
+    r"\W*(?:let|here|i'll|i will|i can|i cannot|i can't|sure|of course)\b"
+    r"|[^()\n]*\)\s*(?:is|are|has|have|was|were|can|would|could|may|might)\b",
+    re.IGNORECASE,
 )
+"""small talk ("Yes, I can help"), or the verb of a subject: "The lion (Panthera leo) is" """
 _LAST_SENTENCE = re.compile(
     r"(?:(?<!\bvs)[.!?]|\b(?:so|hence|confident|answer|verdict|conclusion|clear):)\s+"
     r"(?:(?:hence|thus|therefore|so|overall|final(?:ly)?)[,:]? )?",
@@ -130,9 +136,9 @@ def exactly(value: str, names: NameIndex) -> str | None:
         return names.letters[words[0]]
     if named:
         return named[0]
-    said, lead, tail = _SAYS_LETTER.match(text), _LEAD.match(text), _TAIL.match(text)
-    if said:
-        return exactly(text[said.end() :], names)
+    called, lead, tail = _SAYS_LETTER.match(text), _LEAD.match(text), _TAIL.match(text)
+    if called:
+        return exactly(text[called.end() :], names)
     for letter, name in ((lead, text[lead.end() :] if lead else ""), (tail, tail and tail["name"])):
         label = names.letters.get(letter["letter"].casefold()) if letter else None
         if label is not None:
@@ -142,8 +148,8 @@ def exactly(value: str, names: NameIndex) -> str | None:
 
 
 def opening(text: str, names: NameIndex) -> Reading:
-    """ "B, because …": the first clause is an option. What follows in its sentence may name
-    others only to rule them out; later ones must not stand by another.
+    """ "B, because …": the first clause is an option. What follows, up to its reasons, may name
+    others only to rule them out; the rest must not stand by another.
     """
     raw = level(text).strip()
     text = bare(raw)
@@ -153,7 +159,7 @@ def opening(text: str, names: NameIndex) -> Reading:
         label is None
         or _is_heading(raw, first)
         or (end == "," and first.strip() == "I")
-        or _SMALL_TALK.match(rest)
+        or _GOES_ON.match(rest)
     ):
         return None
     line, _, below = text.partition("\n")
@@ -163,11 +169,12 @@ def opening(text: str, names: NameIndex) -> Reading:
     passage = read(text)
     others = [mention for mention in find_mentions(passage, names) if mention.label != label]
     named = [other for other in others if not is_rejected(passage, other)]
-    is_alone = exactly(_SENTENCE_END.split(line, maxsplit=1)[0], names) is not None
+    head = _HEAD_ENDS.split(line, maxsplit=1)[0]
+    is_alone = exactly(head, names) is not None
     if end == ":" and label != starts[0] and (named or len(first.strip()) > 1):
         return None  # a heading
     is_open = any(
-        (passage.words[other.first].sentence == 0 and not is_alone) or is_stated(passage, other)
+        (passage.words[other.first].start < len(head) and not is_alone) or is_stated(passage, other)
         for other in named
     )
     is_open = is_open or bool(others and retracts(rest)) or _is_crossed(first, passage, names)

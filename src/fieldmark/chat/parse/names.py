@@ -1,22 +1,17 @@
-"""Species names and taxonomy: which species does an open answer name, and which are its relatives?
+"""Species names: which species does an open answer name?
 
 Scientific and common names, synonyms, abbreviated genera ("P. leo"), names with their authors, and
 misspelt ones, as long as one species is clearly the nearest. An answer that names a genus or a
 family only is reported as such: it is no species. Names that several species share are ambiguous.
-
-Taxonomic distance: a lineage is a tuple of names from kingdom to species, `None` or "" where a rank
-is not known. Only the names are compared, rank by rank: a genus of the same name in another kingdom
-is another genus.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from fieldmark import draws
 from fieldmark.chat.parse.mentions import (
     NameIndex,
     distinct,
@@ -36,6 +31,7 @@ _GENUS_AND_SPECIES = re.compile(
 )
 _SCIENTIFIC = re.compile(r"(?:(?<=[*_(])[A-Z][a-z]+|\b[A-Z]\.) [a-z]{3,}")
 """in italics or brackets, or abbreviated"""
+_OF_SENTENCES = re.compile(r"\b(?:is|are|it|near|with|like|from|by|at|to|for|and|of|seen)\b", re.I)
 _MOST_WORDS = 6
 """longer phrases are sentences: they are searched for names, never compared as one"""
 
@@ -127,7 +123,7 @@ def read_name(text: str, taxa: TaxonNames, *, is_cut: bool = False) -> Parsed:
     plain = level(text)
     for how, phrases in (
         ("answer line", _named_phrases(plain)),
-        ("whole text", [plain] if len(read(plain).words) <= _MOST_WORDS else []),
+        ("whole text", [plain] if _is_phrase(plain) else []),
         ("line", _first_line(plain)),
     ):
         matches = [match_name(phrase, taxa) for phrase in phrases]
@@ -151,8 +147,13 @@ def _named_phrases(plain: str) -> list[str]:
 def _first_line(plain: str) -> list[str]:
     """The first of several lines, if it is a phrase and no heading."""
     line = plain.strip().split("\n")[0]
-    is_phrase = len(read(line).words) <= _MOST_WORDS and not line.rstrip(" *_").endswith(":")
-    return [line] if is_phrase and not line.startswith("#") else []
+    is_heading = line.startswith("#") or line.rstrip(" *_").endswith(":")
+    return [line] if _is_phrase(line) and not is_heading else []
+
+
+def _is_phrase(text: str) -> bool:
+    """Is this a name, perhaps with its author, and no sentence?"""
+    return len(read(text).words) <= _MOST_WORDS and _OF_SENTENCES.search(text) is None
 
 
 def match_name(phrase: str, taxa: TaxonNames) -> Parsed:
@@ -242,61 +243,3 @@ def _lowest_rank(words: Sequence[Word], taxa: TaxonNames) -> str:
     named = {taxa.ranks[(word.text,)] for word in words if (word.text,) in taxa.ranks}
     lowest = next((rank for rank in reversed(_RANKS) if rank in named), "")
     return f"{lowest} only" if lowest else "no name is near"
-
-
-# --- taxonomic distance ---
-
-Lineage = Sequence[str | None]
-
-
-def taxon_distance(one: Lineage, two: Lineage) -> int:
-    """Ranks up from species to the lowest one that both share: 0 same species, 1 same genus, …
-
-    Nothing shared is the number of ranks. A rank that either lacks is passed over.
-
-    >>> taxon_distance(("Felidae", "Panthera", "leo"), ("Felidae", "Panthera", "tigris"))
-    1
-    """
-    n_ranks = max(len(one), len(two))
-    lowest = 0
-    for rank, (left, right) in enumerate(zip(one, two, strict=False), start=1):
-        if not left or not right:
-            continue
-        if left.casefold() != right.casefold():
-            break
-        lowest = rank
-    return n_ranks - lowest
-
-
-@dataclass(frozen=True, slots=True)
-class Relatives:
-    """Labels with their lineages; what is near to each is worked out once."""
-
-    lineages: Mapping[str, Lineage]
-    tiers: dict[tuple[str, int], list[list[str]]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
-
-    def nearest(self, label: str, n: int, *key: object) -> list[str]:
-        """`n` other labels, the nearest in the tree first; which of equally near ones is drawn.
-
-        `key` is what the draw depends on: (seed, task, item, purpose).
-        """
-        labels: list[str] = []
-        for tier in self._tiers(label, n):
-            labels += draws.shuffled(tier, *key)[: n - len(labels)]
-        return labels
-
-    def _tiers(self, label: str, n: int) -> list[list[str]]:
-        """Labels at growing distance, as many tiers as n of them need."""
-        if (label, n) not in self.tiers:
-            own = self.lineages.get(label, ())
-            by_distance: dict[int, list[str]] = {}
-            for other, lineage in self.lineages.items():
-                if other != label:
-                    by_distance.setdefault(taxon_distance(own, lineage), []).append(other)
-            tiers = self.tiers[label, n] = []
-            for distance in sorted(by_distance):
-                if sum(map(len, tiers)) < n:
-                    tiers.append(by_distance[distance])
-        return self.tiers[label, n]

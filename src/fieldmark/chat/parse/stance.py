@@ -49,7 +49,9 @@ _WEIGHED = _any_of(
     r"others? similar* resembl* reminiscent confus* mistak* compar* differ* distinguish* hard "
     r"difficult unclear unsure unknown typically usually often such_as like also at_first "
     r"(?:first|initially|originally)_\w+ suspect* alternativ* approach* almost nearly become "
-    r"hybrid imitat* mimic* too_\w+_to"
+    r"hybrid imitat* mimic* too_\w+_to until when once many some people guides believes says half "
+    r"partial* partly one_of one_option background parents? mother father man woman person "
+    r"observers? (?:left|right|bigger|larger|smaller|upper|lower)(?:_\w+)?"
 )
 _REJECTED = re.compile(
     rf"\b(?:{_DENIED}|{_WEIGHED})\b|\b(?:or|nor)\W+(?:an? |the )?$|不|没", re.IGNORECASE
@@ -62,11 +64,16 @@ _FALSE = _any_of(
     "not cannot unlikely wrong incorrect excluded eliminated ruled_out impossible absent missing "
     "false less least unclear uncertain possible plausible out"
 )
+_COMPOUND = _any_of(
+    "look-?alikes? specialist vision mimic hybrid relatives? features? characteristics plumage "
+    "pattern colou?r* cross like stretch"
+)
 _UNDONE = re.compile(
-    rf"[\s*_`\"')]*(?:,? ?(?:or|vs|versus|nor)\b|(?:\w+ )?{_GENERAL}\b|:[\s*_`]*(?:no|{_FALSE})\b|"
+    rf"[\s*_`\"')-]*(?:,? ?(?:or|vs|versus|nor)\b|{_COMPOUND}\b|(?:\w+ )?{_GENERAL}\b|"
+    rf":[\s*_`]*(?:no|{_FALSE})\b|"
     rf"(?:[\w-]+ ){{0,3}}(?:is|are|was|were|can|seems?|does|do|looks?)\b[^.,;]{{0,24}}?"
     rf"(?:\b{_FALSE}\b|n't\b)|[^.,;:]{{0,30}}\b(?:ruled out|excluded|eliminated|absent|missing)\b|"
-    r".*\b(?:but|however|although|until|at first|unless|if)\b)",
+    r".*\b(?:but|however|although|until|at first|unless|if|apart from|except)\b)",
     re.IGNORECASE | re.DOTALL,
 )
 """what follows a name takes it back: "B is wrong", "a male would have", "healthy at first" """
@@ -78,14 +85,15 @@ _VERBS = _any_of(
     r"(?:classif|identif|recogni|categor|label|describ)\w+_(?:\w+_)?as call say guess choose pick "
     r"select go_with going_with lean(?:ing)?(?:_towards?)? conclude suggests? suggesting "
     r"indicates? indicating confirms? mak(?:es?|ing)(?:_it|_this)? means? favou?rs? so thus hence "
-    r"therefore leaves reads? located_at assign*_(?:\w+_){0,3}to belongs_to see think believe "
+    r"therefore leaves reads? located_at assign*_(?:\w+_){0,3}to see think believe "
     r"answer based_on_[^,]{1,80}, es est ist e sind sont son donc entonces deshalb"
 )
 _KEYS = _any_of("sex gender age stage species habitat behaviou?r activity condition health type")
 _NO_ADJECTIVES = _any_of("of to by with from in on at for near behind and or than as like that")
 _GAP = r"[\s,*_`\"'(]"
 _STATED = re.compile(
-    rf"(?<!\bthere )(?:\b{_VERBS}|(?:\b{_KEYS}|(?:\S+\s+){{4,}}\S+):|→|->|[选選是为は])"
+    r"(?<!\bthere )(?<!\bthat )(?<!\bwho )"
+    rf"(?:\b{_VERBS}|(?:\b{_KEYS}|(?:\S+\s+){{4,}}\S+):|→|->|[选選是为は])"
     rf"(?:{_GAP}+(?:\w+ly|most|very|best|likely|indeed|still|about|around|that|it|this))*"
     rf"(?:{_GAP}+(?:an?|the|one|eine?|une?|una?)(?:[\s*_`]+(?!{_NO_ADJECTIVES}\b)[\w'-]+){{0,2}})?"
     rf"{_GAP}*$",

@@ -5,14 +5,13 @@
     chat/mock/wren?skill=0.8
 
 Everything that makes one model differ from another is in the name; keys are not: they come from
-the environment when a request is sent, and are kept nowhere.
+the environment when a request is sent, and are kept nowhere. Where they may go: `keys`.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 from urllib.parse import urlsplit
@@ -22,6 +21,7 @@ from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message, Request
 from fieldmark.chat.mock.answers import read_script
 from fieldmark.chat.prices import Card, ModelTables, Provider, WireForm, load_tables
+from fieldmark.chat.send.keys import is_confirmed, key_home, read_key, refusal, who_sends
 from fieldmark.chat.send.options import check_options, is_loopback, whole_number
 from fieldmark.chat.send.pictures import PictureLimits
 from fieldmark.errors import ModelError, UnknownName, UsageError
@@ -42,6 +42,8 @@ class ChatModel:
     card: Card
     base_url: str
     key_env: str
+    key_place: str = ""
+    """the file that alone says that the key goes to this address: then it does not"""
     api: WireForm = "openai"
     max_tokens: int | None = None
     """room for the answer that the name asks for"""
@@ -60,9 +62,9 @@ class ChatModel:
     def address(self) -> dict[str, str]:
         """What the journal's key knows the model by."""
         facts = {"provider": self.provider.name, "base_url": self.base_url, "model": self.id}
-        facts |= {"api": self.api} if self.api != "openai" else {}
         if self.card.quantizations:
             facts["quantizations"] = ",".join(self.card.quantizations)
+        facts |= {"api": self.api} if self.api != "openai" else {}
         return {**facts, "mock": canonical(dict(self.mock))} if self.mock else facts
 
     @property
@@ -100,14 +102,25 @@ class ChatModel:
 
     def key(self) -> str:
         """The secret, from the environment; the error for a missing one names its variable."""
-        key = os.environ.get(self.key_env, "") if self.key_env else ""
+        self.refuse_stray_key()
+        key = read_key(self.key_env) if self.key_env else ""
         may_lack = self.is_mock or not self.provider.base_url or is_loopback(self.base_url)
         if self.key_env and not key and not may_lack:
             raise ModelError(
                 f"model {self.name!r} needs a key: the environment has no {self.key_env}. "
                 f"Set it, for example `export {self.key_env}=…`."
             )
-        return key.strip()
+        return key
+
+    def refuse_stray_key(self) -> None:
+        """Raises where there is a key that only a file would send to this address."""
+        if self.key_place and read_key(self.key_env):
+            raise refusal((self.key_env, self.base_url), self.key_place)
+
+    def confirmed(self, send_key: Iterable[str]) -> ChatModel:
+        """The model, its key free to go if the user says so: `VARIABLE=HOST`."""
+        is_free = self.key_place and is_confirmed((self.key_env, self.base_url), send_key)
+        return replace(self, key_place="") if is_free else self
 
     def answer(
         self, messages: Iterable[Message], settings: AnswerSettings = DEFAULT_SETTINGS
@@ -121,8 +134,11 @@ class ChatModel:
         return answers[0]
 
 
-def chat_model(name: str, tables: ModelTables | None = None) -> ChatModel:
-    """The model a name means. Reads tables only: no key, no network."""
+def chat_model(name: str, tables: ModelTables | None = None, place: str = "") -> ChatModel:
+    """The model a name means. Reads tables only: no key, no network.
+
+    `place`: where a name stands that the user has not typed, but a file says.
+    """
     base, options = split_options(name)
     family, provider_name, model_id, *_ = [*base.split("/", 2), "", ""]
     if family != FAMILY or not provider_name or not model_id:
@@ -140,12 +156,14 @@ def chat_model(name: str, tables: ModelTables | None = None) -> ChatModel:
     card = tables.card(provider_name, model_id)
     if "context" in options:
         card = card.model_copy(update={"context": whole_number(name, "context", options)})
+    base_url, key_env = _base_url(name, provider, options), _key_env(provider, options)
     return ChatModel(
         name=name,
         provider=provider,
         card=card,
-        base_url=_base_url(name, provider, options),
-        key_env=_key_env(provider, options),
+        base_url=base_url,
+        key_env=key_env,
+        key_place=who_sends(tables, provider, options, (key_env, base_url), place),
         api=_api(provider, options),
         max_tokens=whole_number(name, "max_tokens", options),
         mock=own,
@@ -163,8 +181,16 @@ def user_tables(start: Path, files: Iterable[Path] = ()) -> ModelTables:
     """The package's rows, then the user's, the project's (`fieldmark.toml`), those of `files`."""
     from fieldmark.settings import project_config, user_config
 
-    own = [path for path in (user_config(), project_config(start)) if path and path.is_file()]
-    return load_tables([*own, *files])
+    own = [user_config()] if user_config().is_file() else []
+    project = project_config(start)
+    others = [*([project] if project else []), *files]
+    tables = load_tables([*own, *others])
+    tables.own_keys = load_tables(own).own_keys
+    for path in others:
+        for provider in load_tables([path]).providers.values():
+            if key_home(provider) not in tables.own_keys:
+                tables.strangers[provider.name] = str(path)
+    return tables
 
 
 def _key_env(provider: Provider, options: Mapping[str, str]) -> str:

@@ -1,5 +1,7 @@
 """Checking code: does what `!function` names exist, import here, and take its arguments?
 
+Code is imported only where the user lets it run; else its source is read.
+
 What a file of code lacks on this machine (a package, the network, a key) is a warning: the task may
 be sound. A file of code that fails is one problem, whatever number of functions is taken from it;
 so is a package that is missing, whatever number of files wants it. Arguments are counted in the
@@ -16,7 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import UsageError
+from fieldmark.errors import CodeNotRun, UsageError
+from fieldmark.lmms.code.call import refuse_function
 from fieldmark.lmms.code.digest import syntax_of
 from fieldmark.lmms.code.imports import find_file
 from fieldmark.lmms.code.sandbox import try_imports
@@ -41,11 +44,30 @@ def code_problems(
     errors = try_imports(
         [function for named in functions.values() for function in named], trust, timeout_s
     )
+    yield from _problems(functions, errors)
+
+
+def _problems(
+    functions: Mapping[Path, Sequence[Function]], errors: Mapping[Function, str]
+) -> Iterator[Problem]:
     places: dict[str, str] = {}
     for path, named in functions.items():
         wrong = {function: errors[function] for function in named if errors.get(function)}
         for problem in (*_lacking(wrong), *(_failing(*item, places) for item in wrong.items())):
             yield problem.found_in(path)
+
+
+def name_problems(functions: Mapping[Path, Sequence[Function]], trust: Trust) -> Iterator[Problem]:
+    """What the source of the code tells, without running it: files and names that are not there."""
+    errors: dict[Function, str] = {}
+    for function in {function for named in functions.values() for function in named}:
+        try:
+            refuse_function(function, find_file(function, trust))
+        except CodeNotRun:
+            continue
+        except UsageError as error:
+            errors[function] = str(error)
+    yield from _problems(functions, errors)
 
 
 def _lacking(wrong: dict[Function, str]) -> Iterator[Problem]:

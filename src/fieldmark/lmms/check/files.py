@@ -8,12 +8,13 @@ tasks is imported in processes of its own, or not at all.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from fieldmark.data import Contents
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.lmms.check.code import code_problems
+from fieldmark.lmms.check.code import code_problems, name_problems
 from fieldmark.lmms.check.task import group_problems
 from fieldmark.lmms.check.task import task_problems as problems_of_task
 from fieldmark.lmms.code.trust import Trust
@@ -23,7 +24,7 @@ from fieldmark.lmms.read.index import Index, IndexEntry, index_folders
 from fieldmark.lmms.read.load import make_group, make_task
 from fieldmark.progress import Progress, Silent
 from fieldmark.protocols import Workspace, data_warnings, task_problems
-from fieldmark.registry import is_file_reference, resolve_reference
+from fieldmark.registry import is_file_reference, resolve_reference, without_code
 from fieldmark.settings import load_settings
 from fieldmark.source_lines import Located
 from fieldmark.tasks import (
@@ -53,16 +54,19 @@ def check_files(
     files: list[CheckedFile] = []
     problems: list[Problem] = []
     progress.start("task files", len(paths))
-    for path in paths:
-        file, own = _check_file(path, trust, path in others, bool(code_s))
-        files.append(file)
-        progress.advance()
-        problems.extend(problem.found_in(path) for problem in own)
+    with nullcontext() if code_s else without_code():
+        for path in paths:
+            file, own = _check_file(path, trust, path in others)
+            files.append(file)
+            progress.advance()
+            problems.extend(problem.found_in(path) for problem in own)
     problems.extend(_duplicates(files))
     problems.extend(_group_problems(files, trust))
     failing = None
-    if code_s:
-        functions = {file.path: file.task.functions for file in files if file.task is not None}
+    functions = {file.path: file.task.functions for file in files if file.task is not None}
+    if not code_s:
+        problems.extend(name_problems(functions, trust))
+    else:
         progress.start("code of tasks", len(functions))
         code = list(code_problems(functions, trust, code_s))
         failing = frozenset(path for problem in code for path in problem.files)
@@ -70,9 +74,7 @@ def check_files(
     return CheckedFiles(tuple(files), tuple(merge_problems(problems)), failing)
 
 
-def _check_file(
-    path: Path, trust: Trust, is_other: bool, with_code: bool
-) -> tuple[CheckedFile, list[Problem]]:
+def _check_file(path: Path, trust: Trust, is_other: bool) -> tuple[CheckedFile, list[Problem]]:
     """What the file is, and what is wrong with it by itself."""
     try:
         located = read_document_file(path, trust)
@@ -85,7 +87,7 @@ def _check_file(
     name = located.data.get(key)
     file = CheckedFile(path, kind, name if isinstance(name, str) else "", located.where((key,)))
     if kind == "own":
-        return file, _own_problems(path, trust, with_code)
+        return file, _own_problems(path, trust)
     if kind == "python":
         text = "is a task written as a Python class: fieldmark does not run it."
         return file, [Problem("note", "not run", located.where(("class",)), text)]
@@ -108,10 +110,11 @@ def _validated(
     return file, []
 
 
-def _own_problems(path: Path, trust: Trust, with_code: bool) -> list[Problem]:
+def _own_problems(path: Path, trust: Trust) -> list[Problem]:
     """The file as it is, and with each variant's keys in place.
 
-    Looking up the names of a task runs the files of Python among them: not from anywhere.
+    Where code may run, looking up the names of a task runs the files of Python among them: not
+    from anywhere.
     """
     try:
         task = load_own_task(str(path))
@@ -121,9 +124,9 @@ def _own_problems(path: Path, trust: Trust, with_code: bool) -> list[Problem]:
     code = [reference for variant in every for reference in _code_of(variant)]
     outside = f"outside the folders whose code may run ({trust.words()}): name its folder too."
     lines = [f"{place}  {file} lies {outside}" for place, file in code if not trust.allows(file)]
-    if not lines and (with_code or not code):
+    if not lines:
         lines = [line for variant in every for line in task_problems(variant)]
-    if not lines and (with_code or not code):
+    if not lines:
         at = Workspace(load_settings(), Contents(None))
         doubts = [line for variant in every for line in data_warnings(variant, at)]
         return [replace(problem, level="warning") for problem in _parsed(doubts, path)]

@@ -1,6 +1,7 @@
 """Rendering documents: what do the first documents of a task look like, as a model is asked?
 
-For a person to read before money is spent. The code of the task runs here, in this process.
+For a person to read before money is spent. The code of the task runs here, in this process, where
+the user lets it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import FieldmarkError
+from fieldmark.errors import CodeNotRun, FieldmarkError
 from fieldmark.lmms.ask.fields import Fields
 from fieldmark.lmms.ask.settings import prompt_kwargs, target_kwargs
 from fieldmark.lmms.data.documents import Documents, Split, open_documents
@@ -74,6 +75,8 @@ def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> Re
     try:
         documents = open_documents(task, cache, fetch)
         split = documents.test
+    except CodeNotRun as error:
+        return RenderedDocuments(task.task, problems=(_not_run(task, error),))
     except FieldmarkError as error:
         return RenderedDocuments(task.task, problems=tuple(problems_of(error, "data", place)))
     fields = Fields(task, prompt_kwargs(task, ()), target_kwargs(task, ()), split.columns)
@@ -82,6 +85,9 @@ def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> Re
     for row in range(min(n, len(split))):
         try:
             shown.append(_rendered(fields, split, row))
+        except CodeNotRun as error:
+            reason = _not_run(task, error)
+            return RenderedDocuments(task.task, split.name, len(split), problems=(reason,))
         except FieldmarkError as error:
             wrong += problems_of(error, "document", task.place_of("task"))
         else:
@@ -91,6 +97,11 @@ def render_documents(task: DocumentTask, n: int, cache: Path, fetch: bool) -> Re
         wrong.append(Problem("warning", "document", place, f"{fields.odd_target}."))
     problems = (*_notes(documents), *_first_of_each(wrong))
     return RenderedDocuments(task.task, split.name, len(split), tuple(shown), problems)
+
+
+def _not_run(task: DocumentTask, error: CodeNotRun) -> Problem:
+    text = f"its documents are made by code ({str(error).split('  ')[-2]}): --run-code shows them."
+    return Problem("note", "not run", task.place_of("task"), text)
 
 
 def _first_of_each(problems: list[Problem]) -> list[Problem]:

@@ -18,9 +18,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
-from fieldmark.errors import FieldmarkError, UsageError, meant
+from fieldmark.code import names_in
+from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError, meant
+from fieldmark.lmms.code.guard import NetworkRefused, guarded
 from fieldmark.lmms.code.imports import MARK, find_file, loader
 from fieldmark.lmms.code.trust import Function, Trust
+from fieldmark.registry import may_run
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,18 +40,36 @@ class NoJudgement(BaseException):
     """
 
 
+FAILURES = (Exception, NoJudgement, NetworkRefused, SystemExit)
+"""what may come out of task code"""
+
+
 def load_function(function: Function, trust: Trust) -> Any:
     """The object that `!function module.name` stands for. Runs its file, once per content."""
     path = find_file(function, trust)
+    if not may_run():
+        refuse_function(function, path)
     try:
-        with _talking():
+        with _talking(), guarded(is_import=True):
             module = loader(trust).run_file(path)
-    except (Exception, NoJudgement, SystemExit) as error:
+    except FAILURES as error:
         raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
     name = function.text.rpartition(".")[2]
     if not hasattr(module, name):
         raise UsageError(f"{function.place}  {path.name} has no {name!r}.{_meant(module, name)}")
     return getattr(module, name)
+
+
+def refuse_function(function: Function, path: Path) -> None:
+    """What the source of its file says against it; else that it is not run to look."""
+    name = function.text.rpartition(".")[2]
+    try:
+        names = names_in(path)
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"{function.place}  {function}: {describe_error(error, path)}.") from error
+    if names is not None and name not in names:
+        raise UsageError(f"{function.place}  {path.name} has no {name!r}.{meant(name, names)}")
+    raise CodeNotRun(f"{function.place}  {path.name}")
 
 
 def _meant(module: ModuleType, asked: str) -> str:
@@ -68,9 +89,9 @@ def call(
 ) -> Any:
     """What the function returns; its exceptions become one line about `where` and the document."""
     try:
-        with _talking():
+        with _talking(), guarded():
             return function(*args, **options)
-    except (Exception, NoJudgement, SystemExit) as error:
+    except FAILURES as error:
         if isinstance(error, FieldmarkError) and str(error).startswith(where):
             raise
         about = "" if document is None else f"document {document}: "
@@ -93,7 +114,7 @@ def _talking() -> Iterator[None]:
 
 def describe_error(error: BaseException, path: Path | None = None) -> str:
     """`utils.py:12 KeyError: 'answer'`: the last line of task code that was on the way."""
-    if isinstance(error, FieldmarkError | NoJudgement):
+    if isinstance(error, FieldmarkError | NoJudgement | NetworkRefused):
         return " ".join(str(error).split()).rstrip(".")
     place = _place(error)
     if place is None and path is not None:

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fieldmark.chat import is_secret
 from fieldmark.errors import UsageError
 from fieldmark.lmms.code.call import load_function
 from fieldmark.lmms.code.imports import find_file
@@ -183,7 +184,7 @@ class _Worker:
 
 
 def _environment() -> dict[str, str]:
-    """Offline, one thread, fieldmark importable."""
+    """Offline, one thread, fieldmark importable, no secrets."""
     own = str(Path(__file__).resolve().parents[3])
     paths = [own, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     fixed = {
@@ -193,7 +194,8 @@ def _environment() -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(path for path in paths if path),
     }
-    return {**os.environ, **fixed}
+    open_ones = {name: value for name, value in os.environ.items() if not is_secret(name)}
+    return {**open_ones, **fixed}
 
 
 CLOSED = (

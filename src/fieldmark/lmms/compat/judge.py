@@ -1,31 +1,23 @@
 """LLM judge (`lmms_eval.llm_judge`): how does task code ask a language model about an answer?
 
-Only where the user has named an endpoint that speaks OpenAI's protocol: `JUDGE_BASE_URL` (for
-example http://localhost:8000/v1), `JUDGE_API_KEY` where it wants one, `JUDGE_MODEL_NAME` to put
-another model in the place of the one the task names. A key for OpenAI alone sends nothing.
+Only the judge that the user named is asked, within the command's caps: see `code.judge`. The
+service, retries and delays that a task's code chooses make no difference.
 """
 
 from __future__ import annotations
 
 import base64
 import io
-import json
-import os
 import re
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fieldmark.lmms.code.call import NoJudgement
+from fieldmark.chat import AnswerSettings
+from fieldmark.lmms.code import judge
 from fieldmark.source_lines import is_file
 
-URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL_NAME"
-MOST_TRIES = 5
-MOST_DELAY_S = 10.0
 LONGEST_PATH = 1000
 """characters; longer texts are base64"""
 
@@ -90,57 +82,19 @@ class JudgeResponse:
 
 
 def ask_judge(messages: Sequence[dict[str, Any]], config: ServerConfig) -> JudgeResponse:
-    """The judge's answer; raises `NoJudgement` without an endpoint, or when it fails for good."""
-    url = os.environ.get(URL, "").rstrip("/")
-    model = os.environ.get(MODEL) or config.model_name
-    if not url:
-        raise NoJudgement(
-            f"this task asks a judge ({model}): set {URL} to an endpoint that speaks OpenAI's "
-            f"protocol, {KEY} to its key, and {MODEL} for another model"
-        )
-    body = {
-        "model": model,
-        "messages": list(messages),
-        "temperature": config.temperature,
-        "max_tokens": config.max_tokens,
-    }
-    if config.top_p is not None:
-        body["top_p"] = config.top_p
-    return _response(_post(f"{url}/chat/completions", body, config), model)
-
-
-def _post(url: str, body: dict[str, Any], config: ServerConfig) -> Any:
-    headers = {"Content-Type": "application/json"}
-    if os.environ.get(KEY):
-        headers["Authorization"] = f"Bearer {os.environ[KEY]}"
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    n_tries = max(1, min(config.num_retries, MOST_TRIES))
-    for i in range(n_tries):
-        try:
-            with urllib.request.urlopen(request, timeout=config.timeout) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            if error.code not in (408, 409, 429) and error.code < 500:
-                raise NoJudgement(
-                    f"the judge at {url} answered {error.code}: {error.reason}"
-                ) from None
-            last = f"{error.code} {error.reason}"
-        except (OSError, ValueError) as error:
-            last = str(error)
-        if i + 1 < n_tries:
-            time.sleep(min(config.retry_delay, MOST_DELAY_S))
-    raise NoJudgement(f"the judge at {url} failed {n_tries} times: {last}")
-
-
-def _response(answer: Any, model: str) -> JudgeResponse:
-    try:
-        text = answer["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError):
-        raise NoJudgement("the judge's answer has no choices[0].message.content") from None
-    usage = {
-        key: value for key, value in (answer.get("usage") or {}).items() if isinstance(value, int)
-    }
-    return JudgeResponse(str(text or ""), str(answer.get("model") or model), usage)
+    """The judge's answer; raises `NoJudgement` where there is none, or when it fails for good."""
+    settings = AnswerSettings(
+        temperature=config.temperature, top_p=config.top_p, max_output_tokens=config.max_tokens
+    )
+    answer = judge.ask_judge(messages, settings, config.model_name)
+    usage = None
+    if answer.usage is not None:
+        usage = {
+            "prompt_tokens": answer.usage.tokens_in,
+            "completion_tokens": answer.usage.tokens_out,
+            "total_tokens": answer.usage.total,
+        }
+    return JudgeResponse(answer.text, answer.model or config.model_name, usage)
 
 
 def with_images(messages: Sequence[dict[str, Any]], images: Sequence[Any]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from fieldmark.lmms.data.open import fresh_transforms, load, quiet_datasets
 from fieldmark.lmms.data.pictures import DAMAGE, LISTS, decoded, find_picture, words_of
 from fieldmark.lmms.data.sources import find_source, folders_of
 from fieldmark.lmms.read.schema import DocumentTask
-from fieldmark.protocols import Draw
+from fieldmark.protocols import Draw, Workspace
 from fieldmark.source_lines import is_file
 
 
@@ -125,6 +125,8 @@ class DocumentPart:
     """examples shown with each"""
     memberships: tuple[dict[str, Any], ...] = ()
     """the groups it was asked for with"""
+    workspace: Workspace | None = None
+    """what it shares with the other runs of the command"""
 
     name = ""
 
@@ -181,7 +183,8 @@ class Split:
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """All of them, media too."""
-        return tuple(self._data[0] if self._is_custom and len(self) else self._data.column_names)
+        is_made = self._is_custom and len(self)
+        return tuple(self._own_row(0) if is_made else self._data.column_names)
 
     @cached_property
     def media_columns(self) -> tuple[str, ...]:
@@ -253,8 +256,13 @@ class Split:
             raise self._damage(index, name, error) from error
 
     def _library_row(self, index: int, media: bool) -> dict[str, Any]:
-        row = dict(self._data[index])
+        row = self._own_row(index)
         return row if media else {k: v for k, v in row.items() if k not in self.media_columns}
+
+    def _own_row(self, index: int) -> dict[str, Any]:
+        """A row as the task's own function makes it."""
+        row: dict[str, Any] = call(lambda: dict(self._data[index]), where=self.where)
+        return row
 
     def _damage(self, index: int, name: str, error: BaseException) -> DataError:
         start = f"{self.where}  " if self.where else ""

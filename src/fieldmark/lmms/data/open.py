@@ -20,8 +20,9 @@ from typing import Any
 
 from fieldmark import draws
 from fieldmark.data import content_key, stamp
-from fieldmark.errors import DataError, MissingExtra, UsageError
+from fieldmark.errors import CodeNotRun, DataError, MissingExtra, UsageError
 from fieldmark.lmms.data.sources import BUILDERS, DocumentSource, files_in, missing_shards, snapshot
+from fieldmark.registry import may_run
 
 _OPTION = re.compile(r"unexpected keyword argument '(\w+)'|doesn't have a '(\w+)' key")
 _HUB_ONLY = ("revision", "token")
@@ -90,7 +91,11 @@ def _load(datasets: Any, source: DocumentSource, path: str, cache: Path) -> Mapp
 
 
 def _pickled(datasets: Any, source: DocumentSource) -> Mapping[str, Any]:
-    """Tables of pandas: the library itself no longer opens them. Their files are trusted."""
+    """Tables of pandas: the library itself no longer opens them. Their files are trusted, and are
+    code: opening one can run any.
+    """
+    if not may_run():
+        raise CodeNotRun("dataset_path 'pandas'")
     import pandas  # type: ignore[import-untyped]
 
     files = source.options["data_files"]

@@ -43,7 +43,7 @@ from fieldmark.lmms.score.resample import (
 )
 from fieldmark.metrics import mean_value
 from fieldmark.stats import Items, Resampling, interval
-from fieldmark.store import OK, Score
+from fieldmark.store import AMONG_ANSWERED, OK, Score
 
 SEVERAL_SECONDS, AT_ONCE = 10.0, 6
 """for the resamples of one function, and how many functions may take as long"""
@@ -101,6 +101,8 @@ class DocumentValues:
     """pipeline → metric → value; a document may lack a metric"""
     unit: str | None = None
     """what is independent; None: the document"""
+    is_answered: bool = True
+    """False: it has no values, and counts 0 in a mean of shares"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +153,25 @@ def _scores(
         return [replace(empty, warning="no document has a value of it")]
     items = [value for value, _ in having]
     units = [unit for _, unit in having]
+    silent = [row.unit for row in rows if not row.is_answered]
     try:
-        return _computed(metric, items, units, settings, empty)
+        if silent and _are_right_or_wrong(metric, items):
+            items, units, silent = items + [0.0] * len(silent), units + silent, []
+        scores = _computed(metric, items, units, settings, replace(empty, n=len(items)))
     except FieldmarkError as error:
         return [replace(empty, warning=f"not computed: {error}")]
+    left_out = f"{len(silent)} of {len(rows)} documents were not answered and are left out"
+    return [_warned(score, left_out) for score in scores] if silent else scores
+
+
+def _are_right_or_wrong(metric: ScoredMetric, items: Sequence[Any]) -> bool:
+    """Is the score a mean of shares, in which a document that was not answered counts 0?"""
+    is_mean = metric.way.name == "mean" and metric.is_up and _all_numbers(items)
+    return is_mean and _are_shares(np.array(items, np.float64))
+
+
+def _warned(score: Score, *words: str) -> Score:
+    return replace(score, warning="; ".join(filter(None, (*words, score.warning))))
 
 
 def _computed(
@@ -348,18 +365,32 @@ def score_document_run(
         DocumentValues(_values(info), unit)
         for info, unit in zip(infos, answered["unit"], strict=True)
     ]
-    settings = ScoreSettings(task.task, seed, folder)
-    scores = score_documents(scored_metrics(task), rows, settings)
+    silent = predictions.filter(pl.col("outcome") != OK)["unit"]
+    every = [*rows, *(DocumentValues({}, unit, is_answered=False) for unit in silent)]
+    settings, metrics = ScoreSettings(task.task, seed, folder), scored_metrics(task)
+    scores = score_documents(metrics, every, settings)
+    scores += _among_answered(metrics, scores, rows, settings)
     if task.n_repeats > 1:
         scores += _agreement(task, infos, answered["unit"].to_list(), seed)
     hows = sorted({info["how"] for info in infos if "how" in info})
     warnings = [*hows, *_oddities(task, infos, answered["unit"].to_list())]
     if not infos:
         warnings = [_silence(predictions)]
-    return [
-        replace(score, warning="; ".join(filter(None, (*warnings, score.warning))))
-        for score in scores
-    ]
+    return [_warned(score, *warnings) for score in scores]
+
+
+def _among_answered(
+    metrics: Sequence[ScoredMetric],
+    scores: Sequence[Score],
+    rows: Sequence[DocumentValues],
+    settings: ScoreSettings,
+) -> list[Score]:
+    """The first score among the documents that were answered, where others count in it."""
+    first = next(score for score in scores if score.is_primary)
+    own = next((metric for metric in metrics if metric.result == first.metric), None)
+    if own is None or first.n <= len(rows):
+        return []
+    return [replace(_scores(own, rows, settings)[0], metric=AMONG_ANSWERED)]
 
 
 def _silence(predictions: pl.DataFrame) -> str:

@@ -2,7 +2,7 @@
 
 Every test item is a request: the question, examples from the training images where wanted, the
 picture. Answers are kept in a journal as they come, read strictly, and stored with their words,
-tokens and price; what could not be asked or read is an outcome of its own, never a wrong answer.
+tokens and price; what could not be asked or read is an outcome of its own, and scores as wrong.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fieldmark.abilities import ANSWERS
 from fieldmark.protocols._contract import Assignment, Protocol
 from fieldmark.protocols.ask.settings import AskSettings
+from fieldmark.store import AMONG_ANSWERED, ANSWERED_RATE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +34,8 @@ class LanguageProtocol(Protocol):
     hub_task = "image-text-to-text"
     has_gaps = True
     beside: ClassVar[tuple[str, ...]] = (
-        "failure_rate", "refusal_rate", "parse_success_rate", "usd_per_answer",
+        AMONG_ANSWERED, ANSWERED_RATE, "failure_rate", "refusal_rate", "parse_success_rate",
+        "usd_per_answer",
     )  # fmt: skip
 
     def scores_beside(self, predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:

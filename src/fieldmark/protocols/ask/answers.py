@@ -18,7 +18,7 @@ import polars as pl
 from fieldmark.chat import Answer, Built, Item, Parsed, Usage, parse_answer
 from fieldmark.protocols.ask.items import PartQuestion, read_trait
 from fieldmark.stats import wilson
-from fieldmark.store import OK, PartRecord, Score
+from fieldmark.store import ANSWERED_RATE, OK, PartRecord, Score
 
 FRAME = {
     "id": pl.String,
@@ -191,7 +191,7 @@ def summed_up(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
 
 
 def answer_rates(predictions: pl.DataFrame, parts: Sequence[PartRecord]) -> list[Score]:
-    """usd_per_answer (where every price is known) and the rates of answers that were not scored."""
+    """usd_per_answer (where every price is known) and the rates of items by what became of them."""
     return outcome_rates(Counter(predictions["outcome"].to_list()), parts)
 
 
@@ -213,6 +213,7 @@ def outcome_rates(outcomes: Mapping[str, int], parts: Sequence[PartRecord]) -> l
     n, n_failed = sum(outcomes.values()), outcomes.get("failed", 0)
     n_answered = n - n_failed
     scores = [
+        _rate(ANSWERED_RATE, outcomes.get(OK, 0), n, is_good=True),
         _rate("failure_rate", n_failed, n, is_good=False),
         _rate("refusal_rate", outcomes.get("refused", 0), n_answered, is_good=False),
         _rate("parse_success_rate", outcomes.get(OK, 0), n_answered, is_good=True),

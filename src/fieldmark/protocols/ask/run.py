@@ -3,7 +3,7 @@
 Every test item is a request: the question, examples from the training images where wanted, the
 picture. The requests of all parts go out over one line. Answers are kept in a journal as they come,
 read strictly, and stored with their words, tokens and price; what could not be asked or read is an
-outcome of its own, never a wrong answer.
+outcome of its own, and scores as wrong.
 """
 
 from __future__ import annotations

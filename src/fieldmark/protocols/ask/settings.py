@@ -28,8 +28,8 @@ first; of one that does
 """
 USUAL = {
     "prompting": "single", "cot_enabled": False, "circular": False, "shared_prefix": False,
-    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "",
-    "clarify": "",
+    "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "", "clarify": "",
+    "judge": "",
 }  # fmt: skip
 AGAIN = ("length", "unparsed", "refused")
 _COLD = ("temp", TEMP)
@@ -51,14 +51,14 @@ class AskSettings:
     """most requests per minute"""
     tpm: Annotated[float, Range(0, above=True)] | None = how_only()
     """most tokens per minute"""
-    batch: bool | None = how_only()
-    """submit the questions to the provider's batch API, at half price; fetch the answers later"""
     timeout: Annotated[float, Range(0, above=True)] | None = how_only()
     """seconds to wait for an answer (default: 180)"""
     again: str | None = how_only()
     """ask again what ended so: length, unparsed, refused, or several with commas; what failed is
     asked again always
     """
+    batch: bool | None = how_only()
+    """submit the questions to the provider's batch API, at half price; fetch the answers later"""
     temp: Annotated[float, Range(0, 2)] | None = None
     """sampling temperature (default: the task's own, else 0)"""
     prompting: Literal["single", "multi"] | None = None
@@ -89,6 +89,8 @@ class AskSettings:
     """use the prompts for this model, where a task file has several"""
     clarify: str | None = None
     """a second question about answers that cannot be read: "same", or the model that is asked"""
+    judge: str | None = None
+    """chat model that judges answers, for tasks in lmms-eval's format that ask one"""
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""

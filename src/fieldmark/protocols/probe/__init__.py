@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import FieldmarkError, UsageError
+from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError
 from fieldmark.probes import list_parameters, load_probe
 from fieldmark.protocols._contract import Assignment, Protocol
 from fieldmark.registry import is_file_reference, portable_name, resolve_reference, short_name
@@ -61,6 +61,8 @@ class Probe(Protocol):
         block = self.block_of(task)
         try:
             probe = load_probe(block.classifier, block.params)
+        except CodeNotRun:
+            return []
         except FieldmarkError as error:
             return [f"{task.place_of('probe')}  {error}"]
         for name in (task.metric, *task.also):

@@ -26,6 +26,7 @@ from fieldmark.protocols._items import (
     draw_test,
     draw_train,
     kinds_of,
+    n_classes,
     rows_of,
 )
 from fieldmark.protocols._predictions import FitNotes, PartPredictions, left_out
@@ -115,6 +116,7 @@ class _PartRun:
         kinds = kinds_of(self.part)
         if kinds:
             self.notes["kinds"] = kinds
+        self.notes["n_classes"] = n_classes(self.part)
         self.notes |= self.fits.noted()
         self.notes |= left_out(self.task, self.part, self.draw, self.features.bad)
         return PartPredictions(

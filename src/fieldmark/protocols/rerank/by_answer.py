@@ -4,7 +4,7 @@ a query?
 Every result of every query is a request of its own. The score of an image is P(yes) / (P(yes) +
 P(no)) of the first word of the answer, over all spellings of the two, as INQUIRE has it; or a grade
 from 0 to 10 that the model writes, where it tells no likelihoods. One way holds for a whole run. A
-query one of whose images has no score has no value: it is never a wrong answer. arXiv:2411.02537
+image that was not answered stands where it is most wrong. arXiv:2411.02537
 """
 
 from __future__ import annotations
@@ -281,7 +281,9 @@ def _read_grade(answer: Answer) -> Parsed:
 def _ranked(
     query: Query, judged: Mapping[tuple[str, str, int], JudgedImage], repeat: int, k: int
 ) -> RankedQuery:
-    """What the order was worth, where every image has a score."""
+    """What the order was worth. An image without a score stands where it is most wrong: a relevant
+    one last, any other first.
+    """
     results = query.rows["id"].to_list()
     own = [judged[query.id, result, repeat] for result in results]
     scores = {result: one.score for result, one in zip(results, own, strict=True)}
@@ -294,10 +296,11 @@ def _ranked(
             for result, one in zip(results, own, strict=True)
             if one.score is None
         }
-        return RankedQuery(query, None, outcome=outcome, about=about)
-    score = np.array([one.score for one in own], np.float64)
-    first = results[int(score.argmax())]
-    return RankedQuery(query, worth(query.is_relevant, score, k), first, about=about)
+    wrong = np.where(query.is_relevant, -1.0, 2.0)  # scores lie between 0 and 1
+    given = np.array([one.score for one in own], np.float64)
+    score = np.where(np.isnan(given), wrong, given)
+    first = results[int(score.argmax())] if outcome == OK else None
+    return RankedQuery(query, worth(query.is_relevant, score, k), first, outcome, about)
 
 
 def _notes(judged: Sequence[JudgedImage], way: Way) -> dict[str, Any]:

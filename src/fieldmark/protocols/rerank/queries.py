@@ -119,12 +119,12 @@ def worth(
 
 @dataclass(frozen=True, slots=True)
 class RankedQuery:
-    """A query with what its order of results was worth; or why there is none."""
+    """A query with what its order of results was worth."""
 
     query: Query
     values: Mapping[str, float] | None
     first: str | None = None
-    """the result that came first"""
+    """the result that came first; None where the order is not complete"""
     outcome: str = "ok"
     about: Mapping[str, Any] | None = None
     """what else is to be stored"""
@@ -137,7 +137,7 @@ def ranked_frame(ranked: Sequence[RankedQuery], metric: str) -> pl.DataFrame:
             "id": one.query.id,
             "target": one.query.text,
             "unit": one.query.id,
-            "prediction": one.first if one.values is not None else None,
+            "prediction": one.first,
             "score": (one.values or {}).get(metric),
             "outcome": one.outcome,
             "info": json.dumps(

@@ -90,7 +90,7 @@ class _Asked:
             )
         test = features.readable(rows, f"task {task.task!r}: none of the {{}} test")
         frame = choose(self.model, features.matrix(test), text_cd, classes, test)
-        notes: dict[str, Any] = fits.noted()
+        notes: dict[str, Any] = fits.noted() | {"n_classes": len(classes.labels)}
         if len(rows) < n_asked:
             notes["n_of_other_taxa"] = n_asked - len(rows)
         notes |= left_out(task, self.part, draw, features.bad)

@@ -16,8 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from fieldmark.errors import DataError
-from fieldmark.report.cells import Row
+from fieldmark.report.cells import Row, names_with_caveats
+from fieldmark.report.chance import with_chance
 from fieldmark.report.compare.choice import choose_rows
+from fieldmark.report.memory import Memory
 from fieldmark.report.paired import Paired, read_paired
 from fieldmark.report.providers import pairing_metric, why_not_paired
 from fieldmark.report.rows import current_runs, read_table, superseded_note
@@ -57,7 +59,8 @@ class ComparedTask:
     p_corrected: float
     where: Disagreement | None = None
     """None for metrics that are not about single labels, and answers worth more or less"""
-    n_unanswered: int = 0
+    n_left_out: int = 0
+    """items that one of the two was not asked, or has no value of"""
 
     @property
     def verdict(self) -> str:
@@ -104,6 +107,12 @@ class RowComparison:
     """which rows were taken, and what is not shown, a line each"""
 
     @property
+    def names(self) -> tuple[str, str]:
+        """Of both rows, with what must be said of them."""
+        names = names_with_caveats([row for task in self.tasks for row in (task.a, task.b)])
+        return names[self.a], names[self.b]
+
+    @property
     def is_drawn_once(self) -> bool:
         """Was any of these models trained on one draw only?"""
         return any(row.is_drawn_once for task in self.tasks for row in (task.a, task.b))
@@ -130,7 +139,8 @@ def compare_models(
     if not table.rows:
         raise nothing_stored(store.path)
     names = choose_rows(store, table.rows, a, b)
-    pairs = shared_rows(table.rows, names.a, names.b)
+    two = [row for row in table.rows if row.name in (names.a, names.b)]
+    pairs = shared_rows(with_chance(store, two, Memory(memory)), names.a, names.b)
     asked = [_PairedTask.read(store, *pair) for pair in pairs]
     questions = [question for question in asked if question is not None]
     left_out = tuple(
@@ -146,7 +156,7 @@ def compare_models(
     known = [question for question in questions if question.pair.column.errors is not None]
     if not known:
         raise DataError(
-            f"{names.a!r} and {names.b!r} answered no item in common, so nothing can be paired: "
+            f"{names.a!r} and {names.b!r} were asked no item in common, so nothing can be paired: "
             "run both on the same data with the same --n-test and --seed."
         )
     compared = compare_tasks([question.pair for question in known])
@@ -154,12 +164,12 @@ def compare_models(
         replace(
             task,
             where=_disagreement(store, question.paired),
-            n_unanswered=question.paired.n_unanswered,
+            n_left_out=question.paired.n_left_out,
         )
         for task, question in zip(compared, known, strict=True)
     )
     nothing = tuple(
-        f"{question.pair.a.heading}: no item that both answered"
+        f"{question.pair.a.heading}: no item that both were asked"
         for question in questions
         if question not in known
     )
@@ -213,7 +223,7 @@ class PairedErrors:
     @property
     def errors(self) -> Errors:
         if self.column.errors is None:
-            raise ValueError(f"{self.a.heading}: no item that both answered")
+            raise ValueError(f"{self.a.heading}: no item that both were asked")
         return self.column.errors
 
 

@@ -22,7 +22,7 @@ from fieldmark.report.compare.models import (
     shared_rows,
 )
 from fieldmark.report.paired import read_paired
-from fieldmark.report.providers import pairing_metric
+from fieldmark.report.providers import is_valued, pairing_metric
 from fieldmark.report.study import ColumnErrors, Place, errors_of, photo_sets
 from fieldmark.stats import Comparison, Errors, compare_many, join
 from fieldmark.store import Store
@@ -30,7 +30,7 @@ from fieldmark.store import Store
 
 @dataclass(eq=False)
 class _AlikeRows:
-    """Rows that answered all of the same items in the same draws: of one column, or joined."""
+    """Rows that were asked all of the same items in the same draws: of one column, or joined."""
 
     at: dict[str, int]
     """place of each row, by its name"""
@@ -67,7 +67,7 @@ class AllPairs:
             if row.is_stored and not row.score.part and not math.isnan(row.score.value):
                 draws = tuple((run.spec.seed, run.spec.repeats, run.n_items) for run in row.runs)
                 is_whole = all(run.n_ok == run.n_items for run in row.runs)
-                own = draws if is_whole else row.name
+                own = draws if is_whole or not is_valued(row.run) else row.name
                 groups.setdefault((row.place, row.run.spec.n_test, own), []).append(row)
         for mine in groups.values():
             if len(mine) > 1:
@@ -90,7 +90,7 @@ class AllPairs:
 
     def _read(self, rows: Sequence[Row]) -> None:
         column = self._column(rows)
-        if column is not None and column.errors is not None and set(column.answered) == {1.0}:
+        if column is not None and column.errors is not None and set(column.asked) == {1.0}:
             alike = _AlikeRows({row.name: at for at, row in enumerate(rows)}, column.errors)
             self._alike |= {(row.place, row.name): (alike, column) for row in rows}
 

@@ -52,7 +52,7 @@ def verdict(compared: RowComparison) -> str:
     overall, tasks = compared.overall, compared.tasks
     if overall is None:
         return _task_by_task(compared)
-    sentences = [overall_sentence(compared.a, compared.b, overall)]
+    sentences = [overall_sentence(compared, overall)]
     if overall.verdict == "tie":
         sentences += _smallest(overall)
     if len(overall.metrics) > 1:
@@ -64,17 +64,17 @@ def verdict(compared: RowComparison) -> str:
     return " ".join(sentences)
 
 
-def overall_sentence(a: str, b: str, overall: OverallDifference) -> str:
+def overall_sentence(compared: RowComparison, overall: OverallDifference) -> str:
     """Which of the two is better over all tasks, with interval and p."""
-    comparison, score = overall.comparison, overall.score
+    comparison, score, (a, b) = overall.comparison, overall.score, compared.names
     where = _where_words(overall)
     level = f"{100 * comparison.level:g} % interval"
     if overall.verdict == "tie":
         span = f"{_signed(comparison.low, score)} to {_signed(comparison.high, score)}"
         difference = _signed(comparison.difference, score) + _unit(score)
         return (
-            f"{where}, {a} and {b} cannot be told apart ({a} − {b}: {difference}, {level} {span}, "
-            f"{_p_words(comparison)})."
+            f"{where}, {a} and {b} cannot be told apart ({compared.a} − {compared.b}: "
+            f"{difference}, {level} {span}, {_p_words(comparison)})."
         )
     sign = 1 if overall.verdict == "a" else -1
     best, other = (a, b) if sign > 0 else (b, a)
@@ -108,7 +108,8 @@ def _smallest(overall: OverallDifference) -> list[str]:
 
 
 def _task_by_task(compared: RowComparison) -> str:
-    words = {"a": f"{compared.a} is better on", "b": f"{compared.b} is better on"}
+    a, b = compared.names
+    words = {"a": f"{a} is better on", "b": f"{b} is better on"}
     parts = [
         f"{words.get(side, 'no difference can be seen on')} {_tasks(compared.tasks, side)}"
         for side in ("a", "b", "tie")
@@ -214,9 +215,11 @@ def _legend(compared: RowComparison, width: int) -> list[str]:
         parts.append("draws: trainings, or rounds of answers, that a score is the mean of")
     parts.append("visible from: the smallest difference these items would show 4 times in 5")
     parts += dict.fromkeys(task.comparison.method for task in tasks)
-    n_unanswered = sum(task.n_unanswered for task in tasks)
-    if n_unanswered:
-        parts.append(f"{n_unanswered:,} items that one of the two did not answer are left out")
+    if any(row.outcomes for task in tasks for row in (task.a, task.b)):
+        parts.append("no answer counts as a wrong one")
+    n_left_out = sum(task.n_left_out for task in tasks)
+    if n_left_out:
+        parts.append(f"{n_left_out:,} items that only one of the two was asked are left out")
     if any(max(t.a.n_draws, t.b.n_draws) > t.comparison.n_repeats for t in tasks):
         parts.append("A − B is over the draws that both have, A and B over all of theirs")
     if compared.is_drawn_once:
@@ -266,7 +269,7 @@ def _plain_task(task: ComparedTask) -> dict[str, Any]:
         **_finite(facts),
         "p_corrected": task.p_corrected,
         "verdict": task.verdict,
-        "n_unanswered": task.n_unanswered,
+        "n_left_out": task.n_left_out,
         "disagreement": None if task.where is None else asdict(task.where),
         "run_a": task.a.run.id,
         "run_b": task.b.run.id,

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 OF_TABLES = (
     "model_label", "way", "seeds", "runs", "column", "is_counted", "tier", "chance",
-    "is_told_from_chance", "is_tied_with_best",
+    "chance_among", "majority", "is_told_from_majority", "is_tied_with_best",
+    "answered_rate", "among_answered", "n_failed", "n_refused", "n_length", "n_unparsed",
 )  # fmt: skip
 LONGEST = 120
 """bytes of a file's name, which leaves room for endings on every file system"""

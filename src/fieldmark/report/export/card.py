@@ -147,7 +147,6 @@ def worst_classes(store: Store, run: Run) -> list[WorstClass]:
     if is_valued(run):
         return []
     asked = store.answers([run.id])
-    asked = asked.taken(asked.prediction_mn[0] != 0)
     given = asked.prediction_mn[0]
     kinds, code = np.unique(np.stack([asked.part, asked.target]), axis=1, return_inverse=True)
     code = code.reshape(-1)
@@ -164,7 +163,8 @@ def worst_classes(store: Store, run: Run) -> list[WorstClass]:
         wrong = given[(code == at) & (given != asked.target)]
         answers, counts = np.unique(wrong, return_counts=True)
         most = int(answers[counts.argmax()])
-        worst.append(WorstClass(name, int(n_c[at]), int(right_c[at]), store.texts([most])[most]))
+        taken_for = store.texts([most])[most] if most else "no answer"
+        worst.append(WorstClass(name, int(n_c[at]), int(right_c[at]), taken_for))
     return worst
 
 

@@ -206,9 +206,8 @@ def _worth(row: Row, answer: Mapping[str, Any]) -> tuple[float, bool]:
     """
     if is_valued(row.run):
         value, is_up = answer["score"], row.score.higher_is_better
-        is_answered = answer["outcome"] == OK and value is not None
         best = 1.0 if is_up else 0.0
-        return (float(value), value == best) if is_answered else (1.0 - best, False)
+        return (1.0 - best, False) if value is None else (float(value), value == best)
     given = answer["prediction"]
     is_right = answer["outcome"] == OK and given is not None and given == answer["target"]
     return float(is_right), is_right

@@ -7,7 +7,7 @@ lines of words that say what is shown and what is not.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fieldmark.report.cells import Row
@@ -150,6 +150,13 @@ def undefined(rows: Sequence[Row]) -> str:
     return f"Not defined, so not drawn: {some(lost)}." if lost else ""
 
 
+def few_answers(rows: Sequence[Row]) -> str:
+    """Who left many questions without an answer, each of which counts as wrong."""
+    few = {row.name: row for row in rows if row.caveat}
+    named = [f"{name} {row.caveat}" for name, row in sorted(few.items())]
+    return f"No answer counts as wrong: {some(named)}." if named else ""
+
+
 # --- one line per model: a point, its interval, the number at the edge ---
 
 
@@ -157,11 +164,18 @@ STEP = 14
 """pixels per line"""
 
 
-def line_panel(values: Sequence[Spec], x_title: str, title: str = "", zero: bool = False) -> Spec:
+def line_panel(
+    values: Sequence[Spec],
+    x_title: str,
+    title: str = "",
+    zero: bool = False,
+    under: Callable[[Spec], list[Spec]] | None = None,
+) -> Spec:
     """Lines from top to bottom in the order given.
 
     A value has label, score, low, high, text, `tied` (drawn in blue), `shaded` (on a band) and
-    whatever else tooltips show. `zero` draws a line at nought.
+    whatever else tooltips show. `zero` draws a line at nought, `under` gives further layers for
+    the axis of scores.
     """
     y = {
         "field": "label",
@@ -184,6 +198,7 @@ def line_panel(values: Sequence[Spec], x_title: str, title: str = "", zero: bool
          "encoding": {"y": y, "color": {"condition": {"test": "datum.tied", "value": BAND},
                                         "value": SHADE}}},
         *([_NOUGHT] if zero else []),
+        *(under(x) if under else []),
         {"mark": {"type": "rule", "strokeWidth": 1.6},
          "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"},
                       "color": colour}},

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fieldmark.report.cells import Row
+from fieldmark.report.plots._chance import DASHED, ChanceLines
 from fieldmark.report.plots._panel import (
     Spec,
     level_of,
@@ -20,13 +21,14 @@ from fieldmark.report.plots._panel import (
     short_names,
     without_family,
 )
-from fieldmark.report.plots._render import FAINT, SERIES
+from fieldmark.report.plots._render import FAINT, QUIET, SERIES
 from fieldmark.report.plots._results import Results, defined_columns
 from fieldmark.store import Score
 
 SIZE = (330, 220)
 _LINE = 11.5
 """pixels between two names"""
+NO_LINES = ChanceLines()
 DASHES = ([1, 0], [5, 3], [2, 2], [8, 3, 2, 3])
 
 
@@ -56,7 +58,9 @@ def best_last(series: Sequence[Series]) -> list[Series]:
     return sorted(series, key=lambda line: (sign * line.points[-1][1].value, line.name))
 
 
-def series_panel(series: Sequence[Series], axis: Axis, title: str = "") -> Spec:
+def series_panel(
+    series: Sequence[Series], axis: Axis, title: str = "", chance: ChanceLines = NO_LINES
+) -> Spec:
     """The panel; lines beyond the colours are drawn faintly and without names."""
     ordered = best_last(series)
     kinds = _kinds(ordered)
@@ -69,15 +73,16 @@ def series_panel(series: Sequence[Series], axis: Axis, title: str = "") -> Spec:
     known = [
         value[key] for value in values for key in ("score", "low", "high") if value[key] is not None
     ]
+    known += [level for level, _ in chance.drawn]
     air = max(0.06 * (max(known) - min(known)), 1e-6 + 0.01 * abs(max(known)))
     domain = (min(known) - air, max(known) + air)
     score = ordered[0].points[0][1]
     x, y = _x(axis, ordered), _y(score_title(score), domain)
-    names = _names(ordered[: len(SERIES)], domain)
+    names = _names(ordered[: len(SERIES)], domain, chance)
     panel: Spec = {
         "width": SIZE[0],
         "height": SIZE[1],
-        "layer": [*_lines(values, x, y, axis, kinds), _ends(names, y)],
+        "layer": [*_chance(chance, y), *_lines(values, x, y, axis, kinds), _ends(names, y)],
     }
     if title:
         panel["title"] = {"text": title, "fontSize": 10.5}
@@ -203,25 +208,34 @@ def _lines(
     return [{"data": data, **layer} for layer in ([] if is_words else [line]) + marks]
 
 
-def _names(series: Sequence[Series], domain: tuple[float, float]) -> list[Spec]:
+def _names(
+    series: Sequence[Series], domain: tuple[float, float], chance: ChanceLines
+) -> list[Spec]:
     """Each name at its line's end, pushed apart where ends are close."""
     bottom, top = domain
     per_pixel = (top - bottom) / SIZE[1]
     short = short_names((without_family(line.name) for line in series), 40)
-    ends = sorted(
-        (score.scale * score.value, -place, series[place].name)
-        for place, score in enumerate(line.points[-1][1] for line in series)
-    )
+    lasts = [line.points[-1][1] for line in series]
+    ends = [
+        (score.scale * score.value, -place, short[without_family(line.name)], SERIES[place])
+        for place, (line, score) in enumerate(zip(series, lasts, strict=True))
+    ]
+    ends = sorted([*ends, *((level, 1, label, QUIET) for level, label in chance.drawn)])
     heights: list[float] = []
-    for value, _, _ in ends:
+    for value, *_ in ends:
         lowest = heights[-1] + _LINE * per_pixel if heights else -math.inf
         heights.append(max(value, lowest))
     too_high = max(heights[-1] - top, 0.0)
     return [
-        {"series": name, "text": short[without_family(name)], "colour": SERIES[-place],
-         "score": rounded(height - too_high)}
-        for (_, place, name), height in zip(ends, heights, strict=True)
-    ]  # fmt: skip
+        {"text": text, "colour": colour, "score": rounded(height - too_high)}
+        for (_, _, text, colour), height in zip(ends, heights, strict=True)
+    ]
+
+
+def _chance(chance: ChanceLines, y: Spec) -> list[Spec]:
+    values = [{"score": rounded(level)} for level, _ in chance.drawn]
+    layer = {"data": {"values": values}, "mark": DASHED, "encoding": {"y": y}}
+    return [layer] if values else []
 
 
 def _ends(names: Sequence[Spec], y: Spec) -> Spec:

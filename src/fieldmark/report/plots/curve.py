@@ -11,7 +11,16 @@ from statistics import median
 
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row
-from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
+from fieldmark.report.plots._chance import chance_lines, chance_words
+from fieldmark.report.plots._panel import (
+    Spec,
+    few_answers,
+    figure,
+    first_panels,
+    panels,
+    some,
+    undefined,
+)
 from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
     Axis,
@@ -40,8 +49,11 @@ def plot(results: Results) -> Spec:
             "`fieldmark run … --n-train 1 10 100` gives a curve."
         )
     shown, more = first_panels(sorted(grown, key=lambda name: -_n_places(lines[name])))
+    chance = {name: chance_lines(results, groups[name]) for name in shown}
     parts = [
-        series_panel(lines[name], _AXIS, name.partition("\n")[0] if len(shown) > 1 else "")
+        series_panel(
+            lines[name], _AXIS, name.partition("\n")[0] if len(shown) > 1 else "", chance[name]
+        )
         for name in shown
     ]
     rows = [row for name in shown for row in groups[name]]
@@ -50,6 +62,8 @@ def plot(results: Results) -> Spec:
     notes = [
         f"{level_note(rows)} {'Dash: how the model was asked. ' * (_n_kinds(lines, shown) > 1)}"
         f"{_luck(rows)}",
+        *chance_words(list(chance.values())),
+        few_answers(rows),
         quiet_note(max(len(lines[name]) for name in shown)),
         f"Number of training images not known: {some(unplaced)}." if unplaced else "",
         f"One number of training images only, so no curve: {some(flat)}." if flat else "",

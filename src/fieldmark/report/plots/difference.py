@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from fieldmark.errors import DataError
 from fieldmark.report.cells import BEST, Row
 from fieldmark.report.compare.pairs import AllPairs
+from fieldmark.report.plots._chance import mixed_words
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
+    few_answers,
     figure,
     first_panels,
     heading,
@@ -47,12 +49,14 @@ def plot(results: Results) -> Spec:
     drawn = {name: _panel(results, columns[name], most) for name in readable}
     parts = {name: part for name, part in drawn.items() if part is not None}
     if not parts:
-        raise DataError("no two models answered the same items: there is nothing to compare.")
+        raise DataError("no two models were asked the same items: there is nothing to compare.")
     unread = [heading(columns[name][0]) for name in columns if name not in parts]
     n_cut = max(len(columns[name]) - 1 - most for name in parts)
     notes = [
-        "Point: difference to the highest score on the items both answered; line: its 95 % "
+        "Point: difference to the highest score on the items both were asked; line: its 95 % "
         "interval. Blue: tier A, may be the best when all models are looked at together.",
+        mixed_words(results, [columns[name] for name in parts]),
+        few_answers([row for name in parts for row in columns[name]]),
         f"The {most} models behind the best shown, {n_cut} left out." if n_cut > 0 else "",
         f"Not compared here: {some(unread)}; --task chooses." if unread else "",
         undefined(results.rows),

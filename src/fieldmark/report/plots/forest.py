@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fieldmark.report.cells import BEST, Row
+from fieldmark.report.plots._chance import ChanceLines, chance_lines, chance_words, upright
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
     datum,
+    few_answers,
     figure,
     first_panels,
     heading,
@@ -35,16 +37,19 @@ def plot(results: Results) -> Spec:
     columns = defined_columns(results)
     shown, more = first_panels(list(columns))
     is_alone = len(shown) == 1
-    parts, cut, hides_best = [], 0, False
+    parts, cut, hides_best, chance = [], 0, False, []
     for name in shown:
         rows = columns[name]
         kept = rows if is_alone else rows[:MOST_MODELS]
         cut = max(cut, len(rows) - len(kept))
         hides_best |= any(row.tier == BEST for row in rows[len(kept) :])
-        parts.append(_panel(kept, "" if is_alone else heading(rows[0])))
+        chance.append(chance_lines(results, kept))
+        parts.append(_panel(kept, "" if is_alone else heading(rows[0]), chance[-1]))
     rows = [row for name in shown for row in columns[name]]
     notes = [
         f"Point: score; line: {level_of(rows)}.",
+        *chance_words(chance),
+        few_answers(rows),
         _BANDS if any(row.tier for row in rows) else "",
         _cut(cut, hides_best),
         more,
@@ -73,7 +78,7 @@ def _cut(n: int, hides_best: bool) -> str:
     )
 
 
-def _panel(rows: Sequence[Row], title: str) -> Spec:
+def _panel(rows: Sequence[Row], title: str, chance: ChanceLines) -> Spec:
     """By tier, in a tier by score; rows that were not compared come last."""
     names = short_names(row.name for row in rows)
     tiers = sorted({row.tier or "" for row in rows}, key=lambda tier: (not tier, len(tier), tier))
@@ -89,4 +94,4 @@ def _panel(rows: Sequence[Row], title: str) -> Spec:
         for row in rows
         if (row.tier or "") == tier
     ]
-    return line_panel(values, score_title(rows[0].score), title)
+    return line_panel(values, score_title(rows[0].score), title, under=lambda x: upright(chance, x))

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fieldmark.errors import DataError
 from fieldmark.report.cells import Row
+from fieldmark.report.plots._chance import mixed_words
 from fieldmark.report.plots._panel import (
     Spec,
     columns_in_words,
+    few_answers,
     figure,
     models_in_words,
     short_names,
@@ -54,6 +56,8 @@ def plot(results: Results) -> Spec:
         f"{letters}: tier on the task. A may be its best, B the best of the rest, and so on: a "
         "letter compares with the best, not two models of one letter."
         f"{' Grey: not compared.' * (len(values) < len(rows) * len(tasks))}",
+        mixed_words(results, list(columns.values())),
+        few_answers([row for mine in columns.values() for row in mine]),
         _rank_note(standings),
         agreement(grid_of(results.table)),
         f"Not compared, so no tier: {', '.join(alone)}." if alone else "",

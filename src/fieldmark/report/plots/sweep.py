@@ -10,7 +10,16 @@ from typing import Any
 
 from fieldmark.errors import DataError, UnknownName
 from fieldmark.report.cells import Row
-from fieldmark.report.plots._panel import Spec, figure, first_panels, panels, some, undefined
+from fieldmark.report.plots._chance import chance_lines, chance_words
+from fieldmark.report.plots._panel import (
+    Spec,
+    few_answers,
+    figure,
+    first_panels,
+    panels,
+    some,
+    undefined,
+)
 from fieldmark.report.plots._results import Results
 from fieldmark.report.plots._series import (
     Axis,
@@ -35,9 +44,13 @@ def plot(results: Results) -> Spec:
     if not shown:
         raise DataError(f"no model was run with several values of {setting!r} and all else equal.")
     axis = _axis(setting, [x for name in shown for line in lines[name] for x, _ in line.points])
+    chance = {name: chance_lines(results, groups[name]) for name in shown}
     parts = [
         series_panel(
-            _as_words(lines[name], axis), axis, name.partition("\n")[0] if len(shown) > 1 else ""
+            _as_words(lines[name], axis),
+            axis,
+            name.partition("\n")[0] if len(shown) > 1 else "",
+            chance[name],
         )
         for name in shown
     ]
@@ -45,6 +58,8 @@ def plot(results: Results) -> Spec:
     others = sorted({key for settings in differing.values() for key in settings} - {setting})
     notes = [
         level_note(rows),
+        *chance_words(list(chance.values())),
+        few_answers(rows),
         quiet_note(max(len(lines[name]) for name in shown)),
         f"Other settings that differ (--by draws them): {some(others)}." if others else "",
         more,

@@ -18,6 +18,7 @@ from fieldmark import draws
 from fieldmark.errors import DataError
 from fieldmark.models import Checkpoint, families
 from fieldmark.report.cells import Row
+from fieldmark.report.chance import by_position, position_words
 from fieldmark.report.facts import TaskFacts, checkpoints, images_per_s, parameters, task_facts
 from fieldmark.report.labels import model_name, signatures
 from fieldmark.report.plots import PLOTS, draw, what_it_shows
@@ -29,6 +30,7 @@ from fieldmark.report.site.pages import public_names, without_folders
 from fieldmark.report.study import Study
 from fieldmark.report.table.notes import run_lines
 from fieldmark.report.table.ranking import mean_notes, rank_rows
+from fieldmark.report.table.text import chance_texts, unanswered_words
 from fieldmark.report.table.verdict import verdict
 from fieldmark.store import RunFilter, Store
 
@@ -36,8 +38,9 @@ CELL = (
     "row", "column", "value", "low", "high", "n", "units", "tier", "unanswered", "seconds", "draws",
     "fit", "left_out",
 )  # fmt: skip
-"""what stands at which place of a cell; draws: trainings it is a mean of, 0 for one that another
-draw could change; fit: lines on what was chosen, left_out: on lost images"""
+"""what stands at which place of a cell; unanswered: what became of items without an answer, in
+words; draws: trainings it is a mean of, 0 for one that another draw could change; fit: lines on
+what was chosen and on the position of the right option, left_out: on lost images"""
 
 
 def build_summary(store: Store, where: RunFilter | None = None) -> dict[str, Any]:
@@ -140,6 +143,7 @@ def _column(table: Table, name: str, rows: Sequence[Row], task: int) -> dict[str
         "verdict": sentence,
         "is_told": study.is_told_from_blind if study else None,
         "blind": _known(study.blind) if study else None,
+        "chance": chance_texts(rows),
         "warning": next((row.score.warning for row in rows if row.score.warning), ""),
     }
 
@@ -149,15 +153,23 @@ def _cells(
 ) -> list[list[Any]]:
     place = {name: number for number, name in enumerate(names)}
     return [
-        [*_cell(row, place[row.name], number), *run_lines(store.finished_parts(row.run.id))]
+        [*_cell(row, place[row.name], number), *_notes(store, row)]
         for number, rows in enumerate(columns.values())
         for row in rows
     ]
 
 
+def _notes(store: Store, row: Row) -> tuple[list[str], str]:
+    lines, lost = run_lines(store.finished_parts(row.run.id))
+    places = position_words(by_position(store, row.run))
+    if places:
+        lines.append(f"share right by position of the right option: {places}")
+    return lines, lost
+
+
 def _cell(row: Row, number: int, column: int) -> list[Any]:
     score = row.score
-    unanswered = sum(n for outcome, n in row.outcomes.items() if outcome != "ok")
+    unanswered = unanswered_words(row) if row.outcomes else ""
     numbers = [_known(number) for number in (score.value, score.low, score.high)]
     seconds = _known(row.run.seconds)
     return [

@@ -72,7 +72,7 @@ def _stack(names: Sequence[str]) -> list[list[str]]:
 
 MISSING = "–"
 UNDEFINED = "undefined"
-UNANSWERED, NO_INTERVAL = "†", "‡"
+SILENT, NO_INTERVAL = "†", "‡"
 
 
 def number(value: float, score: Score) -> str:
@@ -97,7 +97,7 @@ def interval_cell(score: Score) -> str:
 
 
 def marks(row: Row) -> str:
-    signs = (UNANSWERED if row.outcomes else "") + (NO_INTERVAL if row.score.warning else "")
+    signs = (SILENT if row.outcomes else "") + (NO_INTERVAL if row.score.warning else "")
     return (f" {row.tier}" if row.tier else "") + signs
 
 

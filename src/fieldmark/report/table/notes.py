@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fieldmark.report.cells import Row
+from fieldmark.report.chance import by_position, position_words
 from fieldmark.store import PartRecord, Store, bad_images, fit_summary
 
 MOST_NAMED = 3
@@ -19,15 +20,19 @@ MOST_NAMED = 3
 
 def fit_lines(store: Store, rows: Sequence[Row], width: int = 80) -> list[str]:
     """For a table: what each run chose, a line each, and which images were left out."""
-    fits, lost = [], dict[str, None]()
+    fits, places, lost = [], [], dict[str, None]()
     for run, row in {row.run.id: row for row in rows}.items():
         lines, images = run_lines(store.finished_parts(run))
+        words = position_words(by_position(store, row.run))
+        if words:
+            places.append(f"{row.name}, {row.heading}: {words}")
         if lines:
             fits.append(f"{row.name}, {row.heading}: {'; '.join(lines)}")
         if images:  # the same for every model, as a rule
             lost[f"{row.heading}: {images}"] = None
     return [
         *_block("notes of the runs:", fits, width),
+        *_block("share right by position of the right option:", places, width),
         *_block("left out, because they cannot be read (--json names them all):", lost, width),
     ]
 
@@ -48,7 +53,10 @@ def plain_fits(store: Store, rows: Sequence[Row]) -> list[dict[str, Any]]:
         row.run.id: [part for run in row.runs for part in store.finished_parts(run.id)]
         for row in rows
     }
-    return [_plain(parts[row.run.id], row.score.part) for row in rows]
+    return [
+        _plain(parts[row.run.id], row.score.part) | {"by_position": by_position(store, row.run)}
+        for row in rows
+    ]
 
 
 def _plain(parts: Sequence[PartRecord], part: str) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _with_slice(
         start = sum(frame["repeat"].n_unique() for frame in frames)
         own = store.predictions(run.id)
         frames.append(own.with_columns(pl.col("repeat") + start))
-    frame = pl.concat(frames).filter(pl.col("outcome") == OK)
+    frame = pl.concat(frames)
     if values is None:
         kind = pl.col(STORED[column]).cast(pl.String)
         return frame.with_columns(kind.fill_null("(none)").alias("slice"))
@@ -83,12 +83,16 @@ def _scores(row: Row, store: Store, frame: pl.DataFrame) -> Sequence[Score]:
     """The whole first, then the values by name."""
     import polars as pl
 
+    from fieldmark.metrics import fill_values
+
     valued = value_metric(row.run)
     metric = pairing_metric(store, row.run, valued or "accuracy")
     if metric is None:
         return []
     if valued:
-        frame = frame.filter(pl.col("score").is_not_null())
+        is_silent = (frame["outcome"] != OK).to_numpy()
+        value = pl.Series("score", fill_values(frame["score"].to_numpy(), is_silent, metric))
+        frame = frame.with_columns(value).filter(pl.col("score").is_not_nan())
     wholes = [("", frame)]
     slices = [(str(value), rows) for (value,), rows in frame.group_by(pl.col("slice"))]
     return [

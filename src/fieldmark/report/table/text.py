@@ -19,7 +19,7 @@ from fieldmark.report.table.layout import (
     GAP,
     MISSING,
     NO_INTERVAL,
-    UNANSWERED,
+    SILENT,
     align,
     arrow,
     column_of_cells,
@@ -38,6 +38,7 @@ from fieldmark.report.table.ranking import (
     rank_rows,
 )
 from fieldmark.report.table.verdict import verdict
+from fieldmark.store import OK, UNANSWERED
 
 WHOLE = "(the whole task)"
 
@@ -106,7 +107,7 @@ _NUMBERS = ("n_train", "n_test", "seed", "repeats", "score", "n", "units", "answ
 
 def _facts(row: Row) -> dict[str, str]:
     spec, score = row.run.spec, row.score
-    share = (row.run.n_ok or 0) / row.run.n_items if row.run.n_items else math.nan
+    share = row.answered if row.run.n_items else math.nan
     return {
         "model": row.model,
         "way": row.way,
@@ -187,7 +188,8 @@ def _text(
         *notes,
         *_wrapped(_draw_notes(rows), width),
         *_wrapped(_class_notes(table), width),
-        *_unanswered(rows),
+        *_wrapped(_chance_notes(table, is_long=not signs), width),
+        *_unanswered(rows, width),
         *_wrapped(_no_intervals(rows), width),
         *_left_out(table),
         *_wrapped(iter(table.notes), width),
@@ -260,14 +262,60 @@ def _class_notes(table: Table) -> Iterator[str]:
         yield f"macro metrics are over the classes present in the test items: {', '.join(counts)}."
 
 
-def _unanswered(rows: Sequence[Row]) -> Iterator[str]:
-    """Both rates stand beside the score: how many failed, how many could not be read."""
+MOST_LEVELS = 3
+"""columns whose chance level is said without --long"""
+
+
+def _chance_notes(table: Table, is_long: bool) -> Iterator[str]:
+    """What guessing scores, and what always giving the commonest answer does."""
+    columns: dict[tuple[str, str], list[Row]] = {}
+    for row in table.rows:
+        if row.chance:
+            columns.setdefault(row.place, []).append(row)
+    if not columns or (len(columns) > MOST_LEVELS and not is_long):
+        return
+    for place, rows in columns.items():
+        levels = chance_texts(rows)
+        study = table.study.columns.get(place) if table.study else None
+        words = f"{rows[0].heading}: guessing scores {' or '.join(levels)}"
+        if study and study.blind is not None:
+            words += f", always the commonest answer {number(study.blind, rows[0].score)}"
+        yield f"{words}."
+
+
+def chance_texts(rows: Sequence[Row]) -> list[str]:
+    """The chance levels of rows of one column: `12.5 (8 options)`."""
+    known = [(row.chance, row.score) for row in rows if row.chance]
+    return list(dict.fromkeys(f"{number(c.value, score)} ({c.among})" for c, score in known))
+
+
+def _unanswered(rows: Sequence[Row], width: int) -> Iterator[str]:
+    """How many items were not answered and why, and what the others would score alone."""
     if any(row.outcomes for row in rows):
-        yield f"{UNANSWERED} items without an answer are left out, not counted as wrong:"
+        yield f"{SILENT} no answer counts as a wrong one:"
     for row in {row.run.id: row for row in rows if row.outcomes}.values():
-        total = sum(row.outcomes.values())
-        counts = [f"{n:,} {what}" for what, n in row.outcomes.items() if what != "ok"]
-        yield f"  {row.name}, {row.heading}: {', '.join(counts)} of {total:,}"
+        yield from textwrap.wrap(
+            f"{row.name}, {row.heading}: {unanswered_words(row)}",
+            width,
+            initial_indent="  ",
+            subsequent_indent="    ",
+            break_on_hyphens=False,
+        )
+
+
+def unanswered_words(row: Row) -> str:
+    """What became of the items without an answer, and what to do about it."""
+    kinds = sorted((kind for kind in row.outcomes if kind != OK), key=lambda kind: kind != "failed")
+    counts = [f"{row.outcomes[kind]:,} {UNANSWERED.get(kind, kind)}" for kind in kinds]
+    n, _, first = counts[0].partition(" ")
+    words = ", ".join([f"{n} of {sum(row.outcomes.values()):,} {first}", *counts[1:]])
+    if row.among is not None and not math.isnan(row.among):
+        words += f"; {number(row.among, row.score)} among those answered"
+    steps = ["run the same command again"] if "failed" in row.outcomes else []
+    others = ",".join(kind for kind in kinds if kind in UNANSWERED and kind != "failed")
+    if others:
+        steps.append(f"`--again {others}` asks {'those too' if steps else 'again'}")
+    return f"{words}: {', '.join(steps)}" if steps else words
 
 
 def _no_intervals(rows: Sequence[Row]) -> Iterator[str]:

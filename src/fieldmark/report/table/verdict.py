@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from fieldmark.report.cells import Row
+from fieldmark.report.cells import Row, names_with_caveats
 from fieldmark.report.rows import Table
 from fieldmark.report.study import Overall
 
@@ -35,7 +35,8 @@ def verdict(table: Table) -> str:
 
 
 def _overall(overall: Overall, rows: Sequence[Row]) -> str:
-    first, *others = [one.name for one in overall.standings if one.may_be_best] or [""]
+    names = names_with_caveats(rows)
+    first, *others = [names[one.name] for one in overall.standings if one.may_be_best] or [""]
     n_rows = len(overall.standings)
     where = task_words(len(overall.places), overall.n_photo_sets)
     if n_rows == len(others) + 1:
@@ -44,7 +45,7 @@ def _overall(overall: Overall, rows: Sequence[Row]) -> str:
         words = f"May be the best overall ({where}): {first}; {named(others)} cannot be ruled out."
     else:
         words = f"Best overall ({where}): {first}; all others are worse."
-    n_absent = len({row.name for row in rows}) - n_rows
+    n_absent = len(names) - n_rows
     verb = "row lacks" if n_absent == 1 else "rows lack"
     return f"{words} {n_absent} {verb} some of these tasks." if n_absent else words
 
@@ -59,15 +60,16 @@ def task_words(n_tasks: int, n_photo_sets: int) -> str:
 
 
 def _on_one(rows: Sequence[Row], where: str) -> str:
-    best, *others = sorted((row for row in rows if row.is_tied), key=_standing)
+    ordered = sorted((row for row in rows if row.is_tied), key=_standing)
+    names = names_with_caveats(rows)
+    best, *others = [names[row.name] for row in ordered]
     if not others:
-        return f"Best{where}: {best.name}; all others are worse."
-    names = [row.name for row in others]
-    if len(rows) == len(others) + 1 and len({row.score.value for row in rows}) == 1:
-        return f"{named([best.name, *names])} score the same{where}."
-    if len(rows) == len(others) + 1:
-        return f"No row can be ruled out as the best{where}; {best.name} is ahead."
-    return f"May be the best{where}: {best.name}; {named(names)} cannot be ruled out."
+        return f"Best{where}: {best}; all others are worse."
+    if len(rows) == len(ordered) and len({row.score.value for row in rows}) == 1:
+        return f"{named([best, *others])} score the same{where}."
+    if len(rows) == len(ordered):
+        return f"No row can be ruled out as the best{where}; {best} is ahead."
+    return f"May be the best{where}: {best}; {named(others)} cannot be ruled out."
 
 
 def _task_by_task(table: Table, rows: Sequence[Row]) -> str:
@@ -78,7 +80,8 @@ def _task_by_task(table: Table, rows: Sequence[Row]) -> str:
     if not n_best:
         return "No task here can tell the best from guessing."
     order = sorted(n_best, key=lambda name: (-n_best[name], name))
-    counts = [f"{name} on {n_best[name]}" for name in order]
+    names = names_with_caveats(rows)
+    counts = [f"{names[name]} on {n_best[name]}" for name in order]
     first, shown = f"{counts[0]} of {n_tasks} tasks", counts[1 : N_NAMED + 1]
     more = len(counts) - 1 - len(shown)
     rest = f" and {more} others on fewer" if more else ""

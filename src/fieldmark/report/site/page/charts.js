@@ -115,6 +115,7 @@ function curveTable(column, curves) {
     sizes.map((size) => boardCell(cellFor(curve, size), column, scale, false))));
   return [h("h2", {}, `${columnTitle(column)} · ${column.metric}`),
     h("p", { class: "facts" }, "Columns: training images per part; all on one scale. Sizes are a curve: no mean joins them."),
+    h("p", { class: "facts" }, columnFacts(column)),
     scrolling("Learning curve", boardFrame(sizes.length, null, heads, h("tbody", {}, lines)))];
 }
 

@@ -54,7 +54,7 @@ function explain(cell, column) {
   const score = cell.value === null ? "not defined" : scoreText(cell.value, column) + unit;
   const limits = cell.low === null ? "" :
     ` (${100 * column.level} % interval ${scoreText(cell.low, column)} to ${scoreText(cell.high, column)})`;
-  const lost = cell.unanswered ? ` ${counted(cell.unanswered, "item")} had no answer and ${cell.unanswered === 1 ? "is" : "are"} left out.` : "";
+  const lost = cell.unanswered ? ` No answer counts as a wrong one: ${cell.unanswered}.` : "";
   const tie = cell.tier === null ? "" : cell.isTied ? " Tier A: may be the best." : ` Tier ${cell.tier}.`;
   const draws = cell.draws > 1 ? ` Mean of ${cell.draws} trainings or rounds of answers.` : cell.draws ? "" :
     " One training: the interval does not hold the luck of the training draw.";

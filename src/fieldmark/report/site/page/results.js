@@ -10,10 +10,10 @@
  * @typedef {{ name: string, task: number, heading: string, lines: string[], metric: string,
  *   is_up: boolean, is_fraction: boolean, level: number, signatures: string[], is_valued: boolean,
  *   data: string, is_counted: boolean, verdict: string, is_told: boolean | null, blind: number | null,
- *   warning: string, number: number }} Column
+ *   chance: string[], warning: string, number: number }} Column
  * @typedef {{ model: number, column: number, value: number | null, low: number | null,
  *   high: number | null, n: number, units: number | null, tier: string | null, isTied: boolean | null,
- *   unanswered: number, seconds: number | null, draws: number, fit: string[], leftOut: string }} Cell
+ *   unanswered: string, seconds: number | null, draws: number, fit: string[], leftOut: string }} Cell
  * @typedef {{ column: number, name: string, points: [string, number][] }} Curve
  */
 

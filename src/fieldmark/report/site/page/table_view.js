@@ -124,7 +124,7 @@ function boardCell(cell, column, scale, isCompact) {
   const style = cell.value === null ? null : barStyle(cell.value, cell.low, cell.high, scale);
   const td = h("td", { class: tierClass(cell.tier), style }, link,
     half !== null && !isCompact && h("small", {}, `±${scoreText(half, column)}`),
-    cell.unanswered > 0 && h("sup", { title: `${cell.unanswered} without an answer` }, "†"));
+    cell.unanswered && h("sup", { title: `no answer counts as a wrong one: ${cell.unanswered}` }, "†"));
   behind.set(td, cell);
   return td;
 }

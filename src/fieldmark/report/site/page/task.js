@@ -66,6 +66,9 @@ function taskColumn(column) {
     column.verdict && h("p", { class: "verdict" }, column.verdict),
     h("p", { class: "facts" }, columnFacts(column)),
     column.warning && h("p", { class: "facts" }, `‡ ${column.warning}.`),
+    ranked(column).filter((cell) => cell.unanswered).map(
+      (cell) => h("p", { class: "facts" }, `† no answer counts as a wrong one: ${models[cell.model].name}: ${cell.unanswered}.`)
+    ),
     scoreTable(
       ranked(column).map(
         (cell) => (
@@ -83,9 +86,10 @@ function taskColumn(column) {
 
 /** @param {Column} column */
 function columnFacts(column) {
+  const chance = column.chance.length ? ` · guessing scores ${column.chance.join(" or ")}` : "";
   const guess = column.blind === null ? "" : ` · always giving the commonest answer scores ${scoreText(column.blind, column)}`;
   const weak = column.is_told === false ? ": these items cannot tell the best from that" : "";
-  return `${column.metric}, ${column.is_up ? "higher" : "lower"} is better${guess}${weak}`;
+  return `${column.metric}, ${column.is_up ? "higher" : "lower"} is better${chance}${guess}${weak}`;
 }
 
 /** What the searches chose and which images were left out, model by model. @param {Column} column */
@@ -109,7 +113,7 @@ function scoreTable(lines, heading) {
     h("th", { scope: "row" }, h("a", { href }, name)),
     h(
       "td", { class: "number" },
-      h("b", {}, cell.value === null ? "undefined" : scoreText(cell.value, column))
+      h("b", {}, cell.value === null ? "undefined" : scoreText(cell.value, column)), cell.unanswered && h("sup", {}, "†")
     ),
     h(
       "td", { class: "number" },

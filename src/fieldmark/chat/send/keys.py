@@ -1,0 +1,117 @@
+"""API keys: to which address may a key go, and who sees the environment's secrets?
+
+A key goes where this package, the user's own configuration or the command line says. A file that
+comes with a working folder (`fieldmark.toml`, an experiment) may name an address and a variable;
+together they are refused until the user confirms them. While other people's code runs, secrets are
+taken out of the environment (`hidden_secrets`); `read_key` knows them still.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from fieldmark.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.chat.prices import ModelTables, Provider
+
+KeyHome = tuple[str, str]
+"""an environment variable and the base URL that its key goes to"""
+
+
+def key_home(provider: Provider) -> KeyHome:
+    return provider.key_env, provider.base_url.rstrip("/")
+
+
+def who_sends(
+    tables: ModelTables, provider: Provider, options: Mapping[str, str], home: KeyHome, place: str
+) -> str:
+    """The file that alone says that the key goes there; "" where the user or this package does.
+
+    `options` are those of the model's name, which stands at `place` ("" = the user typed it).
+    """
+    if not home[0] or home in tables.own_keys:
+        return ""
+    is_named = "base_url" in options or "key_env" in options
+    if place and is_named:
+        return place
+    is_whole = "base_url" in options and "key_env" in options
+    return "" if is_whole else tables.strangers.get(provider.name, "")
+
+
+def is_confirmed(home: KeyHome, confirmed: Iterable[str]) -> bool:
+    """`confirmed` are `VARIABLE=HOST`, with the port where the address has one."""
+    return f"{home[0]}={host_of(home[1])}" in confirmed
+
+
+def refusal(home: KeyHome, place: str) -> UsageError:
+    from fieldmark.settings import user_config
+
+    variable, host = home[0], host_of(home[1])
+    return UsageError(
+        f"{place}  would send the key in {variable} to {host}, which only this file says: "
+        f"nothing was sent. If you trust {host} with that key, add --send-key {variable}={host}, "
+        "or give your own configuration a [[chat_providers]] row with this base_url and key_env "
+        f"({user_config()})."
+    )
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).netloc.lower()
+
+
+_WORDS = {
+    "apikey", "auth", "cookie", "credential", "credentials", "key", "keys", "pass", "passphrase",
+    "passwd", "password", "pat", "secret", "secrets", "token", "tokens",
+}  # fmt: skip
+_BEGINNINGS = ("AWS_", "AZURE_")
+
+
+@lru_cache(maxsize=4096)
+def is_secret(variable: str) -> bool:
+    """Does a variable's name sound as if it held a secret?
+
+    >>> [is_secret(name) for name in ("OPENAI_API_KEY", "HF_TOKEN", "TOKENIZERS_PARALLELISM")]
+    [True, True, False]
+    """
+    is_cloud = variable.upper().startswith(_BEGINNINGS)
+    return is_cloud or not _WORDS.isdisjoint(variable.lower().split("_"))
+
+
+_lock = threading.Lock()
+_hidden: dict[str, str] = {}
+_n_hiding = 0
+
+
+def read_key(variable: str) -> str:
+    """The secret in a variable, also while it is hidden; "" where there is none."""
+    return (os.environ.get(variable) or _hidden.get(variable, "")).strip()
+
+
+@contextlib.contextmanager
+def hidden_secrets(also: Iterable[str] = ()) -> Iterator[None]:
+    """The environment without secrets: those whose names sound so, and the variables of `also`.
+
+    For the whole process and what it starts, until the last that asked for it is done.
+    """
+    global _n_hiding  # the environment is the process's
+    with _lock:
+        _n_hiding += 1
+        if _n_hiding == 1:
+            for name in [name for name in os.environ if is_secret(name) or name in also]:
+                _hidden[name] = os.environ.pop(name)
+    try:
+        yield
+    finally:
+        with _lock:
+            _n_hiding -= 1
+            if not _n_hiding:
+                for name, value in _hidden.items():
+                    os.environ.setdefault(name, value)
+                _hidden.clear()

@@ -1,0 +1,205 @@
+"""The judge (LLM as a judge): who is asked about answers while a task is scored, and at what cost?
+
+Only the model the user named: `--judge MODEL`, else the endpoint in `JUDGE_BASE_URL` with the key
+in `JUDGE_API_KEY` and, to put another model in the place of the one the task names,
+`JUDGE_MODEL_NAME`. What it is asked goes the way of all requests: within the caps of the command,
+and into the journal, so that no judgement is paid twice. Resamples of documents ask nobody: they
+get the judgements that were made.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from fieldmark import draws
+from fieldmark.chat import (
+    Answer,
+    AnswerSettings,
+    Budget,
+    ChatModel,
+    Journal,
+    Message,
+    MessagePart,
+    ModelConnection,
+    Options,
+    Picture,
+    Request,
+    Text,
+    chat_model,
+)
+from fieldmark.errors import FieldmarkError
+from fieldmark.lmms.code.call import NoJudgement
+from fieldmark.lmms.code.guard import asked_so_far, open_network
+from fieldmark.store import canonical_json
+
+URL, KEY, MODEL = "JUDGE_BASE_URL", "JUDGE_API_KEY", "JUDGE_MODEL_NAME"
+ROLES: Mapping[str, Literal["system", "user", "assistant"]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
+
+
+@dataclass(eq=False)
+class Judge:
+    """One judge of a command: its model, what it may cost, and what it has said."""
+
+    model: ChatModel | None = None
+    """None: as the environment says"""
+    journal: Path | None = None
+    sending: Options = Options()
+    budget: Budget = field(default_factory=Budget)
+    _answers: dict[tuple[str, int], Answer] = field(default_factory=dict)
+    """by request and by how often the same call of code had asked it before"""
+    _n_answers: Counter[str] = field(default_factory=Counter)
+    _is_resampling: bool = False
+    _lines: dict[str, ModelConnection] = field(default_factory=dict)
+    _closing: contextlib.ExitStack | None = None
+    _worker: ThreadPoolExecutor | None = None
+    _lock: Any = field(default_factory=threading.Lock)
+
+    def ask(self, messages: Sequence[Any], settings: AnswerSettings, named: str) -> Answer:
+        """The judge's answer; `named` is the model that the task would ask."""
+        model = self.model or model_of_environment(named)
+        words = canonical_json([model.address, list(messages), repr(settings)])
+        key = draws.digest(words).hex()
+        with self._lock:
+            asked = asked_so_far()
+            number, asked[key] = asked[key], asked[key] + 1
+            if self._is_resampling and self._n_answers[key]:
+                number %= self._n_answers[key]
+            if (key, number) not in self._answers:
+                if self._is_resampling:
+                    raise NoJudgement("a resample would ask the judge what it was not asked before")
+                request = Request(f"judge {key[:12]}", _messages(messages), settings, number)
+                self._answers[key, number] = self._send(model, request)
+                self._n_answers[key] += 1
+            return self._answers[key, number]
+
+    @contextlib.contextmanager
+    def resampling(self) -> Iterator[None]:
+        """Nobody is asked meanwhile."""
+        before, self._is_resampling = self._is_resampling, True
+        try:
+            yield
+        finally:
+            self._is_resampling = before
+
+    def _send(self, model: ChatModel, request: Request) -> Answer:
+        """From a thread of its own: task code may ask from any, also from inside an event loop."""
+        with open_network():
+            if self._worker is None:
+                self._worker = ThreadPoolExecutor(1, "judge")
+            future = self._worker.submit(self._send_here, model, request)
+        try:
+            return future.result()
+        except FieldmarkError as error:
+            raise NoJudgement(f"the judge {model.name!r} cannot be asked: {error}") from error
+
+    def _send_here(self, model: ChatModel, request: Request) -> Answer:
+        answers: list[Answer] = []
+        totals = self._line(model).ask_all([request], lambda _, answer: answers.append(answer))
+        if totals.stopped:
+            raise NoJudgement(f"the judge {model.name!r} was not asked: {totals.stopped}")
+        (answer,) = answers
+        if not answer.is_answer:
+            raise NoJudgement(f"the judge {model.name!r} gave no answer: {answer.error}")
+        return answer
+
+    def _line(self, model: ChatModel) -> ModelConnection:
+        if model.name not in self._lines:
+            self._closing = self._closing or contextlib.ExitStack()
+            kept = self._closing.enter_context(Journal(self.journal)) if self.journal else None
+            line = ModelConnection(model, self.sending, kept, self.budget)
+            self._lines[model.name] = self._closing.enter_context(line)
+        return self._lines[model.name]
+
+    def close(self) -> None:
+        """Ends the connections; what was said is still known."""
+        if self._worker is not None:
+            if self._closing is not None:
+                self._worker.submit(self._closing.close).result()
+            self._worker.shutdown()
+        self._worker, self._closing = None, None
+        self._lines.clear()
+
+
+_judges: list[Judge] = []
+"""the one that task code asks is the last; threads of task code see it too"""
+
+
+@contextlib.contextmanager
+def judging(judge: Judge) -> Iterator[Judge]:
+    """Task code that asks a judge asks this one."""
+    _judges.append(judge)
+    try:
+        yield judge
+    finally:
+        _judges.remove(judge)
+        judge.close()
+
+
+def ask_judge(messages: Sequence[Any], settings: AnswerSettings, named: str) -> Answer:
+    """The judge's answer; `named` is the model that the task would ask."""
+    with contextlib.nullcontext(_judges[-1]) if _judges else judging(Judge()) as judge:
+        return judge.ask(messages, settings, named)
+
+
+@contextlib.contextmanager
+def resampling() -> Iterator[None]:
+    """While documents are resampled no judge is asked."""
+    with _judges[-1].resampling() if _judges else contextlib.nullcontext():
+        yield
+
+
+def model_of_environment(named: str) -> ChatModel:
+    """The model behind `JUDGE_BASE_URL`; `named` is what the task calls its judge."""
+    url, name = os.environ.get(URL, "").rstrip("/"), os.environ.get(MODEL) or named
+    if not url:
+        raise NoJudgement(
+            f"this task asks a judge ({name}): name one with --judge MODEL, or set {URL} to an "
+            f"endpoint that speaks OpenAI's protocol, {KEY} to its key, and {MODEL} for another "
+            "model"
+        )
+    try:
+        return chat_model(f"chat/custom/{name}?base_url={url}&key_env={KEY}")
+    except FieldmarkError as error:
+        raise NoJudgement(f"{URL}={url}: {error}") from error
+
+
+def _messages(messages: Sequence[Any]) -> tuple[Message, ...]:
+    return tuple(_message(message) for message in messages)
+
+
+def _message(message: Mapping[str, Any]) -> Message:
+    role, content = str(message.get("role", "user")), message.get("content") or ""
+    if role not in ROLES:
+        raise NoJudgement(f"the task's message for the judge has the role {role!r}")
+    parts = [content] if isinstance(content, str) else content
+    return Message(ROLES[role], tuple(map(_part, parts)))
+
+
+def _part(part: Any) -> MessagePart:
+    if isinstance(part, str):
+        return Text(part)
+    if part.get("type") == "text":
+        return Text(str(part.get("text", "")))
+    image = part.get("image_url")
+    url = str(image.get("url", "") if isinstance(image, Mapping) else image)
+    try:
+        if url.startswith("data:"):
+            return Picture(base64.b64decode(url.partition(",")[2], validate=True))
+    except (binascii.Error, ValueError):
+        pass
+    raise NoJudgement(f"the task shows the judge what is no picture of its own ({url[:60]!r})")

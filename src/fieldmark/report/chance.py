@@ -1,0 +1,203 @@
+"""Chance level (random guessing): what does guessing among the options score, and does it matter
+where the right one stands?
+
+Whoever chooses among 8 options is right in one of 8 without looking, whoever chooses among 24
+classes in one of 24: scores of the two are no match without these levels. A language model's
+options are stored with its answers; any other model chooses among the classes of the task. What
+always giving the commonest answer scores is `blind` of a column's study.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fieldmark.errors import FieldmarkError
+from fieldmark.report.cells import ChanceLevel, Row
+from fieldmark.report.memory import Memory
+from fieldmark.report.providers import is_valued, pairing_metric
+from fieldmark.store import PartRecord, Run, Store, canonical_json
+
+MOST_LETTERS = 26
+
+
+def with_chance(store: Store, rows: Sequence[Row], memory: Memory) -> list[Row]:
+    """The rows with their chance level, as far as it is known. Models that were asked in the same
+    way had the same options, so that one of them tells for all.
+    """
+    known: dict[tuple[Any, ...], ChanceLevel | None] = {}
+    result = []
+    for row in rows:
+        if is_valued(row.run) or row.score.part or not row.is_stored:
+            result.append(row)
+            continue
+        spec = row.run.spec
+        items, settings = spec.data.partition("-")[0], canonical_json(spec.settings)
+        key = (spec.task_name, spec.protocol, settings, spec.n_test, items, row.score.metric)
+        if key not in known:
+            known[key] = _remembered(store, row.run, row.score.metric, memory)
+        result.append(replace(row, chance=known[key]))
+    return result
+
+
+def _remembered(store: Store, run: Run, metric: str, memory: Memory) -> ChanceLevel | None:
+    key = memory.key("chance", metric, [[run]], [])
+    level = memory.get(key)
+    if level is None:
+        guessed = chance_level(store, run, metric)
+        level = {} if guessed is None else {"value": guessed.value, "among": guessed.among}
+        memory.add(key, level)
+    return ChanceLevel(**level) if level else None
+
+
+def chance_level(store: Store, run: Run, name: str) -> ChanceLevel | None:
+    """Of accuracy and of macro accuracy; None of other metrics, and where answers are free."""
+    from fieldmark.report.paired import score_rule
+
+    try:
+        metric = pairing_metric(store, run, name)
+    except FieldmarkError:  # a user's own metric whose file is not here
+        return None
+    form = metric.closed_form if metric and metric.uses == "prediction" else ""
+    if form not in ("right", "recall"):
+        return None
+    parts = store.finished_parts(run.id)
+    guesses = _of_options(store, run) if _is_asked(parts) else _of_classes(store, run, parts)
+    rule = score_rule(run)
+    if rule not in ("mean", "pooled"):
+        guesses = [guess for guess in guesses if guess.part == rule]
+    if not guesses or any(guess.n_options == 0 for guess in guesses):
+        return None
+    strata: dict[tuple[str, ...], list[float]] = {}
+    for guess in guesses:
+        part = guess.part if rule == "mean" else ""
+        stratum = (part, guess.target) if form == "recall" else (part,)
+        strata.setdefault(stratum, []).append(guess.chance)
+    means: dict[str, list[float]] = {}
+    for (part, *_), shares in strata.items():
+        means.setdefault(part, []).append(float(np.mean(shares)))
+    return ChanceLevel(float(np.mean([np.mean(own) for own in means.values()])), _words(guesses))
+
+
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """What there was to choose from, of one item."""
+
+    part: str
+    target: str
+    n_options: int
+    """0: any words"""
+    n_turns: int = 1
+    """rotations of the options, all of which must be right"""
+    noun: str = "options"
+
+    @property
+    def chance(self) -> float:
+        return float(self.n_options) ** -self.n_turns
+
+
+def _words(guesses: Sequence[_Guess]) -> str:
+    """
+    >>> _words([_Guess("", "a", 8), _Guess("", "a", 2)])
+    '2 to 8 options'
+    """
+    numbers = sorted({guess.n_options for guess in guesses})
+    count = f"{numbers[0]:,}" if len(numbers) == 1 else f"{numbers[0]:,} to {numbers[-1]:,}"
+    turned = ", right in all rotations" if any(guess.n_turns > 1 for guess in guesses) else ""
+    return f"{count} {guesses[0].noun}{turned}"
+
+
+def _is_asked(parts: Sequence[PartRecord]) -> bool:
+    """Did the run send requests to a language model?"""
+    return any("n_requests" in (part.info or {}) for part in parts)
+
+
+def _of_options(store: Store, run: Run) -> list[_Guess]:
+    frame = store.predictions(run.id).select("part", "target", "info")
+    labels: dict[str, set[str]] = {}
+    for part, target in frame.select("part", "target").unique().iter_rows():
+        labels.setdefault(part, set()).add(target)
+    guesses = []
+    for part, target, text in frame.iter_rows():
+        info = _facts(text)
+        options, n_turns = info.get("options") or (), max(1, len(info.get("turns") or ()))
+        n = len(options)
+        if options and target not in options:  # a trait, yes or no
+            n = max(2, len(labels[part]))
+        guesses.append(_Guess(part, target, n, n_turns))
+    return guesses
+
+
+def _of_classes(store: Store, run: Run, parts: Sequence[PartRecord]) -> list[_Guess]:
+    """The classes that a part noted; else those among its targets and answers."""
+    asked = store.answers([run.id])
+    names = store.texts({*asked.part.tolist(), *asked.target.tolist()} - {0})
+    noted = {part.part: (part.info or {}).get("n_classes") for part in parts}
+    guesses = []
+    for number in np.unique(asked.part).tolist():
+        mine = asked.taken(asked.part == number)
+        part = names.get(number, "")
+        seen = np.unique(np.concatenate([mine.target, mine.prediction_mn[0]]))
+        n = noted.get(part) or int((seen > 0).sum())
+        targets = np.unique(mine.target[mine.target > 0], return_counts=True)
+        guesses += [
+            _Guess(part, names[target], n, noun="classes")
+            for target, count in zip(*(column.tolist() for column in targets), strict=True)
+            for _ in range(count)
+        ]
+    return guesses
+
+
+def _facts(info: str | None) -> Mapping[str, Any]:
+    try:
+        facts = json.loads(info) if info else {}
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+# --- the place of the right option ---
+
+
+def by_position(store: Store, run: Run) -> list[tuple[int, int]]:
+    """How many items have the right option in the first place, the second, ..., and how many of
+    these were answered rightly. [] where options were not shuffled, or every rotation was asked.
+    """
+    if is_valued(run) or not _is_asked(store.finished_parts(run.id)):
+        return []
+    counts: dict[int, list[int]] = {}
+    orders = set()
+    frame = store.predictions(run.id).select("target", "prediction", "info")
+    for target, prediction, text in frame.iter_rows():
+        info = _facts(text)
+        position = info.get("position_of_truth")
+        if position is None or "turns" in info:
+            continue
+        orders.add(tuple(info["options"]))
+        count = counts.setdefault(position, [0, 0])
+        count[0] += 1
+        count[1] += prediction == target
+    n_places = max(counts, default=-1) + 1
+    if len(orders) < 2 or n_places > MOST_LETTERS:
+        return []
+    return [(n, right) for n, right in (counts.get(place, [0, 0]) for place in range(n_places))]
+
+
+def position_words(places: Sequence[tuple[int, int]]) -> str:
+    """
+    >>> position_words([(10, 8), (10, 7)]), position_words([(4, 4), (6, 3)]), position_words([])
+    ('A 80 · B 70 (n=10 each)', 'A 100 · B 50 (n=4 to 6 each)', '')
+    """
+    if not places:
+        return ""
+    shares = [
+        f"{chr(65 + place)} {100 * right / n:.0f}" if n else f"{chr(65 + place)} –"
+        for place, (n, right) in enumerate(places)
+    ]
+    sizes = sorted({n for n, _ in places})
+    count = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
+    return f"{' · '.join(shares)} (n={count} each)"
