@@ -88,7 +88,7 @@ def test_one_task_without_common_items_shows_dashes_beside_the_others(store, cap
         write(store, "m/two", task, ["hare"] * 20, prefix=prefix)
     assert main(["compare", "one", "two"]) == 0
     told = capsys.readouterr()
-    assert "nan" not in told.out and "apart: no item that both answered" in told.err
+    assert "nan" not in told.out and "apart: no item that both were asked" in told.err
 
 
 def test_an_undefined_score_is_null_in_json_and_a_dash_on_screen(store, capsys) -> None:

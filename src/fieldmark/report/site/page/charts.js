@@ -121,5 +121,6 @@ function curveTable(column, curves) {
 
 /** All comes last. @param {string} size */
 function order(size) {
-  return parseInt(size.replaceAll(",", ""), 10) || Infinity;
+  const n = parseInt(size.replaceAll(",", ""), 10);
+  return Number.isNaN(n) ? Infinity : n;
 }

@@ -70,7 +70,7 @@ function comparisonBody(a, b, { verdict, note, methods, tasks: compared }) {
   const reach = Math.max(0.01, ...shares.flatMap((each) => [Math.abs(each.low ?? 0), Math.abs(each.high ?? 0)]));
   const titles = heads.map((each, at) => h(each ? "th" : "td", { scope: each ? "col" : null, class: at ? "number" : null }, breakable(each)));
   const legend = [
-    "First minus second on the items both answered", isAlone ? "" : "better: after Holm's correction over all tasks",
+    "First minus second on the items both were asked", isAlone ? "" : "better: after Holm's correction over all tasks",
     "would show: the smallest difference these items show 4 times in 5", ...methods, note,
   ];
   return [
