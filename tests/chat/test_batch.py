@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from fieldmark.chat import (
     Answer,
+    AskTotals,
     Budget,
     Journal,
     ModelConnection,
@@ -468,6 +470,37 @@ def test_results_at_another_address_are_not_fetched(tmp_path: Path) -> None:
         (record,) = load_records(tmp_path)
     assert isinstance(end, ModelError) and "another address" in str(end)
     assert str(record.path(tmp_path)) in str(end), "says how to give it up"
+
+
+@EVERY
+@pytest.mark.parametrize("call", ["create", "look", "results", "content", "list"])
+@pytest.mark.parametrize("junk", ["[]", "<html>", "{}", '{"custom_id": 7}', '{"data": [7]}'])
+def test_junk_loses_nothing(make: Make, call: str, junk: str, tmp_path: Path) -> None:
+    """Whatever one call says, the next command at a sane server has all answers, paid once."""
+    server = make()
+    route, is_junk = server.route, False
+
+    async def spoilt(request: Any, path: str) -> Any:
+        name, reply = await route(request, path)
+        return (name, web.Response(text=junk)) if is_junk and name == call else (name, reply)
+
+    server.route = spoilt  # type: ignore[method-assign]
+    with opened(server) as ask:
+        is_junk = call == "create"
+        _, end = ask(tmp_path)
+        assert isinstance(end, BatchPending)
+        (record,) = load_records(tmp_path)
+        if call == "list":
+            dataclasses.replace(record, id="").save(tmp_path)
+        is_junk = True
+        server.end_batches()
+        _, end = ask(tmp_path)
+        if call in server.n_calls and not isinstance(end, AskTotals):
+            assert isinstance(end, (ModelError, BatchPending)) and "\n" not in str(end)
+        is_junk = False
+        answers, _ = ask(tmp_path)
+    assert outcomes(answers) == {"ok": 8}
+    assert server.n_calls["create"] == 1 and server.n_asked() == 8
 
 
 @pytest.mark.parametrize("name", ["openrouter/openai/gpt-4o", "vllm/m", "mock/wren"])

@@ -148,7 +148,7 @@ def test_long_and_nested_texts_take_no_time() -> None:
         assert parse_text(text, SEX).label is None
     assert parse_text('{"a":' * 3000, SEX).label is None
     start = time.process_time()
-    for piece in ("a ", "**male ", "Answer ", "? "):
+    for piece in ("a ", "**male ", "Answer ", "? ", "B ", "option "):
         for options, form in ((SEX, "choice"), (TRAITS, "labels"), ((), "count")):
             parse_text(piece * 40_000, options, form)  # type: ignore[arg-type]
     assert time.process_time() - start < 20  # going back in a text of this length takes far more

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fieldmark.cli import main
+from fieldmark.lmms.code import guard
 from kit.key_log import KeyLog, logging_endpoint
 
 SECRET = "sk-live-0123456789abcdefSECRET"
@@ -84,6 +85,7 @@ WAYS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("way", WAYS)
 def test_code_that_reaches_for_the_network_stops_the_task(
     model: KeyLog, capsys: pytest.CaptureFixture[str], way: str
@@ -112,7 +114,11 @@ def test_import_may_try_the_network_in_vain(model: KeyLog) -> None:
         assert judge.keys == []
 
 
-def test_code_and_the_programs_it_starts_see_no_secret(model: KeyLog) -> None:
+def test_code_and_the_programs_it_starts_see_no_secret(
+    model: KeyLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ODDLY_NAMED", SECRET)
+    guard._named_keys.cache_clear()
     Path("fieldmark.toml").write_text(
         '[[chat_providers]]\nname = "lab"\nbase_url = "http://h/v1"\nkey_env = "ODDLY_NAMED"\n'
     )
@@ -239,6 +245,20 @@ def test_same_question_twice_in_one_call_is_asked_twice(model: KeyLog) -> None:
         name = f"chat/custom/j?base_url={judge.url}"
         assert run(model, "--quiet", "--judge", name, "--n-test", "2") == 0
         assert len(judge.keys) == 6
+
+
+def test_variable_that_a_typed_name_gives_is_hidden_and_used(
+    model: KeyLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER", SECRET)
+    write(
+        "import os\nos.environ['OPENAI_API_KEY'] = 'another'\n"
+        "def results(doc, results):\n    return {'score': 1 / ('CLUSTER' not in os.environ)}\n"
+    )
+    name = f"chat/custom/m?base_url={model.url}&key_env=CLUSTER"
+    assert main(["run", "--task", "garden.yaml", "--model", name, "--quiet"]) == 0
+    assert set(model.keys) == {f"Bearer {SECRET}"}
+    assert os.environ["CLUSTER"] == os.environ["OPENAI_API_KEY"] == SECRET
 
 
 def test_judge_may_be_asked_from_threads_and_event_loops(model: KeyLog) -> None:

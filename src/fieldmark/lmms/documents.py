@@ -163,13 +163,14 @@ class DocumentProtocol(LanguageProtocol):
         at: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
+        from fieldmark.lmms.code.guard import without_secrets
         from fieldmark.lmms.code.judge import judging
         from fieldmark.lmms.run import ask_documents, judge_of
         from fieldmark.protocols import ask_options
 
         part = replace(assignment.parts[0], memberships=assignment.groups)
         options = ask_options(assignment.settings, at)
-        with judging(judge_of(assignment.settings, at)):
+        with judging(judge_of(assignment.settings, at)), without_secrets():
             predictions = ask_documents(part, model, assignment.draw, options, progress)
         yield predictions
 
@@ -177,12 +178,13 @@ class DocumentProtocol(LanguageProtocol):
         self, assignment: Assignment, predictions: pl.DataFrame, parts: Sequence[PartRecord],
         folder: Path,
     ) -> list[Score]:  # fmt: skip
+        from fieldmark.lmms.code.guard import without_secrets
         from fieldmark.lmms.code.judge import judging
         from fieldmark.lmms.run import judge_of
         from fieldmark.lmms.score.scores import score_document_run
 
         seed, at = assignment.draw.seed, assignment.parts[0].workspace
-        with judging(judge_of(assignment.settings, at)):
+        with judging(judge_of(assignment.settings, at)), without_secrets():
             scores = score_document_run(assignment.task, predictions, seed, folder)
         return scores + self.scores_beside(predictions, parts)
 

@@ -55,6 +55,8 @@ class BatchState:
 class BatchForm(abc.ABC):
     most_questions: int
     most_bytes: int
+    has_names = True
+    """a batch can be told a name, by which it is found again"""
 
     @abc.abstractmethod
     async def create(
@@ -144,6 +146,7 @@ class AnthropicBatch(BatchForm):
     """One call with all questions. A batch has no name: its results tell whose it is."""
 
     most_questions, most_bytes = 100_000, 250_000_000
+    has_names = False
 
     async def create(
         self, calls: BatchCalls, model_id: str, name: str, rows: Sequence[BatchRow]

@@ -45,6 +45,8 @@ class BatchRecord:
     tokens: int = 0
     id: str = ""
     """the provider's; "" = it was about to be handed in"""
+    is_guess: bool = False
+    """the id is that of a batch that looks like this one, at a provider where they have no names"""
     not_ids: tuple[str, ...] = ()
     """batches that turned out to be others"""
     at: float = dataclasses.field(default_factory=time.time)

@@ -19,7 +19,8 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fieldmark.chat.batch.forms import FORMS, BatchRow, BatchState
@@ -32,7 +33,7 @@ from fieldmark.chat.send.options import DEFAULT, AskTotals, OnAnswer, Options
 from fieldmark.chat.send.pictures import SentPicture
 from fieldmark.chat.send.retry import Fault, backoff_s, judge_error
 from fieldmark.chat.send.sender import Dispatch, Requests, Sender, resize_notes
-from fieldmark.errors import BatchPending, ModelError, UsageError
+from fieldmark.errors import BatchPending, ModelError, UsageError, first_line
 from fieldmark.progress import duration
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ LOG = logging.getLogger(__name__)
 SETTLE_S = 60.0
 """a batch that was being handed in may take so long to show at the provider"""
 _TRIES = 5
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
+"""what a reply of another form than documented raises"""
 
 
 class Uncertain(Exception):
@@ -144,7 +147,7 @@ class BatchSender(Sender):
         record.save(self.answers.folder)
         try:
             batch_id = await self.form.create(self.calls, self.model.id, name, rows)
-        except Uncertain as error:
+        except (Uncertain, *UNREADABLE) as error:
             raise BatchPending(
                 f"model {self.model.name!r}: {len(rows):,} questions were submitted, but whether "
                 f"they were taken is not known ({error}): run the same command again, which looks."
@@ -175,11 +178,12 @@ class BatchSender(Sender):
         if record.id:
             return record
         others = known | set(record.not_ids)
-        ids = [name for name in await self.form.find(self.calls, record) if name not in others]
+        with self._looking_at(record):
+            ids = [name for name in await self.form.find(self.calls, record) if name not in others]
         age_s = time.time() - record.at
         if ids:
             known.add(ids[0])
-            record = dataclasses.replace(record, id=ids[0])
+            record = dataclasses.replace(record, id=ids[0], is_guess=not self.form.has_names)
             record.save(self.answers.folder)
             return record
         if age_s < SETTLE_S:
@@ -194,17 +198,16 @@ class BatchSender(Sender):
 
     async def _fetch(self, record: BatchRecord) -> bool:
         """False: the results are those of another batch."""
-        try:
+        with self._looking_at(record):
             state = await self.form.look(self.calls, record.id)
             if not state.is_ended:
                 self._wait_for(record, state)
                 return True
             results = await self.form.results(self.calls, state, record)
-        except ModelError as error:
-            path = record.path(self.answers.folder)
-            raise ModelError(f"{error} To give {record.title} up, delete {path}.") from None
-        if results and not any(question.key in results for question in record.questions):
-            return False
+            if results and not any(question.key in results for question in record.questions):
+                if record.is_guess:
+                    return False
+                raise ModelError(f"model {self.model.name!r}: {record.id} has other questions.")
         for question in record.questions:
             self.renewed.add(question.key)  # asked once in a command
             answer = self._read(question, *results.get(question.key, (None, state.why)))
@@ -217,6 +220,19 @@ class BatchSender(Sender):
         self.answers.sync()
         self._forget(record)
         return True
+
+    @contextmanager
+    def _looking_at(self, record: BatchRecord) -> Iterator[None]:
+        give_up = f"To give {record.title} up, delete {record.path(self.answers.folder)}."
+        try:
+            yield
+        except ModelError as error:
+            raise ModelError(f"{error} {give_up}") from None
+        except UNREADABLE as error:
+            raise ModelError(
+                f"model {self.model.name!r}: what it says of {record.title} cannot be read "
+                f"({first_line(error)}). {give_up}"
+            ) from None
 
     def _wait_for(self, record: BatchRecord, state: BatchState) -> None:
         self.running[record.id] = f"{state.n_done:,} of {len(record.questions):,} answered"

@@ -38,9 +38,9 @@ _CLAUSE_ENDS = re.compile(
 )
 _DOUBTED = re.compile(r"\?\W*$|[✗✘❌☒]")
 _TICKED = re.compile(r"\[[xX]\]|[☑✅✓✔]")
-_LEAD = re.compile(r"\(?(?P<letter>[^\W\d_])[\s*_`]*[.):\]-](?=\W*\w)")
+_LEAD = re.compile(r"\(?(?P<letter>[^\W\d_])[\s*_`]*[.):\](-](?=\W*\w)")
 _TAIL = re.compile(r"(?P<name>.*\w)\W*[\s([]+(?P<letter>[A-Z])$", re.DOTALL)
-_SAYS_LETTER = re.compile(r"(?:option|choice|letter|answer)\W+(?=\w)", re.IGNORECASE)
+_SAYS_LETTER = re.compile(r"^(?:(?:option|choice|letter|answer)\b\W*)+(?=\w)", re.IGNORECASE)
 _BULLET = re.compile(r"\s*(?:[-*•]\s|\d+[.)])")
 _HEAD_ENDS = re.compile(rf"(?<!\b\w)[.!](?=\s)|(?<=\b\w)[.](?=\s+[A-Z])|\b(?:{_REASONS})\b")
 _GOES_ON = re.compile(
@@ -129,22 +129,23 @@ def exactly(value: str, names: NameIndex) -> str | None:
     """The label, if the text is an option's letter or name, or both, and nothing else."""
     if _DOUBTED.search(value):
         return None
-    text = bare(level(value))
+    text = _SAYS_LETTER.sub("", bare(level(value)))
     words = tuple(word.text for word in read(text).words)
-    named = names.by_words.get(words)
     if len(words) == 1 and words[0] in names.letters:
         return names.letters[words[0]]
-    if named:
-        return named[0]
-    called, lead, tail = _SAYS_LETTER.match(text), _LEAD.match(text), _TAIL.match(text)
-    if called:
-        return exactly(text[called.end() :], names)
+    if words in names.by_words:
+        return names.by_words[words][0]
+    lead, tail = _LEAD.match(text), _TAIL.match(text)
     for letter, name in ((lead, text[lead.end() :] if lead else ""), (tail, tail and tail["name"])):
         label = names.letters.get(letter["letter"].casefold()) if letter else None
         if label is not None:
-            return label if exactly(name or "", names) == label else None
-    named = names.by_words.get(fold(text))
-    return named[0] if named else names.parts.get(fold(text))
+            return label if _named(name or "", names) == label else None
+    return _named(text, names)
+
+
+def _named(text: str, names: NameIndex) -> str | None:
+    words = fold(bare(text))
+    return names.by_words[words][0] if words in names.by_words else names.parts.get(words)
 
 
 def opening(text: str, names: NameIndex) -> Reading:
@@ -239,9 +240,10 @@ def only_option(plain: str, names: NameIndex) -> Parsed:
     """The gate of running text: the one option it names and stands by, if nothing is in its way."""
     passage = read(plain)
     mentions = find_mentions(passage, names)
-    is_meant = [is_stated(passage, m) and not is_rejected(passage, m) for m in mentions]
+    kept = [mention for mention in mentions if not is_rejected(passage, mention)]
+    is_meant = any(is_stated(passage, mention) for mention in kept)
     refusal = declines(plain)
-    if refusal and not any(is_meant):
+    if refusal and not is_meant:
         return Parsed(None, "", refusal)
     if not mentions:
         return Parsed(None, "", "no option named")
@@ -249,9 +251,9 @@ def only_option(plain: str, names: NameIndex) -> Parsed:
         return Parsed(None, "", "several options are named")
     if declines(plain, is_doubt_allowed=True):
         return Parsed(None, "", "an option is named by a text that declines")
-    if any(is_rejected(passage, mention) for mention in mentions):
+    if len(kept) < len(mentions):
         return Parsed(None, "", "an option is ruled out or only weighed")
-    if not any(is_meant):
+    if not is_meant:
         return Parsed(None, "", "an option is named in passing")
     return Parsed(mentions[0].label, "only option named", is_loose=True)
 

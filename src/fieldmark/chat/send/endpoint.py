@@ -21,7 +21,14 @@ from fieldmark.chat.journal import canonical
 from fieldmark.chat.messages import DEFAULT_SETTINGS, Answer, AnswerSettings, Message, Request
 from fieldmark.chat.mock.answers import read_script
 from fieldmark.chat.prices import Card, ModelTables, Provider, WireForm, load_tables
-from fieldmark.chat.send.keys import is_confirmed, key_home, read_key, refusal, who_sends
+from fieldmark.chat.send.keys import (
+    is_confirmed,
+    key_home,
+    note_secret,
+    read_key,
+    refusal,
+    who_sends,
+)
 from fieldmark.chat.send.options import check_options, is_loopback, whole_number
 from fieldmark.chat.send.pictures import PictureLimits
 from fieldmark.errors import ModelError, UnknownName, UsageError
@@ -157,6 +164,7 @@ def chat_model(name: str, tables: ModelTables | None = None, place: str = "") ->
     if "context" in options:
         card = card.model_copy(update={"context": whole_number(name, "context", options)})
     base_url, key_env = _base_url(name, provider, options), _key_env(provider, options)
+    note_secret(key_env)
     return ChatModel(
         name=name,
         provider=provider,

@@ -86,7 +86,15 @@ def is_secret(variable: str) -> bool:
 
 _lock = threading.Lock()
 _hidden: dict[str, str] = {}
+_named: set[str] = set()
+"""variables that models of this process have their keys in, whatever they are called"""
 _n_hiding = 0
+
+
+def note_secret(variable: str) -> None:
+    """From now on the variable counts as a secret."""
+    if variable:
+        _named.add(variable)
 
 
 def read_key(variable: str) -> str:
@@ -104,7 +112,8 @@ def hidden_secrets(also: Iterable[str] = ()) -> Iterator[None]:
     with _lock:
         _n_hiding += 1
         if _n_hiding == 1:
-            for name in [name for name in os.environ if is_secret(name) or name in also]:
+            named = {*also, *_named}
+            for name in [name for name in os.environ if is_secret(name) or name in named]:
                 _hidden[name] = os.environ.pop(name)
     try:
         yield
@@ -112,6 +121,5 @@ def hidden_secrets(also: Iterable[str] = ()) -> Iterator[None]:
         with _lock:
             _n_hiding -= 1
             if not _n_hiding:
-                for name, value in _hidden.items():
-                    os.environ.setdefault(name, value)
+                os.environ.update(_hidden)  # whatever the code has put in their place
                 _hidden.clear()

@@ -73,12 +73,17 @@ def guarded(is_import: bool = False) -> Iterator[None]:
     outer = _here.guarded
     _here.guarded = outer or _Guarded(is_import)
     try:
-        with hidden_secrets(_named_keys()):
+        with without_secrets():
             yield
     finally:
         own, _here.guarded = _here.guarded, outer
     if outer is None and own.refused and not is_import:
         raise NetworkRefused(own.refused[0])
+
+
+def without_secrets() -> contextlib.AbstractContextManager[None]:
+    """The environment that task code sees. Calls of code inside another such block are cheap."""
+    return hidden_secrets(_named_keys())
 
 
 @contextlib.contextmanager

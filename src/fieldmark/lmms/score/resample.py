@@ -34,9 +34,9 @@ from typing import Any
 
 import numpy as np
 
-from fieldmark.chat import hidden_secrets
 from fieldmark.errors import FieldmarkError
 from fieldmark.lmms.code.call import call, seeded
+from fieldmark.lmms.code.guard import without_secrets
 from fieldmark.lmms.code.judge import resampling
 from fieldmark.lmms.score.encoding import as_number
 from fieldmark.stats import (
@@ -103,7 +103,7 @@ class Caller:
             stack.enter_context(_standing_in(place))
             stack.enter_context(_silence())
             stack.enter_context(resampling())
-            stack.enter_context(hidden_secrets())
+            stack.enter_context(without_secrets())
             stack.enter_context(seeded(self.seed, _name(self.function), "resamples"))
             options = self._options(place)
             yield lambda items: self._call(items, options)
