@@ -84,7 +84,7 @@ class Other(Mine):
 """
     (place / "m.py").write_text((place / "m.py").read_text() + other)
     models = ["--model", "m.py:Mine", "--model", "m.py:Other"]
-    words = ["plan", *models, "--protocol", "probe", "--task", "zoo.yaml"]
+    words = ["plan", *models, "--protocol", "probe", "--task", "zoo.yaml", "--run-code"]
     assert main(words) == 0
     said = capsys.readouterr()
     assert "visible from" in said.out and "assumed" in said.out

@@ -223,7 +223,8 @@ class Dispatch:
     def _most_tries(self, fault: Fault) -> int:
         """Fewer where one question alone is too slow; none more where nobody ever answers."""
         most, sender = self.sender.options.max_attempts, self.sender
-        if not sender.has_answered and fault.is_lasting:
+        is_nobody = fault.code is None or not self.tally.n_replayed
+        if not sender.has_answered and fault.is_lasting and is_nobody:
             sender.n_faults += 1
             if sender.n_faults >= 2 * FEW:
                 self._give_up_run(f"nothing was ever answered: {fault.text}")
