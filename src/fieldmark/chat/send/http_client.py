@@ -168,7 +168,7 @@ class HttpClient:
         if name not in self.refused:
             LOG.warning("%s does not take %s: %s", self._model.name, name, fault.text)
         self.refused.add(name)
-        return dataclasses.replace(fault, verdict="again")
+        return dataclasses.replace(fault, verdict="again", is_mended=True)
 
     def _clean(self, fault: Fault) -> Fault:
         return dataclasses.replace(fault, text=without_secrets(fault.text, self._key))

@@ -41,6 +41,8 @@ class Fault:
     code: int | None = None
     wait_s: float | None = None
     """what the server asked for"""
+    is_mended: bool = False
+    """what was wrong with the request is left out from now on"""
     is_late: bool = False
     """no answer came in time, or the connection broke: it may have been computed, and charged"""
 
@@ -51,7 +53,7 @@ class Fault:
     @property
     def is_lasting(self) -> bool:
         """Is this how an endpoint fails that is not there or cannot do what it is asked?"""
-        return self.code is None or self.code not in OVERLOADED
+        return not self.is_mended and (self.code is None or self.code not in OVERLOADED)
 
 
 def judge_reply(status: int, headers: Mapping[str, str], data: bytes) -> Fault:

@@ -210,7 +210,7 @@ class Dispatch:
             result = await self._attempt(request, pictures, guess, key, attempt)
             if isinstance(result, Answer):
                 return result
-            other_faults += not result.is_rate
+            other_faults += not (result.is_rate or result.is_mended)
             wait_s = backoff_s(key, attempt, options.backoff_s, options.backoff_cap_s)
             wait_s = max(wait_s, result.wait_s or 0.0)
             spent_s = options.clock.now() - began
