@@ -301,7 +301,7 @@ def test_likelihood_of_an_endpoint_that_tells_none_stops_after_a_few_requests(pl
 def test_an_answer_whose_first_word_is_neither_is_read_and_counted(place: Path) -> None:
     def say(body: dict[str, Any]) -> Any:
         is_odd = "robin" in texts_of(body)
-        return ("I say: yes", {"I": 0.9, "We": 0.1}) if is_odd else ("No", {"No": 0.8, "Yes": 0.2})
+        return ("The answer is yes", {"The": 0.9, "We": 0.1}) if is_odd else ("No", {"No": 0.8, "Yes": 0.2})
 
     with running(Oracle(say)) as url:
         found = rerank(place, f"chat/mock/wren?base_url={url}")

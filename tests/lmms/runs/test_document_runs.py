@@ -258,11 +258,11 @@ def test_choices_of_an_endpoint_are_lettered_and_said_to_be(tmp_path: Path, tell
     assert all("how" in info for info in run.infos)
 
 
-def test_an_answer_that_is_no_choice_is_no_wrong_answer(tmp_path: Path) -> None:
+def test_an_answer_that_is_no_choice_is_unread_and_counts_as_wrong(tmp_path: Path) -> None:
     run = ask(tmp_path, CHOICES, lambda text, _: "no idea" if "hint 4" in text else "A")
     outcomes = run.found.predictions.sort("id")["outcome"].to_list()
     assert outcomes == ["ok"] * 4 + ["unparsed", "ok"]
-    assert run.found.score.n == 5 and run.score("acc") == pytest.approx(2 / 5)
+    assert run.found.score.n == 6 and run.score("acc") == pytest.approx(2 / 6)
 
 
 def test_likelihoods_are_not_asked_of_an_endpoint(tmp_path: Path) -> None:
@@ -397,12 +397,12 @@ def broken_then_mended(folder: Path, text: str, bad: str) -> None:
             raise UsageError(str(error)) from None
 
 
-def test_a_failed_request_is_no_wrong_answer(tmp_path: Path) -> None:
+def test_a_document_without_an_answer_counts_as_wrong(tmp_path: Path) -> None:
     script = MockScript(p_refuse=0.4, seed=3)
     run = ask(tmp_path, PLAIN, lambda *_: None, script)  # type: ignore[arg-type, return-value]
     outcomes = run.found.predictions["outcome"].to_list()
     assert 0 < outcomes.count("refused") < len(ROWS)
-    assert run.found.score.n == outcomes.count("ok")
+    assert run.found.score.n == len(ROWS)
 
 
 def test_changed_code_and_changed_documents_are_other_runs(tmp_path: Path) -> None:

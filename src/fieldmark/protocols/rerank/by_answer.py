@@ -32,10 +32,10 @@ from fieldmark.chat import (
     Option,
     Parsed,
     Picture,
-    PictureCache,
     Request,
     estimate,
     first_word_shares,
+    glance,
     letter_settings,
     parse_text,
     prepare,
@@ -142,12 +142,12 @@ def estimate_reranking(assignment: Assignment, model: ChatModel | LocalModel) ->
     asker = _reranking(assignment, model, images)
     rows = drawn_rows(assignment.task, assignment.parts[0], assignment.draw)
     way = _known_way(asker) or "likelihood"
-    shelf, asked = PictureCache(model.picture_limits), []
+    limits, asked = model.picture_limits, []
     for query in queries_of(asker.block, rows[:: -(-len(rows) // N_LOOKED)]):
         for request in asker.requests([query], way):
             with suppress(DataError):  # running, not planning, tells which images cannot be read
-                sent = [shelf.prepare(picture) for picture in request.pictures]
-                asked.append((request, [(picture.width, picture.height) for picture in sent]))
+                sizes = [glance(picture, limits) for picture in request.pictures]
+                asked.append((request, [(size.width, size.height) for size in sizes]))
     return estimate(asked, Estimator(model.card)).scaled(len(rows) * assignment.draw.repeats)
 
 
