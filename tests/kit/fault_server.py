@@ -198,7 +198,7 @@ def _error(status: int, text: str, code: str) -> web.Response:
 
 def _first_option(body: dict[str, Any]) -> str:
     """Its letter, or its name where options have none; else a number or "yes", as is asked for."""
-    messages = json.dumps(body["messages"])
+    messages = json.dumps(body["messages"], ensure_ascii=False)
     shown = re.findall(r"Options:\\n(?:([A-Z])\. |- (.*?)\\n)", messages)
     if shown:
         return next(filter(None, shown[-1]))
