@@ -46,6 +46,8 @@ FAULTS = (
     "text only",
     "cut off",
     "unreadable",
+    "max_completion_tokens",
+    "hangs up on every fourth",
     "one at a time",
     "lying estimate",
 )
@@ -175,6 +177,12 @@ class FaultServer:
         if fault.startswith("wrong key") and key != f"Bearer {RIGHT_KEY}":
             status = {"wrong key (500)": 500, "wrong key (400)": 400}.get(fault, 401)
             return _error(status, "Authentication Error, invalid API key passed", "auth_error")
+        if fault == "hangs up on every fourth" and number % 4 == 3 and request.transport:
+            request.transport.close()
+        if fault == "max_completion_tokens" and "max_tokens" in body:
+            text = "Unsupported parameter: 'max_tokens' is not supported with this model."
+            text = f"{text} Use 'max_completion_tokens' instead."
+            return _error(400, text, "unsupported_parameter")
         if fault == "unknown model":
             text = f"The model `{body['model']}` does not exist or you do not have access to it."
             return _error(404, text, "model_not_found")
@@ -189,9 +197,12 @@ def _error(status: int, text: str, code: str) -> web.Response:
 
 
 def _first_option(body: dict[str, Any]) -> str:
-    """Its letter, or its name where options have none; "yes" where there are none."""
-    shown = re.findall(r"Options:\\n(?:([A-Z])\. |- (.*?)\\n)", json.dumps(body["messages"]))
-    return next(filter(None, shown[-1]), "yes") if shown else "yes"
+    """Its letter, or its name where options have none; else a number or "yes", as is asked for."""
+    messages = json.dumps(body["messages"], ensure_ascii=False)
+    shown = re.findall(r"Options:\\n(?:([A-Z])\. |- (.*?)\\n)", messages)
+    if shown:
+        return next(filter(None, shown[-1]))
+    return "7" if "whole number" in messages else "yes"
 
 
 def _reply(fault: str, body: dict[str, Any]) -> dict[str, Any]:

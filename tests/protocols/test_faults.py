@@ -7,6 +7,7 @@ gives the same command twice, for a person does: the second asks what is missing
 from __future__ import annotations
 
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,8 @@ def test_a_run_with_gaps_is_marked_in_the_table(terminal: Terminal) -> None:
     with running(FaultServer("every fourth")) as url:
         terminal.run(url)
     assert terminal.give("table") == 0
-    text = " ".join(terminal.output.split())
-    assert "†" in text and f"{N // 4} of {N} failed" in text
+    words = " ".join(terminal.output.split())
+    assert "†" in words and f"{N // 4} of {N} failed" in words
 
 
 @pytest.mark.parametrize(
@@ -230,3 +231,49 @@ def test_hundreds_of_questions_to_one_slot_are_not_computed_for_nobody(
         tally = ask_now(questions, model, Options(timeout_s=1.4), on_answer=collect(answers))
     assert tally.outcomes == {"ok": 300} and len(answers) == 300
     assert server.n_answers <= 330, "at most a tenth for callers who had hung up"
+
+
+# -- other ways to ask ----------------------------------------------------------------------------
+
+
+def test_refused_answers_of_a_reranking_are_asked_again_too(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    load_dataset("inquire").make(tmp_path / "inquire", World(), 60)
+    server = FaultServer("refusing")
+    with running(server) as url:
+        model, data = f"chat/custom/mine?base_url={url}", f"inquire={tmp_path / 'inquire'}"
+        command = ["run", "--model", model, "--task", "inquire-rerank", "--data", data]
+        command += ["--rerank", "by=grade"]
+        assert terminal.give(*command) == 5
+        n_asked = server.n_requests
+        server.reset()
+        server.is_mended = True
+        assert terminal.give(*command, "--again", "refused") == 0
+        assert server.n_requests == n_asked
+
+
+def test_connections_that_break_at_once_do_not_stop_everybody_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing came late: no answer is under way that the server has to be left time for."""
+    monkeypatch.setenv("CHAT_API_KEY", RIGHT_KEY)
+    server, answers = FaultServer("hangs up on every fourth"), dict[str, Answer]()
+    began = time.monotonic()
+    with running(server) as url:
+        model = chat_model(f"chat/custom/mine?base_url={url}")
+        questions = (ask_about(number) for number in range(8))
+        options = Options(max_attempts=2)
+        tally = ask_now(questions, model, options, on_answer=collect(answers))
+    assert tally.outcomes == {"ok": 6, "failed": 2}
+    assert time.monotonic() - began < 20
+
+
+def test_an_endpoint_that_calls_the_room_for_an_answer_otherwise_is_understood(
+    terminal: Terminal,
+) -> None:
+    """Models that think take `max_completion_tokens`, also behind other addresses."""
+    server = FaultServer("max_completion_tokens")
+    with running(server) as url:
+        assert terminal.run(url) == 0
+    assert server.n_answers == N and server.n_requests <= 2 * N
