@@ -57,6 +57,13 @@ def test_estimates_learn_from_what_is_charged() -> None:
     assert estimator.cost(request.settings, first).tokens_out == round(7 * MARGIN)
 
 
+def test_a_first_answer_tells_roughly_how_long_others_are() -> None:
+    estimator, settings = Estimator(CARD), AnswerSettings(max_output_tokens=1000)
+    assert estimator.cost(settings, 10).tokens_out == 1000
+    estimator.learn(10, Answer("ok", usage=Usage(10, 20)))
+    assert 20 < estimator.cost(settings, 10).tokens_out <= 100
+
+
 def test_thoughts_that_overrun_the_room_are_expected_again() -> None:
     estimator, settings = Estimator(CARD), AnswerSettings(max_output_tokens=20)
     estimator.learn(10, Answer("ok", usage=Usage(10, 600)))

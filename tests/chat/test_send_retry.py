@@ -85,8 +85,9 @@ def test_broken_connections_are_tried_again_in_words() -> None:
 
 
 def test_keys_in_errors_are_struck_out() -> None:
-    text = without_secrets("bad key sk-abcdef123456 or tok3n", "tok3n")
+    text = without_secrets("bad key sk-abcdef123456 or tok3n5", "tok3n5")
     assert text == "bad key *** or ***"
+    assert without_secrets("max_tokens", "k") == "max_tokens", "too short for a key"
     assert without_secrets("keyboards and keywords_are", "") == "keyboards and keywords_are"
 
 

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 PER_MESSAGE = 4
 """tokens of role and separators; vendors' templates take 3 to 5"""
-ENOUGH, MARGIN = 20, 1.5
-"""after so many answers, no answer is taken to be longer than the longest times this"""
+ENOUGH, MARGIN, FIRST_MARGIN = 20, 1.5, 4.0
+"""after so many answers, no answer is taken to be longer than the longest times this; before, than
+the longest times that
+"""
 Size = tuple[int, int]
 
 
@@ -58,6 +60,8 @@ class Budget:
     """answers whose cost is unknown: spent_usd is a lower bound when there are any"""
     late_usd: float = 0.0
     """of spent_usd, what answers may have cost that never arrived"""
+    late_tokens: int = 0
+    """the same of spent_tokens"""
     batches: dict[str, Cost] = field(default_factory=dict)
     """batches that are handed in or about to be, and what each may cost"""
     _reserved: dict[int, Callable[[], Cost]] = field(default_factory=dict)
@@ -99,17 +103,16 @@ class Budget:
         self._reserved[number] = cost_now
         return number
 
-    def settle(self, number: int, answer: Answer | None, is_late: bool = False) -> None:
-        """Gives a promise back and books what the answer cost; None = there is none. `is_late`:
-        it may have been computed and charged nevertheless.
-        """
+    def settle(self, number: int, answer: Answer | None, may_be_charged: bool = False) -> None:
+        """Gives a promise back and books what the answer cost; None = there is none."""
         cost = self._reserved.pop(number)()
         if answer is not None:
             self.book(answer, cost)
-        elif is_late:
+        elif may_be_charged:
             self.spent_usd += cost.usd or 0.0
             self.late_usd += cost.usd or 0.0
             self.spent_tokens += cost.tokens
+            self.late_tokens += cost.tokens
 
     def book(self, answer: Answer, cost: Cost) -> None:
         """What an answer cost; `cost` is what counts where the provider does not tell."""
@@ -138,7 +141,8 @@ class Budget:
         if is_unknown or (self.max_tokens is not None and self.max_usd is None):
             cap = f" of {self.max_tokens:,}" if self.max_tokens is not None else ""
             price = ", price unknown" if is_unknown else ""
-            return f"{self.spent_tokens:,}{cap} tokens{price}"
+            late = f", up to {self.late_tokens:,} for answers that never came"
+            return f"{self.spent_tokens:,}{cap} tokens{late if self.late_tokens else ''}{price}"
         cap = f" of {_dollars(self.max_usd)}" if self.max_usd is not None else ""
         late = f", up to {_dollars(self.late_usd)} for answers that never came"
         waiting = sum(cost.usd or 0.0 for cost in self.batches.values())
@@ -204,11 +208,14 @@ class Estimator:
         """Of a prompt, as charged so far."""
         return round(self._charged / self._n_answers) if self._n_answers else 0
 
-    def cost(self, settings: AnswerSettings, guess: int) -> Cost:
-        """Of a prompt with this guess. An answer uses all its room until enough were seen."""
+    def cost(self, settings: AnswerSettings, guess: int, is_with_all_room: bool = False) -> Cost:
+        """Of a prompt with this guess. An answer uses all its room until one was seen; in a batch,
+        in which none can be waited for, always.
+        """
         tokens_in, tokens_out = self.tokens_in(guess), settings.max_output_tokens
-        if self._n_answers >= ENOUGH:
-            tokens_out = min(tokens_out, round(self._most_out * MARGIN))
+        if self._n_answers and not is_with_all_room:
+            margin = MARGIN if self._n_answers >= ENOUGH else FIRST_MARGIN
+            tokens_out = min(tokens_out, round(self._most_out * margin))
         tokens_out = max(tokens_out, self._most_out)  # some providers let thoughts overrun the room
         usd = self.card.usd(Usage(tokens_in, tokens_out))
         if usd is not None and self._usd_by_card:

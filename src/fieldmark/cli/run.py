@@ -41,8 +41,9 @@ def run(args: GridFlags) -> int:
     n_before = sum(job.status == "done" for job in plan.jobs)
     if not args.common.quiet and (outcome.n_done or n_before):
         done = counted(outcome.n_done, "run")
-        end_word = "asked, with gaps" if outcome.gaps.n_gaps else "finished"
-        talk(f"{done} {end_word}, {n_before} done before: {settings.store}")
+        n_gappy = outcome.gaps.n_runs
+        gappy = f" ({n_gappy} with gaps)" if n_gappy else ""
+        talk(f"{done} finished, {n_before} done before{gappy}: {settings.store}")
         for line in outcome.last_words:
             talk(line)
         talk(f"next: fieldmark table --results {shlex.quote(str(settings.results))}")
@@ -78,6 +79,8 @@ def end(plan: Plan, outcome: Outcome, debug: bool = False) -> None:
         if len(plan.jobs) > 1:
             rows = [{"run": failure.title, "error": failure.error} for failure in outcome.failures]
             show_rows(rows, False)
+        if outcome.gaps.n_gaps:
+            talk(outcome.gaps.line)
         outcome.raise_if_failed()
     n_claimed = outcome.n_claimed + sum(planned.status == "claimed" for planned in plan.jobs)
     if n_claimed:
@@ -86,11 +89,8 @@ def end(plan: Plan, outcome: Outcome, debug: bool = False) -> None:
             "running them: `fieldmark runs ls` shows them, `fieldmark runs free` frees one whose "
             "process has ended."
         )
-    gaps = outcome.gaps
-    if gaps.n_gaps:
-        raise RunsFailed(
-            f"{gaps.n_gaps:,} of {gaps.n:,} questions have no answer: {gaps.words}. {gaps.remedy}"
-        )
+    if outcome.gaps.n_gaps:
+        raise RunsFailed(outcome.gaps.line)
     n_skipped = sum(planned.error is not None for planned in plan.jobs)
     if n_skipped:
         raise RunsFailed(f"{n_skipped} of {len(plan.jobs)} runs could not be started.")

@@ -208,7 +208,8 @@ def run_one(
         store.drop_run(complete(prepared.outline, "").key)  # what was kept of a failed start
         for score in scores:
             if score.is_primary and math.isnan(score.value):
-                progress.say(f"    no score: {score.metric}: {score.warning}")
+                why = f": {score.warning}" if score.warning else ""
+                progress.say(f"    no score: {score.metric}{why}")
         for line in fit_summary(store.finished_parts(run)).note_lines:
             progress.say(f"    {line}")
     return True

@@ -26,6 +26,8 @@ class Gaps:
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     """what went wrong with those that failed"""
+    n_runs: int = 0
+    """runs that have gaps"""
 
     @classmethod
     def of(cls, store: Store, runs: Iterable[int]) -> Gaps:
@@ -33,6 +35,7 @@ class Gaps:
         for run in runs:
             own = store.outcomes(run)
             gaps.outcomes.update(own)
+            gaps.n_runs += own.keys() != {OK}
             if own.get(FAILED):
                 gaps.reasons.update(_reasons(store, run))
         return gaps
@@ -63,6 +66,13 @@ class Gaps:
             f"{self.outcomes[name]:,} {WORDS.get(name, name)}{why.get(name, '')}"
             for name in dict.fromkeys(kinds)
             if name != OK
+        )
+
+    @property
+    def line(self) -> str:
+        """How many, why, and what to do."""
+        return (
+            f"{self.n_gaps:,} of {self.n:,} questions have no answer: {self.words}. {self.remedy}"
         )
 
     @property

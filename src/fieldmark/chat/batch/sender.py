@@ -89,7 +89,7 @@ class EndpointCalls:
 
 
 def _is_uncertain(fault: Fault) -> bool:
-    return fault.is_late or (fault.code is not None and fault.code >= 500)
+    return fault.may_be_charged or (fault.code is not None and fault.code >= 500)
 
 
 class BatchSender(Sender):
@@ -313,7 +313,8 @@ class BatchDispatch(Dispatch):
 
     async def _collect(self, request: Request, pictures: Sequence[SentPicture], key: str) -> None:
         sender, form = self.batches, self.batches.form
-        cost = sender.estimator.cost(request.settings, sender.estimator.guess(request, pictures))
+        guess = sender.estimator.guess(request, pictures)
+        cost = sender.estimator.cost(request.settings, guess, is_with_all_room=True)
         if cost.usd is not None:
             cost = dataclasses.replace(cost, usd=cost.usd * sender.price)
         if not sender.budget.fits(cost):

@@ -29,6 +29,8 @@ _FILTER = re.compile(
     r"content[ _-]?(filter|policy|management)|flagged|moderation|safety system", re.IGNORECASE
 )
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+_LEAST_SECRET = 6
+"""characters: what is shorter is no key, and may be part of any word"""
 _SECRET = re.compile(r"\b(?:sk|pk|key|AIza)(?=[\w*-]*[\d*])[-_]?[A-Za-z0-9*_-]{8,}")
 
 
@@ -44,11 +46,22 @@ class Fault:
     is_mended: bool = False
     """what was wrong with the request is left out from now on"""
     is_late: bool = False
-    """no answer came in time, or the connection broke: it may have been computed, and charged"""
+    """no answer came in time"""
+    is_cut: bool = False
+    """the connection broke before the answer"""
 
     @property
     def is_rate(self) -> bool:
         return self.code == 429
+
+    @property
+    def may_be_charged(self) -> bool:
+        """The answer may have been computed, and charged."""
+        return self.is_late or self.is_cut
+
+    @property
+    def is_unreachable(self) -> bool:
+        return self.code is None and not self.may_be_charged
 
     @property
     def is_lasting(self) -> bool:
@@ -91,7 +104,7 @@ def connection_fault(error: BaseException, timeout_s: float) -> Fault:
         return Fault("stop", f"no safe connection ({reason})")
     if isinstance(error, aiohttp.ClientConnectorError):
         return Fault("again", f"no connection ({reason})")
-    return Fault("again", f"connection lost ({reason})", is_late=True)
+    return Fault("again", f"connection lost ({reason})", is_cut=True)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -134,7 +147,7 @@ def error_text(body: Any) -> str:
 
 def without_secrets(text: str, secret: str) -> str:
     """Servers quote keys back in their errors."""
-    if secret:
+    if len(secret) >= _LEAST_SECRET:
         text = text.replace(secret, "***")
     return _SECRET.sub("***", text)
 

@@ -194,9 +194,9 @@ class Dispatch:
         return budget.reserve(cost_now)
 
     def _settle(self, number: int, result: Answer | Fault | None) -> None:
-        is_late = isinstance(result, Fault) and result.is_late
+        may_be_charged = isinstance(result, Fault) and result.may_be_charged
         answer = result if isinstance(result, Answer) else None
-        self.sender.budget.settle(number, answer, is_late)
+        self.sender.budget.settle(number, answer, may_be_charged)
         self._settled.set()
 
     async def _retry(
@@ -224,12 +224,14 @@ class Dispatch:
         """Fewer where one question alone is too slow; none more where nobody ever answers."""
         most, sender = self.sender.options.max_attempts, self.sender
         is_nobody = fault.code is None or not self.tally.n_replayed
-        if not sender.has_answered and fault.is_lasting and is_nobody:
-            sender.n_faults += 1
+        if not sender.has_answered and is_nobody and not (fault.is_rate or fault.is_mended):
+            sender.n_faults += 1 if fault.is_lasting else 0.25
             if sender.n_faults >= 2 * FEW:
                 self._give_up_run(f"nothing was ever answered: {fault.text}")
                 return 0
-        return min(most, FEW) if fault.is_late and sender.concurrency.limit == 1 else most
+        is_alone_late = fault.is_late and sender.concurrency.limit == 1
+        is_gone = fault.is_unreachable and is_local(sender.model.base_url)
+        return min(most, FEW) if is_alone_late or is_gone else most
 
     async def _attempt(
         self,
@@ -355,8 +357,8 @@ class Sender:
         """keys of the questions that were asked again"""
         self.has_answered = False
         """something that was sent has been answered"""
-        self.n_faults = 0
-        """lasting ones, before that"""
+        self.n_faults = 0.0
+        """before that; one of a server that is overloaded counts a quarter"""
         self.concurrency = _concurrency(model, options)
         self.rpm = TokenBucket(options.rpm, options.clock, "requests")
         self.tpm = TokenBucket(options.tpm, options.clock, "tokens")

@@ -107,9 +107,10 @@ class Sending:
 
         tally = yield from self.line.steps(requests, count)
         if tally.stopped:
+            counted = "1 answer is" if n == 1 else f"{n:,} answers are"
             raise ModelError(
-                f"{title}: {tally.stopped}: {n:,} answers are kept; the same command with a higher "
-                "limit continues from there."
+                f"{title}: {tally.stopped}: {counted} kept; the same command with a higher limit "
+                "continues from there."
             )
 
 

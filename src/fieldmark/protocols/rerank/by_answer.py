@@ -166,7 +166,12 @@ def rerank_by_answer(
     progress.start(f"{task.task} with {model.name}", len(rows) * draw.repeats)
     judged: dict[tuple[str, str, int], JudgedImage] = {}
     seen = _what_a_mock_sees(asker, queries) if model.is_mock else None
-    with open_sending(model, options, progress, seen) as sending:
+    way: Way = _known_way(asker) or "likelihood"
+
+    def outcome_of(_: Request, answer: Answer) -> str:
+        return judge_image(answer, way).outcome
+
+    with open_sending(model, options, progress, seen, outcome_of) as sending:
         way = _known_way(asker) or _tried_way(asker, queries, sending, task.task)
 
         def keep(request: Request, answer: Answer) -> None:
