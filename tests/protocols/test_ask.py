@@ -406,3 +406,9 @@ def test_a_key_is_sent_and_kept_nowhere(
     assert refused.value.exit_code == 4 and SECRET not in str(refused.value)
     for path in settings.results.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+
+
+def test_with_and_without_examples_a_model_is_asked_in_one_way(settings: Settings) -> None:
+    """A curve over the number of examples begins at none."""
+    runs = [ask(settings, n_train=n, n_test=3).run for n in (0, 2)]
+    assert runs[0].spec.settings == runs[1].spec.settings

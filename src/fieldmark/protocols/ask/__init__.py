@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 class LanguageProtocol(Protocol):
     """What every way of asking a language model has in common."""
 
+    version: ClassVar[int] = 2
     needs = frozenset({ANSWERS})
     settings = AskSettings
     hub_task = "image-text-to-text"
@@ -79,8 +80,6 @@ class Ask(LanguageProtocol):
         block = self.block_of(assignment.task)
         facts = {"ask": block.model_dump(mode="json", exclude_defaults=True)}
         settings: AskSettings = assignment.settings
-        if assignment.draw.n_train and block.choices and not settings.shared_prefix:
-            facts["examples"] = "of the options"  # before 0.2, of all classes
         return facts | settings.unusual()
 
     def columns(self, task: Any) -> tuple[str, ...]:
