@@ -215,22 +215,29 @@ class Dispatch:
             wait_s = max(wait_s, result.wait_s or 0.0)
             spent_s = options.clock.now() - began
             is_over = result.is_rate and spent_s + wait_s > options.patience_s
-            if result.verdict != "again" or is_over or other_faults >= self._most_tries(result):
+            is_over = is_over or other_faults >= self._most_tries(result)
+            if result.verdict != "again" or self._nobody_answers(result) or is_over:
                 return self._give_up(result, attempt, key)
             with self._interruptible():
                 await options.clock.sleep(wait_s)
 
-    def _most_tries(self, fault: Fault) -> int:
-        """Fewer where one question alone is too slow; none more where nobody ever answers."""
-        most, sender = self.sender.options.max_attempts, self.sender
+    def _nobody_answers(self, fault: Fault) -> bool:
+        """Ends the run where one fault follows another and nothing was ever answered."""
+        sender = self.sender
         is_nobody = fault.code is None or not self.tally.n_replayed
-        if not sender.has_answered and is_nobody and not (fault.is_rate or fault.is_mended):
-            sender.n_faults += 1 if fault.is_lasting else 0.25
-            if sender.n_faults >= 2 * FEW:
-                self._give_up_run(f"nothing was ever answered: {fault.text}")
-                return 0
-        is_alone_late = fault.is_late and sender.concurrency.limit == 1
-        is_gone = fault.is_unreachable and is_local(sender.model.base_url)
+        if sender.has_answered or not is_nobody or fault.is_rate or fault.is_mended:
+            return False
+        sender.n_faults += 1 if fault.is_lasting else 0.25
+        if sender.n_faults < 2 * FEW:
+            return False
+        self._give_up_run(f"nothing was ever answered: {fault.text}")
+        return True
+
+    def _most_tries(self, fault: Fault) -> int:
+        """Fewer where one question alone is too slow, or a server of the user's own has gone."""
+        is_alone_late = fault.is_late and self.sender.concurrency.limit == 1
+        is_gone = fault.is_unreachable and is_local(self.sender.model.base_url)
+        most = self.sender.options.max_attempts
         return min(most, FEW) if is_alone_late or is_gone else most
 
     async def _attempt(
