@@ -47,7 +47,11 @@ def run(args: ModelsArgs) -> int:
             True,
         )
         return 0
-    show_rows([_row(checkpoint) for checkpoint in models], False, right=("params", "px"))
+    rows = [_row(checkpoint) for checkpoint in models]
+    if any(checkpoint.price for checkpoint in models):
+        for row, checkpoint in zip(rows, models, strict=True):
+            row["$/M tokens in / out"] = checkpoint.price or "-"
+    show_rows(rows, False, right=("params", "px"))
     if models[0].source.startswith("priced as"):
         talk(f"{models[0].name}: {models[0].source}")
     talk(

@@ -56,6 +56,8 @@ class Checkpoint:
     """year-month"""
     source: str = ""
     """where weights and licence are published"""
+    price: str = ""
+    """US dollars per million tokens in / out, of a model that is paid for"""
 
 
 def checkpoint_table(

@@ -10,9 +10,9 @@ What is known of them stands in `chat/models.toml`; `[[chat_models]]` in `fieldm
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fieldmark.abilities import ANSWERS
 from fieldmark.errors import UsageError
@@ -33,12 +33,20 @@ def _checkpoints() -> tuple[Checkpoint, ...]:
     return (
         *(
             Checkpoint(
-                f"{row['provider']}/{row['id']}", title=row.get("title", ""), source=row["source"]
+                f"{row['provider']}/{row['id']}",
+                title=row.get("title", ""),
+                source=row["source"],
+                price=_price(row),
             )
             for row in rows
         ),
         Checkpoint("mock/wren", title="a mock that sees synthetic images", licence="MIT"),
     )
+
+
+def _price(row: Mapping[str, Any]) -> str:
+    is_priced = "usd_in" in row and "usd_out" in row
+    return f"{row['usd_in']:g} / {row['usd_out']:g}" if is_priced else ""
 
 
 CHECKPOINTS = _checkpoints()
