@@ -230,29 +230,34 @@ def run_file(path: Path, attribute: str, *, is_fresh: bool = False) -> tuple[Any
     return getattr(module, attribute), bundle
 
 
-_MAY_RUN = ContextVar("code of files may run", default=True)
+_NOT_RUN: ContextVar[set[Path] | None] = ContextVar("files whose code is not run", default=None)
+"""None = code may run"""
 
 
 @contextlib.contextmanager
-def without_code() -> Iterator[None]:
-    """For commands that only look: code of files that they meet raises `CodeNotRun`.
+def without_code() -> Iterator[set[Path]]:
+    """For commands that only look: code of files that they meet raises `CodeNotRun`. Gives the set
+    of these files, which fills.
 
     Protocols are exempt: only the user's own word names their folders.
     """
-    token = _MAY_RUN.set(False)
+    outer = _NOT_RUN.get()
+    not_run = set[Path]() if outer is None else outer
+    token = _NOT_RUN.set(not_run)
     try:
-        yield
+        yield not_run
     finally:
-        _MAY_RUN.reset(token)
+        _NOT_RUN.reset(token)
 
 
 def may_run() -> bool:
-    return _MAY_RUN.get()
+    return _NOT_RUN.get() is None
 
 
 def refuse_to_run(path: Path, attribute: str = "") -> None:
     """Raises `CodeNotRun` where code is only looked at; before that, what its source tells."""
-    if may_run():
+    not_run = _NOT_RUN.get()
+    if not_run is None:
         return
     try:
         names = names_in(path) if path.suffix == ".py" else None
@@ -261,6 +266,7 @@ def refuse_to_run(path: Path, attribute: str = "") -> None:
         raise UsageError(f"{path}:{line}  cannot be run: {_one_line(error)}.") from error
     if attribute and names is not None and attribute not in names:
         raise UsageError(f"{path}  has no {attribute!r}.{meant(attribute, names)}")
+    not_run.add(path)
     raise CodeNotRun(path)
 
 

@@ -50,7 +50,7 @@ class CheckArgs:
 
 def run(args: CheckArgs) -> int:
     from fieldmark.cli._check import as_json, check_paths, show
-    from fieldmark.cli._show import print_json
+    from fieldmark.cli._show import print_json, talk
     from fieldmark.registry import without_code
 
     if not args.path:
@@ -62,10 +62,13 @@ def run(args: CheckArgs) -> int:
         raise UsageError(
             f"--code-s {args.code_s:g}: expected more than 0 (it counts with --run-code)."
         )
-    with nullcontext() if args.run_code else without_code():
+    with nullcontext(set[Path]()) if args.run_code else without_code() as not_run:
         findings = check_paths(args)
     if args.json:
         print_json(as_json(args, findings))
     else:
         show(args, findings)
+        if not_run:
+            names = ", ".join(sorted({path.name for path in not_run}))
+            talk(f"not run: {names} (`--run-code` runs and checks such files).")
     return findings.code
