@@ -269,3 +269,16 @@ def test_source_tells_what_is_missing(
     told = capsys.readouterr().out
     assert line in told and "wrong.yaml:5" in told
     assert not marks_of(folder)
+
+
+def test_check_says_which_files_it_did_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(CLASSES)
+    task = OWN.format(task="own", dataset="own.py:Dataset", metric="accuracy", probe="simpleshot")
+    Path("own.yaml").write_text(task)
+    assert main(["check", "own.yaml"]) == 0
+    assert "not run: own.py (`--run-code`" in capsys.readouterr().err
+    assert main(["check", "own.yaml", "--run-code"]) in (0, 2)
+    assert "not run" not in capsys.readouterr().err
