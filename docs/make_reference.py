@@ -23,7 +23,15 @@ from fieldmark.lmms.metrics.registry import document_metric, known_document_metr
 from fieldmark.metrics import known_metrics, load_metric
 from fieldmark.models import known_models
 from fieldmark.probes import PROBES, load_probe
-from fieldmark.protocols import Protocol, Setting, field_docs, protocols, settings_of
+from fieldmark.protocols import (
+    OtherModel,
+    Pairs,
+    Protocol,
+    Setting,
+    field_docs,
+    protocols,
+    settings_of,
+)
 from fieldmark.tasks import load_task, task_files
 
 FOLDER = Path(__file__).parent / "reference"
@@ -283,6 +291,7 @@ def _plain(ability: str) -> str:
 def _type(hint: Any) -> str:
     """A type in words."""
     words = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+    words |= {OtherModel: "a model", Pairs: "keys and values"}
     arguments = [kind for kind in typing.get_args(hint) if kind not in (type(None), ...)]
     origin = typing.get_origin(hint)
     if origin is typing.Literal:

@@ -64,6 +64,7 @@ class Budget:
     """the same of spent_tokens"""
     batches: dict[str, Cost] = field(default_factory=dict)
     """batches that are handed in or about to be, and what each may cost"""
+    _estimators: dict[tuple[str, str], Estimator] = field(default_factory=dict)
     _reserved: dict[int, Callable[[], Cost]] = field(default_factory=dict)
     """requests in flight, and what each costs by what is known now"""
 
@@ -75,6 +76,10 @@ class Budget:
                 "kept: give it by --price IN/OUT (US dollars per million tokens, as 0.5/1.5), by "
                 "usd_in and usd_out under [[chat_models]] in fieldmark.toml, or cap max_tokens."
             )
+
+    def estimator(self, card: Card) -> Estimator:
+        """Of a model: what its answers have shown holds for all runs of the budget."""
+        return self._estimators.setdefault((card.provider, card.id), Estimator(card))
 
     @property
     def n_reserved(self) -> int:

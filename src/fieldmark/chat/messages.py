@@ -216,6 +216,8 @@ class Answer:
     """one line per picture that was not sent as it is: hash, sizes, codec, quality"""
     likelihoods: tuple[Likelihood, ...] = ()
     """of the request's continuations, in their order"""
+    left_out: tuple[str, ...] = ()
+    """settings that the endpoint had refused before, so that they were not sent"""
 
     def __post_init__(self) -> None:
         for name in _WORDS:
@@ -255,6 +257,7 @@ def answer_from_json(data: Mapping[str, Any], key: str) -> Answer:
     )
     values["likelihoods"] = tuple(Likelihood(**data) for data in values.get("likelihoods", ()))
     values["resized"] = tuple(values.get("resized", ()))
+    values["left_out"] = tuple(values.get("left_out", ()))
     return Answer(**values, key=key, is_replayed=True)
 
 

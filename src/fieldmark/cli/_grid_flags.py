@@ -19,7 +19,7 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.errors import FieldmarkError, UsageError
-from fieldmark.protocols import Pairs, Protocol, Setting, protocols, settings_of
+from fieldmark.protocols import OtherModel, Pairs, Protocol, Setting, protocols, settings_of
 from fieldmark.settings import check_setting, load_settings
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fieldmark.settings import Settings
 
 EXCLUDE = ("exclude_tasks", "exclude_clusters", "exclude_subclusters")
-METAVARS = {int: "N", float: "X", str: "TEXT"}
+METAVARS = {int: "N", float: "X", str: "TEXT", OtherModel: "MODEL"}
 _Names = Annotated[tuple[str, ...], arg(metavar="NAME …", help_behavior_hint="")]
 _Ints = Annotated[tuple[int, ...], arg(metavar="N …", help_behavior_hint="")]
 
@@ -212,7 +212,8 @@ def _flag_type(setting: Setting) -> Any:
         how = arg(help=setting.doc, help_behavior_hint="", metavar="KEY=VALUE …")
         return Annotated[tuple[str, ...], how]
     words = "{" + ",".join(map(str, setting.choices)) + "}"
-    kind, metavar = (str, words) if setting.choices else (setting.type, METAVARS[setting.type])
+    kind = str if setting.choices or setting.type is OtherModel else setting.type
+    metavar = words if setting.choices else METAVARS[setting.type]
     return Annotated[kind | None, arg(help=setting.doc, help_behavior_hint="", metavar=metavar)]
 
 
@@ -270,6 +271,8 @@ def _pairs(words: Sequence[str]) -> dict[str, Any]:
         inner = pairs
         for name in outer:
             inner = inner.setdefault(name, {})
+            if not isinstance(inner, dict):
+                raise UsageError(f"{word!r}: {name!r} has a value of its own already.")
         inner[last] = _value(text)
     return pairs
 

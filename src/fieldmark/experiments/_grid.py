@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fieldmark.abilities import ANSWERS
 from fieldmark.data import DATASETS
 from fieldmark.errors import FieldmarkError, UnknownName, UsageError, join_problems, meant
 from fieldmark.experiments._schema import (
@@ -26,6 +27,7 @@ from fieldmark.models import abilities, check_key, check_model_name
 from fieldmark.protocols import (
     Draw,
     DrawChoice,
+    OtherModel,
     Protocol,
     Selection,
     fitting_protocols,
@@ -177,11 +179,14 @@ def make_jobs(
         problems.extend(
             line for named in named_tasks for line in _problems_of(named.task, axes, asked_by)
         )
-    judges = dict.fromkeys(point["judge"] for point in axes.settings if point.get("judge"))
-    place = axes.origin.where(("judge",)) if axes.origin else ""
-    for name, where in (*models, *((judge, place) for judge in judges)):
+    others = _models_in_settings(axes)
+    for name, where in (*models, *others):
         try:
             _check_model(name)
+            if (name, where) in others and ANSWERS not in abilities(name):
+                raise UsageError(
+                    f"model {name!r} answers no questions: expected chat/… or hf-chat/…."
+                )
             check_key(name, where, send_key)
         except FieldmarkError as error:
             is_placed = not where or str(error).startswith(where)
@@ -293,6 +298,23 @@ def _cells(
             choice = DrawChoice(n_train, n_test, sampling, seed, repeats)
             cell, draw = protocol.cell(asked, choice) if protocol.reads(task) else (asked, Draw())
             yield Job(model, named.name, cell, name, draw, selection, settings, named.groups)
+
+
+def _models_in_settings(axes: Axes) -> list[tuple[str, str]]:
+    """Models that settings name, and where; a word without a slash is no name."""
+    own = {
+        setting.name
+        for protocol in protocols().values()
+        for setting in settings_of(protocol.settings)
+        if setting.type is OtherModel
+    }
+    named = {
+        (str(point[key]), axes.origin.where((key,)) if axes.origin else ""): None
+        for point in axes.settings
+        for key in own & point.keys()
+        if point[key] and point[key] != "same"
+    }
+    return list(named)
 
 
 def _own_settings(protocol: Protocol, points: Sequence[Mapping[str, Any]]) -> list[Any]:

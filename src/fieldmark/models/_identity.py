@@ -227,7 +227,9 @@ class _Family:
     def version(self, digest: Digest) -> str:
         contents = [path_digest(path, digest) for path in self.files]
         if self.is_chat:
-            return "#".join([self.name, *(content[:16] for content in contents)])
+            return "#".join(
+                [self.name, *map(str, self.parts), *(content[:16] for content in contents)]
+            )
         mark = draws.digest("family 1", self.name, *self.parts, self.precision, contents)
         return _version(self.name, self.precision, mark.hex())
 
@@ -243,9 +245,13 @@ def _family(name: str, device: str, precision: str) -> _Family:
     weights = None if is_chat else ModelRequest(parsed).path("weights")
     own_files = getattr(entry, "local_files", None)
     local = own_files(parsed.checkpoint) if own_files else []
+    own_rows = getattr(entry, "own_rows", None)
+    parts: tuple[Any, ...] = (own_rows(name),) if own_rows and own_rows(name) else ()
+    if not is_chat:
+        parts = (getattr(entry, "VERSION", 0), library_version(library) if library else "")
     return _Family(
         parsed.portable,
-        (getattr(entry, "VERSION", 0), library_version(library) if library else ""),
+        parts,
         resolve_precision(device, precision) if is_torch and not is_chat else "",
         (*local, *([weights] if weights else [])),
         is_chat,

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fieldmark import draws
 from fieldmark.abilities import ANSWERS
 from fieldmark.errors import UsageError
 from fieldmark.models._backbone import Checkpoint
@@ -60,6 +62,17 @@ def relative_of(name: str) -> Checkpoint | None:
     if not card.priced_as:
         return None
     return Checkpoint(name, title=card.title, source=f"priced as {card.priced_as}: {card.source}")
+
+
+def own_rows(name: str) -> str:
+    """What rows of the user's change about the requests to a model, as a hash; "" = nothing."""
+    from fieldmark.chat import chat_model, user_tables
+
+    facts = chat_model(name, user_tables(Path.cwd())).request_facts
+    with suppress(UsageError):  # a provider of the user's own
+        if facts == chat_model(name).request_facts:
+            return ""
+    return draws.digest(facts).hex()[:16]
 
 
 def check_name(name: str) -> None:

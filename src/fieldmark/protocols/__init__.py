@@ -20,6 +20,7 @@ from fieldmark.protocols._contract import (
 )
 from fieldmark.protocols._settings import (
     NoSettings,
+    OtherModel,
     Pairs,
     Range,
     Setting,
@@ -70,6 +71,7 @@ __all__ = [
     "LanguageProtocol",
     "MissingData",
     "NoSettings",
+    "OtherModel",
     "Pairs",
     "PartItems",
     "PartPredictions",

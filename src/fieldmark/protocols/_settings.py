@@ -24,6 +24,8 @@ from typing import Any, Literal, NewType
 
 from fieldmark.errors import UsageError, closest
 
+OtherModel = NewType("OtherModel", str)
+"""a setting that names a further language model, which is checked like the others"""
 Pairs = NewType("Pairs", str)
 """a setting of keys and values: KEY=VALUE … as flags, a table in TOML, kept as a JSON object"""
 
@@ -92,6 +94,7 @@ class Setting:
             int: (int, "a whole number"),
             float: ((int, float), "a number"),
             str: (str, "text"),
+            OtherModel: (str, "the name of a model"),
             Pairs: (Mapping, "keys and values"),
         }
         kind, words = kinds[self.type]
@@ -157,7 +160,12 @@ def make_settings(cls: type, values: Mapping[str, Any], protocol: str) -> Any:
 
 def _kept(value: Any) -> Any:
     """Settings are compared and hashed: a table is kept as JSON."""
-    return json.dumps(value, sort_keys=True) if isinstance(value, Mapping) else value
+    if not isinstance(value, Mapping):
+        return value
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{dict(value)}: expected values that JSON has ({error}).") from None
 
 
 def given(settings: Any) -> dict[str, Any]:

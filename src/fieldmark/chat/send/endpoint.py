@@ -82,6 +82,20 @@ class ChatModel:
         return {**self.provider.body, "provider": {"quantizations": [*self.card.quantizations]}}
 
     @property
+    def request_facts(self) -> str:
+        """All that tables say of the model and that may change what it is sent: not its price."""
+        card, names = self.card, ("max_images", "max_image_px", "max_image_bytes")
+        facts = {
+            **self.address,
+            "lacks": sorted(self.lacks),
+            "limits": [self.limit(name) for name in (*names, "max_request_bytes")],
+            "room": [card.context, card.max_output, card.thinks, card.is_known],
+            "image_tokens": dict(card.image_tokens or {}),
+            "body": dict(self.body),
+        }
+        return canonical(facts)
+
+    @property
     def fingerprint(self) -> str:
         """Stands for the model in a store."""
         return draws.digest(canonical(self.address)).hex()

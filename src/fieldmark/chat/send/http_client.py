@@ -94,7 +94,8 @@ class HttpClient:
         """One attempt; it always ends within the timeout. `known` goes into its answer."""
         assert self._session is not None, "the sender is opened with `async with`"
         model, clock = self._model, self._options.clock
-        lacks = (*model.lacks, *self.refused)
+        left_out = tuple(sorted(self.refused))
+        lacks = (*model.lacks, *left_out)
         pieces = self.body(request, pictures)
         began, length = clock.now(), sum(map(len, pieces))
         try:
@@ -121,7 +122,9 @@ class HttpClient:
         usd = answer.usd
         if usd is None and answer.usage is not None:
             usd = model.card.usd(answer.usage)
-        answer = dataclasses.replace(answer, usd=usd, latency_s=clock.now() - began, **known)
+        answer = dataclasses.replace(
+            answer, usd=usd, latency_s=clock.now() - began, left_out=left_out, **known
+        )
         return stopped(answer, request.settings.stop)
 
     def body(self, request: Request, pictures: Sequence[SentPicture]) -> list[bytes]:

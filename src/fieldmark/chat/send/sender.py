@@ -15,7 +15,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Ma
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.chat.budget import Budget, Cost, Estimator
+from fieldmark.chat.budget import Budget, Cost
 from fieldmark.chat.journal import Journal, request_key
 from fieldmark.chat.messages import Answer, Request
 from fieldmark.chat.send.http_client import HttpClient
@@ -359,7 +359,7 @@ class Sender:
         self.model, self.options, self.journal = model, options, journal
         self.budget = budget or Budget()
         self.budget.check(model.card)
-        self.estimator = Estimator(model.card)
+        self.estimator = self.budget.estimator(model.card)
         self.renewed: set[str] = set()
         """keys of the questions that were asked again"""
         self.has_answered = False

@@ -54,8 +54,14 @@ class ParsedAnswer:
         return self.item.id, self.repeat, self.built.rotation
 
     @property
+    def sent_back(self) -> str:
+        """What became of the requests: a second one that failed is asked again, as others are."""
+        is_failed = self.second is not None and not self.second.is_answer
+        return "failed" if is_failed else self.answer.outcome
+
+    @property
     def outcome(self) -> str:
-        return outcome_of(self.answer.outcome, self.parsed)
+        return outcome_of(self.sent_back, self.parsed)
 
     @property
     def label(self) -> str | None:
@@ -129,8 +135,8 @@ def _info(turns: Sequence[ParsedAnswer], deciding: ParsedAnswer) -> dict[str, An
         **{name: cost[name] for name in ("tokens_in", "tokens_out", "usd")},
         "latency_s": round(answer.latency_s, 3),
         "attempts": sum(turn.answer.attempts for turn in turns),
-        "error": answer.error,
-        "answer_outcome": "" if answer.outcome == "ok" else answer.outcome,
+        "error": answer.error or (deciding.second.error if deciding.second else ""),
+        "answer_outcome": "" if deciding.sent_back == "ok" else deciding.sent_back,
         **deciding.built.info,
     }
     if deciding.parsed is not None:
@@ -144,7 +150,7 @@ def _info(turns: Sequence[ParsedAnswer], deciding: ParsedAnswer) -> dict[str, An
         }
     if len(turns) > 1:
         info["turns"] = [
-            [turn.answer.outcome, turn.answer.text, *([turn.second.text] if turn.second else [])]
+            [turn.sent_back, turn.answer.text, *([turn.second.text] if turn.second else [])]
             for turn in turns
         ]
     return {
@@ -187,6 +193,8 @@ def summed_up(answers: Sequence[ParsedAnswer]) -> dict[str, Any]:
     summary = _spent(answers)
     if fewer:
         summary["fewer_examples_because"] = dict(sorted(fewer.items()))
+    if left_out := {name for answer in answers for name in answer.answer.left_out}:
+        summary["not_taken"] = sorted(left_out)
     return summary
 
 

@@ -18,12 +18,14 @@ from fieldmark.chat import Answer, Form, Option, Parsed, Request, parse_text, qu
 from fieldmark.protocols.ask.answers import ParsedAnswer
 
 if TYPE_CHECKING:
-    from fieldmark.chat import TaxonNames
+    from fieldmark.chat import ChatModel, LocalModel, TaxonNames
     from fieldmark.protocols.ask.sending import AskOptions, Sending
     from fieldmark.protocols.ask.sheets import Sheet
 
 SAME = "same"
 HOW = "clarified"
+_MARK = "?"
+"""ends the id of a second question"""
 _MOST_CHARACTERS = 6_000
 """of what was written; of a longer text the end, where the answer stands"""
 _RULES: dict[Form, str] = {
@@ -36,18 +38,36 @@ _RULES: dict[Form, str] = {
 }
 
 
-def clarify(sheets: Sequence[Sheet], sending: Sending, options: AskOptions) -> None:
+def clarifier(options: AskOptions) -> ChatModel | LocalModel | None:
+    """The model that second questions are put to; None = none, or the one that was asked. What is
+    wrong with it shows before the first questions are paid for.
+    """
+    name = options.settings.clarify
+    if not name or name == SAME:
+        return None
+    from fieldmark.models import load_chat_model
+
+    model: ChatModel | LocalModel = load_chat_model(name, send_key=options.send_key)
+    options.budget.check(options.settings.priced(model).card)
+    return model
+
+
+def clarify(
+    sheets: Sequence[Sheet],
+    sending: Sending,
+    options: AskOptions,
+    model: ChatModel | LocalModel | None,
+) -> None:
     """Asks once more about the unread answers of the sheets, and puts what was read in their
     place.
     """
-    name = options.settings.clarify
     unread = [
         (sheet, place)
         for sheet in sheets
         for place, answer in enumerate(sheet.answers)
         if _is_unread(answer)
     ]
-    if not name or not unread:
+    if not options.settings.clarify or not unread:
         return
     places = {(id(sheet), *sheet.answers[place].place()): (sheet, place) for sheet, place in unread}
 
@@ -56,7 +76,7 @@ def clarify(sheets: Sequence[Sheet], sending: Sending, options: AskOptions) -> N
         sheet, place = places[id(asked), item.id, repeat, built.rotation]
         sheet.answers[place] = with_second(sheet.answers[place], answer)
 
-    with _line(name, sending, options) as line:
+    with _line(model, sending, options) as line:
         requests = (second_request(sheet, sheet.answers[n], line) for sheet, n in unread)
         line.send(f"{sheets[0].inquiry.task.task}, second questions", requests, keep)
 
@@ -70,15 +90,28 @@ def _is_unread(answer: ParsedAnswer) -> bool:
 
 
 @contextmanager
-def _line(name: str, sending: Sending, options: AskOptions) -> Iterator[Sending]:
-    if name == SAME:
+def _line(
+    model: ChatModel | LocalModel | None, sending: Sending, options: AskOptions
+) -> Iterator[Sending]:
+    if model is None:
         yield sending
         return
-    from fieldmark.models import load_chat_model
     from fieldmark.protocols.ask.sending import open_sending
 
-    with open_sending(load_chat_model(name), options, sending.progress) as other:
-        yield other
+    with open_sending(model, options, sending.progress, outcome_of=second_outcome) as line:
+        yield line
+
+
+def is_second(request: Request) -> bool:
+    return request.id.endswith(_MARK)
+
+
+def second_outcome(request: Request, answer: Answer) -> str:
+    """What became of a second question."""
+    built = request.info[2]
+    options, is_cut = built.taxa or built.options, answer.outcome == "length"
+    parsed = read_second(answer.text, options, built.form, is_cut=is_cut)
+    return answer.outcome if parsed is not None or not answer.is_answer else "unparsed"
 
 
 def second_request(sheet: Sheet, unread: ParsedAnswer, line: Sending) -> Request:
@@ -91,7 +124,7 @@ def second_request(sheet: Sheet, unread: ParsedAnswer, line: Sending) -> Request
     settings = line.model.settings(inquiry.settings.sending(seed, None, line.model))
     info = (sheet, unread.item, built, unread.repeat)
     return Request(
-        f"{unread.item.id}#{built.rotation}?", (user(text),), settings, unread.repeat, info
+        f"{unread.item.id}#{built.rotation}{_MARK}", (user(text),), settings, unread.repeat, info
     )
 
 

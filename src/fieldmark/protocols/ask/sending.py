@@ -6,7 +6,7 @@ parts and rounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,6 +47,8 @@ class AskOptions:
     """fail or skip"""
     contents: Contents = field(default_factory=lambda: Contents(None))
     """what the images hold: other bytes are not sent"""
+    send_key: Sequence[str] = ()
+    """keys that may go where only a file says"""
 
 
 def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
@@ -59,7 +61,8 @@ def ask_options(own: AskSettings, at: Workspace) -> AskOptions:
 
     sending = at.once("sending", sending_options)
     budget = at.once("budget", lambda: Budget(own.max_usd, own.max_tokens))
-    return AskOptions(journal, own, sending, budget, bad_images, at.contents)
+    keys = at.settings.send_key
+    return AskOptions(journal, own, sending, budget, bad_images, at.contents, keys)
 
 
 def price_share(own: AskSettings, model: ChatModel | LocalModel) -> float:
@@ -75,12 +78,6 @@ class Sending:
     model: ChatModel | LocalModel
     line: ModelConnection | LocalConnection
     progress: Progress
-
-    @property
-    def not_taken(self) -> list[str]:
-        """Settings that the endpoint turned out not to take: they were left out."""
-        line = self.line
-        return sorted(line.sender.client.refused) if isinstance(line, ModelConnection) else []
 
     def send(
         self, title: str, requests: Iterable[Request], keep: Callable[[Request, Answer], None]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from fieldmark.chat.messages import Detail
 from fieldmark.errors import UsageError
-from fieldmark.protocols._settings import Pairs, Range, TextForm, given, how_only
+from fieldmark.protocols._settings import OtherModel, Pairs, Range, TextForm, given, how_only
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +31,8 @@ USUAL = {
     "answers": "auto", "system": "", "frames": FRAMES, "prompts_for": "", "clarify": "",
     "judge": "",
 }  # fmt: skip
+RESERVED = frozenset({"model", "messages", "contents", "system", "systemInstruction", "stream"})
+"""keys of a body that are the request itself"""
 AGAIN = ("length", "unparsed", "refused")
 _COLD = ("temp", TEMP)
 
@@ -87,10 +89,18 @@ class AskSettings:
     """further keys of the request's body, as TOML: provider.quantizations=["fp8"], detail="low" """
     prompts_for: str | None = None
     """use the prompts for this model, where a task file has several"""
-    clarify: str | None = None
+    clarify: OtherModel | None = None
     """a second question about answers that cannot be read: "same", or the model that is asked"""
-    judge: str | None = None
+    judge: OtherModel | None = None
     """chat model that judges answers, for tasks in lmms-eval's format that ask one"""
+
+    def __post_init__(self) -> None:
+        """What is wrong with a value shows before anything starts."""
+        self.asks_again()
+        if self.detail not in get_args(Detail):
+            raise UsageError(f"--extra detail={self.detail}: expected low, high or auto.")
+        if taken := sorted(RESERVED & self.body.keys()):
+            raise UsageError(f"--extra {taken[0]}=…: fieldmark itself says this in a request.")
 
     def value(self, name: str) -> Any:
         """What was given, else what is usual."""
@@ -109,7 +119,7 @@ class AskSettings:
 
     def asks_again(self) -> frozenset[str]:
         """Outcomes that are asked again, besides failures."""
-        chosen = frozenset((self.again or "").replace(",", " ").split())
+        chosen = frozenset((self.again or "").replace(",", " ").split()) - {"failed"}
         if strange := chosen - set(AGAIN):
             raise UsageError(f"--again {min(strange)}: expected some of {', '.join(AGAIN)}.")
         return chosen
@@ -170,8 +180,6 @@ class AskSettings:
     def detail(self) -> Detail:
         """OpenAI's hint for images: given like a key of the body, sent with each picture."""
         hint: Detail = json.loads(self.extra).get("detail", "") if self.extra else ""
-        if hint not in get_args(Detail):
-            raise UsageError(f"--extra detail={hint}: expected low, high or auto.")
         return hint
 
     def _room(self, model: ChatModel | LocalModel) -> int:
