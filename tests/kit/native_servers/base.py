@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import base64
 import itertools
@@ -40,7 +41,7 @@ class SubmittedBatch:
     """running, ended, expired, failed or cancelled"""
 
 
-class NativeServer:
+class NativeServer(abc.ABC):
     """What the three have in common: counting, answers, batches that end when a test says so."""
 
     path = "/v1"
@@ -123,14 +124,17 @@ class NativeServer:
             return ["expired"] * len(batch.keys)
         return [self.fate(number) for number in range(len(batch.keys))]
 
+    @abc.abstractmethod
     async def route(self, request: web.BaseRequest, path: str) -> tuple[str, web.StreamResponse]:
-        raise NotImplementedError
+        """What kind of call it is, and its reply."""
 
+    @abc.abstractmethod
     def check_key(self, request: web.BaseRequest) -> None:
-        raise NotImplementedError
+        """Raises `Refused` for a wrong one."""
 
+    @abc.abstractmethod
     def error(self, refused: Refused) -> web.Response:
-        raise NotImplementedError
+        """How the vendor says it."""
 
 
 async def read_json(request: web.BaseRequest) -> Json:

@@ -124,13 +124,7 @@ class BatchSender(Sender):
             await self._look()
             self._has_looked = True
         run = BatchDispatch(self, on_answer)
-        try:
-            await run.feed(requests)
-        finally:
-            await run.finish()
-        run.give_up_if_unanswered()
-        if run.error is not None:
-            raise run.error
+        await run.ask_all(requests)
         await run.hand_in()
         if run.waits or run.handed_in:
             raise BatchPending(run.pending_words())

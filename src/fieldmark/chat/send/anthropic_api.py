@@ -22,7 +22,16 @@ from fieldmark.chat.messages import (
     Usage,
     sendable,
 )
-from fieldmark.chat.send.api import Api, BadReply, amount, as_json, quoted, thinking_tokens
+from fieldmark.chat.send.api import (
+    Api,
+    BadReply,
+    amount,
+    body_with,
+    quoted,
+    spoken,
+    system_text,
+    thinking_tokens,
+)
 from fieldmark.chat.send.retry import Fault, error_text
 from fieldmark.errors import UsageError
 
@@ -63,18 +72,10 @@ class AnthropicApi(Api):
     ) -> list[bytes]:
         settings = _settings_body(request.settings, model.id, lacks)
         head = {"model": model.id, **model.body, **settings}
-        systems = [message.text for message in request.messages if message.role == "system"]
-        if systems:
-            head["system"] = "\n".join(systems)
-        pieces = [as_json(head)[:-1] + b',"messages":[']
-        sent, comma = iter(pictures), b""
-        for message in request.messages:
-            if message.role != "system":
-                pieces.append(comma)
-                pieces.extend(_message_pieces(message, sent))
-                comma = b","
-        pieces.append(b"]}")
-        return pieces
+        if opening := system_text(request):
+            head["system"] = opening
+        sent = iter(pictures)
+        return body_with(head, "messages", spoken(request), lambda m: _message_pieces(m, sent))
 
     def read(self, reply: Mapping[str, Any]) -> Answer:
         content = reply.get("content")

@@ -14,11 +14,11 @@ import abc
 import importlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.chat.messages import Answer, AnswerSettings, Request
+from fieldmark.chat.messages import Answer, AnswerSettings, Message, Request
 from fieldmark.chat.prices import WireForm
 from fieldmark.chat.send.retry import Fault, judge_reply
 
@@ -115,6 +115,31 @@ def read_json(data: bytes) -> dict[str, Any]:
     if not isinstance(reply, dict):
         raise BadReply("a reply that is no JSON object")
     return reply
+
+
+def system_text(request: Request) -> str:
+    """What system messages say, for forms that have a place of its own for it."""
+    return "\n".join(message.text for message in request.messages if message.role == "system")
+
+
+def body_with(
+    head: Mapping[str, Any],
+    key: str,
+    messages: Iterable[Message],
+    pieces_of: Callable[[Message], Iterable[bytes]],
+) -> list[bytes]:
+    """A body that ends with a list of messages."""
+    pieces = [as_json(head)[:-1] + b"," + quoted(key) + b":["]
+    for number, message in enumerate(messages):
+        pieces.append(b"," if number else b"")
+        pieces.extend(pieces_of(message))
+    pieces.append(b"]}")
+    return pieces
+
+
+def spoken(request: Request) -> list[Message]:
+    """The messages of user and assistant."""
+    return [message for message in request.messages if message.role != "system"]
 
 
 def as_json(value: Any) -> bytes:

@@ -25,7 +25,16 @@ from fieldmark.chat.messages import (
     Usage,
     sendable,
 )
-from fieldmark.chat.send.api import Api, BadReply, amount, as_json, quoted, thinking_tokens
+from fieldmark.chat.send.api import (
+    Api,
+    BadReply,
+    amount,
+    body_with,
+    quoted,
+    spoken,
+    system_text,
+    thinking_tokens,
+)
 from fieldmark.chat.send.retry import Fault, error_code, error_text
 
 if TYPE_CHECKING:
@@ -63,18 +72,10 @@ class GeminiApi(Api):
         extra = dict(request.settings.extra)
         config = _generation(request.settings, model.id, lacks) | extra.pop("generationConfig", {})
         head: dict[str, Any] = {**model.body, "generationConfig": config, **extra}
-        systems = [message.text for message in request.messages if message.role == "system"]
-        if systems:
-            head["systemInstruction"] = {"parts": [{"text": "\n".join(systems)}]}
-        pieces = [as_json(head)[:-1] + b',"contents":[']
-        sent, comma = iter(pictures), b""
-        for message in request.messages:
-            if message.role != "system":
-                pieces.append(comma)
-                pieces.extend(_content_pieces(message, sent))
-                comma = b","
-        pieces.append(b"]}")
-        return pieces
+        if opening := system_text(request):
+            head["systemInstruction"] = {"parts": [{"text": opening}]}
+        sent = iter(pictures)
+        return body_with(head, "contents", spoken(request), lambda m: _content_pieces(m, sent))
 
     def read(self, reply: Mapping[str, Any]) -> Answer:
         usage, model = _usage(reply.get("usageMetadata")), str(reply.get("modelVersion") or "")

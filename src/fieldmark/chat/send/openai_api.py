@@ -16,7 +16,7 @@ from fieldmark.chat.messages import (
     Usage,
     sendable,
 )
-from fieldmark.chat.send.api import Api, BadReply, amount, as_json, quoted
+from fieldmark.chat.send.api import Api, BadReply, amount, body_with, quoted
 from fieldmark.chat.send.retry import error_code, error_text
 
 if TYPE_CHECKING:
@@ -47,14 +47,8 @@ class OpenAIApi(Api):
     ) -> list[bytes]:
         output_key = _NEWER_OUTPUT_KEY if "max_tokens" in lacks else model.output_key
         settings = settings_body(request.settings, lacks, output_key)
-        pieces = [as_json({"model": model.id, **_joined(model.body, settings)})[:-1]]
-        pieces.append(b',"messages":[')
-        sent = iter(pictures)
-        for number, message in enumerate(request.messages):
-            pieces.append(b"," if number else b"")
-            pieces.extend(_message_pieces(message, sent))
-        pieces.append(b"]}")
-        return pieces
+        head, sent = {"model": model.id, **_joined(model.body, settings)}, iter(pictures)
+        return body_with(head, "messages", request.messages, lambda m: _message_pieces(m, sent))
 
     def read(self, reply: Mapping[str, Any]) -> Answer:
         """Token counts or log-probabilities that cannot be read are left out: the answer itself is

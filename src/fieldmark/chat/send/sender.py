@@ -67,6 +67,16 @@ class Dispatch:
     def is_stopping(self) -> bool:
         return self.error is not None or bool(self.tally.stopped)
 
+    async def ask_all(self, requests: Requests) -> AskTotals:
+        try:
+            await self.feed(requests)
+        finally:
+            await self.finish()
+        self.give_up_if_unanswered()
+        if self.error is not None:
+            raise self.error
+        return self.tally
+
     async def feed(self, requests: Requests) -> None:
         stream = _stream(requests)
         while not self.is_stopping:
@@ -392,12 +402,4 @@ class Sender:
         Returns when all have an outcome or a cap was reached (`AskTotals.stopped`); raises
         `ModelError` when asking on is useless. Answers that came before are kept in either case.
         """
-        run = Dispatch(self, on_answer)
-        try:
-            await run.feed(requests)
-        finally:
-            await run.finish()
-        run.give_up_if_unanswered()
-        if run.error is not None:
-            raise run.error
-        return run.tally
+        return await Dispatch(self, on_answer).ask_all(requests)
