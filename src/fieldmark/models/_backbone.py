@@ -193,16 +193,7 @@ class Recipe:
         import PIL.Image
 
         height, width = self.size
-        scaled_h, scaled_w = self._scaled(image.height, image.width)
-        out_h, out_w = min(height, scaled_h), min(width, scaled_w)
-        top, left = round((scaled_h - out_h) / 2), round((scaled_w - out_w) / 2)
-        x_ratio, y_ratio = image.width / scaled_w, image.height / scaled_h
-        box = (
-            left * x_ratio,
-            top * y_ratio,
-            min((left + out_w) * x_ratio, image.width),
-            min((top + out_h) * y_ratio, image.height),
-        )
+        box, (out_h, out_w) = self.placed(image.height, image.width)
         kind = PIL.Image.Resampling[self.interpolation.upper()]
         upright = image if image.mode == "RGB" else image.convert("RGB")
         part = upright.resize((out_w, out_h), kind, box=box)
@@ -211,6 +202,24 @@ class Recipe:
             canvas.paste(part, ((width - out_w) // 2, (height - out_h) // 2))
             part = canvas
         return np.asarray(part)
+
+    def placed(
+        self, height: int, width: int
+    ) -> tuple[tuple[float, float, float, float], tuple[int, int]]:
+        """What of an image of that size is seen (left, top, right, bottom, in its pixels), and the
+        height and width it is resampled to; what is smaller than `size` lies in the middle of it.
+        """
+        scaled_h, scaled_w = self._scaled(height, width)
+        out_h, out_w = min(self.size[0], scaled_h), min(self.size[1], scaled_w)
+        top, left = round((scaled_h - out_h) / 2), round((scaled_w - out_w) / 2)
+        x_ratio, y_ratio = width / scaled_w, height / scaled_h
+        box = (
+            left * x_ratio,
+            top * y_ratio,
+            min((left + out_w) * x_ratio, width),
+            min((top + out_h) * y_ratio, height),
+        )
+        return box, (out_h, out_w)
 
     def _scaled(self, height: int, width: int) -> tuple[int, int]:
         """Height and width of the whole image after resizing."""

@@ -1,0 +1,78 @@
+"""Work of the embedder: what is handed to a pipeline, what it hands back, where its time went.
+
+A pipeline reads each file once: the bytes that are hashed and checked are those that are decoded.
+It tells the sink what a file holds and is told which parts of it are still to be embedded; features
+go back to the sink as they come, in any order. Two pipelines keep this contract: threads that
+prepare images for any model (`threads.py`), and the one for CUDA devices (`gpu.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fieldmark.data import Content, ImageRef
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFile:
+    """One file, and the parts of it that are wanted."""
+
+    image: str
+    refs: tuple[ImageRef, ...]
+    expected: bytes | None = None
+    """the key of its content where that is known; None: it is not, and is found on the way"""
+
+
+class ImagePart(NamedTuple):
+    """A part of a file that is to be embedded, and what its feature is kept under."""
+
+    ref: ImageRef
+    key: bytes
+
+
+class Sink(Protocol):
+    """Where results go. All of it may be called from any thread."""
+
+    def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> Sequence[ImagePart]:
+        """A file was read and hashed: what of it must be embedded? Each part is asked for once.
+
+        `mark` is the file's stamp where it may be relied on later (`fieldmark.data.stamp`). Raises
+        when the file is not what was expected.
+        """
+        ...
+
+    def failed(self, part: ImagePart, reason: str) -> None:
+        """The part cannot be decoded."""
+        ...
+
+    def keep(self, parts: Sequence[ImagePart], features_nd: np.ndarray) -> None:
+        """When this returns, a kill no longer loses these rows."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """How fast images were embedded, and where the time went."""
+
+    n_computed: int = 0
+    seconds: float = 0.0
+    decode: str = "reference"
+    """reference, cpu or gpu"""
+    n_fallback: int = 0
+    """images that the fast decoder does not take, decoded as the reference is"""
+    busy_s: Mapping[str, float] = field(default_factory=dict)
+    """seconds of work by part (read, decode, forward, write), summed over threads and processes:
+    together they may exceed the time on the clock"""
+    device_busy: float | None = None
+    """share of the time in which the device was computing; None where that is not measured"""
+    is_compiled: bool = False
+    batch_size: int = 0
+
+    @property
+    def images_per_s(self) -> float:
+        return self.n_computed / self.seconds if self.seconds else 0.0
