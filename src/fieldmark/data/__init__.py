@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         MEMORY,
         Content,
         Contents,
+        FileRead,
         content_key,
         item_key,
+        read_content,
         stamp,
     )
     from fieldmark.data._dataset import (
@@ -47,6 +49,7 @@ __all__ = [
     "Content",
     "Contents",
     "Dataset",
+    "FileRead",
     "Finding",
     "ImageRef",
     "Info",
@@ -66,6 +69,7 @@ __all__ = [
     "parse_name",
     "quick_check",
     "read_bytes",
+    "read_content",
     "register_dataset",
     "stamp",
 ]
@@ -107,7 +111,10 @@ __getattr__ = exports(
     {
         "_bytes": ("read_bytes",),
         "_check": ("annotation_digests",),
-        "_content": ("ABSENT", "MEMORY", "Content", "Contents", "content_key", "item_key", "stamp"),
+        "_content": (
+            "ABSENT", "MEMORY", "Content", "Contents", "FileRead", "content_key", "item_key",
+            "read_content", "stamp",
+        ),
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),

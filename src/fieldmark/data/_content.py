@@ -24,7 +24,7 @@ from typing import NamedTuple, TypeVar
 
 from fieldmark.data._bytes import base_folder, leads_out, read_bytes, split_reference
 from fieldmark.data._image import ImageRef, quick_check
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, plain_reason
 
 T = TypeVar("T")
 OnUnknown = Callable[[int], Callable[[], None]]
@@ -112,8 +112,8 @@ class Contents:
         tell = on_unknown(len(unknown)) if on_unknown else None
         seen = self._seen[root]
         with _ContentDb(self._memory) as memory, ThreadPoolExecutor(self._threads) as pool:
-            for image, (content, mark) in _in_turn(
-                pool, lambda name: _read_content(root, name), unknown
+            for image, (content, mark, _) in _in_turn(
+                pool, lambda name: read_content(root, name), unknown
             ):
                 seen[image] = content
                 if mark is not None:
@@ -157,8 +157,17 @@ class Contents:
         }
 
 
-def _read_content(root: Path, image: str) -> tuple[Content, bytes | None]:
-    """What the file holds, and its stamp if it may be relied on later.
+class FileRead(NamedTuple):
+    """A file that was read once: its bytes, and what is known from them."""
+
+    content: Content
+    mark: bytes | None
+    """its stamp if it may be relied on later"""
+    data: bytes
+
+
+def read_content(root: Path, image: str) -> FileRead:
+    """Reads, hashes and checks one file.
 
     The stamp is taken before the bytes are read: a change in between makes it another.
     """
@@ -166,19 +175,19 @@ def _read_content(root: Path, image: str) -> tuple[Content, bytes | None]:
         mark, is_settled = stamp(_file_of(root, image))
         data = read_bytes(root, image)
     except (DataError, OSError, ValueError) as error:
-        return Content(ABSENT, _reason(root, image, error)), None
-    return Content(content_key(data), quick_check(data) or ""), mark if is_settled else None
+        return FileRead(Content(ABSENT, _reason(root, image, error)), None, b"")
+    content = Content(content_key(data), quick_check(data) or "")
+    return FileRead(content, mark if is_settled else None, data)
 
 
 def _reason(root: Path, image: str, error: Exception) -> str:
-    """`data/a.jpg  is missing.` → `is missing`."""
+    """Why it cannot be read, in words."""
     if not isinstance(error, DataError):
         try:
             read_bytes(root, image)  # it says what is wrong in words
         except DataError as explained:
             error = explained
-    text = str(error)
-    return (text.partition("  ")[2] or text).rstrip(".")
+    return plain_reason(error)
 
 
 def _in_turn(

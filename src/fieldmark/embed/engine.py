@@ -32,7 +32,7 @@ from fieldmark.data import (
     read_bytes,
 )
 from fieldmark.embed.cache import FeatureRows, number, read_about, write_about, write_behaviour
-from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model
+from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model, plain_reason
 from fieldmark.progress import Progress, Silent
 
 if TYPE_CHECKING:
@@ -164,12 +164,6 @@ def checking(progress: Progress) -> Callable[[int], Callable[[], None]]:
         return progress.advance
 
     return start
-
-
-def _reason(error: DataError) -> str:
-    """`data/a.jpg  is missing.` → `is missing`."""
-    text = str(error)
-    return (text.partition("  ")[2] or text).rstrip(".")
 
 
 def _refuse_bad(root: Path, bad: dict[str, str], n: int, policy: str) -> None:
@@ -321,13 +315,13 @@ def _prepare(model: Backbone, root: Path, wanted: list[tuple[ImageRef, bytes]]) 
     except Changed:
         raise
     except DataError as error:
-        return [(ref, key, _reason(error)) for ref, key in wanted]
+        return [(ref, key, plain_reason(error)) for ref, key in wanted]
     made: list[Prepared] = []
     for ref, key in wanted:
         try:
             seen = whole if ref.crop is None else crop_image(whole, ref.crop, image)
         except DataError as error:
-            made.append((ref, key, _reason(error)))
+            made.append((ref, key, plain_reason(error)))
             continue
         with naming_model(model.name, f"transform of {image}"):
             made.append((ref, key, model.transform(seen)))
