@@ -14,7 +14,7 @@ from fieldmark.lazy import exports
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
-    from fieldmark.data._bytes import read_bytes
+    from fieldmark.data._bytes import read_bytes, split_reference
     from fieldmark.data._check import annotation_digests
     from fieldmark.data._content import (
         ABSENT,
@@ -37,7 +37,14 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
-    from fieldmark.data._image import ImageRef, crop_image, load_image, open_image, quick_check
+    from fieldmark.data._image import (
+        ImageRef,
+        crop_box,
+        crop_image,
+        load_image,
+        open_image,
+        quick_check,
+    )
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
 
@@ -57,6 +64,7 @@ __all__ = [
     "Source",
     "annotation_digests",
     "content_key",
+    "crop_box",
     "crop_image",
     "finish_table",
     "is_image",
@@ -71,6 +79,7 @@ __all__ = [
     "read_bytes",
     "read_content",
     "register_dataset",
+    "split_reference",
     "stamp",
 ]
 
@@ -109,7 +118,7 @@ def register_dataset(name: str, dataset: Dataset) -> None:
 __getattr__ = exports(
     __name__,
     {
-        "_bytes": ("read_bytes",),
+        "_bytes": ("read_bytes", "split_reference"),
         "_check": ("annotation_digests",),
         "_content": (
             "ABSENT", "MEMORY", "Content", "Contents", "FileRead", "content_key", "item_key",
@@ -120,6 +129,8 @@ __getattr__ = exports(
         ),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
-        "_image": ("ImageRef", "crop_image", "load_image", "open_image", "quick_check"),
+        "_image": (
+            "ImageRef", "crop_box", "crop_image", "load_image", "open_image", "quick_check",
+        ),
     },
 )  # fmt: skip
