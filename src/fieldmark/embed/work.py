@@ -18,6 +18,7 @@ from fieldmark.errors import ModelError
 
 if TYPE_CHECKING:
     from fieldmark.data import Content, ImageRef
+    from fieldmark.models import Backbone
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,14 @@ def check_finite(model: str, parts: Sequence[ImagePart], features_nd: np.ndarray
             f"images (first: {parts[int(is_bad.argmax())].ref.image}): check its weights, or try "
             "--precision float32."
         )
+
+
+def decode_of(model: Backbone) -> str:
+    """How photos are read for a model: reference, cpu or gpu; those that do not say have a
+    transform of their own.
+    """
+    decode = getattr(model, "decode", "")
+    return decode if decode in ("cpu", "gpu") else "reference"
 
 
 @dataclass(frozen=True, slots=True)
