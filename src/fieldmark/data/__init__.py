@@ -14,15 +14,17 @@ from fieldmark.lazy import exports
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
-    from fieldmark.data._bytes import read_bytes
+    from fieldmark.data._bytes import archive_order, read_bytes, split_reference
     from fieldmark.data._check import annotation_digests
     from fieldmark.data._content import (
         ABSENT,
         MEMORY,
         Content,
         Contents,
+        HashedFile,
         content_key,
         item_key,
+        read_hashed,
         stamp,
     )
     from fieldmark.data._dataset import (
@@ -48,11 +50,13 @@ __all__ = [
     "Contents",
     "Dataset",
     "Finding",
+    "HashedFile",
     "ImageRef",
     "Info",
     "ScientificName",
     "Source",
     "annotation_digests",
+    "archive_order",
     "content_key",
     "crop_image",
     "finish_table",
@@ -66,7 +70,9 @@ __all__ = [
     "parse_name",
     "quick_check",
     "read_bytes",
+    "read_hashed",
     "register_dataset",
+    "split_reference",
     "stamp",
 ]
 
@@ -105,9 +111,12 @@ def register_dataset(name: str, dataset: Dataset) -> None:
 __getattr__ = exports(
     __name__,
     {
-        "_bytes": ("read_bytes",),
+        "_bytes": ("archive_order", "read_bytes", "split_reference"),
         "_check": ("annotation_digests",),
-        "_content": ("ABSENT", "MEMORY", "Content", "Contents", "content_key", "item_key", "stamp"),
+        "_content": (
+            "ABSENT", "MEMORY", "HashedFile", "Content", "Contents", "content_key", "item_key",
+            "read_hashed", "stamp",
+        ),
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
