@@ -21,10 +21,10 @@ if TYPE_CHECKING:
         MEMORY,
         Content,
         Contents,
-        HashedFile,
+        FileRead,
         content_key,
         item_key,
-        read_hashed,
+        read_content,
         stamp,
     )
     from fieldmark.data._dataset import (
@@ -49,8 +49,8 @@ __all__ = [
     "Content",
     "Contents",
     "Dataset",
+    "FileRead",
     "Finding",
-    "HashedFile",
     "ImageRef",
     "Info",
     "ScientificName",
@@ -70,7 +70,7 @@ __all__ = [
     "parse_name",
     "quick_check",
     "read_bytes",
-    "read_hashed",
+    "read_content",
     "register_dataset",
     "split_reference",
     "stamp",
@@ -114,8 +114,8 @@ __getattr__ = exports(
         "_bytes": ("archive_order", "read_bytes", "split_reference"),
         "_check": ("annotation_digests",),
         "_content": (
-            "ABSENT", "MEMORY", "HashedFile", "Content", "Contents", "content_key", "item_key",
-            "read_hashed", "stamp",
+            "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "content_key", "item_key",
+            "read_content", "stamp",
         ),
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",

@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeVar
 
 from fieldmark.data._bytes import base_folder, leads_out, read_bytes, split_reference
 from fieldmark.data._image import ImageRef, quick_check
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, plain_reason
 
 T = TypeVar("T")
 OnUnknown = Callable[[int], Callable[[], None]]
@@ -79,14 +79,13 @@ ABSENT = bytes(16)
 """the key of a file that is not there or cannot be read"""
 
 
-class HashedFile(NamedTuple):
-    """The bytes of an image, and what is known of them."""
+class FileRead(NamedTuple):
+    """A file that was read once: its bytes, and what is known from them."""
 
-    data: bytes
-    """empty where they cannot be read"""
     content: Content
     mark: bytes | None
-    """the file's stamp, where it may be relied on later"""
+    """its stamp if it may be relied on later"""
+    data: bytes
 
 
 class Contents:
@@ -131,8 +130,8 @@ class Contents:
         tell = on_unknown(len(unknown)) if on_unknown else None
         try:
             with ThreadPoolExecutor(self._threads) as pool:
-                for image, (content, mark) in _in_turn(
-                    pool, lambda name: read_hashed(root, name)[1:], unknown
+                for image, (content, mark, _) in _in_turn(
+                    pool, lambda name: read_content(root, name), unknown
                 ):
                     self.note(root, image, content, mark)
                     if tell is not None:
@@ -212,8 +211,8 @@ class Contents:
         }
 
 
-def read_hashed(root: Path, image: str) -> HashedFile:
-    """The bytes of an image, read once to be hashed, checked and decoded.
+def read_content(root: Path, image: str) -> FileRead:
+    """Reads, hashes and checks one file.
 
     The stamp is taken before the bytes are read: a change in between makes it another.
     """
@@ -221,9 +220,9 @@ def read_hashed(root: Path, image: str) -> HashedFile:
         mark, is_settled = stamp(_file_of(root, image))
         data = read_bytes(root, image)
     except (DataError, OSError, ValueError) as error:
-        return HashedFile(b"", Content(ABSENT, _reason(root, image, error)), None)
+        return FileRead(Content(ABSENT, _reason(root, image, error)), None, b"")
     content = Content(content_key(data), quick_check(data) or "")
-    return HashedFile(data, content, mark if is_settled else None)
+    return FileRead(content, mark if is_settled else None, data)
 
 
 def _is_absent(prefix: str, name: str) -> bool:
@@ -237,14 +236,13 @@ def _is_absent(prefix: str, name: str) -> bool:
 
 
 def _reason(root: Path, image: str, error: Exception) -> str:
-    """`data/a.jpg  is missing.` → `is missing`."""
+    """Why it cannot be read, in words."""
     if not isinstance(error, DataError):
         try:
             read_bytes(root, image)  # it says what is wrong in words
         except DataError as explained:
             error = explained
-    text = str(error)
-    return (text.partition("  ")[2] or text).rstrip(".")
+    return plain_reason(error)
 
 
 def _in_turn(

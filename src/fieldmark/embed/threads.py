@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fieldmark.data import (
-    HashedFile,
+    FileRead,
     ImageRef,
     crop_image,
     open_image,
-    read_hashed,
+    read_content,
     split_reference,
 )
 from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile
-from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model
+from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model, plain_reason
 from fieldmark.progress import Progress
 
 if TYPE_CHECKING:
@@ -83,23 +83,17 @@ def _by_reference(data: bytes, refs: Sequence[ImageRef], model: Backbone) -> lis
     try:
         whole = open_image(data, name=image)
     except DataError as error:
-        return [_reason(error)] * len(refs)
+        return [plain_reason(error)] * len(refs)
     seen: list[np.ndarray | str] = []
     for ref in refs:
         try:
             part = whole if ref.crop is None else crop_image(whole, ref.crop, image)
         except DataError as error:
-            seen.append(_reason(error))
+            seen.append(plain_reason(error))
             continue
         with naming_model(model.name, f"transform of {image}"):
             seen.append(model.transform(part))
     return seen
-
-
-def _reason(error: DataError) -> str:
-    """`data/a.jpg  is missing.` → `is missing`."""
-    text = str(error)
-    return (text.partition("  ")[2] or text).rstrip(".")
 
 
 class _Arrived(NamedTuple):
@@ -161,7 +155,7 @@ class _ThreadRun:
                 for file in wanted:
                     is_member = bool(split_reference(file.image)[1])
                     ahead = (
-                        streamer.submit(read_hashed, self.root, file.image) if is_member else None
+                        streamer.submit(read_content, self.root, file.image) if is_member else None
                     )
                     queue.append((len(file.refs), pool.submit(self._prepared, file, ahead)))
                     n_ahead += len(file.refs)
@@ -176,9 +170,9 @@ class _ThreadRun:
                     future.cancel()
                 streamer.shutdown(cancel_futures=True)
 
-    def _prepared(self, file: WantedFile, ahead: Future[HashedFile] | None) -> _Arrived:
+    def _prepared(self, file: WantedFile, ahead: Future[FileRead] | None) -> _Arrived:
         began = time.perf_counter()
-        data, content, mark = ahead.result() if ahead else read_hashed(self.root, file.image)
+        content, mark, data = ahead.result() if ahead else read_content(self.root, file.image)
         parts = self.sink.read(file, content, mark)
         was_read = time.perf_counter()
         if not parts:
