@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from fieldmark.data import Content, ImageRef
+    from fieldmark.models import Backbone
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,14 @@ class Sink(Protocol):
     def keep(self, parts: Sequence[ImagePart], features_nd: np.ndarray) -> None:
         """When this returns, a kill no longer loses these rows."""
         ...
+
+
+def decode_of(model: Backbone) -> str:
+    """How photos are read for a model: reference, cpu or gpu; those that do not say have a
+    transform of their own.
+    """
+    decode = getattr(model, "decode", "")
+    return decode if decode in ("cpu", "gpu") else "reference"
 
 
 @dataclass(frozen=True, slots=True)
