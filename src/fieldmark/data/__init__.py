@@ -14,7 +14,7 @@ from fieldmark.lazy import exports
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
-    from fieldmark.data._bytes import read_bytes, split_reference
+    from fieldmark.data._bytes import archive_order, read_bytes, split_reference
     from fieldmark.data._check import annotation_digests
     from fieldmark.data._content import (
         ABSENT,
@@ -63,6 +63,7 @@ __all__ = [
     "ScientificName",
     "Source",
     "annotation_digests",
+    "archive_order",
     "content_key",
     "crop_box",
     "crop_image",
@@ -118,10 +119,10 @@ def register_dataset(name: str, dataset: Dataset) -> None:
 __getattr__ = exports(
     __name__,
     {
-        "_bytes": ("read_bytes", "split_reference"),
+        "_bytes": ("archive_order", "read_bytes", "split_reference"),
         "_check": ("annotation_digests",),
         "_content": (
-            "ABSENT", "MEMORY", "Content", "Contents", "FileRead", "content_key", "item_key",
+            "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "content_key", "item_key",
             "read_content", "stamp",
         ),
         "_dataset": (
