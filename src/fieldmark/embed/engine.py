@@ -33,7 +33,7 @@ from fieldmark.data import (
 )
 from fieldmark.embed.cache import FeatureRows, number, read_about, write_about, write_behaviour
 from fieldmark.embed.threads import run_threads
-from fieldmark.embed.work import ImagePart, Throughput, WantedFile
+from fieldmark.embed.work import ImagePart, Throughput, WantedFile, decode_of
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
 
@@ -224,7 +224,7 @@ def _in_reading_order(
 
 
 def _pipeline(model: Backbone) -> Callable[..., Throughput]:
-    if getattr(model, "decode", "reference") == "gpu":
+    if decode_of(model) == "gpu":
         gpu: Any = import_module("fieldmark.embed.gpu")
         pipeline: Callable[..., Throughput] = gpu.run_gpu
         return pipeline

@@ -26,7 +26,7 @@ from fieldmark.data import (
     read_content,
     split_reference,
 )
-from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile
+from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile, decode_of
 from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model, plain_reason
 from fieldmark.progress import Progress
 
@@ -64,7 +64,7 @@ def prepare(data: bytes, refs: Sequence[ImageRef], model: Backbone) -> PreparedF
     """What the model sees of the bytes of one file, in all parts that are wanted, by the decoder
     that the model names: decoded once, however many there are.
     """
-    if getattr(model, "decode", "reference") == "reference":
+    if decode_of(model) == "reference":
         return PreparedFile(_by_reference(data, refs, model))
     fast = _by_cpu(data, refs, model)
     if fast is not None:
@@ -138,7 +138,7 @@ class _ThreadRun:
         return Throughput(
             n_computed=self.n_computed,
             seconds=seconds,
-            decode=getattr(self.model, "decode", "reference"),
+            decode=decode_of(self.model),
             n_fallback=self.n_fallback,
             busy_s=self.busy_s,
             device_busy=self.busy_s["forward"] / seconds if is_apart and seconds else None,
