@@ -37,7 +37,14 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
-    from fieldmark.data._image import ImageRef, crop_image, load_image, open_image, quick_check
+    from fieldmark.data._image import (
+        ImageRef,
+        crop_box,
+        crop_image,
+        load_image,
+        open_image,
+        quick_check,
+    )
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
 
@@ -58,6 +65,7 @@ __all__ = [
     "annotation_digests",
     "archive_order",
     "content_key",
+    "crop_box",
     "crop_image",
     "finish_table",
     "is_image",
@@ -122,6 +130,8 @@ __getattr__ = exports(
         ),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
-        "_image": ("ImageRef", "crop_image", "load_image", "open_image", "quick_check"),
+        "_image": (
+            "ImageRef", "crop_box", "crop_image", "load_image", "open_image", "quick_check",
+        ),
     },
 )  # fmt: skip
