@@ -31,7 +31,8 @@ from fieldmark.data import (
     open_image,
     read_bytes,
 )
-from fieldmark.embed.cache import FeatureRows, number, read_about, write_about, write_behaviour
+from fieldmark.embed.cache import number, read_about, write_about, write_behaviour
+from fieldmark.embed.rows import FeatureRows
 from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model
 from fieldmark.progress import Progress, Silent
 
