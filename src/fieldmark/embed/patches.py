@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.embed.work import decode_of
 from fieldmark.errors import ModelError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class PatchFeatures:
         self.name = patch_name(model.name)
         self.wants_full_batches = getattr(model, "wants_full_batches", False)
         self.fingerprint = patch_fingerprint(model.fingerprint)
+        self.decode = decode_of(model)
 
     @cached_property
     def batch_size(self) -> int:

@@ -28,6 +28,8 @@ import numpy as np
 from fieldmark.errors import DataError
 
 KEY_DTYPE = np.dtype([("key", "V16"), ("crc", "<u4"), ("zero", "<u4")])
+LOAD_ROWS = 2**16
+"""rows whose keys are read at once when a folder is opened"""
 FOLD_AT = 2**14
 """rows that wait in a dict before they join the sorted arrays"""
 READ_BYTES = 2**20
@@ -54,7 +56,15 @@ class FeatureRows:
         self._index = self._load()
 
     def __contains__(self, key: bytes) -> bool:
-        return self._index.has(key) and not self.missing([key])[0]
+        place, crc = self._index.last(key)
+        if place < 0:
+            return False
+        path, n_bytes = self._files[place >> _FILE_SHIFT], 4 * self.dim
+        with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
+            file.seek((place & _ROW_MASK) * n_bytes)
+            if zlib.crc32(file.read(n_bytes), zlib.crc32(key)) == crc:
+                return True
+        return not self.missing([key])[0]
 
     @property
     def n_damaged(self) -> int:
@@ -96,16 +106,17 @@ class FeatureRows:
                 self._writer = None
 
     def _load(self) -> _RowIndex:
-        parts = []
-        for keys_path in sorted(self.folder.glob("rows-*.keys")):
-            values_path = keys_path.with_suffix(".values")
-            n = _n_whole_rows(keys_path, values_path, self.dim) if values_path.exists() else 0
-            first = len(self._files) << _FILE_SHIFT
-            self._files.append(values_path)
-            heads = np.fromfile(keys_path, KEY_DTYPE, count=n)
-            places = first + np.arange(len(heads), dtype=np.int64)
-            parts.append((_names(heads["key"].tobytes()), places, heads["crc"].copy()))
-        return _RowIndex(parts)
+        paths = sorted(self.folder.glob("rows-*.keys"))
+        self._files = [path.with_suffix(".values") for path in paths]
+        counts = [_n_whole_rows(*pair, self.dim) for pair in zip(paths, self._files, strict=True)]
+        index = _RowIndex(sum(counts))
+        for which, (path, n) in enumerate(zip(paths, counts, strict=True)):
+            with path.open("rb") as file:
+                for row in range(0, n, LOAD_ROWS):
+                    heads = np.fromfile(file, KEY_DTYPE, min(LOAD_ROWS, n - row))
+                    index.load(heads["key"], (which << _FILE_SHIFT) + row, heads["crc"])
+        index.sort()
+        return index
 
     def _read(self, keys: Sequence[bytes], out_nd: np.ndarray | None) -> np.ndarray:
         """bool, n: which rows are there, whole and right; their values go to `out_nd`."""
@@ -155,22 +166,33 @@ class _RowIndex:
     the last one is given, and the one before once that is dropped.
     """
 
-    def __init__(self, parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> None:
+    def __init__(self, n_rows: int) -> None:
         self._lock = Lock()
         self._recent: dict[bytes, tuple[int, int]] = {}
-        self._names = np.concatenate([_names(b""), *(names for names, _, _ in parts)])
-        self._places = np.concatenate([np.empty(0, np.int64), *(places for _, places, _ in parts)])
-        self._crcs = np.concatenate([np.empty(0, np.uint32), *(crcs for _, _, crcs in parts)])
-        self._take(np.argsort(self._names, kind="stable"))
+        self._names, self._places = np.empty(n_rows, "S16"), np.empty(n_rows, np.int64)
+        self._crcs = np.empty(n_rows, np.uint32)
+        self._n_loaded = 0
         self.n_dropped = 0
 
-    def has(self, key: bytes) -> bool:
-        """Is there a row of this key, damaged or not?"""
+    def load(self, keys: np.ndarray, first: int, crcs: np.ndarray) -> None:
+        """Rows that lie one after the other; `sort` comes after the last."""
+        part = slice(self._n_loaded, self._n_loaded + len(keys))
+        self._names.view("V16")[part] = keys
+        self._places[part] = np.arange(first, first + len(keys))
+        self._crcs[part] = crcs
+        self._n_loaded = part.stop
+
+    def sort(self) -> None:
+        self._take(np.argsort(self._names[: self._n_loaded], kind="stable"))
+
+    def last(self, key: bytes) -> tuple[int, int]:
+        """Place (-1 = none) and checksum of the last row of one key."""
         with self._lock:
             if key in self._recent:
-                return True
-            at = int(self._names.searchsorted(key, "right"))
-            return self._names[max(at - 1, 0) : at].tobytes() == key
+                return self._recent[key]
+            at = int(self._names.searchsorted(key, "right")) - 1
+            is_there = at >= 0 and self._names[at : at + 1].tobytes() == key
+            return (int(self._places[at]), int(self._crcs[at])) if is_there else (-1, 0)
 
     def find(self, keys: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Place (-1 = none) and checksum of the last row of every key."""
@@ -290,9 +312,8 @@ def _runs(values: Sequence[int], gap: int, most: int) -> Iterator[tuple[int, int
 
 
 def _n_whole_rows(keys_path: Path, values_path: Path, dim: int) -> int:
-    return min(
-        keys_path.stat().st_size // KEY_DTYPE.itemsize, values_path.stat().st_size // (dim * 4)
-    )
+    n_bytes = values_path.stat().st_size if values_path.exists() else 0
+    return min(keys_path.stat().st_size // KEY_DTYPE.itemsize, n_bytes // (dim * 4))
 
 
 def _lock_some_file(folder: Path) -> IO[bytes]:
