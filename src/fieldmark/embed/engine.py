@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from itertools import compress, groupby
 from operator import attrgetter
 from pathlib import Path
@@ -226,9 +225,9 @@ def _in_reading_order(
 
 def _pipeline(model: Backbone) -> Callable[..., Throughput]:
     if decode_of(model) == "gpu":
-        gpu: Any = import_module("fieldmark.embed.gpu")
-        pipeline: Callable[..., Throughput] = gpu.run_gpu
-        return pipeline
+        from fieldmark.embed.gpu import run_gpu
+
+        return run_gpu
     return run_threads
 
 
@@ -250,8 +249,6 @@ class _CacheSink:
     unusable: dict[bytes, str] = field(default_factory=dict)
     """key → why that part of a file cannot be decoded"""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """of all but the files of the cache"""
-    writing: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> list[ImagePart]:
         is_new = wanted.expected is None
@@ -291,8 +288,7 @@ class _CacheSink:
 
     def keep(self, parts: Sequence[ImagePart], features_nd: np.ndarray) -> None:
         keys = [part.key for part in parts]
-        with self.writing:
-            self.rows.append(keys, features_nd)
+        self.rows.append(keys, features_nd)
         with self.lock:
             self.in_flight.difference_update(keys)
             self.progress.advance(len(parts))

@@ -44,7 +44,6 @@ class PatchFeatures:
         self.wants_full_batches = getattr(model, "wants_full_batches", False)
         self.fingerprint = patch_fingerprint(model.fingerprint)
         self.decode = decode_of(model)
-        self.preprocess = getattr(model, "preprocess", None)
 
     @cached_property
     def batch_size(self) -> int:
