@@ -173,8 +173,6 @@ def _fill(
     if not todo:
         return Filled(keys, bad, Throughput())
     _keep_about(model, rows.folder)
-    if rows.n_damaged:
-        progress.say(f"{rows.folder}  damaged features, computed again: {rows.n_damaged}.")
     progress.start(f"embedding with {model.name}", len(todo))
     sink = _CacheSink(root, contents, rows, progress, keys, bad)
     try:
@@ -183,6 +181,8 @@ def _fill(
         )
     finally:
         contents.flush()
+    if rows.n_damaged:
+        progress.say(f"{rows.folder}  damaged features, computed again: {rows.n_damaged}.")
     if throughput.n_computed:
         _keep_about(model, rows.folder, throughput)
     return sink.filled(items, throughput)
