@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         content_key,
         item_key,
         read_content,
+        read_stamped,
         stamp,
     )
     from fieldmark.data._dataset import (
@@ -79,6 +80,7 @@ __all__ = [
     "quick_check",
     "read_bytes",
     "read_content",
+    "read_stamped",
     "register_dataset",
     "split_reference",
     "stamp",
@@ -123,7 +125,7 @@ __getattr__ = exports(
         "_check": ("annotation_digests",),
         "_content": (
             "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "content_key", "item_key",
-            "read_content", "stamp",
+            "read_content", "read_stamped", "stamp",
         ),
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",

@@ -267,7 +267,8 @@ class _CacheSink:
                     self.keys.pop(ref, None)
             else:
                 parts = self._asked(wanted.refs, content.key)
-            self.progress.advance(len(wanted.refs) - len(parts))
+            if len(parts) < len(wanted.refs):
+                self.progress.advance(len(wanted.refs) - len(parts))
         return parts
 
     def _asked(self, refs: Sequence[ImageRef], content: bytes) -> list[ImagePart]:

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fieldmark.data import (
-    FileRead,
     ImageRef,
     crop_image,
     open_image,
     read_content,
+    read_stamped,
     split_reference,
 )
 from fieldmark.embed.work import (
@@ -167,7 +167,7 @@ class _ThreadRun:
                 for file in wanted:
                     is_member = bool(split_reference(file.image)[1])
                     ahead = (
-                        streamer.submit(read_content, self.root, file.image) if is_member else None
+                        streamer.submit(read_stamped, self.root, file.image) if is_member else None
                     )
                     queue.append((len(file.refs), pool.submit(self._prepared, file, ahead)))
                     n_ahead += len(file.refs)
@@ -182,9 +182,12 @@ class _ThreadRun:
                     future.cancel()
                 streamer.shutdown(cancel_futures=True)
 
-    def _prepared(self, file: WantedFile, ahead: Future[FileRead] | None) -> _Arrived:
+    def _prepared(
+        self, file: WantedFile, ahead: Future[tuple[bytes, bytes | None]] | None
+    ) -> _Arrived:
         began = time.perf_counter()
-        content, mark, data = ahead.result() if ahead else read_content(self.root, file.image)
+        stamped = ahead.result if ahead else None
+        content, mark, data = read_content(self.root, file.image, stamped)
         parts = self.sink.read(file, content, mark)
         was_read = time.perf_counter()
         if not parts:
@@ -230,8 +233,8 @@ class _ThreadRun:
         self.shown = now
         share = self.busy_s["forward"] / (now - self.began)
         slower = "files" if self.busy_s["read"] > self.busy_s["decode"] else "decoding"
-        text = f"model {share:.0%}" + (f", waiting for {slower}" if share < 0.9 else "")
-        getattr(self.progress, "status", str)(text)
+        text = f"model {share:.0%} busy" + (f", waiting for {slower}" if share < 0.9 else "")
+        self.progress.status(text)
 
 
 def _embed_batch(
