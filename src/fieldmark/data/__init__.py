@@ -37,7 +37,17 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
-    from fieldmark.data._image import ImageRef, crop_image, load_image, open_image, quick_check
+    from fieldmark.data._image import (
+        Box,
+        ImageHeader,
+        ImageRef,
+        crop_bounds,
+        crop_image,
+        load_image,
+        open_image,
+        quick_check,
+        read_header,
+    )
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
 
@@ -46,17 +56,20 @@ __all__ = [
     "COLUMNS",
     "DATASETS",
     "MEMORY",
+    "Box",
     "Content",
     "Contents",
     "Dataset",
     "FileRead",
     "Finding",
+    "ImageHeader",
     "ImageRef",
     "Info",
     "ScientificName",
     "Source",
     "annotation_digests",
     "content_key",
+    "crop_bounds",
     "crop_image",
     "finish_table",
     "is_image",
@@ -70,6 +83,7 @@ __all__ = [
     "quick_check",
     "read_bytes",
     "read_content",
+    "read_header",
     "register_dataset",
     "stamp",
 ]
@@ -120,6 +134,9 @@ __getattr__ = exports(
         ),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
-        "_image": ("ImageRef", "crop_image", "load_image", "open_image", "quick_check"),
+        "_image": (
+            "Box", "ImageHeader", "ImageRef", "crop_bounds", "crop_image", "load_image",
+            "open_image", "quick_check", "read_header",
+        ),
     },
 )  # fmt: skip

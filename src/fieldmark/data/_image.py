@@ -55,6 +55,21 @@ class ImageRef:
     """x, y, width, height in pixels of the upright image"""
 
 
+@dataclass(frozen=True, slots=True)
+class ImageHeader:
+    """What the first bytes of an image say."""
+
+    format: str
+    """as Pillow calls it: JPEG, MPO, PNG"""
+    mode: str
+    """as Pillow calls it: RGB, L, CMYK"""
+    height: int
+    """of the stored image, before it is turned"""
+    width: int
+    orientation: int
+    """as EXIF numbers them: 1 (upright) to 8"""
+
+
 def load_image(root: Path, ref: ImageRef) -> Image.Image:
     """The upright RGB image a reference names."""
     return open_image(
@@ -79,6 +94,22 @@ def open_image(data: bytes, crop: Box | None = None, *, name: str = "image") -> 
     except _DAMAGE as error:
         raise DataError(f"{name}  {_explain(error, data)}.") from error
     return upright if crop is None else crop_image(upright, crop, name)
+
+
+def read_header(data: bytes, *, name: str = "image") -> ImageHeader:
+    """What `open_image` would decode; raises what it raises. Decodes no pixels."""
+    reason = _unreadable_start(data)
+    if reason:
+        raise DataError(f"{name}  {reason}.")
+    try:
+        with _open_header(data) as image:
+            _refuse_huge(image.size)
+            turn = cast(int, image.getexif().get(_ORIENTATION, 1))
+            orientation = turn if turn in _TURNS else 1
+            height, width = image.height, image.width
+            return ImageHeader(image.format or "", image.mode, height, width, orientation)
+    except _DAMAGE as error:
+        raise DataError(f"{name}  {_explain(error, data)}.") from error
 
 
 def quick_check(data: bytes) -> str | None:
@@ -222,13 +253,20 @@ def _turn(image: Image.Image, source: Image.Image) -> Image.Image:
 
 def crop_image(image: Image.Image, crop: Box, name: str = "image") -> Image.Image:
     """The part of an upright image that the box and the image share."""
-    x, y, width, height = crop
-    if all(math.isfinite(side) for side in crop) and width > 0 and height > 0:
+    return image.crop(crop_bounds(image.height, image.width, crop, name))
+
+
+def crop_bounds(
+    height: int, width: int, crop: Box, name: str = "image"
+) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom pixel of what a box and an upright image of that size share."""
+    x, y, crop_width, crop_height = crop
+    if all(math.isfinite(side) for side in crop) and crop_width > 0 and crop_height > 0:
         left, top = max(0, round(x)), max(0, round(y))
-        right, bottom = min(image.width, round(x + width)), min(image.height, round(y + height))
+        right, bottom = min(width, round(x + crop_width)), min(height, round(y + crop_height))
         if left < right and top < bottom:
-            return image.crop((left, top, right, bottom))
+            return left, top, right, bottom
     raise DataError(
-        f"{name}  crop {tuple(crop)} is empty in an image of {image.width} × {image.height} "
+        f"{name}  crop {tuple(crop)} is empty in an image of {width} × {height} "
         "pixels: x, y, width and height in pixels were expected."
     )
