@@ -39,12 +39,15 @@ if TYPE_CHECKING:
         need,
     )
     from fieldmark.data._image import (
+        Box,
+        ImageHeader,
         ImageRef,
         crop_box,
         crop_image,
         load_image,
         open_image,
         quick_check,
+        read_header,
     )
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
@@ -54,11 +57,13 @@ __all__ = [
     "COLUMNS",
     "DATASETS",
     "MEMORY",
+    "Box",
     "Content",
     "Contents",
     "Dataset",
     "FileRead",
     "Finding",
+    "ImageHeader",
     "ImageRef",
     "Info",
     "ScientificName",
@@ -80,6 +85,7 @@ __all__ = [
     "quick_check",
     "read_bytes",
     "read_content",
+    "read_header",
     "read_stamped",
     "register_dataset",
     "split_reference",
@@ -133,7 +139,8 @@ __getattr__ = exports(
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
         "_image": (
-            "ImageRef", "crop_box", "crop_image", "load_image", "open_image", "quick_check",
+            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
+            "quick_check", "read_header",
         ),
     },
 )  # fmt: skip
