@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from PIL import Image
 
 from fieldmark import evaluate
 from fieldmark.data import Contents, ImageRef
@@ -27,7 +28,7 @@ from fieldmark.embed import EmbedOptions, Filled, cached_models, embed, fill
 from fieldmark.embed.threads import AHEAD, run_threads
 from fieldmark.embed.work import ImagePart, WantedFile
 from fieldmark.errors import DataError
-from fieldmark.models import Features
+from fieldmark.models import Features, Recipe
 from fieldmark.progress import Silent
 from kit.duals import Album, HashDual
 from kit.pictures import write_image
@@ -113,7 +114,7 @@ probe: {classifier: simpleshot%s}
 """
 TILES = """import os, time
 import numpy as np
-from fieldmark.models import Features
+from fieldmark.models import Features, Recipe
 
 class Tiles:
     dim = 3
@@ -532,6 +533,34 @@ def test_where_the_time_went(photos: Path, tmp_path: Path) -> None:
     assert about["seconds"] == pytest.approx(made.seconds + again.seconds)
     total = made.busy_s["forward"] + again.busy_s["forward"]
     assert about["busy_s"]["forward"] == pytest.approx(total)
+
+
+def test_what_the_fast_decoder_does_not_take_is_decoded_exactly_and_counted(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("torchvision")
+
+    class Fast(Mean):
+        decode, preprocess = "cpu", Recipe((16, 16), (20, 20))
+
+        def transform(self, image):  # type: ignore[no-untyped-def]
+            return self.preprocess(image)
+
+    class Exact(Fast):
+        decode, fingerprint = "reference", "mean-2"
+
+    for number in range(4):
+        image = Image.open(write_image(tmp_path / "x.png", number, (64, 48)))
+        image.save(tmp_path / f"{number}.jpg", quality=95)
+    whole = [ImageRef(f"{number}.jpg") for number in range(4)]
+    outside = ImageRef("3.jpg", (900.0, 0.0, 4.0, 4.0))
+    how = options(tmp_path, bad_images="skip")
+    fast = embed(Fast(), tmp_path, [*whole[:3], outside], how)
+    assert (fast.throughput.decode, fast.throughput.n_fallback) == ("cpu", 1)
+    assert list(fast.bad) == ["3.jpg"] and "is empty in an image of 64 × 48" in fast.bad["3.jpg"]
+    exact = embed(Exact(), tmp_path, whole[:3], how)
+    assert exact.throughput.n_fallback == 0
+    np.testing.assert_allclose(fast.features[:3], exact.features, atol=1.0)
 
 
 def test_an_error_in_a_thread_ends_the_pass(photos: Path, tmp_path: Path) -> None:
