@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         content_key,
         item_key,
         read_content,
+        read_stamped,
         stamp,
     )
     from fieldmark.data._dataset import (
@@ -38,12 +39,15 @@ if TYPE_CHECKING:
         need,
     )
     from fieldmark.data._image import (
+        Box,
+        ImageHeader,
         ImageRef,
         crop_box,
         crop_image,
         load_image,
         open_image,
         quick_check,
+        read_header,
     )
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
@@ -53,11 +57,13 @@ __all__ = [
     "COLUMNS",
     "DATASETS",
     "MEMORY",
+    "Box",
     "Content",
     "Contents",
     "Dataset",
     "FileRead",
     "Finding",
+    "ImageHeader",
     "ImageRef",
     "Info",
     "ScientificName",
@@ -79,6 +85,8 @@ __all__ = [
     "quick_check",
     "read_bytes",
     "read_content",
+    "read_header",
+    "read_stamped",
     "register_dataset",
     "split_reference",
     "stamp",
@@ -123,7 +131,7 @@ __getattr__ = exports(
         "_check": ("annotation_digests",),
         "_content": (
             "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "content_key", "item_key",
-            "read_content", "stamp",
+            "read_content", "read_stamped", "stamp",
         ),
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
@@ -131,7 +139,8 @@ __getattr__ = exports(
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
         "_image": (
-            "ImageRef", "crop_box", "crop_image", "load_image", "open_image", "quick_check",
+            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
+            "quick_check", "read_header",
         ),
     },
 )  # fmt: skip

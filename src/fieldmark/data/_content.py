@@ -211,18 +211,26 @@ class Contents:
         }
 
 
-def read_content(root: Path, image: str) -> FileRead:
-    """Reads, hashes and checks one file.
+def read_content(
+    root: Path, image: str, stamped: Callable[[], tuple[bytes, bytes | None]] | None = None
+) -> FileRead:
+    """Reads, hashes and checks one file; `stamped` gives or raises what `read_stamped` did, where
+    another thread reads.
+    """
+    try:
+        data, mark = stamped() if stamped else read_stamped(root, image)
+    except (DataError, OSError, ValueError) as error:
+        return FileRead(Content(ABSENT, _reason(root, image, error)), None, b"")
+    return FileRead(Content(content_key(data), quick_check(data) or ""), mark, data)
+
+
+def read_stamped(root: Path, image: str) -> tuple[bytes, bytes | None]:
+    """The bytes of one file, and its stamp if it may be relied on later.
 
     The stamp is taken before the bytes are read: a change in between makes it another.
     """
-    try:
-        mark, is_settled = stamp(_file_of(root, image))
-        data = read_bytes(root, image)
-    except (DataError, OSError, ValueError) as error:
-        return FileRead(Content(ABSENT, _reason(root, image, error)), None, b"")
-    content = Content(content_key(data), quick_check(data) or "")
-    return FileRead(content, mark if is_settled else None, data)
+    mark, is_settled = stamp(_file_of(root, image))
+    return read_bytes(root, image), mark if is_settled else None
 
 
 def _is_absent(prefix: str, name: str) -> bool:

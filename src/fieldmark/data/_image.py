@@ -55,6 +55,21 @@ class ImageRef:
     """x, y, width, height in pixels of the upright image"""
 
 
+@dataclass(frozen=True, slots=True)
+class ImageHeader:
+    """What the first bytes of an image say."""
+
+    format: str
+    """as Pillow calls it: JPEG, MPO, PNG"""
+    mode: str
+    """as Pillow calls it: RGB, L, CMYK"""
+    height: int
+    """of the stored image, before it is turned"""
+    width: int
+    orientation: int
+    """as EXIF numbers them: 1 (upright) to 8"""
+
+
 def load_image(root: Path, ref: ImageRef) -> Image.Image:
     """The upright RGB image a reference names."""
     return open_image(
@@ -79,6 +94,22 @@ def open_image(data: bytes, crop: Box | None = None, *, name: str = "image") -> 
     except _DAMAGE as error:
         raise DataError(f"{name}  {_explain(error, data)}.") from error
     return upright if crop is None else crop_image(upright, crop, name)
+
+
+def read_header(data: bytes, *, name: str = "image") -> ImageHeader:
+    """What `open_image` would decode; raises what it raises. Decodes no pixels."""
+    reason = _unreadable_start(data)
+    if reason:
+        raise DataError(f"{name}  {reason}.")
+    try:
+        with _open_header(data) as image:
+            _refuse_huge(image.size)
+            turn = cast(int, image.getexif().get(_ORIENTATION, 1))
+            orientation = turn if turn in _TURNS else 1
+            height, width = image.height, image.width
+            return ImageHeader(image.format or "", image.mode, height, width, orientation)
+    except _DAMAGE as error:
+        raise DataError(f"{name}  {_explain(error, data)}.") from error
 
 
 def quick_check(data: bytes) -> str | None:

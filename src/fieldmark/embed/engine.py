@@ -13,8 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
-from itertools import groupby
+from itertools import compress, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,9 +30,10 @@ from fieldmark.data import (
     item_key,
     split_reference,
 )
-from fieldmark.embed.cache import FeatureRows, number, read_about, write_about, write_behaviour
+from fieldmark.embed.cache import number, read_about, write_about, write_behaviour
+from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.threads import run_threads
-from fieldmark.embed.work import ImagePart, Throughput, WantedFile
+from fieldmark.embed.work import ImagePart, Throughput, WantedFile, decode_of
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
 
@@ -168,13 +168,11 @@ def _fill(
         return Filled(*_judged(items, known), Throughput())
     keys, bad = _judged(items, known)
     unread = (ref for ref in items if ref.image not in known)
-    missing = (ref for ref, key in keys.items() if key not in rows)
+    missing = compress(keys, rows.missing(list(keys.values())))
     todo = list(dict.fromkeys((*unread, *missing)))
     if not todo:
         return Filled(keys, bad, Throughput())
     _keep_about(model, rows.folder)
-    if rows.n_damaged:
-        progress.say(f"{rows.folder}  damaged features, computed again: {rows.n_damaged}.")
     progress.start(f"embedding with {model.name}", len(todo))
     sink = _CacheSink(root, contents, rows, progress, keys, bad)
     try:
@@ -183,6 +181,8 @@ def _fill(
         )
     finally:
         contents.flush()
+    if rows.n_damaged:
+        progress.say(f"{rows.folder}  damaged features, computed again: {rows.n_damaged}.")
     if throughput.n_computed:
         _keep_about(model, rows.folder, throughput)
     return sink.filled(items, throughput)
@@ -224,10 +224,10 @@ def _in_reading_order(
 
 
 def _pipeline(model: Backbone) -> Callable[..., Throughput]:
-    if getattr(model, "decode", "reference") == "gpu":
-        gpu: Any = import_module("fieldmark.embed.gpu")
-        pipeline: Callable[..., Throughput] = gpu.run_gpu
-        return pipeline
+    if decode_of(model) == "gpu":
+        from fieldmark.embed.gpu import run_gpu
+
+        return run_gpu
     return run_threads
 
 
@@ -249,8 +249,6 @@ class _CacheSink:
     unusable: dict[bytes, str] = field(default_factory=dict)
     """key → why that part of a file cannot be decoded"""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """of all but the files of the cache"""
-    writing: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> list[ImagePart]:
         is_new = wanted.expected is None
@@ -269,7 +267,8 @@ class _CacheSink:
                     self.keys.pop(ref, None)
             else:
                 parts = self._asked(wanted.refs, content.key)
-            self.progress.advance(len(wanted.refs) - len(parts))
+            if len(parts) < len(wanted.refs):
+                self.progress.advance(len(wanted.refs) - len(parts))
         return parts
 
     def _asked(self, refs: Sequence[ImageRef], content: bytes) -> list[ImagePart]:
@@ -290,8 +289,7 @@ class _CacheSink:
 
     def keep(self, parts: Sequence[ImagePart], features_nd: np.ndarray) -> None:
         keys = [part.key for part in parts]
-        with self.writing:
-            self.rows.append(keys, features_nd)
+        self.rows.append(keys, features_nd)
         with self.lock:
             self.in_flight.difference_update(keys)
             self.progress.advance(len(parts))
