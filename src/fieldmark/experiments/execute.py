@@ -295,7 +295,7 @@ def _facts(model: Any, settings: Settings) -> dict[str, Any]:
         "decode": decode_of(model) if hasattr(model, "embed_images") else "",
         "n_fallback": spent.n_fallback,
         "device_busy": round(spent.device_busy or 0.0, 3),
-        "busy_s": {part: round(seconds, 1) for part, seconds in spent.busy_s.items()},
+        "busy_s": {part: round(seconds, 3) for part, seconds in spent.busy_s.items()},
     }
     return {name: value for name, value in facts.items() if value}
 
