@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -119,9 +120,25 @@ def test_lists_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert isinstance(json.loads(capsys.readouterr().out), list)
     assert main(["doctor", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert set(report) == {"versions", "devices", "places", "settings", "extras"}
+    assert set(report) == {"versions", "devices", "decode", "places", "settings", "extras"}
+    assert [row["decode"] for row in report["decode"]] == ["reference", "cpu", "gpu"]
+    assert [row["used"] for row in report["decode"]].count("yes") == 1
     (vision,) = (row for row in report["extras"] if row["extra"] == "vision")
     assert vision["install"].endswith("pip install 'fieldmark[vision]'")
+
+
+@pytest.mark.parametrize("decode", ["reference", "cpu", "gpu"])
+def test_doctor_shows_which_way_photos_are_read(
+    decode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doctor", "--device", "cpu", "--decode", decode, "--json"]) == 0
+    rows = {row["decode"]: row for row in json.loads(capsys.readouterr().out)["decode"]}
+    assert [way for way in rows if rows[way]["used"]] == [way for way in rows if way == decode][
+        : decode != "gpu"
+    ]
+    assert rows["reference"]["what"].startswith("Pillow ")
+    assert rows["cpu"]["what"].startswith("torchvision ")
+    assert rows["gpu"]["what"] == "not possible: models run on cpu"
 
 
 def test_data_goes_to_stdout_and_talk_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -182,6 +199,15 @@ def test_cache_is_listed_and_cleaned(
     assert main(["cache", "ls", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert {row["model"] for row in rows} == {"classical/pixels", "classical/colour"}
+    assert {row["decode"] for row in rows} == {"reference"}
+    assert all(row["images_per_s"] > 0 and row["busy_s"]["read"] >= 0 for row in rows)
+    about = next(Path(os.environ["FIELDMARK_CACHE"]).rglob("model.json"))
+    nonsense = {"decode": 7, "busy_s": {"read": "long"}, "device_busy": "very", "seconds": None}
+    about.write_text(json.dumps(json.loads(about.read_text()) | nonsense))
+    assert main(["cache", "ls"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[4:6] == ["decode", "speed"]
+    assert sorted(line.split()[6] for line in lines[1:])[0] == "-", "of the one that is damaged"
     assert main(["cache", "clean", "colour"]) == 0
     assert main(["cache", "clean", "colour"]) == 2
     assert "cached model 'colour' is not known" in capsys.readouterr().err

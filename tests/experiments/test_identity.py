@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fieldmark.embed import cached_models
+from fieldmark.store import Store
 from kit.identity import (
     edit,
     make_world,
@@ -236,6 +238,12 @@ def test_each_way_of_reading_photos_is_a_run_of_its_own(world: Path, kind: str) 
     runs = [run for run in runs_at(world) if run.id not in before]
     assert len(runs) == len({run.spec.model_version for run in runs}) == 2
     assert len(set(features.iterdir()) - folders) == 2
+    with Store.open(world / "results" / "fieldmark.db", read_only=True) as store:
+        notes = [part.info or {} for run in runs for part in store.finished_parts(run.id)]
+    assert [note["decode"] for note in notes] == ["cpu", "reference"]
+    assert all(note["images_per_s"] > 0 and note["busy_s"] for note in notes)
+    cached = {cache.throughput.decode for cache in cached_models(world / "cache", name)}
+    assert cached == {"cpu", "reference"}
 
 
 @named([*DATA, *ASK])

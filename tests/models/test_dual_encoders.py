@@ -340,7 +340,7 @@ def check_two_projectors(name: str, clip_folder: Path, photos: list[Image.Image]
     visual = plain.module.visual
     own, visual.proj = visual.proj, None
     with torch.no_grad():
-        pooled = visual(plain._to_device(batch)).numpy()
+        pooled = visual(plain._images(batch)).numpy()
     visual.proj = own
     matrix = torch.randn(32, 24, generator=torch.Generator().manual_seed(5)).numpy()
     for patches in (False, True):

@@ -249,7 +249,7 @@ def test_hf_pooling_is_what_the_page_says(
         ours = load(f"hf/{kind}")
         batch = np.stack([ours.transform(each) for each in photos])
         theirs = transformers.AutoModel.from_pretrained(hf_folders[kind]).eval()
-        pixels = ours._to_device(batch)
+        pixels = ours._images(batch)
         with torch.no_grad():
             if kind in ("siglip", "clip"):
                 wanted = theirs.get_image_features(pixel_values=pixels).pooler_output
@@ -277,7 +277,7 @@ def test_a_dual_encoder_embeds_texts_too(
     with torch.no_grad():
         assert np.allclose(theirs.encode_text(tokens).numpy(), features[:2], atol=1e-5)
         assert model.logit_scale == pytest.approx(float(theirs.logit_scale.exp()))
-        pixels = model._to_device(np.stack([model.transform(each) for each in photos]))
+        pixels = model._images(np.stack([model.transform(each) for each in photos]))
         wanted = theirs.encode_image(pixels).numpy()
     assert np.allclose(embed(model, photos), wanted, atol=1e-5)
 

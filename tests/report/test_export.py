@@ -26,7 +26,7 @@ RARE, COLOUR = "rarespecies", "classical/colour"
 BIOCLIP = "open-clip/hf-hub:imageomics/bioclip-2"
 
 
-def ask(store: Store, spec: RunSpec, value: float, dataset: str) -> None:
+def ask(store: Store, spec: RunSpec, value: float, dataset: str, info: dict | None = None) -> None:
     task = {"dataset": dataset, "title": f"About {spec.task}", "about": ""}
     run = store.begin_run(spec, {"config": {"task": task}}, fingerprint="abc")
     answers = ["fox"] * 6 + ["hare", None] + ["fox"] * 4
@@ -40,7 +40,8 @@ def ask(store: Store, spec: RunSpec, value: float, dataset: str) -> None:
                 scores=[0.1 * i for i in range(12)],
                 outcomes=["ok"] * 7 + ["unparsed"] + ["ok"] * 4,
                 contents=[bytes(range(16))] * 11 + [None],
-            )
+            ),
+            info=info,
         ),
     )
     primary = Score("accuracy", value, "", value - 0.1, value + 0.1, n=11, n_units=11,
@@ -73,6 +74,20 @@ def test_every_format_writes_the_same_twice(form, store):
     first = contents(form, store)
     assert first and all(first.values())
     assert first == contents(form, store)
+
+
+def test_scores_say_how_photos_were_read(store):
+    notes = {"decode": "gpu", "busy_s": {"read": 1.5}, "device_busy": 0.81, "images_per_s": 7730.0}
+    ask(store, RunSpec("lab/net", RARE, "probe/ridge", data="0a"), 0.5, RARE, notes)
+    (table,), (frame,) = (contents(form, store).values() for form in ("csv", "parquet"))
+    exported = [
+        json.loads(next(iter(contents("json", store).values()))),
+        list(csv.DictReader(io.StringIO(table.decode()))),
+        pl.read_parquet(io.BytesIO(frame)).to_dicts(),
+    ]
+    for rows in exported:
+        decodes = {(row["model"], row["decode"]) for row in rows}
+        assert decodes == {(COLOUR, ""), (BIOCLIP, ""), ("lab/net", "gpu")}
 
 
 def test_json_holds_every_score(store):

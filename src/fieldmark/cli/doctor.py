@@ -1,4 +1,4 @@
-"""Show versions, devices, folders, settings and missing packages.
+"""Show versions, devices, how photos are read, folders, settings and missing packages.
 
 examples:
   fieldmark doctor
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from fieldmark.cli._flags import Common, CommonFlags
 from fieldmark.cli._show import folder_bytes, print_json, show_rows, size
+from fieldmark.errors import FieldmarkError
 from fieldmark.settings import Settings, user_config
 
 
@@ -32,6 +34,7 @@ def run(args: DoctorArgs) -> int:
     report = {
         "versions": _versions(),
         "devices": _devices(),
+        "decode": _decodes(settings),
         "places": _places(settings),
         "settings": _settings(settings),
         "extras": _extras(),
@@ -83,6 +86,31 @@ def _devices() -> list[dict[str, Any]]:
     if torch.backends.mps.is_available():
         rows.append({"device": "mps", "what": "Apple GPU"})
     return rows
+
+
+def _decodes(settings: Settings) -> list[dict[str, Any]]:
+    """The ways to read photos: which is used, and what each rests on or why it is not possible."""
+    torchvision, used = _version("torchvision"), "reference"
+    gpu = "not possible: torch is not installed"
+    if _version("torch"):
+        from fieldmark import devices
+
+        used = ""  # until it shows that what the settings ask for can be done
+        with suppress(FieldmarkError):
+            device = devices.choose_device(settings.device)
+            library = devices.nvjpeg_library() if device.type == "cuda" else ""
+            lacks = f"models run on {device}" if library == "" else "nvJPEG is not installed"
+            gpu = f"nvJPEG: {library}" if library else f"not possible: {lacks}"
+            used = devices.choose_decode(settings.decode, device)
+    ways = {
+        "reference": f"Pillow {_version('pillow')}, exact",
+        "cpu": f"torchvision {torchvision}" if torchvision else "not possible: no torchvision",
+        "gpu": gpu,
+    }
+    return [
+        {"decode": way, "used": "yes" if way == used else "", "what": what}
+        for way, what in ways.items()
+    ]
 
 
 def _places(settings: Settings) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from fieldmark.embed.cache import (
     cached_models,
     clean_cache,
     read_keys,
-    speed_of,
+    throughput_of,
     trusted_fingerprint,
     write_behaviour,
 )
@@ -22,6 +22,7 @@ from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
 from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
 from fieldmark.embed.search import top_k
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
+from fieldmark.embed.work import decode_of
 
 __all__ = [
     "CandidateCounts",
@@ -36,6 +37,7 @@ __all__ = [
     "checking",
     "clean_cache",
     "count_cut",
+    "decode_of",
     "embed",
     "embed_texts",
     "fill",
@@ -44,7 +46,7 @@ __all__ = [
     "rank_positives",
     "read_keys",
     "refuse_bad",
-    "speed_of",
+    "throughput_of",
     "top_k",
     "trusted_fingerprint",
     "write_behaviour",

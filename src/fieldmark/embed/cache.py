@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ import numpy as np
 from fieldmark import draws
 from fieldmark.data import MEMORY
 from fieldmark.embed.rows import KEY_DTYPE
+from fieldmark.embed.work import Throughput
 from fieldmark.errors import DataError
 
 N = TypeVar("N", int, float)
@@ -143,9 +144,14 @@ class ModelCache:
     n_features: int
     n_bytes: int
     dim: int
-    images_per_s: float | None
-    """how fast all of them together were computed"""
+    throughput: Throughput
+    """of all of them together"""
     folder: Path
+
+    @property
+    def images_per_s(self) -> float | None:
+        """How fast all of them together were computed; None where that is not known."""
+        return self.throughput.images_per_s or None
 
 
 def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
@@ -163,17 +169,33 @@ def cached_models(cache: Path, model: str = "") -> list[ModelCache]:
                     _count_rows(folder),
                     n_bytes,
                     number(about.get("dim"), int) or 0,
-                    number(about.get("images_per_s"), float),
+                    _throughput(about),
                     folder,
                 )
             )
     return sorted(models, key=lambda entry: (-entry.n_bytes, entry.model))
 
 
-def speed_of(cache: Path, fingerprint: str) -> float | None:
-    """Images per second over all features of this model; None: none was computed here."""
-    about = read_about(cache / "features" / fingerprint) or {}
-    return number(about.get("images_per_s"), float)
+def throughput_of(cache: Path, fingerprint: str) -> Throughput:
+    """How fast all features of this model were computed here, and where the time went."""
+    return _throughput(read_about(cache / "features" / fingerprint) or {})
+
+
+def _throughput(about: Mapping[str, Any]) -> Throughput:
+    """What `model.json` says of it; nonsense counts as not known."""
+    spent = about.get("busy_s")
+    parts = spent.items() if isinstance(spent, dict) else ()
+    decode = str(about.get("decode"))
+    return Throughput(
+        n_computed=number(about.get("n_computed"), int) or 0,
+        seconds=number(about.get("seconds"), float) or 0.0,
+        decode=decode if decode in ("cpu", "gpu") else "reference",
+        n_fallback=number(about.get("n_fallback"), int) or 0,
+        busy_s={part: number(seconds, float) or 0.0 for part, seconds in parts},
+        device_busy=number(about.get("device_busy"), float),
+        is_compiled=about.get("is_compiled") is True,
+        batch_size=number(about.get("batch_size"), int) or 0,
+    )
 
 
 def clean_cache(cache: Path, model: str = "") -> list[ModelCache]:

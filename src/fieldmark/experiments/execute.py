@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fieldmark.embed import checking, speed_of
+from fieldmark.embed import checking, decode_of, throughput_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps
@@ -37,7 +37,7 @@ from fieldmark.store import (
 )
 
 HEARTBEAT_S = 20.0
-ONCE = ("fit", "bad_images")
+ONCE = ("fit", "bad_images", "busy_s")
 """notes of a part that hold for all its repeats"""
 
 
@@ -310,12 +310,21 @@ def _facts_of_repeat(answers: PartPredictions, repeat: int) -> dict[str, Any]:
     return notes | {"groups": dict(answers.groups)}
 
 
-def _facts(model: Any, settings: Settings) -> dict[str, float]:
-    """What plots want to know of a model, as far as it is known: its size and its speed."""
-    speed = speed_of(settings.cache, model.fingerprint)
+def _facts(model: Any, settings: Settings) -> dict[str, Any]:
+    """What readers of results want to know of a model, as far as it is known: its size, how photos
+    were read, how fast that and the rest was, and where the time went.
+    """
+    spent = throughput_of(settings.cache, model.fingerprint)
     module = getattr(model, "module", None)
     size = sum(weight.numel() for weight in module.parameters()) if module is not None else 0
-    facts = {"images_per_s": speed, "n_parameters": size}
+    facts = {
+        "images_per_s": spent.images_per_s,
+        "n_parameters": size,
+        "decode": decode_of(model) if hasattr(model, "embed_images") else "",
+        "n_fallback": spent.n_fallback,
+        "device_busy": round(spent.device_busy or 0.0, 3),
+        "busy_s": {part: round(seconds, 3) for part, seconds in spent.busy_s.items()},
+    }
     return {name: value for name, value in facts.items() if value}
 
 

@@ -102,7 +102,7 @@ def load_model(
 
     `device`: auto (cuda, else mps, else cpu), cpu, cuda, cuda:1, mps. `precision`: auto (bf16 on
     cuda, float32 elsewhere), float32, bf16, fp16. `decode`, how photos are read: reference (Pillow,
-    exact), cpu or gpu (faster, pixels up to one grey level away), auto (the fastest way here).
+    exact), cpu or gpu (faster, almost the same pixels), auto (the fastest way here).
     `offline` forbids fetching weights; weights that are here still load. `memory` keeps what the
     model turned out to be.
 

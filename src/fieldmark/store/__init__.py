@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 from fieldmark.store.claims import host
 from fieldmark.store.database import nothing_stored
-from fieldmark.store.part_notes import FitSummary, bad_images, fit_summary
+from fieldmark.store.part_notes import FitSummary, bad_images, decode_noted, fit_summary
 from fieldmark.store.records import (
     AMONG_ANSWERED,
     ANSWERED_RATE,
@@ -45,6 +45,7 @@ __all__ = [
     "Store",
     "bad_images",
     "canonical_json",
+    "decode_noted",
     "fit_summary",
     "host",
     "nothing_stored",

@@ -1,7 +1,7 @@
-"""Notes of parts: what did the fits of a run choose, and which images were left out?
+"""Notes of parts: what did the fits of a run choose, how were photos read, which were left out?
 
-Parts note it as `fit` and `bad_images` of their `info`; the first repeat of a part carries what all
-of them chose, and where one probe learns all parts, every part does.
+Parts note it as `fit`, `decode` and `bad_images` of their `info`; the first repeat of a part
+carries what all of them chose, and where one probe learns all parts, every part does.
 """
 
 from __future__ import annotations
@@ -81,6 +81,14 @@ def fit_summary(parts: Sequence[PartRecord]) -> FitSummary:
         {name: values for name, values in chosen.items() if values},
         dict(notes),
     )
+
+
+def decode_noted(parts: Sequence[PartRecord]) -> str:
+    """How the photos of these parts were read: reference, cpu or gpu; "" where that was not
+    noted.
+    """
+    ways = {str((part.info or {}).get("decode") or "") for part in parts}
+    return ", ".join(sorted(ways - {""}))
 
 
 def bad_images(parts: Sequence[PartRecord]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from fieldmark import draws
 from fieldmark.report.cells import Row
 from fieldmark.report.facts import TaskFacts, task_facts
 from fieldmark.report.rows import Table, current_runs, plain_rows, read_table, superseded_note
-from fieldmark.store import Run, RunFilter, Store, nothing_stored
+from fieldmark.store import Run, RunFilter, Store, decode_noted, nothing_stored
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,9 +107,16 @@ def choose(
 
 
 def plain_scores(chosen: Chosen) -> list[dict[str, Any]]:
-    """One flat mapping of JSON values per score, without what depends on the others shown."""
+    """One flat mapping of JSON values per score, without what depends on the others shown; with how
+    photos were read.
+    """
+    store = chosen.store
+    decodes = {run.id: decode_noted(store.finished_parts(run.id)) for run in chosen.runs()}
     rows = plain_rows(Table(chosen.rows))
-    return [{k: v for k, v in row.items() if k not in OF_TABLES} for row in rows]
+    return [
+        {k: v for k, v in plain.items() if k not in OF_TABLES} | {"decode": decodes[row.run.id]}
+        for plain, row in zip(rows, chosen.rows, strict=True)
+    ]
 
 
 def predictions(chosen: Chosen) -> Iterator[pl.DataFrame]:
