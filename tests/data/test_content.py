@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from fieldmark.data import ABSENT, Contents, content_key
+from fieldmark.data import ABSENT, Contents, content_key, read_content
 from fieldmark.data import _content as module
 from kit.pictures import write_image
 
@@ -199,3 +200,47 @@ def test_killed_while_hashing_it_goes_on_where_it_stopped(photos: Path, tmp_path
         assert len(Contents(memory).known(photos, names(photos))) >= 3
     finally:
         module.RACY_NS = old
+
+
+def test_what_others_read_is_noted_from_many_threads(photos: Path, tmp_path: Path, settled) -> None:
+    memory = tmp_path / "contents.db"
+    contents = Contents(memory)
+
+    def note(name: str) -> None:
+        content, mark, data = read_content(photos, name)
+        assert content.key == content_key(data)
+        contents.note(photos, name, content, mark)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(note, names(photos) * 20))
+    assert Contents(memory).known(photos, names(photos)) == {}, "not yet written"
+    contents.flush()
+    known = Contents(memory).known(photos, names(photos))
+    assert {name: content.key for name, content in known.items()} == true_keys(photos)
+    (photos / "0.png").unlink()
+    assert len(contents.known(photos, [*names(photos), "0.png"])) == 6, "as it was when it was read"
+
+
+def test_what_is_noted_without_a_stamp_is_for_this_command_only(
+    photos: Path, tmp_path: Path
+) -> None:
+    memory = tmp_path / "contents.db"
+    contents = Contents(memory)
+    content, mark, _ = read_content(photos, "0.png")
+    assert mark is None, "it was made a moment ago"
+    contents.note(photos, "0.png", content, mark)
+    contents.flush()
+    assert contents.known(photos, ["0.png"]) == {"0.png": content}
+    assert Contents(memory).known(photos, ["0.png"]) == {}
+
+
+def test_absent_files_are_seen_without_reading(photos: Path) -> None:
+    contents = Contents(None)
+    (photos / "empty.png").touch()
+    (photos / "folder.png").mkdir()
+    (photos / "a.tar").write_bytes(b"whatever")
+    good = ["0.png", "5.png", "a.tar::any.png"]
+    assert not contents.has_absent(photos, good * 700)
+    for name in ("gone.png", "empty.png", "folder.png", "../photos/0.png", "b.tar::0.png", "x\0y"):
+        assert contents.has_absent(photos, [*good * 700, name]), name
+    assert not contents.has_absent(photos, [])

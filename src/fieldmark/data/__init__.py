@@ -14,7 +14,7 @@ from fieldmark.lazy import exports
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
-    from fieldmark.data._bytes import read_bytes
+    from fieldmark.data._bytes import archive_order, read_bytes, split_reference
     from fieldmark.data._check import annotation_digests
     from fieldmark.data._content import (
         ABSENT,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         content_key,
         item_key,
         read_content,
+        read_stamped,
         stamp,
     )
     from fieldmark.data._dataset import (
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
         Box,
         ImageHeader,
         ImageRef,
-        crop_bounds,
+        crop_box,
         crop_image,
         load_image,
         open_image,
@@ -68,8 +69,9 @@ __all__ = [
     "ScientificName",
     "Source",
     "annotation_digests",
+    "archive_order",
     "content_key",
-    "crop_bounds",
+    "crop_box",
     "crop_image",
     "finish_table",
     "is_image",
@@ -84,7 +86,9 @@ __all__ = [
     "read_bytes",
     "read_content",
     "read_header",
+    "read_stamped",
     "register_dataset",
+    "split_reference",
     "stamp",
 ]
 
@@ -123,11 +127,11 @@ def register_dataset(name: str, dataset: Dataset) -> None:
 __getattr__ = exports(
     __name__,
     {
-        "_bytes": ("read_bytes",),
+        "_bytes": ("archive_order", "read_bytes", "split_reference"),
         "_check": ("annotation_digests",),
         "_content": (
-            "ABSENT", "MEMORY", "Content", "Contents", "FileRead", "content_key", "item_key",
-            "read_content", "stamp",
+            "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "content_key", "item_key",
+            "read_content", "read_stamped", "stamp",
         ),
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
@@ -135,8 +139,8 @@ __getattr__ = exports(
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
         "_image": (
-            "Box", "ImageHeader", "ImageRef", "crop_bounds", "crop_image", "load_image",
-            "open_image", "quick_check", "read_header",
+            "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
+            "quick_check", "read_header",
         ),
     },
 )  # fmt: skip

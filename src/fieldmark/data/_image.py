@@ -253,17 +253,15 @@ def _turn(image: Image.Image, source: Image.Image) -> Image.Image:
 
 def crop_image(image: Image.Image, crop: Box, name: str = "image") -> Image.Image:
     """The part of an upright image that the box and the image share."""
-    return image.crop(crop_bounds(image.height, image.width, crop, name))
+    return image.crop(crop_box(image.width, image.height, crop, name))
 
 
-def crop_bounds(
-    height: int, width: int, crop: Box, name: str = "image"
-) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom pixel of what a box and an upright image of that size share."""
-    x, y, crop_width, crop_height = crop
-    if all(math.isfinite(side) for side in crop) and crop_width > 0 and crop_height > 0:
+def crop_box(width: int, height: int, crop: Box, name: str = "image") -> tuple[int, int, int, int]:
+    """left, top, right, bottom of what the crop and an upright image of that size share."""
+    x, y, crop_w, crop_h = crop
+    if all(math.isfinite(side) for side in crop) and crop_w > 0 and crop_h > 0:
         left, top = max(0, round(x)), max(0, round(y))
-        right, bottom = min(width, round(x + crop_width)), min(height, round(y + crop_height))
+        right, bottom = min(width, round(x + crop_w)), min(height, round(y + crop_h))
         if left < right and top < bottom:
             return left, top, right, bottom
     raise DataError(

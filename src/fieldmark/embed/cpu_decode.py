@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fieldmark.data import Box, crop_bounds, open_image, read_header
+from fieldmark.data import Box, crop_box, open_image, read_header
 from fieldmark.errors import DataError
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _part(stored: _Stored, crop: Box) -> _Stored:
     height, width = stored.pixels.shape[:2]
     if stored.turn.is_swapped:
         height, width = width, height
-    left, top, right, bottom = crop_bounds(height, width, crop)
+    left, top, right, bottom = crop_box(width, height, crop)
     if stored.turn.flips_columns:
         left, right = width - right, width - left
     if stored.turn.flips_rows:
