@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fieldmark.data._gzip import Gunzip, LruCache
 from fieldmark.errors import DataError, closest
@@ -233,7 +233,8 @@ def _index_tar(path: Path) -> _TarIndex:
     content: _Seekable = Gunzip(path) if is_packed else _Plain(path)
     members: dict[str, tuple[int, int]] = {}
     try:
-        with tarfile.open(fileobj=_Cursor(content), mode="r:") as archive:
+        with tarfile.open(fileobj=_Cursor(content), mode="r:") as opened:
+            archive: Any = opened
             for member in archive:
                 if member.isreg():
                     name = member.name.removeprefix("./")
