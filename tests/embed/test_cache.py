@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
+import subprocess
+import sys
 import threading
 import tracemalloc
 import zlib
@@ -268,3 +271,18 @@ def test_a_row_costs_less_than_forty_bytes(tmp_path: Path, monkeypatch: pytest.M
     assert not reader.missing(make_keys(1000, seed=0)).any()
     assert opened < 40 * n
     assert written < 40 * n
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_does_not_follow_the_number_of_images() -> None:
+    """The benchmark with a million images, in small: ten times as many, in chunks of one size."""
+    script = Path(__file__).parents[2] / "benchmarks" / "embed_memory.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--images", "20000", "--chunk", "2000"],
+        capture_output=True,
+        text=True,
+    )
+    growth = re.search(r"embed_memory: (\d+) MB more from 2,000 to 20,000 images", done.stdout)
+    assert growth, done.stderr
+    assert int(growth[1]) < 15, done.stdout

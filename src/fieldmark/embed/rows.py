@@ -39,6 +39,11 @@ SKIP_BYTES = 2**12
 _FILE_SHIFT = 40
 """a place is the number of the file, shifted, and the number of the row in it"""
 _ROW_MASK = 2**_FILE_SHIFT - 1
+_ENTRY = np.dtype([("key", "V16"), ("place", ">u8"), ("crc", ">u4")])
+_BYTES = np.dtype(f"S{_ENTRY.itemsize}")
+"""an entry as numpy sorts it: by key, then by place (the numbers are big-endian)"""
+_BEHIND = b"\xff" * 12
+"""after a key: behind all entries that it has"""
 
 
 class FeatureRows:
@@ -160,7 +165,7 @@ class FeatureRows:
 
 
 class _RowIndex:
-    """Key → places of its rows: sorted arrays, and a small dict of what was added since.
+    """Key → places of its rows: a sorted array, and a small dict of what was added since.
 
     A key may have several rows (two processes computed it, or it was written again after damage):
     the last one is given, and the one before once that is dropped.
@@ -169,41 +174,42 @@ class _RowIndex:
     def __init__(self, n_rows: int) -> None:
         self._lock = Lock()
         self._recent: dict[bytes, tuple[int, int]] = {}
-        self._names, self._places = np.empty(n_rows, "S16"), np.empty(n_rows, np.int64)
-        self._crcs = np.empty(n_rows, np.uint32)
+        self._entries = np.empty(n_rows, _ENTRY)
         self._n_loaded = 0
         self.n_dropped = 0
 
     def load(self, keys: np.ndarray, first: int, crcs: np.ndarray) -> None:
         """Rows that lie one after the other; `sort` comes after the last."""
-        part = slice(self._n_loaded, self._n_loaded + len(keys))
-        self._names.view("V16")[part] = keys
-        self._places[part] = np.arange(first, first + len(keys))
-        self._crcs[part] = crcs
-        self._n_loaded = part.stop
+        part = self._entries[self._n_loaded : self._n_loaded + len(keys)]
+        part["key"], part["crc"] = keys, crcs
+        part["place"] = np.arange(first, first + len(keys))
+        self._n_loaded += len(keys)
 
     def sort(self) -> None:
-        self._take(np.argsort(self._names[: self._n_loaded], kind="stable"))
+        self._entries = self._entries[: self._n_loaded]
+        self._entries.view(_BYTES).sort()
 
     def last(self, key: bytes) -> tuple[int, int]:
         """Place (-1 = none) and checksum of the last row of one key."""
         with self._lock:
             if key in self._recent:
                 return self._recent[key]
-            at = int(self._names.searchsorted(key, "right")) - 1
-            is_there = at >= 0 and self._names[at : at + 1].tobytes() == key
-            return (int(self._places[at]), int(self._crcs[at])) if is_there else (-1, 0)
+            at = int(self._entries.view(_BYTES).searchsorted(key + _BEHIND, "right"))
+            entry = self._entries[max(at - 1, 0) : at].tobytes()
+        if entry[:16] != key:
+            return -1, 0
+        return int.from_bytes(entry[16:24], "big"), int.from_bytes(entry[24:], "big")
 
     def find(self, keys: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Place (-1 = none) and checksum of the last row of every key."""
-        names = _names(b"".join(keys))
+        asked = np.frombuffer(b"".join(key + _BEHIND for key in keys), _ENTRY)
+        places, crcs = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.uint32)
         with self._lock:
-            places, crcs = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.uint32)
-            if len(self._names):
-                at = np.maximum(np.searchsorted(self._names, names, "right") - 1, 0)
-                is_there = self._names[at] == names
-                places[is_there] = self._places[at[is_there]]
-                crcs[is_there] = self._crcs[at[is_there]]
+            if len(self._entries):
+                at = self._entries.view(_BYTES).searchsorted(asked.view(_BYTES), "right")
+                near = self._entries[np.maximum(at - 1, 0)]
+                is_there = near["key"] == asked["key"]
+                places[is_there], crcs[is_there] = near["place"][is_there], near["crc"][is_there]
             if self._recent:
                 for index, key in enumerate(keys):
                     if key in self._recent:
@@ -222,23 +228,19 @@ class _RowIndex:
         """Forgets rows that turned out to be damaged."""
         with self._lock:
             self._fold()
-            is_kept = ~np.isin(self._places, places)
+            is_kept = ~np.isin(self._entries["place"].astype(np.int64), places)
             self.n_dropped += len(is_kept) - int(is_kept.sum())
-            self._take(is_kept)
+            self._entries = self._entries[is_kept]
 
     def _fold(self) -> None:
-        names = _names(b"".join(self._recent))
-        order = np.argsort(names)
-        at = np.searchsorted(self._names, names[order], "right")
-        places, crcs = np.array(list(self._recent.values()), np.int64).reshape(-1, 2).T
-        self._names = np.insert(self._names, at, names[order])
-        self._places = np.insert(self._places, at, places[order])
-        self._crcs = np.insert(self._crcs, at, crcs[order].astype(np.uint32))
+        added = np.empty(len(self._recent), _ENTRY)
+        added["key"] = np.frombuffer(b"".join(self._recent), "V16")
+        added["place"] = [place for place, _ in self._recent.values()]
+        added["crc"] = [crc for _, crc in self._recent.values()]
+        new, old = added.view(_BYTES), self._entries.view(_BYTES)
+        new.sort()
+        self._entries = np.insert(old, old.searchsorted(new), new).view(_ENTRY)
         self._recent.clear()
-
-    def _take(self, which: np.ndarray) -> None:
-        self._names = self._names[which]
-        self._places, self._crcs = self._places[which], self._crcs[which]
 
 
 class _Writer:
@@ -294,11 +296,6 @@ def _crcs(keys: Sequence[bytes], values_nd: np.ndarray) -> np.ndarray:
     """Checksums of keys and values."""
     rows = zip(keys, values_nd, strict=True)
     return np.array([zlib.crc32(row, zlib.crc32(key)) for key, row in rows], np.uint32)
-
-
-def _names(data: bytes) -> np.ndarray:
-    """Keys as an array that can be sorted; numpy compares all sixteen bytes, zeros too."""
-    return np.frombuffer(data, "S16")
 
 
 def _runs(values: Sequence[int], gap: int, most: int) -> Iterator[tuple[int, int]]:
