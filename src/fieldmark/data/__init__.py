@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fieldmark.data._image import ImageRef, crop_image, load_image, open_image, quick_check
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
+    from fieldmark.data.read.sources import ImageSource, ListedImage, dataset_source, find_sources
 
 __all__ = [
     "ABSENT",
@@ -49,12 +50,16 @@ __all__ = [
     "Dataset",
     "Finding",
     "ImageRef",
+    "ImageSource",
     "Info",
+    "ListedImage",
     "ScientificName",
     "Source",
     "annotation_digests",
     "content_key",
     "crop_image",
+    "dataset_source",
+    "find_sources",
     "finish_table",
     "is_image",
     "item_key",
@@ -113,6 +118,7 @@ __getattr__ = exports(
         ),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
+        "read.sources": ("ImageSource", "ListedImage", "dataset_source", "find_sources"),
         "_image": ("ImageRef", "crop_image", "load_image", "open_image", "quick_check"),
     },
 )  # fmt: skip

@@ -172,6 +172,12 @@ def _read_member(path: Path, member: str) -> bytes:
     return data
 
 
+def tar_members(path: Path) -> tuple[list[str], bool]:
+    """Names of the files in a tar file, in its order, and whether the archive is whole."""
+    archive = _ARCHIVES.get(_key(path), lambda: _index_tar(path))
+    return list(archive.members), archive.is_whole
+
+
 def _index_tar(path: Path) -> _TarIndex:
     is_packed = not path.name.lower().endswith(".tar")
     content: _Seekable = Gunzip(path) if is_packed else _Plain(path)
@@ -224,6 +230,12 @@ def _read_row(path: Path, inner: str) -> bytes:
     if data is None:
         raise DataError(f"{path}  row {row_text} holds no image in column {column!r}.")
     return bytes(data)
+
+
+def parquet_columns(path: Path) -> tuple[list[str], int]:
+    """The columns of a parquet file that can hold images, and how many rows it has."""
+    facts = _FACTS.get(_key(path), lambda: _parquet_facts(path))
+    return list(facts.columns), facts.n_rows
 
 
 def _parquet_facts(path: Path) -> _ParquetFacts:

@@ -9,25 +9,34 @@ from fieldmark.embed.cache import (
     trusted_fingerprint,
     write_behaviour,
 )
+from fieldmark.embed.chunks import EmbeddedChunk, add_throughputs, embed_chunks
 from fieldmark.embed.engine import Embedded, EmbedOptions, checking, embed
 from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
 from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
 from fieldmark.embed.search import top_k
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
+from fieldmark.embed.work import Throughput
+from fieldmark.embed.write import FileForm, check_place, write_chunks
 
 __all__ = [
     "CandidateCounts",
     "CutTexts",
     "EmbedOptions",
     "Embedded",
+    "EmbeddedChunk",
+    "FileForm",
     "ModelCache",
     "PatchFeatures",
     "PositiveRanks",
+    "Throughput",
+    "add_throughputs",
     "cached_models",
+    "check_place",
     "checking",
     "clean_cache",
     "count_cut",
     "embed",
+    "embed_chunks",
     "embed_texts",
     "patch_fingerprint",
     "patch_name",
@@ -37,4 +46,5 @@ __all__ = [
     "top_k",
     "trusted_fingerprint",
     "write_behaviour",
+    "write_chunks",
 ]
