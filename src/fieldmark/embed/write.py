@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
@@ -66,6 +66,9 @@ class FileForm:
     def columns(self) -> tuple[str, ...]:
         return ("id", "image", "label", "split") if self.has_labels else ("id", "image")
 
+    def with_shape(self, shape: tuple[int, ...]) -> FileForm:
+        return replace(self, shape=shape)
+
     def cast(self, rows: np.ndarray) -> np.ndarray:
         """The rows in the file's precision; refuses what does not fit it."""
         with np.errstate(over="ignore"):
@@ -87,7 +90,7 @@ class FeatureFile(Protocol):
         """Gives the file its name; the files that there are now."""
         ...
 
-    def close(self, keep: bool = False) -> None:
+    def close(self) -> None:
         """Gives up what has no name yet."""
         ...
 
@@ -106,16 +109,26 @@ def check_place(path: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
         probe.unlink()
 
 
+def check_space(path: Path, n_bytes: int) -> None:
+    """Refuses what cannot fit the disk."""
+    free = shutil.disk_usage(path.parent).free
+    if n_bytes > free:
+        raise DataError(
+            f"{path}  needs {n_bytes / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free: choose "
+            "another disk with --out."
+        )
+
+
+IN_CACHE = "Features that were computed are in the cache: the same command goes on."
+
+
 @contextlib.contextmanager
-def writable(path: Path) -> Iterator[None]:
-    """Says in one line why a file cannot be written."""
+def writable(path: Path, kept: str = IN_CACHE) -> Iterator[None]:
+    """Says in one line why a file cannot be written, and what is not lost."""
     try:
         yield
     except OSError as error:
-        raise DataError(
-            f"{path}  cannot be written: {error.strerror or error}. Features that were computed "
-            "are in the cache: the same command goes on."
-        ) from error
+        raise DataError(f"{path}  cannot be written: {error.strerror or error}. {kept}") from error
 
 
 @contextlib.contextmanager
@@ -173,7 +186,7 @@ class ArrayFile:
         self._part = part_of(form.path)
         self._data = open_alone(self._part)
         self._data.truncate(0)
-        self._data.write(self._header(0))
+        self._data.write(array_header(form, 0))
         self.ids = CsvPart(beside(form.path, "ids"), ("row", *form.columns))
 
     def add(self, names: Sequence[RowName], rows: np.ndarray) -> None:
@@ -184,24 +197,25 @@ class ArrayFile:
 
     def finish(self) -> list[Path]:
         self._data.seek(0)
-        self._data.write(self._header(self.n_rows))
+        self._data.write(array_header(self.form, self.n_rows))
         self._data.close()
         ids = self.ids.finish()
         self._part.replace(self.form.path)
         return [self.form.path, ids]
 
-    def close(self, keep: bool = False) -> None:
+    def close(self) -> None:
         self._data.close()
-        self.ids.close(keep)
-        if not keep:
-            self._part.unlink(missing_ok=True)
-
-    def _header(self, n_rows: int) -> bytes:
-        is_npy = self.form.path.suffix.lower() == ".npy"
-        return npy_header(self.form, n_rows) if is_npy else safetensors_header(self.form, n_rows)
+        self.ids.close()
+        self._part.unlink(missing_ok=True)
 
 
-def npy_header(form: FileForm, n_rows: int) -> bytes:
+def array_header(form: FileForm, n_rows: int) -> bytes:
+    """What stands before the rows of an npy or safetensors file."""
+    is_npy = form.path.suffix.lower() == ".npy"
+    return _npy_header(form, n_rows) if is_npy else _safetensors_header(form, n_rows)
+
+
+def _npy_header(form: FileForm, n_rows: int) -> bytes:
     """Of one length for any number of rows: numpy leaves room for the axis that grows."""
     header = io.BytesIO()
     description = {
@@ -213,7 +227,7 @@ def npy_header(form: FileForm, n_rows: int) -> bytes:
     return header.getvalue()
 
 
-def safetensors_header(form: FileForm, n_rows: int) -> bytes:
+def _safetensors_header(form: FileForm, n_rows: int) -> bytes:
     """Of one length for any number of rows, filled up with blanks as the format allows: 8 bytes of
     length, then JSON, then the tensors (https://github.com/huggingface/safetensors#format).
     """
@@ -265,9 +279,8 @@ class _ParquetParts:
         whole.replace(self.form.path)
         return [self.form.path]
 
-    def close(self, keep: bool = False) -> None:
-        if not keep:
-            shutil.rmtree(self._parts, ignore_errors=True)
+    def close(self) -> None:
+        shutil.rmtree(self._parts, ignore_errors=True)
 
 
 # --- files beside it ---
@@ -320,10 +333,9 @@ class CsvPart:
         self._part.replace(self.path)
         return self.path
 
-    def close(self, keep: bool = False) -> None:
+    def close(self) -> None:
         self._stream.close()
-        if not keep:
-            self._part.unlink(missing_ok=True)
+        self._part.unlink(missing_ok=True)
 
     def __enter__(self) -> CsvPart:
         return self
