@@ -25,7 +25,7 @@ from fieldmark.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from fieldmark.data import ImageSource
-    from fieldmark.embed import EmbeddedChunk, EmbedOptions, Throughput
+    from fieldmark.embed import EmbeddedChunk, EmbedOptions, FileForm, Throughput
     from fieldmark.models import Backbone
     from fieldmark.progress import Progress
     from fieldmark.settings import Settings
@@ -74,7 +74,8 @@ def run(args: EmbedArgs) -> int:
         for source in sources:
             if source.note:
                 progress.say(f"{source.name}  {source.note}")
-        summary = _embedded(args, model, sources, options, progress)
+        embed = _patches if args.patches else _embedded
+        summary = embed(args, model, sources, options, progress)
     summary["wall_s"] = round(time.monotonic() - began, 3)
     if args.json:
         print_json(summary)
@@ -122,16 +123,17 @@ def _embedded(
     options: EmbedOptions,
     progress: Progress,
 ) -> dict[str, Any]:
-    from fieldmark.embed import FileForm, add_throughputs, embed_chunks, write_chunks
+    from fieldmark.embed import add_throughputs, embed_chunks, write_chunks
 
     speeds: list[Throughput] = []
-    counts = {"n_images": 0, "n_bad": 0}
+    n_images = n_bad = 0
 
     def watched() -> Iterator[EmbeddedChunk]:
+        nonlocal n_images, n_bad
         for chunk in embed_chunks(model, sources, options, progress):
             speeds.append(chunk.throughput)
-            counts["n_images"] += len(chunk.images)
-            counts["n_bad"] += int((~chunk.embedded.is_ok).sum())
+            n_images += len(chunk.images)
+            n_bad += sum(1 for _ in chunk.unreadable())
             yield chunk
 
     files: list[Path] = []
@@ -139,24 +141,56 @@ def _embedded(
         for _ in watched():
             pass
     else:
-        about = {
-            "model": model.name,
-            "fingerprint": model.fingerprint,
-            "decode": getattr(model, "decode", "reference"),
-            "dim": str(model.dim),
-        }
-        has_labels = any(source.has_labels for source in sources)
-        dtype = args.dtype or "float32"
-        form = FileForm(args.out, (model.dim,), dtype, has_labels, about)
+        form = _form(args.out, args.dtype or "float32", (model.dim,), model, sources)
         files = write_chunks(form, watched(), len(sources) > 1)
     return {
-        "model": model.name,
-        "fingerprint": model.fingerprint,
-        "dim": model.dim,
-        **counts,
+        **_about(model, (model.dim,), n_images, n_bad),
         **_speed(add_throughputs(speeds)),
         "cache": str(options.cache / "features" / model.fingerprint),
         "files": [str(path) for path in files],
+    }
+
+
+def _patches(
+    args: EmbedArgs,
+    model: Backbone,
+    sources: Sequence[ImageSource],
+    options: EmbedOptions,
+    progress: Progress,
+) -> dict[str, Any]:
+    from fieldmark.embed import write_patches
+
+    assert args.out is not None
+    form = _form(args.out, args.dtype or "float16", (), model, sources)
+    made = write_patches(model, sources, form, options, progress)
+    return {
+        **_about(model, made.shape, made.n_images, made.n_bad),
+        **_speed(made.throughput),
+        "files": [str(path) for path in made.files],
+    }
+
+
+def _form(
+    out: Path, dtype: str, shape: tuple[int, ...], model: Backbone, sources: Sequence[ImageSource]
+) -> FileForm:
+    from fieldmark.embed import FileForm
+
+    about = {
+        "model": model.name,
+        "fingerprint": model.fingerprint,
+        "decode": getattr(model, "decode", "reference"),
+        "dim": str(model.dim),
+    }
+    return FileForm(out, shape, dtype, any(source.has_labels for source in sources), about)
+
+
+def _about(model: Backbone, shape: tuple[int, ...], n_images: int, n_bad: int) -> dict[str, Any]:
+    return {
+        "model": model.name,
+        "fingerprint": model.fingerprint,
+        "shape": [n_images - n_bad, *shape],
+        "n_images": n_images,
+        "n_bad": n_bad,
     }
 
 

@@ -10,8 +10,22 @@ from fieldmark.embed.cache import (
     write_behaviour,
 )
 from fieldmark.embed.chunks import EmbeddedChunk, add_throughputs, embed_chunks
-from fieldmark.embed.engine import Embedded, EmbedOptions, checking, embed
-from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
+from fieldmark.embed.engine import (
+    Embedded,
+    EmbedOptions,
+    Filled,
+    checking,
+    embed,
+    fill,
+    refuse_bad,
+)
+from fieldmark.embed.patches import (
+    PatchesWritten,
+    PatchFeatures,
+    patch_fingerprint,
+    patch_name,
+    write_patches,
+)
 from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
 from fieldmark.embed.search import top_k
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
@@ -25,8 +39,10 @@ __all__ = [
     "Embedded",
     "EmbeddedChunk",
     "FileForm",
+    "Filled",
     "ModelCache",
     "PatchFeatures",
+    "PatchesWritten",
     "PositiveRanks",
     "Throughput",
     "add_throughputs",
@@ -38,13 +54,16 @@ __all__ = [
     "embed",
     "embed_chunks",
     "embed_texts",
+    "fill",
     "patch_fingerprint",
     "patch_name",
     "rank_positives",
     "read_keys",
+    "refuse_bad",
     "speed_of",
     "top_k",
     "trusted_fingerprint",
     "write_behaviour",
     "write_chunks",
+    "write_patches",
 ]

@@ -1,82 +1,64 @@
 """Embedding in chunks (bounded memory): how is a list of images embedded that does not fit memory?
 
-Images are listed as they are needed and embedded some thousands at a time; no more than one chunk's
-names, contents and features are held, however many there are. What a chunk computed is in the
-cache before the next begins, so a list that is stopped goes on where it was.
+Images are listed as they are needed and embedded many thousands at a time; features are read back
+from the cache some thousands at a time. No more than one chunk's names and keys is held, however
+many images there are. What a chunk computed is in the cache before the next begins, so a list that
+is stopped goes on where it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from fieldmark.embed.engine import Embedded, EmbedOptions, embed
+from fieldmark.embed.cache import FeatureRows
+from fieldmark.embed.engine import EmbedOptions, fill, refuse_bad
 from fieldmark.embed.work import Throughput
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
 
 if TYPE_CHECKING:
-    from fieldmark.data import ImageSource, ListedImage
+    from fieldmark.data import ImageRef, ImageSource, ListedImage
     from fieldmark.models import Backbone
 
-CHUNK = 20_000
-"""images embedded at a time: their features take 60 MB at 768 numbers each"""
-_NAMED = 3
-"""bad images that an error names"""
+CHUNK = 200_000
+"""images embedded at a time: enough that the start of a pipeline does not count"""
+BLOCK = 10_000
+"""features held at a time: 30 MB where they have 768 numbers"""
+T = TypeVar("T")
 
 
-class EmbeddedChunk(NamedTuple):
-    """Some images of one source, in its order, and their features."""
+@dataclass(frozen=True, slots=True)
+class EmbeddedChunk:
+    """Images of one source, in its order, whose features are in the cache."""
 
     source: ImageSource
     images: Sequence[ListedImage]
-    embedded: Embedded
+    keys: dict[ImageRef, bytes]
+    """what the features of those that can be read are kept under"""
+    bad: dict[str, str]
+    """image → why it cannot be read"""
+    throughput: Throughput
+    folder: Path
+    dim: int
 
-    @property
-    def throughput(self) -> Throughput:
-        return Throughput(self.embedded.n_computed, self.embedded.seconds)
+    def blocks(self) -> Iterator[tuple[list[ListedImage], np.ndarray]]:
+        """The images that can be read, and their features, some at a time."""
+        rows = FeatureRows(self.folder, self.dim)
+        good = (image for image in self.images if image.ref in self.keys)
+        for images in taken(good, BLOCK):
+            yield images, rows.gather([self.keys[image.ref] for image in images])
 
-    def bad(self) -> Iterator[tuple[int, str]]:
-        """The places of images that cannot be read, and why."""
-        for at in np.flatnonzero(~self.embedded.is_ok).tolist():
-            yield at, self.embedded.bad[self.images[at].ref.image]
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of the images so far."""
-
-    n_images: int = 0
-    n_bad: int = 0
-    first_bad: list[str] = field(default_factory=list)
-
-    def count(
-        self, root: Path, images: Sequence[ListedImage], bad: Iterable[tuple[int, str]]
-    ) -> None:
-        self.n_images += len(images)
-        for at, reason in bad:
-            self.n_bad += 1
-            if len(self.first_bad) < _NAMED:
-                self.first_bad.append(f"{root / images[at].ref.image} ({reason})")
-
-    def refuse(self, policy: str, is_end: bool = True) -> None:
-        """Raises where bad images are to end the work: at its end, with all of them counted, or as
-        soon as nothing can be read at all.
-        """
-        is_hopeless = self.n_bad == self.n_images
-        if not self.n_bad or not (is_hopeless or (is_end and policy == "fail")):
-            return
-        more = f" and {self.n_bad - _NAMED:,} more" if self.n_bad > _NAMED else ""
-        raise DataError(
-            f"{self.n_bad:,} of {self.n_images:,} images cannot be read: "
-            f"{'; '.join(self.first_bad)}{more}. Repair or remove them, or pass --bad-images skip "
-            "to leave them out and count them."
-        )
+    def unreadable(self) -> Iterator[tuple[ListedImage, str]]:
+        """The other images, and why."""
+        for image in self.images if self.bad else ():
+            if image.ref not in self.keys:
+                yield image, self.bad[image.ref.image]
 
 
 def embed_chunks(
@@ -86,28 +68,38 @@ def embed_chunks(
     progress: Progress | None = None,
     n_chunk: int = CHUNK,
 ) -> Iterator[EmbeddedChunk]:
-    """Features of all images of the sources, in their order, chunk by chunk.
+    """All images of the sources, in their order, chunk by chunk, as soon as the cache has them.
 
-    Bad images have no row in what is written; with `bad_images="fail"` they end the work when all
-    others are done and kept.
+    Bad images end the work after the chunk they are in, unless they are to be skipped.
     """
     whole = _WholeProgress(progress or Silent(), sum(source.n_images for source in sources))
-    tally = Tally()
+    folder = options.cache / "features" / model.fingerprint
+    own = replace(options, contents=None)  # what is known of one chunk is forgotten with it
+    n_good, reason = 0, ""
     for source in sources:
-        for images in chunked(source.images(), n_chunk):
+        for images in taken(source.images(), n_chunk):
             whole.expect(len(images))
             refs = [image.ref for image in images]
-            one = replace(options, bad_images="skip", contents=None)
-            chunk = EmbeddedChunk(source, images, embed(model, source.root, refs, one, whole))
-            tally.count(source.root, images, chunk.bad())
-            tally.refuse(options.bad_images, is_end=False)
-            yield chunk
-    tally.refuse(options.bad_images)
+            filled = fill(model, source.root, refs, own, whole)
+            refuse_bad(source.root, filled.bad, len(refs), options.bad_images)
+            n_good += len(filled.keys)
+            reason = reason or next(iter(filled.bad.values()), "")
+            yield EmbeddedChunk(
+                source, images, filled.keys, filled.bad, filled.throughput, folder, model.dim
+            )
+    refuse_none(n_good, reason)
 
 
-def chunked(images: Iterable[ListedImage], n_chunk: int) -> Iterator[list[ListedImage]]:
+def refuse_none(n_good: int, reason: str) -> None:
+    """Raises where not one image can be read; `reason` is that of the first."""
+    if not n_good:
+        raise DataError(f"none of the images can be read: the first {reason}.")
+
+
+def taken(images: Iterable[T], n: int) -> Iterator[list[T]]:
+    """Some at a time."""
     rest = iter(images)
-    while some := list(islice(rest, n_chunk)):
+    while some := list(islice(rest, n)):
         yield some
 
 
@@ -124,14 +116,14 @@ class _WholeProgress:
         self._done, self._chunk = self._done + n_images, n_images
 
     def start(self, label: str, total: int) -> None:
-        if self._chunk == self._total:
+        if self._is_single:
             self._shown.start(label, total)
         elif not self._at:
             self._shown.start(label, self._total)
         self._stage = total
 
     def advance(self, n: int = 1) -> None:
-        if self._chunk == self._total:
+        if self._is_single:
             self._shown.advance(n)
             return
         self._stage -= n
@@ -139,6 +131,10 @@ class _WholeProgress:
 
     def say(self, text: str) -> None:
         self._shown.say(text)
+
+    @property
+    def _is_single(self) -> bool:
+        return self._chunk == self._total
 
     def _move_to(self, place: int) -> None:
         if place > self._at:
@@ -148,22 +144,19 @@ class _WholeProgress:
 
 def add_throughputs(parts: Sequence[Throughput]) -> Throughput:
     """The throughput of all parts together, done one after the other."""
-    n = sum(part.n_computed for part in parts)
     busy: dict[str, float] = {}
     for part in parts:
         for name, seconds in part.busy_s.items():
             busy[name] = busy.get(name, 0.0) + seconds
-    measured = [part for part in parts if part.device_busy is not None and part.seconds]
+    measured = [part for part in parts if part.device_busy is not None]
     clock = sum(part.seconds for part in measured)
     device = sum((part.device_busy or 0.0) * part.seconds for part in measured)
-    worked = [part for part in parts if part.n_computed] or list(parts[-1:])
-    return Throughput(
-        n_computed=n,
+    last = next((part for part in reversed(parts) if part.n_computed), Throughput())
+    return replace(
+        last,
+        n_computed=sum(part.n_computed for part in parts),
         seconds=sum(part.seconds for part in parts),
-        decode=worked[-1].decode if worked else "reference",
         n_fallback=sum(part.n_fallback for part in parts),
         busy_s=busy,
         device_busy=device / clock if clock else None,
-        is_compiled=any(part.is_compiled for part in parts),
-        batch_size=max((part.batch_size for part in parts), default=0),
     )

@@ -23,10 +23,12 @@ import numpy as np
 
 from fieldmark import draws
 from fieldmark.data import MEMORY, Content, Contents, ImageRef, item_key
-from fieldmark.embed.chunks import CHUNK, Tally, add_throughputs, chunked
+from fieldmark.embed.chunks import add_throughputs, refuse_none, taken
+from fieldmark.embed.engine import refuse_bad
 from fieldmark.embed.threads import run_threads
-from fieldmark.embed.work import ImagePart, Throughput, WantedFile
+from fieldmark.embed.work import ImagePart, Throughput, WantedFile, decode_of
 from fieldmark.embed.write import (
+    BAD_COLUMNS,
     CsvPart,
     FileForm,
     array_header,
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from fieldmark.progress import Progress
 
 VERSION = 1
+CHUNK = 20_000
+"""images whose names and rows are held at a time"""
 _RECORD = np.dtype([("row", "<u8"), ("key", "V16")])
 _BLOCK = 16 << 20
 """bytes copied at a time"""
@@ -75,9 +79,8 @@ class _PatchModel:
         self.wants_full_batches = getattr(model, "wants_full_batches", False)
         self.fingerprint = fingerprint
         self.preprocess = getattr(model, "preprocess", None)
-        decode = getattr(model, "decode", "reference")
-        # Patches leave the network's ordinary way: they are embedded by `embed_images`, from pixels
-        # that the CPU prepared.
+        decode = decode_of(model)
+        # The pipeline for GPUs asks networks for pooled features only.
         self.decode = "cpu" if decode == "gpu" else decode
 
     @cached_property
@@ -184,9 +187,8 @@ def write_patches(
     kept = "The rows so far are kept: the same command goes on."
     with writable(form.path, kept), _Rows(form, n, mark) as file:
         file.tell(progress)
-        n_before, tally = int(file.is_there.sum()), Tally()
-        bad, speeds = _fill_rows(rows, sources, file, (options, progress, tally))
-        tally.refuse(options.bad_images)
+        n_before = int(file.is_there.sum())
+        bad, speeds = _fill_rows(rows, sources, file, options, progress)
         files = file.finish(sources, bad)
     return PatchesWritten(rows.shape, n, len(bad), n_before, add_throughputs(speeds), files)
 
@@ -204,28 +206,29 @@ def _fill_rows(
     rows: PatchRows,
     sources: Sequence[ImageSource],
     file: _Rows,
-    how: tuple[EmbedOptions, Progress, Tally],
+    options: EmbedOptions,
+    progress: Progress,
 ) -> tuple[dict[int, str], list[Throughput]]:
     """Computes the rows that are not there; why images cannot be read, by row, and the speeds."""
-    options, progress, tally = how
     bad: dict[int, str] = {}
     speeds: list[Throughput] = []
     first = 0
     progress.start(f"patches of {rows.inner.name}", file.n)
     for source in sources:
-        for images in chunked(source.images(), CHUNK):
-            sink = _PatchSink(file, _places(images, first), progress)
-            known = Contents(options.cache / MEMORY, options.threads).known(
-                source.root, {image.ref.image for image in images}
-            )
-            wanted = sink.wanted(known)
-            speeds.append(run_threads(rows, source.root, wanted, sink, options, progress))
-            tally.count(
-                source.root, images, ((row - first, why) for row, why in sorted(sink.bad.items()))
-            )
-            tally.refuse(options.bad_images, is_end=False)
+        for images in taken(source.images(), CHUNK):
+            contents = Contents(options.cache / MEMORY, options.threads)
+            sink = _PatchSink(source.root, contents, file, _places(images, first), progress)
+            try:
+                speeds.append(
+                    run_threads(rows, source.root, sink.wanted(), sink, options, progress)
+                )
+            finally:
+                contents.flush()
+            reasons = {images[row - first].ref.image: why for row, why in sink.bad.items()}
+            refuse_bad(source.root, reasons, len(images), options.bad_images)
             bad |= sink.bad
             first += len(images)
+    refuse_none(first - len(bad), next(iter(bad.values()), ""))
     return bad, speeds
 
 
@@ -241,29 +244,39 @@ class _PatchSink:
     """Takes patches as they come and puts them into their rows."""
 
     def __init__(
-        self, file: _Rows, places: Mapping[ImageRef, list[int]], progress: Progress
+        self,
+        root: Path,
+        contents: Contents,
+        file: _Rows,
+        places: Mapping[ImageRef, list[int]],
+        progress: Progress,
     ) -> None:
-        self._file, self._places, self._progress = file, places, progress
+        self._root, self._contents, self._file = root, contents, file
+        self._places, self._progress = places, progress
         self._lock = threading.Lock()
         self.bad: dict[int, str] = {}
 
-    def wanted(self, known: Mapping[str, Content]) -> Iterator[WantedFile]:
+    def wanted(self) -> Iterator[WantedFile]:
         """The files whose rows are not there, or whose content must be looked at to tell."""
         by_image: dict[str, list[ImageRef]] = {}
         for ref in self._places:
             by_image.setdefault(ref.image, []).append(ref)
+        known = self._contents.known(self._root, by_image)
         for image, refs in by_image.items():
-            content = known.get(image)
-            if content is None or content.problem or self._missing(refs, content):
+            if image not in known or not self._is_settled(refs, known[image]):
                 yield WantedFile(image, tuple(refs))
+            else:
+                self._missing(refs, known[image])
 
-    def read(
-        self, wanted: WantedFile, content: Content, mark: bytes | None  # noqa: ARG002
-    ) -> Sequence[ImagePart]:
-        if content.problem:
-            for ref in wanted.refs:
-                self._fail(ref, content.problem)
-            return ()
+    def _is_settled(self, refs: Sequence[ImageRef], content: Content) -> bool:
+        """Is the file known to be bad, or are all its rows there?"""
+        keys = ((ref, item_key(content.key, ref.crop)) for ref in refs)
+        return bool(content.problem) or all(
+            self._file.holds(row, key) for ref, key in keys for row in self._places[ref]
+        )
+
+    def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> list[ImagePart]:
+        self._contents.note(self._root, wanted.image, content, mark)
         return self._missing(wanted.refs, content)
 
     def failed(self, part: ImagePart, reason: str) -> None:
@@ -276,15 +289,21 @@ class _PatchSink:
                 self._progress.advance(len(self._places[part.ref]))
 
     def _missing(self, refs: Sequence[ImageRef], content: Content) -> list[ImagePart]:
+        """The parts whose rows are still to be computed; the others count as done."""
         parts = []
         for ref in refs:
             key, places = item_key(content.key, ref.crop), self._places[ref]
-            if all(self._file.holds(row, key) for row in places):
-                with self._lock:
-                    self._progress.advance(len(places))
+            if content.problem:
+                self._fail(ref, content.problem)
+            elif all(self._file.holds(row, key) for row in places):
+                self._advance(len(places))
             else:
                 parts.append(ImagePart(ref, key))
         return parts
+
+    def _advance(self, n: int) -> None:
+        with self._lock:
+            self._progress.advance(n)
 
     def _fail(self, ref: ImageRef, reason: str) -> None:
         with self._lock:
@@ -380,7 +399,7 @@ class _Rows:
         n_columns = len(self.form.columns)
         with (
             CsvPart(beside(path, "ids"), ("row", *self.form.columns)) as ids,
-            CsvPart(beside(path, "bad"), ("id", "image", "reason")) as without,
+            CsvPart(beside(path, "bad"), BAD_COLUMNS) as without,
         ):
             n_rows = 0
             for row, name in enumerate(named):
@@ -392,11 +411,7 @@ class _Rows:
                 else:
                     raise DataError(f"{path}  the images were changed meanwhile: run it again.")
             whole = self._good_rows(bad)
-            files = [path, ids.finish()]
-            if bad:
-                files.append(without.finish())
-        if not bad:
-            beside(path, "bad").unlink(missing_ok=True)
+            files = [path, ids.finish(), *without.finish_if(bool(bad))]
         whole.replace(path)
         part_of(path).unlink(missing_ok=True)
         self._journal_path.unlink()

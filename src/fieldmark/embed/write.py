@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fieldmark.embed.chunks import EmbeddedChunk
 
 SUFFIXES = (".parquet", ".npy", ".safetensors")
-DTYPES = ("float32", "float16")
+BAD_COLUMNS = ("id", "image", "reason")
 _SAFE_NAMES = {"float32": "F32", "float16": "F16"}
 _ROW_GROUP = 8192
 """rows of a Parquet file that are held at a time"""
@@ -146,25 +146,20 @@ def feature_file(form: FileForm) -> Iterator[FeatureFile]:
 def write_chunks(
     form: FileForm, chunks: Iterable[EmbeddedChunk], is_one_of_many: bool = False
 ) -> list[Path]:
-    """Writes the features of all good images, in their order, and `FILE.bad.csv` with the bad ones;
-    the files that were written. Of many sources, ids begin with the name of their own.
+    """Writes the features of all images that can be read, in their order, and lists the others in
+    `FILE.bad.csv`; the files that were written. Of many sources, ids begin with the name of theirs.
     """
-    bad_path = beside(form.path, "bad")
     n_bad = 0
-    with feature_file(form) as file, CsvPart(bad_path, ("id", "image", "reason")) as bad:
+    with feature_file(form) as file, CsvPart(beside(form.path, "bad"), BAD_COLUMNS) as bad:
         for chunk in chunks:
-            named = list(row_names(chunk.source, chunk.images, is_one_of_many))
-            good = np.flatnonzero(chunk.embedded.is_ok)
-            if len(good):
-                file.add([named[at] for at in good], chunk.embedded.features[good])
-            rows = [(*named[at][:2], reason) for at, reason in chunk.bad()]
-            bad.add(rows)
-            n_bad += len(rows)
+            for images, rows in chunk.blocks():
+                file.add(list(row_names(chunk.source, images, is_one_of_many)), rows)
+            for image, reason in chunk.unreadable():
+                (name,) = row_names(chunk.source, [image], is_one_of_many)
+                bad.add([(*name[:2], reason)])
+                n_bad += 1
         files = file.finish()
-        if n_bad:
-            return [*files, bad.finish()]
-    bad_path.unlink(missing_ok=True)
-    return files
+        return files + bad.finish_if(n_bad > 0)
 
 
 def row_names(
@@ -332,6 +327,13 @@ class CsvPart:
         self._stream.close()
         self._part.replace(self.path)
         return self.path
+
+    def finish_if(self, is_wanted: bool) -> list[Path]:
+        """Without one that an earlier command left, where this one has nothing to say."""
+        if is_wanted:
+            return [self.finish()]
+        self.path.unlink(missing_ok=True)
+        return []
 
     def close(self) -> None:
         self._stream.close()

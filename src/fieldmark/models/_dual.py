@@ -189,6 +189,7 @@ class TorchDual(TorchBackbone):
             logits=(projection.logit_scale, projection.logit_bias),
             device=str(self.device),
             precision=self.precision,
+            decode=self.decode,
             options={**self.options, "projector": content},
         )
         twin.name = f"{self.name}{'&' if '?' in self.name else '?'}projector={projector}"

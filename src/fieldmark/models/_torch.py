@@ -26,7 +26,7 @@ from fieldmark import devices, draws
 from fieldmark.errors import FieldmarkError, ModelError, OutOfMemory, first_line
 from fieldmark.models import _weights
 from fieldmark.models._backbone import Features, Recipe
-from fieldmark.models._name import wished
+from fieldmark.models._name import decode_mark, wished
 from fieldmark.models._user import source_hash, test_pictures
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class TorchBackbone:
 
     wants_full_batches = True
     """the embedder fills the last batch up: kernels, and so last digits, follow the batch's size"""
+    not_state = ("_decode",)
+    """attributes that are no part of what a model of the user's is made of"""
 
     def __init__(
         self,
@@ -55,18 +57,33 @@ class TorchBackbone:
         *,
         device: str = "auto",
         precision: str = "auto",
+        decode: str = "auto",
         options: Mapping[str, object] | None = None,
         encode: Encode | None = None,
     ) -> None:
         self.name = type(self).__name__
-        device, precision = wished(device, precision)
-        self.device = devices.choose_device(device)
-        self.precision = devices.choose_precision(precision, self.device)
+        self.device = devices.choose_device(wished("device", device))
+        self.precision = devices.choose_precision(wished("precision", precision), self.device)
         self.preprocess = preprocess
+        self._decode = "reference"
+        if self._can_read_fast:
+            self._decode = devices.choose_decode(wished("decode", decode), self.device)
         self.options = dict(options or {})
         self._encode = encode
         self._code = [source_hash(entry) for entry in (type(self), encode, preprocess)]
         self.module = module.eval().requires_grad_(False).to(self.device)
+
+    @property
+    def decode(self) -> str:
+        """How its photos are read: reference, cpu or gpu."""
+        return self._decode if self._can_read_fast else "reference"
+
+    @property
+    def _can_read_fast(self) -> bool:
+        """The fast ways know what a `Recipe` does, and nothing of a transform somebody wrote."""
+        mine, ours = type(self), TorchBackbone
+        is_ours = mine.transform is ours.transform and mine.embed_images is ours.embed_images
+        return type(self.preprocess) is Recipe and is_ours
 
     def encode(self, images: Any, patches: bool) -> tuple[Any, Any]:
         """Images on the device → pooled features and, where they were asked for, patches."""
@@ -140,11 +157,14 @@ class TorchBackbone:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Weights, transform, options, precision and code of the user's; not the device."""
+        """Weights, transform, way of reading, options, precision and code of the user's; not the
+        device.
+        """
         recipe = self.preprocess
         seen = recipe.describe() if isinstance(recipe, Recipe) else self._behaviour()
         parts = (sorted(self.options.items()), self.precision, self._code)
-        return draws.digest("torch 1", self._weights_hash(), seen, *parts).hex()
+        read = decode_mark(self.decode)
+        return draws.digest("torch 1", self._weights_hash(), seen, *parts, *read).hex()
 
     def _weights_hash(self) -> str:
         return _weights.hash_weights(self.module)
