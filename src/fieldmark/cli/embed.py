@@ -127,6 +127,7 @@ def _embedded(
 
     speeds: list[Throughput] = []
     n_images = n_bad = 0
+    dtype = args.dtype or "float32"
 
     def watched() -> Iterator[EmbeddedChunk]:
         nonlocal n_images, n_bad
@@ -141,10 +142,11 @@ def _embedded(
         for _ in watched():
             pass
     else:
-        form = _form(args.out, args.dtype or "float32", (model.dim,), model, sources)
+        form = _form(args.out, dtype, (model.dim,), model, sources)
         files = write_chunks(form, watched(), len(sources) > 1)
     return {
         **_about(model, (model.dim,), n_images, n_bad),
+        "dtype": dtype,
         **_speed(add_throughputs(speeds)),
         "cache": str(options.cache / "features" / model.fingerprint),
         "files": [str(path) for path in files],
@@ -165,6 +167,7 @@ def _patches(
     made = write_patches(model, sources, form, options, progress)
     return {
         **_about(model, made.shape, made.n_images, made.n_bad),
+        "dtype": form.dtype,
         **_speed(made.throughput),
         "files": [str(path) for path in made.files],
     }
@@ -208,21 +211,27 @@ def _speed(total: Throughput) -> dict[str, Any]:
 
 
 def _tell(summary: dict[str, Any]) -> None:
-    n_ready = summary["n_images"] - summary["n_bad"] - summary["n_computed"]
+    n_known = summary["n_images"] - summary["n_bad"] - summary["n_computed"]
     parts = [f"{counted(summary['n_images'], 'image')}: {summary['n_computed']:,} embedded"]
-    if n_ready:
-        parts.append(f"{n_ready:,} known already")
-    if summary["n_bad"]:
-        parts.append(f"{summary['n_bad']:,} left out")
+    parts += [f"{n_known:,} known already"] if n_known else []
+    parts += [f"{summary['n_bad']:,} left out, because unreadable"] if summary["n_bad"] else []
     talk(f"{', '.join(parts)}.")
     if summary["n_computed"]:
-        fallback = f", {summary['n_fallback']:,} as the reference" if summary["n_fallback"] else ""
-        talk(
-            f"{summary['seconds']:.1f} s, {summary['images_per_s']:,.0f} images/s "
-            f"(decoded on the {summary['decode']} path{fallback})"
+        fallback = (
+            f", {summary['n_fallback']:,} on that of reference" if summary["n_fallback"] else ""
         )
-        if summary["busy_s"]:
-            shares = (f"{name} {seconds:.1f} s" for name, seconds in summary["busy_s"].items())
-            talk(f"work: {', '.join(shares)}")
-    for path in summary["files"] or [summary["cache"]]:
-        talk(path)
+        busy = (f"{name} {seconds:.1f} s" for name, seconds in summary["busy_s"].items())
+        device = summary["device_busy"]
+        share = "" if device is None else f"; device busy {device:.0%}"
+        talk(
+            f"{summary['seconds']:.1f} s, {summary['images_per_s']:,.1f} images/s, decode path "
+            f"{summary['decode']}{fallback}; work: {', '.join(busy)}{share}"
+        )
+    files = summary["files"]
+    if not files:
+        talk(f"features: {summary['cache']}")
+    else:
+        shape = " × ".join(f"{n:,}" for n in summary["shape"])
+        talk(f"{files[0]}  {shape}, {summary['dtype']}")
+        for path in files[1:]:
+            talk(path)

@@ -181,9 +181,9 @@ def write_patches(
     """
     rows = PatchRows(model)
     form = form.with_shape(rows.shape)
-    n = sum(source.n_images for source in sources)
+    n, digest = _list_digest(sources)
     about = {"model": rows.fingerprint, "dtype": form.dtype, "shape": list(rows.shape)}
-    mark = json.dumps(about | {"images": _list_digest(sources)}, sort_keys=True)
+    mark = json.dumps(about | {"images": digest}, sort_keys=True)
     kept = "The rows so far are kept: the same command goes on."
     with writable(form.path, kept), _Rows(form, n, mark) as file:
         file.tell(progress)
@@ -193,13 +193,15 @@ def write_patches(
     return PatchesWritten(rows.shape, n, len(bad), n_before, add_throughputs(speeds), files)
 
 
-def _list_digest(sources: Sequence[ImageSource]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
+def _list_digest(sources: Sequence[ImageSource]) -> tuple[int, str]:
+    """How many images there are, and what changes with their list."""
+    n, digest = 0, hashlib.blake2b(digest_size=16)
     for source in sources:
         digest.update(repr((source.name, str(source.root.absolute()))).encode())
         for image in source.images():
             digest.update(repr((image.id, image.ref.image, image.ref.crop)).encode())
-    return digest.hexdigest()
+            n += 1
+    return n, digest.hexdigest()
 
 
 def _fill_rows(
@@ -350,18 +352,21 @@ class _Rows:
     def _recall(self) -> None:
         self._journal.seek(0)
         line, end, records = self._journal.read().partition(b"\n")
-        if not end or line.decode(errors="replace") != self.mark:
-            self._was_other = bool(end)
-            check_space(self.form.path, self.n * self.form.row_bytes)
-            self._data.truncate(0)
-            self._journal.truncate(0)
-            self._journal.write(self.mark.encode() + b"\n")
-            return
         n_whole = len(records) // _RECORD.itemsize * _RECORD.itemsize
         entries = np.frombuffer(records[:n_whole], _RECORD)
-        self._journal.truncate(len(line) + 1 + n_whole)
         at = entries["row"].astype(np.int64)
-        self.is_there[at], self._keys[at] = True, entries["key"]
+        is_same = end and line.decode(errors="replace") == self.mark
+        n_bytes = part_of(self.form.path).stat().st_size
+        if is_same and self._offset(int(at.max(initial=-1)) + 1) <= n_bytes:
+            self._journal.truncate(len(line) + 1 + n_whole)
+            self.is_there[at], self._keys[at] = True, entries["key"]
+            return
+        self._was_other = bool(end)
+        check_space(self.form.path, self.n * self.form.row_bytes)
+        self._journal.truncate(0)
+        self._journal.write(self.mark.encode() + b"\n")
+        self._data.truncate(0)
+        self._data.write(array_header(self.form, 0))
 
     def tell(self, progress: Progress) -> None:
         """Says how an earlier command counts."""
@@ -370,8 +375,8 @@ class _Rows:
             progress.say(f"{self.form.path}  goes on: {n:,} of {self.n:,} rows are there.")
         if self._was_other:
             progress.say(
-                f"{self.form.path}  was begun with another model, precision or list of images: "
-                "begun anew."
+                f"{self.form.path}  was begun with another model, precision or list of images, or "
+                "its parts were deleted: begun anew."
             )
 
     def holds(self, row: int, key: bytes) -> bool:

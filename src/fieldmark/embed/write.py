@@ -12,6 +12,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from fieldmark.errors import DataError, UsageError
+from fieldmark.errors import DataError, UsageError, first_line
 
 if TYPE_CHECKING:
     from fieldmark.data import ImageSource, ListedImage
@@ -102,7 +103,7 @@ def check_place(path: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
         raise UsageError(f"--out {path}: expected a file that ends in {expected}.")
     if path.is_dir():
         raise UsageError(f"--out {path}: is a folder; expected the name of a file.")
-    with writable(path):
+    with writable(path, "Choose another place with --out."):
         path.parent.mkdir(parents=True, exist_ok=True)
         probe = path.with_name(f".{path.name}.{os.getpid()}")
         probe.touch()
@@ -199,9 +200,11 @@ class ArrayFile:
         return [self.form.path, ids]
 
     def close(self) -> None:
-        self._data.close()
-        self.ids.close()
-        self._part.unlink(missing_ok=True)
+        try:
+            self._data.close()  # on a full disk it raises what was not written
+        finally:
+            self._part.unlink(missing_ok=True)
+            self.ids.close()
 
 
 def array_header(form: FileForm, n_rows: int) -> bytes:
@@ -244,38 +247,50 @@ def _safetensors_header(form: FileForm, n_rows: int) -> bytes:
 
 
 class _ParquetParts:
-    """A file per chunk; one file of them all at the end, row group by row group."""
+    """A file per block; one file of them all at the end, row group by row group."""
 
     def __init__(self, form: FileForm) -> None:
-        self.form, self._parts = form, part_of(form.path)
-        self._n_parts = 0
-        shutil.rmtree(self._parts, ignore_errors=True)
-        self._parts.mkdir(parents=True)
+        self.form, self._folder = form, part_of(form.path)
+        self._parts: list[Path] = []
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
 
     def add(self, names: Sequence[RowName], rows: np.ndarray) -> None:
         import polars as pl
 
-        columns = {
-            column: pl.Series(column, [getattr(name, column) for name in names], pl.String)
+        columns = [
+            pl.Series(column, [getattr(name, column) for name in names], pl.String)
             for column in self.form.columns
-        }
-        features = pl.Series("feature", self.form.cast(rows))
-        table = pl.DataFrame([*columns.values(), features])
-        table.write_parquet(self._parts / f"{self._n_parts:06}.parquet")
-        self._n_parts += 1
+        ]
+        part = self._folder / f"{len(self._parts):06}.parquet"
+        with self._told():
+            features = pl.Series("feature", self.form.cast(rows))
+            pl.DataFrame([*columns, features]).write_parquet(part)
+        self._parts.append(part)
 
     def finish(self) -> list[Path]:
         import polars as pl
 
-        whole = self._parts / "whole.parquet"
-        parts = [self._parts / f"{number:06}.parquet" for number in range(self._n_parts)]
-        rows = pl.scan_parquet(parts, glob=False)
-        rows.sink_parquet(whole, row_group_size=_ROW_GROUP, maintain_order=True)
+        whole = self._folder / "whole.parquet"
+        with self._told():
+            rows = pl.scan_parquet(self._parts, glob=False)
+            rows.sink_parquet(whole, row_group_size=_ROW_GROUP, maintain_order=True)
         whole.replace(self.form.path)
         return [self.form.path]
 
     def close(self) -> None:
-        shutil.rmtree(self._parts, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """What polars says of a full disk, as others say it."""
+        import polars as pl
+
+        try:
+            yield
+        except pl.exceptions.PolarsError as error:
+            reason = re.search(r"IO error: (.*?) \(os error", str(error))
+            raise OSError(reason[1] if reason else first_line(error)) from error
 
 
 # --- files beside it ---
@@ -336,8 +351,10 @@ class CsvPart:
         return []
 
     def close(self) -> None:
-        self._stream.close()
-        self._part.unlink(missing_ok=True)
+        try:
+            self._stream.close()
+        finally:
+            self._part.unlink(missing_ok=True)
 
     def __enter__(self) -> CsvPart:
         return self

@@ -41,6 +41,7 @@ class ImageSource:
     root: Path
     """what the names of its images are relative to"""
     n_images: int
+    """of several tar files, an estimate: only the first was looked into"""
     images: Callable[[], Iterable[ListedImage]]
     """lists them, each time anew"""
     joint: str = ""
@@ -65,12 +66,33 @@ def find_sources(
     known = set(datasets)
     every = list(dict.fromkeys(name for word in words for name in _expanded(word)))
     sources: list[ImageSource] = []
-    for is_file, names in groupby(every, lambda name: name not in known and _is_image_file(name)):
-        if is_file:
-            sources += _image_files(list(names))
+    for (kind, parent), group in groupby(every, lambda name: _kind(name, known)):
+        names = list(group)
+        if kind == "files":
+            items = [ListedImage(name, ImageRef(Path(name).name)) for name in names]
+            sources.append(ImageSource(str(parent), parent, len(items), _listing(items)))
+        elif kind == "archives":
+            sources.append(_archives(names, parent))
         else:
             sources += [_source(name, known, read_dataset) for name in names]
     return sources
+
+
+def _kind(name: str, datasets: set[str]) -> tuple[str, Path]:
+    """Files of one kind in one folder make one source."""
+    from fieldmark.data.read.folders import is_image
+
+    path = Path(name).expanduser()
+    if name not in datasets and path.is_file():
+        if path.name.lower().endswith((*TAR_SUFFIXES, PARQUET_SUFFIX)):
+            return "archives", path.parent
+        if is_image(path.name) or not path.suffix:
+            return "files", path.parent
+    return "others", Path()
+
+
+def _listing(items: list[ListedImage]) -> Callable[[], Iterable[ListedImage]]:
+    return lambda: items
 
 
 def _expanded(word: str) -> list[str]:
@@ -107,11 +129,6 @@ def _source(
         return _folder(name, path)
     if not path.exists():
         raise _missing(name, path, datasets)
-    lower = path.name.lower()
-    if lower.endswith(TAR_SUFFIXES):
-        return _tar(name, path)
-    if lower.endswith(PARQUET_SUFFIX):
-        return _parquet(name, path)
     raise UsageError(
         f"{name}  is nothing that can be embedded: expected a dataset, a folder, images, or "
         f"{', '.join(TAR_SUFFIXES)} and {PARQUET_SUFFIX} files."
@@ -128,27 +145,7 @@ def _missing(name: str, path: Path, datasets: set[str]) -> Exception:
     return DataError(f"{name}  does not exist.{meant(path.name, beside)}")
 
 
-# --- files ---
-
-
-def _is_image_file(name: str) -> bool:
-    from fieldmark.data.read.folders import is_image
-
-    path = Path(name).expanduser()
-    return (is_image(path.name) or not path.suffix) and path.is_file()
-
-
-def _image_files(names: Sequence[str]) -> list[ImageSource]:
-    """One source for those that follow each other in one folder."""
-    sources = []
-    for parent, group in groupby(names, lambda name: Path(name).expanduser().parent):
-        items = [ListedImage(name, ImageRef(Path(name).name)) for name in group]
-        sources.append(ImageSource(str(parent), parent, len(items), _listing(items)))
-    return sources
-
-
-def _listing(items: list[ListedImage]) -> Callable[[], Iterable[ListedImage]]:
-    return lambda: items
+# --- folders ---
 
 
 def _folder(name: str, path: Path) -> ImageSource:
@@ -195,40 +192,55 @@ def _ignored(others: Counter[str]) -> str:
 # --- archives ---
 
 
-def _tar(name: str, path: Path) -> ImageSource:
-    from fieldmark.data.read.folders import is_image
+def _archives(names: Sequence[str], folder: Path) -> ImageSource:
+    """Tar and parquet files of one folder; of several, ids begin with the file's name."""
+    paths = [folder / Path(name).name for name in names]
+    n_first = _count(paths[0], names[0])
+    sizes = [path.stat().st_size for path in paths]
 
     def images() -> Iterator[ListedImage]:
-        for member in tar_members(path)[0]:
-            if is_image(member):
-                yield ListedImage(member, ImageRef(f"{path.name}::{member}"))
+        for name, path in zip(names, paths, strict=True):
+            for inner in _inside(path, name):
+                image = f"{path.name}::{inner}"
+                yield ListedImage(inner if len(paths) == 1 else image, ImageRef(image))
+
+    if len(paths) == 1:
+        return ImageSource(names[0], folder, n_first, images, "::")
+    n_images = n_first * sum(sizes) // max(1, sizes[0])
+    return ImageSource(str(folder), folder, n_images, images, "" if folder == Path() else "/")
+
+
+def _count(path: Path, name: str) -> int:
+    n_images = sum(1 for _ in _inside(path, name))
+    if not n_images:
+        raise DataError(f"{name}  holds no images.")
+    return n_images
+
+
+def _inside(path: Path, name: str) -> Iterator[str]:
+    """What images of an archive are called in it: members, or rows."""
+    if path.name.lower().endswith(PARQUET_SUFFIX):
+        yield from _rows(path, name)
+        return
+    from fieldmark.data.read.folders import is_image, readable_name
 
     members, is_whole = tar_members(path)
     if not is_whole:
         raise DataError(f"{name}  is cut off: fetch it again.")
-    others = Counter(_ending(member) for member in members if not is_image(member))
-    n_images = len(members) - others.total()
-    if not n_images:
-        raise DataError(f"{name}  holds no images.{_instead(Counter())}")
-    return ImageSource(name, path.parent, n_images, images, "::", note=_ignored(others))
+    for member in filter(is_image, members):
+        yield readable_name(path, member)
 
 
-def _parquet(name: str, path: Path) -> ImageSource:
+def _rows(path: Path, name: str) -> Iterator[str]:
     columns, n_rows = parquet_columns(path)
     if "image" not in columns and len(columns) != 1:
         shown = ", ".join(map(repr, columns)) or "none"
         raise DataError(
             f"{name}  has no column `image` with bytes; columns that hold bytes: {shown}."
         )
-    if not n_rows:
-        raise DataError(f"{name}  holds no rows.")
     column = "" if "image" in columns else f"::{columns[0]}"
-
-    def images() -> Iterator[ListedImage]:
-        for row in range(n_rows):
-            yield ListedImage(f"{row}{column}", ImageRef(f"{path.name}::{row}{column}"))
-
-    return ImageSource(name, path.parent, n_rows, images, "::")
+    for row in range(n_rows):
+        yield f"{row}{column}"
 
 
 # --- datasets ---
