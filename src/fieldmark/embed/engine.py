@@ -178,7 +178,7 @@ def _fill(
     progress.start(f"embedding with {model.name}", len(todo))
     sink = _CacheSink(root, contents, rows, progress, keys, bad)
     try:
-        throughput = _pipeline(model)(
+        throughput = pipeline_for(model)(
             model, root, _in_reading_order(root, todo, known), sink, options, progress
         )
     finally:
@@ -223,7 +223,8 @@ def _in_reading_order(
             yield WantedFile(image, refs[image], content.key if content else None)
 
 
-def _pipeline(model: Backbone) -> Callable[..., Throughput]:
+def pipeline_for(model: Backbone) -> Callable[..., Throughput]:
+    """What embeds files with it."""
     if getattr(model, "decode", "reference") == "gpu":
         gpu: Any = import_module("fieldmark.embed.gpu")
         pipeline: Callable[..., Throughput] = gpu.run_gpu

@@ -390,9 +390,8 @@ class _Pipeline:
         n = min(self.batch_size, len(waiting))
         parts, pixels = waiting.first(n)
         n_missing = self.batch_size - n if self.model.wants_full_batches else 0
-        full = (
-            torch.cat([pixels, pixels[-1:].expand(n_missing, -1, -1, -1)]) if n_missing else pixels
-        )
+        if n_missing:
+            pixels = torch.cat([pixels, pixels[-1:].expand(n_missing, -1, -1, -1)])
         began = lane.mark()
         try:
             with naming_model(self.model.name, "embed_images"):
@@ -421,7 +420,7 @@ class _Pipeline:
         text = f"GPU {busy:.0%}"
         if busy < 0.9 and not self._ready.qsize():
             text += f", waiting for {'decoding' if self._pool.n_waiting else 'files'}"
-        self.progress.status(text)
+        getattr(self.progress, "status", str)(text)
 
     # --- features: in a thread of its own
 
@@ -435,7 +434,6 @@ class _Pipeline:
             with self.clock.on("write"):
                 self.sink.keep(result.parts, features)
             self.n_done += n
-            self.progress.advance(n)
 
 
 class _Waiting:

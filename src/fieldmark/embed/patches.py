@@ -24,8 +24,7 @@ import numpy as np
 from fieldmark import draws
 from fieldmark.data import MEMORY, Content, Contents, ImageRef, item_key
 from fieldmark.embed.chunks import add_throughputs, refuse_none, taken
-from fieldmark.embed.engine import refuse_bad
-from fieldmark.embed.threads import run_threads
+from fieldmark.embed.engine import pipeline_for, refuse_bad
 from fieldmark.embed.work import ImagePart, Throughput, WantedFile, decode_of
 from fieldmark.embed.write import (
     BAD_COLUMNS,
@@ -78,10 +77,7 @@ class _PatchModel:
         self.name = patch_name(model.name)
         self.wants_full_batches = getattr(model, "wants_full_batches", False)
         self.fingerprint = fingerprint
-        self.preprocess = getattr(model, "preprocess", None)
-        decode = decode_of(model)
-        # The pipeline for GPUs asks networks for pooled features only.
-        self.decode = "cpu" if decode == "gpu" else decode
+        self.decode = decode_of(model)
 
     @cached_property
     def batch_size(self) -> int:
@@ -89,33 +85,47 @@ class _PatchModel:
 
     @cached_property
     def dim(self) -> int:
-        return int(self.embed_images(_grey(self)).pooled.shape[1])
+        """Measured with one grey image."""
+        import PIL.Image
+
+        grey = PIL.Image.new("RGB", (256, 256), (128, 128, 128))
+        return int(self.embed_images(np.stack([self.transform(grey)])).pooled.shape[1])
+
+    @property
+    def preprocess(self) -> Any:
+        return self.inner.preprocess
+
+    @property
+    def device(self) -> Any:
+        return getattr(self.inner, "device", "cpu")
 
     def transform(self, image: Image.Image) -> np.ndarray:
         return np.asarray(self.inner.transform(image))
+
+    def embed_pixels(self, pixels: Any) -> Any:
+        """As `embed_images`, of what is on the device already."""
+        import torch
+
+        return self.joined(self._checked(self.inner.embed_pixels(pixels, patches=True)), torch)
 
     def embed_images(self, batch: np.ndarray) -> Features:
         # Patches must be asked for where a model can leave them out.
         takes = "patches" in inspect.signature(self.inner.embed_images).parameters
         features: Features = self.inner.embed_images(batch, **({"patches": True} if takes else {}))
-        patches = features.patches
+        joined = self.joined(self._checked(features.patches), np)
+        return type(features)(np.ascontiguousarray(joined, np.float32))
+
+    def joined(self, patch_npw: Any, library: Any) -> Any:
+        """One vector per image; by numpy, or by torch on its device."""
+        raise NotImplementedError
+
+    def _checked(self, patches: Any) -> Any:
         if patches is None or patches.ndim != 3 or not patches.shape[1]:
             raise ModelError(
                 f"model {self.inner.name!r} gives no patch features: take one that does (a "
                 f"network of timm, open-clip or hf), or {self.advice}."
             )
-        return type(features)(np.ascontiguousarray(self.joined(patches), np.float32))
-
-    def joined(self, patch_npw: np.ndarray) -> np.ndarray:
-        """One vector per image."""
-        raise NotImplementedError
-
-
-def _grey(model: _PatchModel) -> np.ndarray:
-    """A batch of one grey image."""
-    import PIL.Image
-
-    return np.stack([model.transform(PIL.Image.new("RGB", (256, 256), (128, 128, 128)))])
+        return patches
 
 
 class PatchFeatures(_PatchModel):
@@ -126,8 +136,8 @@ class PatchFeatures(_PatchModel):
     def __init__(self, model: Backbone) -> None:
         super().__init__(model, patch_fingerprint(model.fingerprint))
 
-    def joined(self, patch_npw: np.ndarray) -> np.ndarray:
-        return np.concatenate([patch_npw.mean(axis=1), patch_npw.max(axis=1)], axis=1)
+    def joined(self, patch_npw: Any, library: Any) -> Any:
+        return library.concatenate([library.mean(patch_npw, 1), library.amax(patch_npw, 1)], 1)
 
 
 class PatchRows(_PatchModel):
@@ -139,16 +149,17 @@ class PatchRows(_PatchModel):
         super().__init__(model, draws.digest("patches all", VERSION, model.fingerprint).hex())
         self.shape: tuple[int, ...] = ()
         """patches of an image, and the width of each"""
-        self.embed_images(_grey(self))
+        _ = self.dim
 
-    def joined(self, patch_npw: np.ndarray) -> np.ndarray:
-        self.shape = self.shape or patch_npw.shape[1:]
-        if patch_npw.shape[1:] != self.shape:
+    def joined(self, patch_npw: Any, library: Any) -> Any:
+        shape = tuple(patch_npw.shape[1:])
+        self.shape = self.shape or shape
+        if shape != self.shape:
             raise ModelError(
-                f"model {self.inner.name!r} gives patches of the shapes {self.shape} and "
-                f"{patch_npw.shape[1:]}: expected one shape for all images."
+                f"model {self.inner.name!r} gives patches of the shapes {self.shape} and {shape}: "
+                "expected one shape for all images."
             )
-        return patch_npw.reshape(len(patch_npw), -1)
+        return library.reshape(patch_npw, (len(patch_npw), -1))
 
 
 # --- patches to a file ---
@@ -214,16 +225,14 @@ def _fill_rows(
     """Computes the rows that are not there; why images cannot be read, by row, and the speeds."""
     bad: dict[int, str] = {}
     speeds: list[Throughput] = []
-    first = 0
+    first, embed = 0, pipeline_for(rows)
     progress.start(f"patches of {rows.inner.name}", file.n)
     for source in sources:
         for images in taken(source.images(), CHUNK):
             contents = Contents(options.cache / MEMORY, options.threads)
             sink = _PatchSink(source.root, contents, file, _places(images, first), progress)
             try:
-                speeds.append(
-                    run_threads(rows, source.root, sink.wanted(), sink, options, progress)
-                )
+                speeds.append(embed(rows, source.root, sink.wanted(), sink, options, progress))
             finally:
                 contents.flush()
             reasons = {images[row - first].ref.image: why for row, why in sink.bad.items()}

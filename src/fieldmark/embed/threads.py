@@ -26,7 +26,7 @@ from fieldmark.data import (
     read_content,
     split_reference,
 )
-from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile
+from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile, check_finite
 from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model, plain_reason
 from fieldmark.progress import Progress
 
@@ -226,11 +226,5 @@ def _embed_batch(
     stacked = np.stack([*arrays, *arrays[-1:] * n_missing])
     with naming_model(model.name, "embed_images"):
         features = model.embed_images(stacked).pooled[: len(arrays)]
-    is_bad = ~np.isfinite(features).all(axis=1)
-    if is_bad.any():
-        first = batch[int(is_bad.argmax())][0].ref.image
-        raise ModelError(
-            f"model {model.name!r} gave NaN or infinity for {int(is_bad.sum())} of {len(batch)} "
-            f"images (first: {first}): check its weights, or try --precision float32."
-        )
+    check_finite(model.name, [part for part, _ in batch], features)
     return features
