@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
@@ -42,8 +42,8 @@ class EmbedArgs:
     `a-{000..099}.tar` stands for a hundred files"""
     out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """file to write: .parquet, .npy or .safetensors [none: the cache is filled]"""
-    dtype: Annotated[Literal["float32", "float16"] | None, arg(help_behavior_hint="")] = None
-    """precision of what is written [float32; float16 for --patches]"""
+    dtype: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
+    """float32 or float16: precision of what is written [float32; float16 for --patches]"""
     patches: bool = False
     """write every patch of every image (.npy or .safetensors), past the cache"""
     json: bool = False
@@ -91,6 +91,8 @@ def _check_flags(args: EmbedArgs) -> None:
         raise UsageError(
             "nothing to embed: give datasets, folders of images, images, tar or parquet files."
         )
+    if args.dtype not in (None, "float32", "float16"):
+        raise UsageError(f"--dtype {args.dtype}: expected float32 or float16.")
     if args.out is None:
         flag = "--patches" if args.patches else f"--dtype {args.dtype}" if args.dtype else ""
         if flag:

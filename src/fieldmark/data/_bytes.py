@@ -210,13 +210,15 @@ def _index_tar(path: Path) -> _TarIndex:
                 if member.isreg():
                     name = member.name.removeprefix("./")
                     members[name] = (member.offset_data, member.size)
+            # `tarfile` takes any end of the file for the archive's, which is a block of zeros.
+            end = content.read_at(archive.offset, tarfile.BLOCKSIZE)
     except tarfile.TarError as error:
         if not members:
             raise DataError(
                 f"{path}  is not a tar file that can be read: {_reason(error)}."
             ) from error
         return _TarIndex(content, members, is_whole=False)
-    return _TarIndex(content, members, is_whole=True)
+    return _TarIndex(content, members, is_whole=len(end) == tarfile.BLOCKSIZE and not any(end))
 
 
 # --- parquet ---

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from fieldmark.data._bytes import PARQUET_SUFFIX, TAR_SUFFIXES, parquet_columns, tar_members
 from fieldmark.data._image import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, meant
+from fieldmark.registry import is_file_reference
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _MOST_SHARDS = 1_000_000
@@ -123,8 +124,10 @@ def _source(
     name: str, datasets: set[str], read_dataset: Callable[[str], ImageSource]
 ) -> ImageSource:
     path = Path(name).expanduser()
-    if name in datasets or ".py:" in name:
+    if name in datasets or is_file_reference(name):
         return read_dataset(name)
+    if not name:
+        raise UsageError("'' names nothing to embed: expected a dataset, a folder or a file.")
     if path.is_dir():
         return _folder(name, path)
     if not path.exists():
