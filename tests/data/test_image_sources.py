@@ -94,7 +94,8 @@ def test_shards_of_a_range_are_one_source(place: Path) -> None:
         write_tar(place / "shards" / f"s-{number:02}.tar", place / "photos", [name])
     (source,) = sources("shards/s-{08..10}.tar")
     assert ids(source) == ["s-08.tar::z.png", "s-09.tar::a.png", "s-10.tar::b/2.png"]
-    assert source.full_name("s-08.tar::z.png") == "shards/s-08.tar::z.png"
+    first = next(iter(source.images()))
+    assert source.full_id(first) == source.path_of(first) == "shards/s-08.tar::z.png"
     assert readable(source)
     with pytest.raises(DataError, match=r"^shards/s-11\.tar  does not exist\. Did you mean"):
         sources("shards/s-{08..11}.tar")

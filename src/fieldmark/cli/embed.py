@@ -67,15 +67,19 @@ def run(args: EmbedArgs) -> int:
         )
     sources = _find(args.sources, settings)
     model = Models(settings, may_load=True).load(args.model)
-    own = settings
-    options = EmbedOptions(own.cache, own.threads, own.batch_size, own.bad_images)
+    options = EmbedOptions(
+        settings.cache, settings.threads, settings.batch_size, settings.bad_images
+    )
     began = time.monotonic()
     with for_people(args.common.quiet) as progress:
         for source in sources:
             if source.note:
                 progress.say(f"{source.name}  {source.note}")
-        embed = _patches if args.patches else _embedded
-        summary = embed(args, model, sources, options, progress)
+        if args.patches and args.out is not None:
+            form = _form(args.out, args.dtype or "float16", (), model, sources)
+            summary = _patches(form, model, sources, options, progress)
+        else:
+            summary = _embedded(args, model, sources, options, progress)
     summary["wall_s"] = round(time.monotonic() - began, 3)
     if args.json:
         print_json(summary)
@@ -105,14 +109,16 @@ def _check_flags(args: EmbedArgs) -> None:
 
 
 def _find(words: Sequence[str], settings: Settings) -> list[ImageSource]:
-    from fieldmark.data import DATASETS, dataset_source, find_sources
+    from fieldmark.data import DATASETS, dataset_source, find_sources, load_dataset
 
     def read(name: str) -> ImageSource:
         root = settings.root_of(name)
+        load_dataset(name)
         if not root.exists():
             from fieldmark.protocols import no_data
 
-            raise DataError(no_data(name, root))
+            hint = f" For the folder of that name, write ./{name}." if Path(name).is_dir() else ""
+            raise DataError(no_data(name, root) + hint)
         return dataset_source(name, root)
 
     return find_sources(words, DATASETS.names(), read)
@@ -156,7 +162,7 @@ def _embedded(
 
 
 def _patches(
-    args: EmbedArgs,
+    form: FileForm,
     model: Backbone,
     sources: Sequence[ImageSource],
     options: EmbedOptions,
@@ -164,8 +170,6 @@ def _patches(
 ) -> dict[str, Any]:
     from fieldmark.embed import write_patches
 
-    assert args.out is not None
-    form = _form(args.out, args.dtype or "float16", (), model, sources)
     made = write_patches(model, sources, form, options, progress)
     return {
         **_about(model, made.shape, made.n_images, made.n_bad),

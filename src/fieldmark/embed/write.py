@@ -167,8 +167,8 @@ def row_names(
     source: ImageSource, images: Iterable[ListedImage], is_one_of_many: bool
 ) -> Iterator[RowName]:
     for image in images:
-        name = source.full_name(image.id) if is_one_of_many else image.id
-        yield RowName(name, str(source.root / image.ref.image), image.label, image.split)
+        name = source.full_id(image) if is_one_of_many else image.id
+        yield RowName(name, source.path_of(image), image.label, image.split)
 
 
 # --- arrays ---

@@ -15,7 +15,13 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import NamedTuple
 
-from fieldmark.data._bytes import PARQUET_SUFFIX, TAR_SUFFIXES, parquet_columns, tar_members
+from fieldmark.data._bytes import (
+    PARQUET_SUFFIX,
+    TAR_SUFFIXES,
+    base_folder,
+    parquet_columns,
+    tar_members,
+)
 from fieldmark.data._image import ImageRef
 from fieldmark.errors import DataError, UnknownName, UsageError, meant
 from fieldmark.registry import is_file_reference
@@ -51,9 +57,13 @@ class ImageSource:
     note: str = ""
     """what of it is not read"""
 
-    def full_name(self, name: str) -> str:
-        """An image's name (or id) among those of other sources."""
-        return f"{self.name.rstrip('/')}{self.joint}{name}" if self.joint else name
+    def full_id(self, image: ListedImage) -> str:
+        """An image's id among those of other sources."""
+        return f"{self.name.rstrip('/')}{self.joint}{image.id}" if self.joint else image.id
+
+    def path_of(self, image: ListedImage) -> str:
+        """Where an image is, seen from here."""
+        return str(base_folder(self.root) / image.ref.image)
 
 
 def find_sources(
@@ -253,9 +263,9 @@ def dataset_source(name: str, root: Path) -> ImageSource:
     """The images of a dataset's table; frames of a clip are images of their own: `ID/0`, `ID/1`."""
     import polars as pl
 
-    from fieldmark.data import load_dataset
+    from fieldmark.data import read_table
 
-    table = load_dataset(name).table(root).select("id", "image", "crop", "label", "split")
+    table = read_table(name, root).select("id", "image", "crop", "label", "split")
     is_clip = table.schema["image"] != pl.String
 
     def images() -> Iterator[ListedImage]:
