@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fieldmark.data import ImageRef, ImageSource, ListedImage
     from fieldmark.models import Backbone
 
-CHUNK = 200_000
-"""images embedded at a time: enough that the start of a pipeline does not count"""
+CHUNK = 100_000
+"""images embedded at a time: enough that the start of a pipeline hardly counts; they take 190 MB"""
 BLOCK = 10_000
 """features held at a time: 30 MB where they have 768 numbers"""
 T = TypeVar("T")
