@@ -211,7 +211,8 @@ def _speed(total: Throughput) -> dict[str, Any]:
         "decode": total.decode,
         "n_fallback": total.n_fallback,
         "busy_s": {name: round(seconds, 3) for name, seconds in total.busy_s.items()},
-        "device_busy": total.device_busy,
+        "device_busy": None if total.device_busy is None else round(total.device_busy, 3),
+        "is_compiled": total.is_compiled,
         "batch_size": total.batch_size,
     }
 

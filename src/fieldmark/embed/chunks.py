@@ -132,6 +132,9 @@ class _WholeProgress:
     def say(self, text: str) -> None:
         self._shown.say(text)
 
+    def status(self, text: str) -> None:
+        getattr(self._shown, "status", str)(text)
+
     @property
     def _is_single(self) -> bool:
         return self._chunk == self._total
