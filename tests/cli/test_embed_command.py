@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import signal
 import subprocess
@@ -206,6 +207,28 @@ def test_after_kill_9_the_same_command_goes_on(capsys: pytest.CaptureFixture[str
     summary(["embed", "slow.py:Slow", "photos", "--out", "g.npy"], capsys)
     np.testing.assert_array_equal(whole, np.load("g.npy"))
     assert not list(Path().glob("*.part"))
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".parquet"])
+def test_a_full_disk_ends_in_one_line_and_leaves_nothing_half(
+    suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No file may grow beyond 4 kB, which the kernel reports like a full disk."""
+    summary([*COLOUR, "photos"], capsys)
+    Path(f"f{suffix}").write_bytes(b"older")
+    done = subprocess.run(
+        [sys.executable, "-m", "fieldmark", *COLOUR, "photos", "--out", f"f{suffix}", "--quiet"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"fieldmark: f{suffix}  cannot be written: File too large. Features that were computed are "
+        "in the cache: the same command goes on.\n"
+    )
+    assert [path.name for path in Path().glob("f.*")] == [f"f{suffix}"]
+    assert Path(f"f{suffix}").read_bytes() == b"older"
 
 
 def test_patches_of_a_network(capsys: pytest.CaptureFixture[str]) -> None:
