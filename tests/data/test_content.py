@@ -156,6 +156,22 @@ def test_many_names_are_looked_up_like_few(
     assert Contents(memory).known(photos, names(photos)) == one_by_one
 
 
+@pytest.mark.parametrize("few", [0, 100])
+def test_a_name_that_is_not_utf_8_is_read_each_time_and_the_others_are_known(
+    photos: Path, tmp_path: Path, settled, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """Defect: the second command over a folder with such a name ended in a traceback."""
+    monkeypatch.setattr(module, "_FEW", few)
+    memory, odd = tmp_path / "contents.db", os.fsdecode(b"9-\xff.png")
+    try:
+        write_image(photos / odd, 9)
+    except OSError:
+        pytest.skip("this file system has no such names")
+    for _ in range(2):
+        assert keys(photos, memory) == true_keys(photos)
+        assert sorted(Contents(memory).known(photos, names(photos))) == names(photos)[:6]
+
+
 def test_any_file_has_a_digest(photos: Path, tmp_path: Path, settled) -> None:
     memory, weights = tmp_path / "contents.db", tmp_path / "weights.bin"
     weights.write_bytes(b"one")

@@ -91,6 +91,31 @@ def test_members_written_with_a_leading_dot(tmp_path: Path):
     )
 
 
+def test_members_are_told_apart_by_their_whole_names(tmp_path: Path):
+    """Prefixes of each other, other scripts, written twice (the last one counts)."""
+    names = [
+        "a",
+        "a/b",
+        "a/b.jpg",
+        "a/b.jpg.jpg",
+        "ab",
+        "ä/é.jpg",
+        "z" * 300,
+        "日本.jpg",
+        "a/b.jpg",
+    ]
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        for number, name in enumerate(names):
+            info = tarfile.TarInfo(name)
+            info.size = number + 1
+            archive.addfile(info, io.BytesIO(bytes([number]) * info.size))
+    for number, name in list(enumerate(names))[3:]:
+        assert read_bytes(tmp_path, f"x.tar::{name}") == bytes([number]) * (number + 1)
+    for name in ("b", "a/", "a/b.jp", "a/b.jpgx", "zz", "é.jpg", "\udcff"):
+        with pytest.raises(DataError):
+            read_bytes(tmp_path, f"x.tar::{name}")
+
+
 def test_a_forgotten_archive_is_indexed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(_gzip, "SPAN", 5000)
     write_tar(tmp_path / "a.tar.gz", contents(), "w:gz")

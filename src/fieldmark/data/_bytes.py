@@ -18,10 +18,13 @@ from __future__ import annotations
 import io
 import stat
 import tarfile
-from collections.abc import Sequence
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fieldmark.data._gzip import Gunzip, LruCache
 from fieldmark.errors import DataError, closest
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 TAR_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 PARQUET_SUFFIX = ".parquet"
 PARQUET_BLOCK_BYTES = 32 << 20
+
+_ENCODED = "utf-8", "surrogatepass"
 
 Key = tuple[str, int, int]
 
@@ -168,11 +173,40 @@ class _Cursor(io.RawIOBase):
         return len(data)
 
 
+class _TarMembers(Mapping[str, tuple[int, int]]):
+    """Name → offset and size, in the order of the archive. Packed: a dict takes five times as much,
+    and a run over many shards fills the cache of them.
+    """
+
+    def __init__(self, members: dict[str, tuple[int, int]]) -> None:
+        by_name = sorted((name.encode(*_ENCODED), place) for name, place in members.items())
+        self._names = b"".join(name for name, _ in by_name)
+        self._ends = array("q", accumulate(len(name) for name, _ in by_name))
+        self._offsets = array("q", (offset for _, (offset, _) in by_name))
+        self._sizes = array("q", (size for _, (_, size) in by_name))
+
+    def __getitem__(self, name: str) -> tuple[int, int]:
+        key = name.encode(*_ENCODED)
+        at = bisect_left(range(len(self)), key, key=self._name)
+        if at == len(self) or self._name(at) != key:
+            raise KeyError(name)
+        return self._offsets[at], self._sizes[at]
+
+    def __iter__(self) -> Iterator[str]:
+        for at in sorted(range(len(self)), key=self._offsets.__getitem__):
+            yield self._name(at).decode(*_ENCODED)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def _name(self, at: int) -> bytes:
+        return self._names[self._ends[at - 1] if at else 0 : self._ends[at]]
+
+
 @dataclass(frozen=True, slots=True)
 class _TarIndex:
     content: _Seekable
-    members: dict[str, tuple[int, int]]
-    """name → offset, size"""
+    members: _TarMembers
     is_whole: bool
 
 
@@ -194,10 +228,10 @@ def _read_member(path: Path, member: str) -> bytes:
     return data
 
 
-def tar_members(path: Path) -> tuple[list[str], bool]:
+def tar_members(path: Path) -> tuple[Iterable[str], bool]:
     """Names of the files in a tar file, in its order, and whether the archive is whole."""
     archive = _ARCHIVES.get(_key(path), lambda: _index_tar(path))
-    return list(archive.members), archive.is_whole
+    return archive.members, archive.is_whole
 
 
 def _index_tar(path: Path) -> _TarIndex:
@@ -205,11 +239,13 @@ def _index_tar(path: Path) -> _TarIndex:
     content: _Seekable = Gunzip(path) if is_packed else _Plain(path)
     members: dict[str, tuple[int, int]] = {}
     try:
-        with tarfile.open(fileobj=_Cursor(content), mode="r:") as archive:
+        with tarfile.open(fileobj=_Cursor(content), mode="r:") as opened:
+            archive: Any = opened
             for member in archive:
                 if member.isreg():
                     name = member.name.removeprefix("./")
                     members[name] = (member.offset_data, member.size)
+                archive.members.clear()  # it keeps all it has seen, 1 KB each
             # `tarfile` takes any end of the file for the archive's, which is a block of zeros.
             end = content.read_at(archive.offset, tarfile.BLOCKSIZE)
     except tarfile.TarError as error:
@@ -217,8 +253,9 @@ def _index_tar(path: Path) -> _TarIndex:
             raise DataError(
                 f"{path}  is not a tar file that can be read: {_reason(error)}."
             ) from error
-        return _TarIndex(content, members, is_whole=False)
-    return _TarIndex(content, members, is_whole=len(end) == tarfile.BLOCKSIZE and not any(end))
+        return _TarIndex(content, _TarMembers(members), is_whole=False)
+    is_whole = len(end) == tarfile.BLOCKSIZE and not any(end)
+    return _TarIndex(content, _TarMembers(members), is_whole)
 
 
 # --- parquet ---

@@ -38,7 +38,7 @@ RACY_NS = 2_000_000_000
 COMMIT_EVERY_S = 1.0
 """what a kill may cost: at most so long a time of hashing is done again"""
 _FEW = 2_000
-"""names that are looked up one by one; more are read with all others of their folder"""
+"""names that are looked up one by one; more are read with all that lie between them"""
 _STEP = 512
 """files handed to threads at a time"""
 _STAMP = struct.Struct("<QQqq")
@@ -285,7 +285,8 @@ class _ContentDb:
 
     def recall(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
         """The images whose files have not changed since they were hashed."""
-        prefix, wanted = _name(root, ""), set(images)
+        prefix = _name(root, "")
+        wanted = {image for image in images if _is_text(prefix + image)}
         known: dict[str, Content] = {}
         stamps: dict[str, bytes | None] = {}
         try:
@@ -307,7 +308,8 @@ class _ContentDb:
         return known
 
     def remember(self, name: str, mark: bytes, content: Content) -> None:
-        self._waiting.append((name, mark, content.key, content.problem))
+        if _is_text(name):
+            self._waiting.append((name, mark, content.key, content.problem))
         if time.monotonic() - self._written > COMMIT_EVERY_S:
             self._write()
 
@@ -316,8 +318,8 @@ class _ContentDb:
             return
         columns = "SELECT name, stamp, key, problem FROM content WHERE"
         if len(images) > _FEW:
-            end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-            yield from self._db.execute(f"{columns} name >= ? AND name < ?", [prefix, end])
+            ends = [prefix + min(images), prefix + max(images)]
+            yield from self._db.execute(f"{columns} name BETWEEN ? AND ?", ends)
             return
         for image in images:
             yield from self._db.execute(f"{columns} name = ?", [prefix + image])
@@ -330,7 +332,7 @@ class _ContentDb:
                 self._db.executemany(
                     "INSERT OR REPLACE INTO content VALUES (?, ?, ?, ?)", self._waiting
                 )
-        except (sqlite3.DatabaseError, UnicodeEncodeError):
+        except sqlite3.DatabaseError:
             self._db.close()  # held by another process, a full disk: hashing again is only slower
             self._db = None
         self._waiting.clear()
@@ -349,6 +351,15 @@ class _ContentDb:
                 self._path.replace(self._path.with_suffix(".damaged"))
                 return _connect(self._path)
             return None
+
+
+def _is_text(name: str) -> bool:
+    """Can it be kept? A file may have a name that is none in UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _settled(file: str) -> bytes | None:

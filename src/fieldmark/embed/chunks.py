@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from fieldmark.embed.cache import FeatureRows
 from fieldmark.embed.engine import EmbedOptions, fill, refuse_bad
+from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.work import Throughput
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
