@@ -14,7 +14,7 @@ from fieldmark.lazy import exports
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
-    from fieldmark.data._bytes import read_bytes
+    from fieldmark.data._bytes import read_bytes, split_reference
     from fieldmark.data._check import annotation_digests
     from fieldmark.data._content import (
         ABSENT,
@@ -67,6 +67,7 @@ __all__ = [
     "quick_check",
     "read_bytes",
     "register_dataset",
+    "split_reference",
     "stamp",
 ]
 
@@ -105,7 +106,7 @@ def register_dataset(name: str, dataset: Dataset) -> None:
 __getattr__ = exports(
     __name__,
     {
-        "_bytes": ("read_bytes",),
+        "_bytes": ("read_bytes", "split_reference"),
         "_check": ("annotation_digests",),
         "_content": ("ABSENT", "MEMORY", "Content", "Contents", "content_key", "item_key", "stamp"),
         "_dataset": (

@@ -14,6 +14,7 @@ from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
 from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
 from fieldmark.embed.search import top_k
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
+from fieldmark.embed.workers import devices_for
 
 __all__ = [
     "CandidateCounts",
@@ -27,6 +28,7 @@ __all__ = [
     "checking",
     "clean_cache",
     "count_cut",
+    "devices_for",
     "embed",
     "embed_texts",
     "patch_fingerprint",

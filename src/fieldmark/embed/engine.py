@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ from fieldmark.data import (
     read_bytes,
 )
 from fieldmark.embed.cache import FeatureRows, number, read_about, write_about, write_behaviour
+from fieldmark.embed.work import Throughput
+from fieldmark.embed.workers import warm
 from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model
 from fieldmark.progress import Progress, Silent
 
@@ -54,6 +56,8 @@ class EmbedOptions:
     """fail or skip"""
     contents: Contents | None = None
     """what is known of the images already; None = nothing but what the cache remembers"""
+    devices: tuple[str, ...] = ()
+    """of several processes, the model's own first; fewer than two = this process does it alone"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,25 @@ def embed(
 ) -> Embedded:
     """Features of the items: from the cache where it has them, computed and kept otherwise."""
     with usable_cache(options.cache):
-        return _embed(model, root, items, options, progress or Silent())
+        warmed = warm(model, root, items, options, progress or Silent(), fill)
+        embedded = _embed(model, root, items, options, progress or Silent())
+        return replace(embedded, n_computed=embedded.n_computed + warmed.n_computed)
+
+
+@dataclass(frozen=True)
+class Filled:
+    throughput: Throughput
+
+
+def fill(
+    model: Backbone,
+    root: Path,
+    items: Sequence[ImageRef],
+    options: EmbedOptions,
+    progress: Progress,
+) -> Filled:
+    embedded = _embed(model, root, items, options, progress)
+    return Filled(Throughput(embedded.n_computed, embedded.seconds))
 
 
 @contextmanager

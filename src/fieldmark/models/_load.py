@@ -11,6 +11,7 @@ import dataclasses
 import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,12 +102,17 @@ def load_model(
     """
     device, precision = wished(device, precision)
     digest = memory.digest if memory else file_digest
-    backbone = _build(ModelRequest(parse_name(name), device, precision, offline, digest))
+    parsed = parse_name(name)
+    backbone: Any = _build(ModelRequest(parsed, device, precision, offline, digest))
     backbone.name = name
+    again = partial(load_model, name, precision=precision, offline=offline)
+    # What is registered in this process is not in others.
+    backbone.load_again = again if parsed.base not in REGISTRY.added else None
     _ = backbone.dim  # one blank image goes through: a network that cannot see fails here
     if memory:
         memory.remember(name, backbone, device, precision)
-    return backbone
+    loaded: Backbone = backbone
+    return loaded
 
 
 def abilities(name: str) -> frozenset[str]:
