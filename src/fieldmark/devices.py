@@ -8,13 +8,20 @@ differs from run to run.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import ctypes.util
+import importlib.util
+import sysconfig
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from fieldmark.errors import ModelError, UsageError
+from fieldmark.errors import MissingExtra, ModelError, UsageError
 
+DECODES = ("auto", "reference", "cpu", "gpu")
 PRECISIONS = ("auto", "float32", "bf16", "fp16")
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 LARGEST_BATCH = 256
@@ -57,6 +64,49 @@ def choose_precision(wanted: str, device: Any) -> str:
     if device.type != "cuda":
         return "float32"
     return "bf16" if torch.cuda.is_bf16_supported() else "fp16"
+
+
+def choose_decode(wanted: str, device: Any) -> str:
+    """How photos are read for a network on that device: reference, cpu or gpu."""
+    if wanted not in DECODES:
+        raise UsageError(f"decode {wanted!r} is not known: expected {', '.join(DECODES)}.")
+    has_cpu = importlib.util.find_spec("torchvision") is not None
+    has_gpu = device.type == "cuda" and nvjpeg_library() is not None
+    if wanted == "auto":
+        return "gpu" if has_gpu else "cpu" if has_cpu else "reference"
+    if wanted == "cpu" and not has_cpu:
+        raise MissingExtra("decode 'cpu'", "vision", "torchvision")
+    if wanted == "gpu" and not has_gpu:
+        lacks = f"the model is on {device}" if device.type != "cuda" else "nvJPEG is not installed"
+        raise ModelError(
+            f"decode 'gpu' needs a CUDA device and the library nvJPEG, but {lacks}: use auto, "
+            "which takes the fastest way there is (`fieldmark doctor` shows it)."
+        )
+    return wanted
+
+
+@lru_cache(maxsize=1)
+def nvjpeg_library() -> str | None:
+    """The nvJPEG library that can be loaded here: torchvision's own, that of a package of NVIDIA's,
+    else the system's; None where there is none. Nothing is imported.
+    """
+    of_system = ctypes.util.find_library("nvjpeg")
+    for place in (*_packaged_nvjpeg(), *([of_system] if of_system else [])):
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(place)
+            return place
+    return None
+
+
+def _packaged_nvjpeg() -> list[str]:
+    folders = dict.fromkeys(sysconfig.get_paths()[name] for name in ("platlib", "purelib"))
+    patterns = ("torchvision.libs/libnvjpeg*.so*", "nvidia/*/lib/libnvjpeg.so*")
+    return [
+        str(path)
+        for pattern in patterns
+        for folder in folders
+        for path in sorted(Path(folder).glob(pattern))
+    ]
 
 
 @contextlib.contextmanager

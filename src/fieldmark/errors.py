@@ -150,6 +150,16 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0].rstrip('.')}" if lines else type(error).__name__
 
 
+def plain_reason(error: Exception) -> str:
+    """What is wrong, without the file's name before it and the full stop behind it.
+
+    >>> plain_reason(DataError("data/a.jpg  is missing."))
+    'is missing'
+    """
+    text = str(error)
+    return (text.partition("  ")[2] or text).rstrip(".")
+
+
 @contextmanager
 def naming_model(model: str, doing: str) -> Iterator[None]:
     """Whatever a model's own code raises inside, as a `ModelError` with its name in one line."""

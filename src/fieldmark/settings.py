@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BAD_IMAGES = ("fail", "skip")
 PRECISIONS = ("auto", "float32", "bf16", "fp16")
+DECODES = ("auto", "reference", "cpu", "gpu")
 DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
 ELSEWHERE = ("chat_models", "chat_providers")
 """tables of a configuration file that others read"""
@@ -58,6 +59,8 @@ class Settings:
     """auto, cpu, cuda, cuda:1, mps"""
     precision: str = "auto"
     """auto is bf16 on a GPU and float32 elsewhere"""
+    decode: str = "auto"
+    """how photos are read: reference (exact, slow), cpu or gpu (fast); auto is the fastest here"""
     jobs: int = 0
     """threads that read and prepare images; 0 = one per core, at most 16"""
     batch_size: int = 0
@@ -225,7 +228,12 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
         return words[str(value).lower()]
     if not isinstance(value, str):
         raise ValueError("expected text")
-    allowed = {"bad_images": BAD_IMAGES, "precision": PRECISIONS, "device": DEVICES}[key]
+    allowed = {
+        "bad_images": BAD_IMAGES,
+        "precision": PRECISIONS,
+        "decode": DECODES,
+        "device": DEVICES,
+    }[key]
     if value not in allowed and not (key == "device" and re.fullmatch(r"cuda:\d+", value)):
         raise ValueError(f"expected {', '.join(allowed[:-1])} or {allowed[-1]}")
     return value

@@ -262,7 +262,9 @@ def test_an_image_replaced_while_others_are_embedded_ends_the_run_and_poisons_no
             write_image(photos / "19.png", seed=99)
             return super().embed_images(batch)
 
-    how = options(tmp_path, batch_size=2, threads=1)
+    known = Contents(None)
+    known.learn(photos, [ref.image for ref in refs(photos)])
+    how = options(tmp_path, batch_size=2, threads=1, contents=known)
     with pytest.raises(DataError, match=r"19\.png was changed while it was being read"):
         embed(Swapping(), photos, refs(photos), how)
     for path, data in before.items():
@@ -317,16 +319,13 @@ def test_a_cache_cleaned_during_a_run_is_told(photos: Path, tmp_path: Path) -> N
 def test_a_file_is_read_once_for_all_its_crops(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fieldmark.embed import engine
-
     crops = [ImageRef("00.png", (float(x), 0.0, 4.0, 4.0)) for x in range(4)]
-    known = Contents(None)
-    known.learn(photos, ["00.png"])
     reads = []
     monkeypatch.setattr(
-        engine, "read_bytes", lambda root, name: reads.append(name) or (root / name).read_bytes()
+        "fieldmark.data._content.read_bytes",
+        lambda root, name: reads.append(name) or (root / name).read_bytes(),
     )
-    made = embed(Mean(), photos, crops, options(tmp_path, contents=known))
+    made = embed(Mean(), photos, crops, options(tmp_path))
     assert made.n_computed == 4 and reads == ["00.png"]
 
 

@@ -37,6 +37,9 @@ class Common:
     """auto, cpu, cuda, cuda:1 or mps [FIELDMARK_DEVICE, else auto]"""
     precision: _Word = None
     """auto, float32, bf16 or fp16 [FIELDMARK_PRECISION, else auto]"""
+    decode: _Word = None
+    """how photos are read: auto (the fastest way here), reference (exact and slow), cpu or gpu
+    [FIELDMARK_DECODE, else auto]"""
     jobs: _Count = None
     """threads that read images [FIELDMARK_JOBS, else one per core]"""
     batch_size: _Count = None

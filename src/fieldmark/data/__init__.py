@@ -14,15 +14,17 @@ from fieldmark.lazy import exports
 from fieldmark.registry import Registry, is_file_reference, load_reference
 
 if TYPE_CHECKING:
-    from fieldmark.data._bytes import read_bytes, split_reference
+    from fieldmark.data._bytes import archive_order, read_bytes, split_reference
     from fieldmark.data._check import annotation_digests
     from fieldmark.data._content import (
         ABSENT,
         MEMORY,
         Content,
         Contents,
+        FileRead,
         content_key,
         item_key,
+        read_content,
         stamp,
     )
     from fieldmark.data._dataset import (
@@ -35,7 +37,14 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
-    from fieldmark.data._image import ImageRef, crop_image, load_image, open_image, quick_check
+    from fieldmark.data._image import (
+        ImageRef,
+        crop_box,
+        crop_image,
+        load_image,
+        open_image,
+        quick_check,
+    )
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
 
@@ -47,13 +56,16 @@ __all__ = [
     "Content",
     "Contents",
     "Dataset",
+    "FileRead",
     "Finding",
     "ImageRef",
     "Info",
     "ScientificName",
     "Source",
     "annotation_digests",
+    "archive_order",
     "content_key",
+    "crop_box",
     "crop_image",
     "finish_table",
     "is_image",
@@ -66,6 +78,7 @@ __all__ = [
     "parse_name",
     "quick_check",
     "read_bytes",
+    "read_content",
     "register_dataset",
     "split_reference",
     "stamp",
@@ -106,14 +119,19 @@ def register_dataset(name: str, dataset: Dataset) -> None:
 __getattr__ = exports(
     __name__,
     {
-        "_bytes": ("read_bytes", "split_reference"),
+        "_bytes": ("archive_order", "read_bytes", "split_reference"),
         "_check": ("annotation_digests",),
-        "_content": ("ABSENT", "MEMORY", "Content", "Contents", "content_key", "item_key", "stamp"),
+        "_content": (
+            "ABSENT", "MEMORY", "FileRead", "Content", "Contents", "content_key", "item_key",
+            "read_content", "stamp",
+        ),
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
-        "_image": ("ImageRef", "crop_image", "load_image", "open_image", "quick_check"),
+        "_image": (
+            "ImageRef", "crop_box", "crop_image", "load_image", "open_image", "quick_check",
+        ),
     },
 )  # fmt: skip

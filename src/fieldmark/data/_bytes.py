@@ -18,6 +18,7 @@ from __future__ import annotations
 import io
 import stat
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Protocol
@@ -66,6 +67,27 @@ def split_reference(image: str) -> tuple[str, str]:
     name, mark, inner = image.partition("::")
     is_container = name.lower().endswith((*TAR_SUFFIXES, PARQUET_SUFFIX))
     return (name, inner) if mark and is_container else (image, "")
+
+
+def archive_order(root: Path, images: Sequence[str]) -> list[str]:
+    """Images of one archive in the order in which they lie in it; those it lacks come first."""
+    name = split_reference(images[0])[0]
+    inner = {image: split_reference(image)[1] for image in images}
+    if name.lower().endswith(PARQUET_SUFFIX):
+        return sorted(images, key=lambda image: _row_order(inner[image]))
+    if not inner[images[0]]:
+        return list(images)
+    try:
+        path = locate(root, name)
+        members = _ARCHIVES.get(_key(path), lambda: _index_tar(path)).members
+    except (DataError, OSError, ValueError):  # told when they are read
+        return list(images)
+    return sorted(images, key=lambda image: members.get(inner[image].removeprefix("./"), (-1, 0)))
+
+
+def _row_order(inner: str) -> tuple[str, int]:
+    row, _, column = inner.partition("::")
+    return column, int(row) if row.isdecimal() else -1
 
 
 def locate(root: Path, name: str) -> Path:

@@ -5,7 +5,8 @@ them anew for each command would cost as much as the work it saves. What was has
 with the file's inode, size, mtime and ctime. A change of content moves ctime, which no ordinary
 tool can set back. As git does with its index, a file that changed in the last moments before it was
 hashed is not remembered (a second change could hide in the clock's resolution), nor is one whose
-ctime lies in the future. A file whose content is not known is read; none is ever trusted.
+ctime lies in the future. A file whose content is not known is read; none is ever trusted. Who reads
+files anyway notes what they hold, so that none is read only to be hashed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import stat
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +27,7 @@ from typing import NamedTuple, TypeVar
 
 from fieldmark.data._bytes import base_folder, leads_out, read_bytes, split_reference
 from fieldmark.data._image import ImageRef, quick_check
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, plain_reason
 
 T = TypeVar("T")
 OnUnknown = Callable[[int], Callable[[], None]]
@@ -36,6 +39,8 @@ COMMIT_EVERY_S = 1.0
 """what a kill may cost: at most so long a time of hashing is done again"""
 _FEW = 2_000
 """names that are looked up one by one; more are read with all others of their folder"""
+_STEP = 512
+"""files handed to threads at a time"""
 _STAMP = struct.Struct("<QQqq")
 
 
@@ -55,10 +60,10 @@ def item_key(content: bytes, crop: tuple[float, ...] | None) -> bytes:
 
 def stamp(path: str | Path) -> tuple[bytes, bool]:
     """What changes when the file changes, and whether it is old enough to be relied on later."""
-    stat = os.stat(path)  # noqa: PTH116 - a hundred thousand of them: Path.stat takes twice as long
-    changed, modified, now = stat.st_ctime_ns, stat.st_mtime_ns, time.time_ns()
+    state = os.stat(path)  # noqa: PTH116 - a hundred thousand of them: Path.stat takes twice as long
+    changed, modified, now = state.st_ctime_ns, state.st_mtime_ns, time.time_ns()
     is_young = now - changed < RACY_NS or 0 <= now - modified < RACY_NS
-    return _STAMP.pack(stat.st_ino, stat.st_size, modified, changed), not is_young
+    return _STAMP.pack(state.st_ino, state.st_size, modified, changed), not is_young
 
 
 class Content(NamedTuple):
@@ -74,6 +79,15 @@ ABSENT = bytes(16)
 """the key of a file that is not there or cannot be read"""
 
 
+class FileRead(NamedTuple):
+    """A file that was read once: its bytes, and what is known from them."""
+
+    content: Content
+    mark: bytes | None
+    """its stamp if it may be relied on later"""
+    data: bytes
+
+
 class Contents:
     """What files hold now, each looked at once while this object lives (one command).
 
@@ -87,6 +101,10 @@ class Contents:
         self._seen: dict[Path, dict[str, Content]] = {}
         self._files: dict[str, tuple[bytes, bytes]] = {}
         """stamp and content of single files"""
+        self._lock = threading.Lock()
+        self._notes: _ContentDb | None = None
+        """open while what is read is noted"""
+        self._prefix: dict[Path, str] = {}
 
     def known(self, root: Path, images: Iterable[str]) -> dict[str, Content]:
         """The images whose content is known without reading them."""
@@ -110,17 +128,53 @@ class Contents:
             return known
         unknown = [image for image in every if image not in known]
         tell = on_unknown(len(unknown)) if on_unknown else None
+        try:
+            with ThreadPoolExecutor(self._threads) as pool:
+                for image, (content, mark, _) in _in_turn(
+                    pool, lambda name: read_content(root, name), unknown
+                ):
+                    self.note(root, image, content, mark)
+                    if tell is not None:
+                        tell()
+        finally:
+            self.flush()
         seen = self._seen[root]
-        with _ContentDb(self._memory) as memory, ThreadPoolExecutor(self._threads) as pool:
-            for image, (content, mark) in _in_turn(
-                pool, lambda name: _read_content(root, name), unknown
-            ):
-                seen[image] = content
-                if mark is not None:
-                    memory.remember(_name(root, image), mark, content)
-                if tell is not None:
-                    tell()
         return {image: seen[image] for image in every}
+
+    def note(self, root: Path, image: str, content: Content, mark: bytes | None) -> None:
+        """Remembers what an image was seen to hold, for good where its stamp (`mark`) allows it.
+
+        From any thread. A second of it may be lost by a kill, until `flush` has been called.
+        """
+        with self._lock:
+            self._seen.setdefault(root, {})[image] = content
+            if mark is None:
+                return
+            if self._notes is None:
+                self._notes = _ContentDb(self._memory)
+            if root not in self._prefix:
+                self._prefix[root] = _name(root, "")
+            self._notes.remember(self._prefix[root] + image, mark, content)
+
+    def flush(self) -> None:
+        """Writes what was noted."""
+        with self._lock:
+            if self._notes is not None:
+                self._notes.close()
+                self._notes = None
+
+    def has_absent(self, root: Path, images: Sequence[str]) -> bool:
+        """Is one of them missing, empty or no file? Reads none: members of archives may be missing
+        all the same.
+        """
+        prefix = _name(root, "")
+
+        def look(start: int) -> bool:
+            names = (split_reference(image)[0] for image in images[start : start + _STEP])
+            return any(_is_absent(prefix, name) for name in dict.fromkeys(names))
+
+        with ThreadPoolExecutor(self._threads) as pool:
+            return any(pool.map(look, range(0, len(images), _STEP)))
 
     def digest(self, path: Path) -> bytes:
         """The content of any one file, such as a model's weights, as it is at this moment; raises
@@ -157,8 +211,8 @@ class Contents:
         }
 
 
-def _read_content(root: Path, image: str) -> tuple[Content, bytes | None]:
-    """What the file holds, and its stamp if it may be relied on later.
+def read_content(root: Path, image: str) -> FileRead:
+    """Reads, hashes and checks one file.
 
     The stamp is taken before the bytes are read: a change in between makes it another.
     """
@@ -166,19 +220,29 @@ def _read_content(root: Path, image: str) -> tuple[Content, bytes | None]:
         mark, is_settled = stamp(_file_of(root, image))
         data = read_bytes(root, image)
     except (DataError, OSError, ValueError) as error:
-        return Content(ABSENT, _reason(root, image, error)), None
-    return Content(content_key(data), quick_check(data) or ""), mark if is_settled else None
+        return FileRead(Content(ABSENT, _reason(root, image, error)), None, b"")
+    content = Content(content_key(data), quick_check(data) or "")
+    return FileRead(content, mark if is_settled else None, data)
+
+
+def _is_absent(prefix: str, name: str) -> bool:
+    if leads_out(name):
+        return True
+    try:
+        state = os.stat(prefix + name)  # noqa: PTH116 - as above
+    except (OSError, ValueError):
+        return True
+    return not stat.S_ISREG(state.st_mode) or state.st_size == 0
 
 
 def _reason(root: Path, image: str, error: Exception) -> str:
-    """`data/a.jpg  is missing.` → `is missing`."""
+    """Why it cannot be read, in words."""
     if not isinstance(error, DataError):
         try:
             read_bytes(root, image)  # it says what is wrong in words
         except DataError as explained:
             error = explained
-    text = str(error)
-    return (text.partition("  ")[2] or text).rstrip(".")
+    return plain_reason(error)
 
 
 def _in_turn(
@@ -186,7 +250,7 @@ def _in_turn(
 ) -> Iterator[tuple[str, T]]:
     """Results in order, a bounded number of them waiting."""
     rest = iter(images)
-    while some := list(islice(rest, 512)):
+    while some := list(islice(rest, _STEP)):
         yield from zip(some, pool.map(work, some), strict=True)
 
 
@@ -212,6 +276,9 @@ class _ContentDb:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._write()
         if self._db is not None:
             self._db.close()
@@ -295,7 +362,7 @@ def _settled(file: str) -> bytes | None:
 
 def _connect(path: Path) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    db = sqlite3.connect(path, timeout=5)
+    db = sqlite3.connect(path, timeout=5, check_same_thread=False)
     try:
         db.execute(
             "CREATE TABLE IF NOT EXISTS content (name TEXT PRIMARY KEY, stamp BLOB NOT NULL,"

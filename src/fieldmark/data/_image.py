@@ -222,13 +222,18 @@ def _turn(image: Image.Image, source: Image.Image) -> Image.Image:
 
 def crop_image(image: Image.Image, crop: Box, name: str = "image") -> Image.Image:
     """The part of an upright image that the box and the image share."""
-    x, y, width, height = crop
-    if all(math.isfinite(side) for side in crop) and width > 0 and height > 0:
+    return image.crop(crop_box(image.width, image.height, crop, name))
+
+
+def crop_box(width: int, height: int, crop: Box, name: str = "image") -> tuple[int, int, int, int]:
+    """left, top, right, bottom of what the crop and an upright image of that size share."""
+    x, y, crop_w, crop_h = crop
+    if all(math.isfinite(side) for side in crop) and crop_w > 0 and crop_h > 0:
         left, top = max(0, round(x)), max(0, round(y))
-        right, bottom = min(image.width, round(x + width)), min(image.height, round(y + height))
+        right, bottom = min(width, round(x + crop_w)), min(height, round(y + crop_h))
         if left < right and top < bottom:
-            return image.crop((left, top, right, bottom))
+            return left, top, right, bottom
     raise DataError(
-        f"{name}  crop {tuple(crop)} is empty in an image of {image.width} × {image.height} "
+        f"{name}  crop {tuple(crop)} is empty in an image of {width} × {height} "
         "pixels: x, y, width and height in pixels were expected."
     )

@@ -9,7 +9,15 @@ from fieldmark.embed.cache import (
     trusted_fingerprint,
     write_behaviour,
 )
-from fieldmark.embed.engine import Embedded, EmbedOptions, checking, embed
+from fieldmark.embed.engine import (
+    Embedded,
+    EmbedOptions,
+    Filled,
+    checking,
+    embed,
+    fill,
+    refuse_bad,
+)
 from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
 from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
 from fieldmark.embed.search import top_k
@@ -21,6 +29,7 @@ __all__ = [
     "CutTexts",
     "EmbedOptions",
     "Embedded",
+    "Filled",
     "ModelCache",
     "PatchFeatures",
     "PositiveRanks",
@@ -31,10 +40,12 @@ __all__ = [
     "devices_for",
     "embed",
     "embed_texts",
+    "fill",
     "patch_fingerprint",
     "patch_name",
     "rank_positives",
     "read_keys",
+    "refuse_bad",
     "speed_of",
     "top_k",
     "trusted_fingerprint",

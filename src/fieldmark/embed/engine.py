@@ -1,47 +1,44 @@
 """Embedding pipeline: how do images become features, once, and never again?
 
-A first pass finds the content of every image that is not known (and names the broken ones, before
-hours are spent), a second computes what the cache lacks: threads read and transform, the model's
-device embeds, each batch is kept as soon as it is ready. The bytes that are decoded are hashed: a
-feature is kept under what it was computed from, and an image that was replaced between the passes
-ends the run. The order of work is the order of the items; nothing depends on how many threads
-there are.
+What the cache has costs nothing. The rest is read in one pass: a file's bytes are hashed, checked
+and decoded together, and a feature is kept under the hash of the bytes it was computed from. What
+can be seen without reading (missing and empty files) is looked at first, so that no hours are spent
+on data that are not there; what shows only in the bytes is told at the end of the pass, with all
+good features kept. Files that lie together are read together; no feature depends on that order.
 """
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fieldmark.data import (
+    ABSENT,
     MEMORY,
+    Content,
     Contents,
     ImageRef,
-    content_key,
-    crop_image,
+    archive_order,
     item_key,
-    open_image,
-    read_bytes,
+    split_reference,
 )
 from fieldmark.embed.cache import FeatureRows, number, read_about, write_about, write_behaviour
-from fieldmark.embed.work import Throughput
-from fieldmark.embed.workers import warm
-from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model
+from fieldmark.embed.threads import run_threads
+from fieldmark.embed.work import ImagePart, Throughput, WantedFile
+from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from fieldmark.models import Backbone
-
-DEFAULT_BATCH = 32
-AHEAD = 3  # batches read ahead of the device
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +53,18 @@ class EmbedOptions:
     """fail or skip"""
     contents: Contents | None = None
     """what is known of the images already; None = nothing but what the cache remembers"""
-    devices: tuple[str, ...] = ()
-    """of several processes, the model's own first; fewer than two = this process does it alone"""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What the cache now has of the items."""
+
+    keys: dict[ImageRef, bytes]
+    """what the feature of each item is kept under; bad ones have none"""
+    bad: dict[str, str]
+    """image → why it cannot be read, in the order of the items. With the policy `fail`, nothing was
+    computed where one of them was known before the pass"""
+    throughput: Throughput
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,7 @@ class Embedded:
     seconds: float
     keys: dict[ImageRef, bytes]
     """what stands for the content of each image that was read"""
+    throughput: Throughput
 
 
 def embed(
@@ -84,15 +92,16 @@ def embed(
     progress: Progress | None = None,
 ) -> Embedded:
     """Features of the items: from the cache where it has them, computed and kept otherwise."""
-    with usable_cache(options.cache):
-        warmed = warm(model, root, items, options, progress or Silent(), fill)
-        embedded = _embed(model, root, items, options, progress or Silent())
-        return replace(embedded, n_computed=embedded.n_computed + warmed.n_computed)
-
-
-@dataclass(frozen=True)
-class Filled:
-    throughput: Throughput
+    progress = progress or Silent()
+    with _opened_rows(model, options) as rows:
+        filled = _fill(model, root, items, rows, options, progress)
+        refuse_bad(root, filled.bad, len(items), options.bad_images)
+        if filled.bad:
+            progress.say(
+                f"{root}  {len(filled.bad)} of {len(items)} images left out: "
+                f"{_first_few(filled.bad)}."
+            )
+        return _collect(rows, filled, items)
 
 
 def fill(
@@ -100,10 +109,24 @@ def fill(
     root: Path,
     items: Sequence[ImageRef],
     options: EmbedOptions,
-    progress: Progress,
+    progress: Progress | None = None,
 ) -> Filled:
-    embedded = _embed(model, root, items, options, progress)
-    return Filled(Throughput(embedded.n_computed, embedded.seconds))
+    """Sees to it that the cache has the features of all items that can be read.
+
+    Bad images are not refused here (`refuse_bad` does), and nothing is held in memory but the keys.
+    """
+    with _opened_rows(model, options) as rows:
+        return _fill(model, root, items, rows, options, progress or Silent())
+
+
+def refuse_bad(root: Path, bad: Mapping[str, str], n: int, policy: str) -> None:
+    """Raises where images cannot be read, unless the policy is to leave them out."""
+    if not bad or policy == "skip":
+        return
+    raise DataError(
+        f"{root}  {len(bad)} of {n} images cannot be read: {_first_few(bad)}. "
+        "Repair or remove them, or pass --bad-images skip to leave them out and count them."
+    )
 
 
 @contextmanager
@@ -120,62 +143,206 @@ def usable_cache(cache: Path) -> Iterator[None]:
         ) from error
 
 
-def _embed(
+@contextmanager
+def _opened_rows(model: Backbone, options: EmbedOptions) -> Iterator[FeatureRows]:
+    with usable_cache(options.cache):
+        rows = FeatureRows(options.cache / "features" / model.fingerprint, model.dim)
+        try:
+            yield rows
+        finally:
+            rows.close()
+
+
+def _fill(
     model: Backbone,
     root: Path,
     items: Sequence[ImageRef],
+    rows: FeatureRows,
     options: EmbedOptions,
     progress: Progress,
-) -> Embedded:
-    folder = options.cache / "features" / model.fingerprint
-    rows = FeatureRows(folder, model.dim)
+) -> Filled:
     contents = options.contents or Contents(options.cache / MEMORY, options.threads)
+    known = contents.known(root, dict.fromkeys(ref.image for ref in items))
+    if options.bad_images != "skip" and _has_bad(contents, root, items, known):
+        known = contents.learn(root, (ref.image for ref in items), checking(progress))
+        return Filled(*_judged(items, known), Throughput())
+    keys, bad = _judged(items, known)
+    unread = (ref for ref in items if ref.image not in known)
+    missing = (ref for ref, key in keys.items() if key not in rows)
+    todo = list(dict.fromkeys((*unread, *missing)))
+    if not todo:
+        return Filled(keys, bad, Throughput())
+    _keep_about(model, rows.folder)
+    if rows.n_damaged:
+        progress.say(f"{rows.folder}  damaged features, computed again: {rows.n_damaged}.")
+    progress.start(f"embedding with {model.name}", len(todo))
+    sink = _CacheSink(root, contents, rows, progress, keys, bad)
     try:
-        keys, bad = _find_keys(contents, root, items, progress)
-        _refuse_bad(root, bad, len(items), options.bad_images)
-        todo = _first_of_each(keys, items, rows)
-        began = time.monotonic()
-        failed: dict[bytes, str] = {}
-        if todo:
-            _keep_about(model, folder)
-            if rows.n_damaged:
-                progress.say(f"{folder}  damaged features, computed again: {rows.n_damaged}.")
-            failed = _compute(model, root, todo, rows, options, progress)
-            bad |= {ref.image: failed[key] for ref, key in keys.items() if key in failed}
-            keys = {ref: key for ref, key in keys.items() if key not in failed}
-        seconds = time.monotonic() - began
-        _refuse_bad(root, bad, len(items), options.bad_images)
-        if bad:
-            progress.say(f"{root}  {len(bad)} of {len(items)} images left out: {_first_few(bad)}.")
-        n_computed = len(todo) - len(failed)
-        if n_computed:
-            _keep_about(model, folder, n_computed, seconds)
-        return _collect(rows, keys, items, bad, n_computed, seconds)
+        throughput = _pipeline(model)(
+            model, root, _in_reading_order(root, todo, known), sink, options, progress
+        )
     finally:
-        rows.close()
+        contents.flush()
+    if throughput.n_computed:
+        _keep_about(model, rows.folder, throughput)
+    return sink.filled(items, throughput)
 
 
-def _keep_about(model: Backbone, folder: Path, n_computed: int = 0, seconds: float = 0.0) -> None:
-    """Whose features these are, and how fast all of them together were computed."""
+def _has_bad(
+    contents: Contents, root: Path, items: Sequence[ImageRef], known: Mapping[str, Content]
+) -> bool:
+    """Is any image known to be bad, or seen to be without reading it?"""
+    if any(content.problem for content in known.values()):
+        return True
+    unread = list(dict.fromkeys(ref.image for ref in items if ref.image not in known))
+    return bool(unread) and contents.has_absent(root, unread)
+
+
+def _judged(
+    items: Sequence[ImageRef], known: Mapping[str, Content]
+) -> tuple[dict[ImageRef, bytes], dict[str, str]]:
+    """Of the images whose content is known: the keys of good ones, the reasons of bad ones."""
+    bad = {image: content.problem for image, content in known.items() if content.problem}
+    keys = {
+        ref: item_key(known[ref.image].key, ref.crop)
+        for ref in items
+        if ref.image in known and ref.image not in bad
+    }
+    return keys, bad
+
+
+def _in_reading_order(
+    root: Path, todo: list[ImageRef], known: Mapping[str, Content]
+) -> Iterator[WantedFile]:
+    """Files by name, members of an archive as they lie in it: what is near is read together."""
+    todo.sort(key=attrgetter("image"))
+    for _, own in groupby(todo, key=lambda ref: split_reference(ref.image)[0]):
+        refs = {image: tuple(some) for image, some in groupby(own, key=attrgetter("image"))}
+        for image in archive_order(root, list(refs)) if len(refs) > 1 else refs:
+            content = known.get(image)
+            yield WantedFile(image, refs[image], content.key if content else None)
+
+
+def _pipeline(model: Backbone) -> Callable[..., Throughput]:
+    if getattr(model, "decode", "reference") == "gpu":
+        gpu: Any = import_module("fieldmark.embed.gpu")
+        pipeline: Callable[..., Throughput] = gpu.run_gpu
+        return pipeline
+    return run_threads
+
+
+class Changed(DataError):
+    """An image is not what it was when the run began."""
+
+
+@dataclass(slots=True)
+class _CacheSink:
+    """Keeps what a pipeline reads and computes, and shows how far it is."""
+
+    root: Path
+    contents: Contents
+    rows: FeatureRows
+    progress: Progress
+    keys: dict[ImageRef, bytes]
+    bad: dict[str, str]
+    in_flight: set[bytes] = field(default_factory=set)
+    unusable: dict[bytes, str] = field(default_factory=dict)
+    """key → why that part of a file cannot be decoded"""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """of all but the files of the cache"""
+    writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> list[ImagePart]:
+        is_new = wanted.expected is None
+        if not is_new and content.key not in (wanted.expected, ABSENT):
+            raise Changed(
+                f"{self.root}  {wanted.image} was changed while it was being read: run the same "
+                "command again."
+            )
+        if is_new:
+            self.contents.note(self.root, wanted.image, content, mark)
+        parts: list[ImagePart] = []
+        with self.lock:
+            if content.problem:
+                self.bad[wanted.image] = content.problem
+                for ref in wanted.refs:
+                    self.keys.pop(ref, None)
+            else:
+                parts = self._asked(wanted.refs, content.key)
+            self.progress.advance(len(wanted.refs) - len(parts))
+        return parts
+
+    def _asked(self, refs: Sequence[ImageRef], content: bytes) -> list[ImagePart]:
+        parts = []
+        for ref in refs:
+            key = self.keys[ref] = item_key(content, ref.crop)
+            if key in self.in_flight or key in self.unusable or key in self.rows:
+                continue
+            self.in_flight.add(key)
+            parts.append(ImagePart(ref, key))
+        return parts
+
+    def failed(self, part: ImagePart, reason: str) -> None:
+        with self.lock:
+            self.unusable[part.key] = reason
+            self.in_flight.discard(part.key)
+            self.progress.advance()
+
+    def keep(self, parts: Sequence[ImagePart], features_nd: np.ndarray) -> None:
+        keys = [part.key for part in parts]
+        with self.writing:
+            self.rows.append(keys, features_nd)
+        with self.lock:
+            self.in_flight.difference_update(keys)
+            self.progress.advance(len(parts))
+
+    def filled(self, items: Sequence[ImageRef], throughput: Throughput) -> Filled:
+        """When the pipeline is done."""
+        if self.unusable:
+            for ref, key in self.keys.items():
+                if key in self.unusable:
+                    self.bad[ref.image] = self.unusable[key]
+        if not self.bad:
+            return Filled(self.keys, {}, throughput)
+        keys = {ref: key for ref, key in self.keys.items() if key not in self.unusable}
+        names = dict.fromkeys(ref.image for ref in items)
+        bad = {image: self.bad[image] for image in names if image in self.bad}
+        return Filled(keys, bad, throughput)
+
+
+def _keep_about(model: Backbone, folder: Path, now: Throughput | None = None) -> None:
+    """Whose features these are, how fast all of them together were computed, and where the time
+    went.
+    """
     before = read_about(folder) or {}
-    n, took = (number(before.get(name), float) or 0.0 for name in ("n_computed", "seconds"))
-    about = {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint}
-    n, took = n + n_computed, took + seconds
-    if n and took:
-        about |= {"n_computed": int(n), "seconds": took, "images_per_s": n / took}
-    write_about(folder, about)
+    own = {"model": model.name, "dim": model.dim, "fingerprint": model.fingerprint}
+    about = before | own | (_speed(before, now) if now else {})
+    if about != before:
+        write_about(folder, about)
     behaviour = getattr(model, "behaviour", None)
     write_behaviour(folder, behaviour() if callable(behaviour) else None)
 
 
-def _find_keys(
-    contents: Contents, root: Path, items: Sequence[ImageRef], progress: Progress
-) -> tuple[dict[ImageRef, bytes], dict[str, str]]:
-    """The cache key of every readable item, and the reason for every unreadable image."""
-    known = contents.learn(root, (ref.image for ref in items), checking(progress))
-    bad = {image: content.problem for image, content in known.items() if content.problem}
-    keys = {ref: item_key(known[ref.image].key, ref.crop) for ref in items if ref.image not in bad}
-    return keys, bad
+def _speed(before: Mapping[str, Any], now: Throughput) -> dict[str, Any]:
+    """Sums over all passes; the rest is of the last one."""
+    n, seconds, n_fallback = (
+        (number(before.get(name), float) or 0.0) + getattr(now, name)
+        for name in ("n_computed", "seconds", "n_fallback")
+    )
+    had = before.get("busy_s")
+    spent = had if isinstance(had, dict) else {}
+    busy_s = {part: (number(spent.get(part), float) or 0.0) + s for part, s in now.busy_s.items()}
+    return {
+        "images_per_s": n / seconds if seconds else 0.0,
+        "n_computed": int(n),
+        "seconds": seconds,
+        "decode": now.decode,
+        "n_fallback": int(n_fallback),
+        "busy_s": busy_s,
+        "device_busy": now.device_busy,
+        "batch_size": now.batch_size,
+        "is_compiled": now.is_compiled,
+    }
 
 
 def checking(progress: Progress) -> Callable[[int], Callable[[], None]]:
@@ -188,184 +355,16 @@ def checking(progress: Progress) -> Callable[[int], Callable[[], None]]:
     return start
 
 
-def _reason(error: DataError) -> str:
-    """`data/a.jpg  is missing.` → `is missing`."""
-    text = str(error)
-    return (text.partition("  ")[2] or text).rstrip(".")
-
-
-def _refuse_bad(root: Path, bad: dict[str, str], n: int, policy: str) -> None:
-    if not bad or policy == "skip":
-        return
-    raise DataError(
-        f"{root}  {len(bad)} of {n} images cannot be read: {_first_few(bad)}. "
-        "Repair or remove them, or pass --bad-images skip to leave them out and count them."
-    )
-
-
-def _first_few(bad: dict[str, str]) -> str:
+def _first_few(bad: Mapping[str, str]) -> str:
     shown = "; ".join(f"{image} ({why})" for image, why in list(bad.items())[:3])
     return shown + (f" and {len(bad) - 3} more" if len(bad) > 3 else "")
 
 
-def _first_of_each(
-    keys: dict[ImageRef, bytes], items: Sequence[ImageRef], rows: FeatureRows
-) -> list[tuple[ImageRef, bytes]]:
-    seen: set[bytes] = set()
-    todo = []
-    for ref in items:
-        key = keys.get(ref)
-        if key is not None and key not in seen and key not in rows:
-            seen.add(key)
-            todo.append((ref, key))
-    return todo
-
-
-class Changed(DataError):
-    """An image is not what it was when the run began."""
-
-
-@dataclass(frozen=True, slots=True)
-class _PreparedImage:
-    """An image that waits for its batch."""
-
-    key: bytes
-    image: str
-    array: np.ndarray
-
-
-def _compute(
-    model: Backbone,
-    root: Path,
-    todo: list[tuple[ImageRef, bytes]],
-    rows: FeatureRows,
-    options: EmbedOptions,
-    progress: Progress,
-) -> dict[bytes, str]:
-    """Keeps the features of all that can be decoded; says why of the others, by key."""
-    progress.start(f"embedding with {model.name}", len(todo))
-    batch_size = options.batch_size or getattr(model, "batch_size", DEFAULT_BATCH)
-    waiting: list[_PreparedImage] = []
-    failed: dict[bytes, str] = {}
-
-    def flush(n: int) -> None:
-        nonlocal batch_size
-        while len(waiting) >= n and waiting:
-            try:
-                features = _embed_batch(model, waiting[:batch_size], batch_size)
-            except OutOfMemory:
-                if batch_size == 1:
-                    raise
-                batch_size = max(1, min(batch_size, len(waiting)) // 2)
-                progress.say(f"{model.name}: out of memory, going on with batches of {batch_size}.")
-                continue
-            rows.append([image.key for image in waiting[:batch_size]], features)
-            progress.advance(len(features))
-            del waiting[:batch_size]
-
-    for ref, key, outcome in _prepared(model, root, todo, options, batch_size * AHEAD):
-        if isinstance(outcome, str):
-            failed[key] = outcome
-            progress.advance()
-            continue
-        waiting.append(_PreparedImage(key, ref.image, outcome))
-        if len(waiting) >= batch_size:
-            flush(batch_size)
-    flush(1)
-    return failed
-
-
-def _embed_batch(model: Backbone, batch: list[_PreparedImage], batch_size: int) -> np.ndarray:
-    """Features of the images; a short batch is filled up for models that want one shape only."""
-    arrays = [image.array for image in batch]
-    n_missing = batch_size - len(arrays) if getattr(model, "wants_full_batches", False) else 0
-    shapes = {np.shape(array) for array in arrays}
-    if len(shapes) > 1:
-        listed = " and ".join(map(str, sorted(shapes)[:2]))
-        raise ModelError(
-            f"model {model.name!r}: transform gave arrays of the shapes {listed}, "
-            "expected one shape for all images."
-        )
-    stacked = np.stack([*arrays, *arrays[-1:] * n_missing])
-    with naming_model(model.name, "embed_images"):
-        features = model.embed_images(stacked).pooled[: len(arrays)]
-    is_bad = ~np.isfinite(features).all(axis=1)
-    if is_bad.any():
-        raise ModelError(
-            f"model {model.name!r} gave NaN or infinity for {int(is_bad.sum())} of {len(batch)} "
-            f"images (first: {batch[int(is_bad.argmax())].image}): check its weights, or try "
-            "--precision float32."
-        )
-    return features
-
-
-Prepared = tuple[ImageRef, bytes, "np.ndarray | str"]
-"""an image, the key of its feature, and what the model sees or why it cannot be read"""
-
-
-def _prepared(
-    model: Backbone,
-    root: Path,
-    todo: list[tuple[ImageRef, bytes]],
-    options: EmbedOptions,
-    window: int,
-) -> Iterator[Prepared]:
-    """Transformed images in order, read by threads at most `window` ahead; each file is read and
-    decoded once, however many crops of it are wanted.
-    """
-    by_image: dict[str, list[tuple[ImageRef, bytes]]] = {}
-    for ref, key in todo:
-        by_image.setdefault(ref.image, []).append((ref, key))
-    with ThreadPoolExecutor(options.threads) as pool:
-        queue: deque[Future[list[Prepared]]] = deque()
-        try:
-            for wanted in by_image.values():
-                queue.append(pool.submit(_prepare, model, root, wanted))
-                if len(queue) >= window:
-                    yield from queue.popleft().result()
-            while queue:
-                yield from queue.popleft().result()
-        finally:
-            for future in queue:
-                future.cancel()
-
-
-def _prepare(model: Backbone, root: Path, wanted: list[tuple[ImageRef, bytes]]) -> list[Prepared]:
-    """What the model sees of one file, in all crops that are wanted."""
-    image = wanted[0][0].image
-    try:
-        data = read_bytes(root, image)
-        if any(item_key(content_key(data), ref.crop) != key for ref, key in wanted):
-            raise Changed(
-                f"{root}  {image} was changed while it was being read: run the same command again."
-            )
-        whole = open_image(data, name=image)
-    except Changed:
-        raise
-    except DataError as error:
-        return [(ref, key, _reason(error)) for ref, key in wanted]
-    made: list[Prepared] = []
-    for ref, key in wanted:
-        try:
-            seen = whole if ref.crop is None else crop_image(whole, ref.crop, image)
-        except DataError as error:
-            made.append((ref, key, _reason(error)))
-            continue
-        with naming_model(model.name, f"transform of {image}"):
-            made.append((ref, key, model.transform(seen)))
-    return made
-
-
-def _collect(
-    rows: FeatureRows,
-    keys: dict[ImageRef, bytes],
-    items: Sequence[ImageRef],
-    bad: dict[str, str],
-    n_computed: int,
-    seconds: float,
-) -> Embedded:
+def _collect(rows: FeatureRows, filled: Filled, items: Sequence[ImageRef]) -> Embedded:
+    keys, throughput = filled.keys, filled.throughput
     is_ok = np.array([ref in keys for ref in items], bool)
     features = np.full((len(items), rows.dim), np.nan, np.float32)
-    good = [keys[ref] for ref, ok in zip(items, is_ok, strict=True) if ok]
-    features[is_ok] = rows.gather(good)
-    return Embedded(features, is_ok, bad, n_computed, seconds, keys)
+    features[is_ok] = rows.gather([keys[ref] for ref, ok in zip(items, is_ok, strict=True) if ok])
+    return Embedded(
+        features, is_ok, filled.bad, throughput.n_computed, throughput.seconds, keys, throughput
+    )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fieldmark import draws
+from fieldmark.embed.work import decode_of
 from fieldmark.errors import ModelError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class PatchFeatures:
         self.name = patch_name(model.name)
         self.wants_full_batches = getattr(model, "wants_full_batches", False)
         self.fingerprint = patch_fingerprint(model.fingerprint)
+        self.decode = decode_of(model)
 
     @cached_property
     def batch_size(self) -> int:
@@ -55,19 +57,37 @@ class PatchFeatures:
         grey = PIL.Image.new("RGB", (256, 256), (128, 128, 128))
         return int(self.embed_images(np.stack([self.transform(grey)])).pooled.shape[1])
 
+    @property
+    def preprocess(self) -> Any:
+        return self.inner.preprocess
+
+    @property
+    def device(self) -> Any:
+        return getattr(self.inner, "device", "cpu")
+
     def transform(self, image: Image.Image) -> np.ndarray:
         return np.asarray(self.inner.transform(image))
 
+    def embed_pixels(self, pixels: Any) -> Any:
+        """As `embed_images`, of what is on the device already."""
+        import torch
+
+        patches = self._checked(self.inner.embed_pixels(pixels, patches=True))
+        return torch.cat([patches.mean(dim=1), patches.amax(dim=1)], dim=1)
+
     def embed_images(self, batch: np.ndarray) -> Features:
         features = self._embed(batch)
-        patches = features.patches
+        patches = self._checked(features.patches)
+        pooled = np.concatenate([patches.mean(axis=1), patches.max(axis=1)], axis=1)
+        return type(features)(np.ascontiguousarray(pooled, np.float32))
+
+    def _checked(self, patches: Any) -> Any:
         if patches is None or patches.ndim != 3 or not patches.shape[1]:
             raise ModelError(
                 f"model {self.inner.name!r} gives no patch features: take one that does (a "
                 "network of timm, open-clip or hf), or `features: image` in the probe block."
             )
-        pooled = np.concatenate([patches.mean(axis=1), patches.max(axis=1)], axis=1)
-        return type(features)(np.ascontiguousarray(pooled, np.float32))
+        return patches
 
     def _embed(self, batch: np.ndarray) -> Features:
         """Patches must be asked for where a model can leave them out."""

@@ -12,10 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
+from fieldmark.errors import ModelError
+
+if TYPE_CHECKING:
     from fieldmark.data import Content, ImageRef
+    from fieldmark.models import Backbone
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,25 @@ class Sink(Protocol):
     def keep(self, parts: Sequence[ImagePart], features_nd: np.ndarray) -> None:
         """When this returns, a kill no longer loses these rows."""
         ...
+
+
+def check_finite(model: str, parts: Sequence[ImagePart], features_nd: np.ndarray) -> None:
+    """Refuses features that are no numbers."""
+    is_bad = ~np.isfinite(features_nd).all(axis=1)
+    if is_bad.any():
+        raise ModelError(
+            f"model {model!r} gave NaN or infinity for {int(is_bad.sum())} of {len(parts)} "
+            f"images (first: {parts[int(is_bad.argmax())].ref.image}): check its weights, or try "
+            "--precision float32."
+        )
+
+
+def decode_of(model: Backbone) -> str:
+    """How photos are read for a model: reference, cpu or gpu; those that do not say have a
+    transform of their own.
+    """
+    decode = getattr(model, "decode", "")
+    return decode if decode in ("cpu", "gpu") else "reference"
 
 
 @dataclass(frozen=True, slots=True)

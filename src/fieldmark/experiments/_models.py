@@ -47,33 +47,30 @@ class Models:
                 with suppress(FieldmarkError):
                     self.load(name)
             else:
-                own = self.settings
-                self._identities[name] = self._memory.identify(
-                    name, device=own.device, precision=own.precision
-                )
+                self._identities[name] = self._memory.identify(name, **self._how)
         return self._identities[name]
 
     def load(self, name: str) -> Any:
         """The model itself, and from now on its identity as it turned out to be."""
         if self._loaded is None or self._loaded[0] != name:
             self._loaded = None  # two at once may not fit the device
-            own = self.settings
-            how: dict[str, Any] = {
-                "device": own.device,
-                "precision": own.precision,
-                "offline": own.offline,
-            }
+            own, how = self.settings, self._how
             if ANSWERS in abilities(name):
-                self._loaded = (name, load_chat_model(name, **how, send_key=own.send_key))
+                chat = load_chat_model(
+                    name,
+                    device=own.device,
+                    precision=own.precision,
+                    offline=own.offline,
+                    send_key=own.send_key,
+                )
+                self._loaded = (name, chat)
             else:
-                model: Any = load_model(name, memory=self._memory, **how)
+                model: Any = load_model(name, memory=self._memory, offline=own.offline, **how)
                 fingerprint = model.fingerprint
                 self._loaded = (name, self._apart(model))
                 if model.fingerprint != fingerprint:
-                    self._memory.remember(name, model, own.device, own.precision)
-                self._identities[name] = self._memory.identify(
-                    name, device=own.device, precision=own.precision, loaded=model
-                )
+                    self._memory.remember(name, model, **how)
+                self._identities[name] = self._memory.identify(name, **how, loaded=model)
         return self._loaded[1]
 
     def note_behaviour(self, name: str) -> None:
@@ -83,6 +80,11 @@ class Models:
         if self._loaded is not None and self._loaded[0] == name:
             model = self._loaded[1]
             write_behaviour(self._behaviours / model.fingerprint, _behaviour_of(model))
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        own = self.settings
+        return {"device": own.device, "precision": own.precision, "decode": own.decode}
 
     @property
     def _behaviours(self) -> Path:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fieldmark import draws
+from fieldmark import devices, draws
 from fieldmark.errors import UsageError, meant
 from fieldmark.models import _weights
 from fieldmark.models._torch import Encode, TorchBackbone, to_array
@@ -137,7 +137,10 @@ class TorchDual(TorchBackbone):
         tokens = {
             name: tensor.to(self.device) for name, tensor in self.tokeniser.encode(texts).items()
         }
-        return to_array(self._guarded(lambda: self.tower.encode(self.module, tokens), len(texts)))
+        with devices.arithmetic(self.device, self.precision):
+            return to_array(
+                self._guarded(lambda: self.tower.encode(self.module, tokens), len(texts))
+            )
 
     @cached_property
     def text_fingerprint(self) -> str:
@@ -189,6 +192,7 @@ class TorchDual(TorchBackbone):
             logits=(projection.logit_scale, projection.logit_bias),
             device=str(self.device),
             precision=self.precision,
+            decode=self.decode,
             options={**self.options, "projector": content},
         )
         twin.name = f"{self.name}{'&' if '?' in self.name else '?'}projector={projector}"

@@ -23,7 +23,14 @@ from fieldmark.abilities import ANSWERS
 from fieldmark.code import Closure, Digest, closure_of, file_digest
 from fieldmark.models._backbone import Backbone
 from fieldmark.models._load import REGISTRY, family_of
-from fieldmark.models._name import ModelName, ModelRequest, parse_name, resolve_precision
+from fieldmark.models._name import (
+    ModelName,
+    ModelRequest,
+    decode_mark,
+    parse_name,
+    resolve_decode,
+    resolve_precision,
+)
 from fieldmark.models._user import (
     Basis,
     UserBackbone,
@@ -36,7 +43,7 @@ from fieldmark.registry import resolve_reference
 
 LOG = logging.getLogger(__name__)
 MOST = 16
-"""records kept of one model: precisions, and places whose files differ"""
+"""records kept of one model: precisions, ways of reading, and places whose files differ"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +73,14 @@ class _Record:
     dim: int
     precision: str = ""
     """"" when it is the same in any"""
+    decode: str = ""
+    """"" when it is the same in any"""
     files: tuple[tuple[str, str], ...] = ()
     """place (from the model's folder where it lies below) and content"""
 
     @property
     def key(self) -> tuple[object, ...]:
-        return self.precision, self.files
+        return self.precision, self.decode, self.files
 
 
 class ModelMemory:
@@ -85,7 +94,7 @@ class ModelMemory:
         self.digest = digest or file_digest
         self._folder = folder / "models" if folder else None
         self._records: dict[str, list[_Record]] = {}
-        self._families: dict[tuple[str, str, str], _Family] = {}
+        self._families: dict[tuple[str, ...], _Family] = {}
 
     def identify(
         self,
@@ -93,6 +102,7 @@ class ModelMemory:
         *,
         device: str = "auto",
         precision: str = "auto",
+        decode: str = "auto",
         loaded: Backbone | None = None,
     ) -> Identity:
         """Who a model is; `loaded` is the model itself where it is at hand. Nothing is loaded."""
@@ -100,10 +110,10 @@ class ModelMemory:
         if isinstance(loaded, UserBackbone):
             return _of_user(parsed, _record_of(loaded))
         if is_own_model(name):
-            return self._user(parsed, _code(parsed), (device, precision))
-        family = self._family(name, device, precision)
+            return self._user(parsed, _code(parsed), (device, precision, decode))
+        family = self._family(name, device, precision, decode)
         if family.code is not None:
-            return self._user(parsed, family.code, (device, precision))
+            return self._user(parsed, family.code, (device, precision, decode))
         version = family.version(self.digest)
         if family.is_chat:
             return Identity(version)
@@ -112,9 +122,13 @@ class ModelMemory:
         record = next(iter(self._recall(version)), None)
         return Identity(version, record.fingerprint, record.dim) if record else Identity(version)
 
-    def remember(self, name: str, model: Backbone, device: str, precision: str) -> Identity:
+    def remember(
+        self, name: str, model: Backbone, device: str, precision: str, decode: str
+    ) -> Identity:
         """Keeps what a loaded model turned out to be."""
-        identity = self.identify(name, device=device, precision=precision, loaded=model)
+        identity = self.identify(
+            name, device=device, precision=precision, decode=decode, loaded=model
+        )
         if not isinstance(model, UserBackbone):
             self._keep(identity.version, _Record(identity.fingerprint, identity.dim))
         elif model.basis and model.basis.is_known:
@@ -137,14 +151,16 @@ class ModelMemory:
             )  # fmt: skip
         return replace(mine, fingerprint="")
 
-    def _user(self, name: ModelName, code: Closure | None, wish: tuple[str, str]) -> Identity:
+    def _user(self, name: ModelName, code: Closure | None, wish: tuple[str, str, str]) -> Identity:
         if code is None:
             return UNKNOWN
         folder, key = code.root.parent, known_key(name, code, self.digest)
         if self._folder:
             self._records.pop(key, None)  # another process may have loaded it since
+        device, precision, decode = wish
         for record in self._recall(key):
-            is_same = record.precision in ("", resolve_precision(*wish))
+            is_same = record.precision in ("", resolve_precision(device, precision))
+            is_same = is_same and record.decode in ("", resolve_decode(device, decode))
             if is_same and self._holds(record, folder):
                 return _of_user(name, record) if record.fingerprint else UNKNOWN
         return UNKNOWN
@@ -157,8 +173,8 @@ class ModelMemory:
         except OSError:
             return False
 
-    def _family(self, name: str, device: str, precision: str) -> _Family:
-        asked = (name, device, precision)
+    def _family(self, name: str, device: str, precision: str, decode: str) -> _Family:
+        asked = (name, device, precision, decode)
         if asked not in self._families:
             self._families[asked] = _family(*asked)
         return self._families[asked]
@@ -188,12 +204,13 @@ def identify(
     *,
     device: str = "auto",
     precision: str = "auto",
+    decode: str = "auto",
     memory: ModelMemory | None = None,
     loaded: Backbone | None = None,
 ) -> Identity:
     """Who a model is, without loading it; of models of the user's only what the memory knows."""
     memory = memory or ModelMemory()
-    return memory.identify(name, device=device, precision=precision, loaded=loaded)
+    return memory.identify(name, device=device, precision=precision, decode=decode, loaded=loaded)
 
 
 def is_own_model(name: str) -> bool:
@@ -208,7 +225,7 @@ def check_model_name(name: str) -> None:
     if parsed.is_file:
         resolve_reference(parsed.base)
     elif parsed.base not in REGISTRY.added:
-        _ = _family(name, "cpu", "float32").files
+        _ = _family(name, "cpu", "float32", "reference").files
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +236,7 @@ class _Family:
     """without the folders of files"""
     parts: tuple[object, ...] = ()
     precision: str = ""
+    decode: str = ""
     files: tuple[Path, ...] = ()
     is_chat: bool = False
     code: Closure | None = None
@@ -230,11 +248,12 @@ class _Family:
             return "#".join(
                 [self.name, *map(str, self.parts), *(content[:16] for content in contents)]
             )
-        mark = draws.digest("family 1", self.name, *self.parts, self.precision, contents)
+        parts = (*self.parts, self.precision, contents, *decode_mark(self.decode))
+        mark = draws.digest("family 1", self.name, *parts)
         return _version(self.name, self.precision, mark.hex())
 
 
-def _family(name: str, device: str, precision: str) -> _Family:
+def _family(name: str, device: str, precision: str, decode: str) -> _Family:
     parsed = parse_name(name)
     entry = family_of(parsed)
     if not hasattr(entry, "load"):
@@ -242,6 +261,7 @@ def _family(name: str, device: str, precision: str) -> _Family:
     is_chat = ANSWERS in getattr(entry, "ABILITIES", ())
     library = getattr(entry, "LIBRARY", "")
     is_torch = bool(library) or not entry.__name__.startswith("fieldmark.models.")
+    has_arithmetic = is_torch and not is_chat
     weights = None if is_chat else ModelRequest(parsed).path("weights")
     own_files = getattr(entry, "local_files", None)
     local = own_files(parsed.checkpoint) if own_files else []
@@ -252,7 +272,8 @@ def _family(name: str, device: str, precision: str) -> _Family:
     return _Family(
         parsed.portable,
         parts,
-        resolve_precision(device, precision) if is_torch and not is_chat else "",
+        resolve_precision(device, precision) if has_arithmetic else "",
+        resolve_decode(device, decode) if has_arithmetic else "",
         (*local, *([weights] if weights else [])),
         is_chat,
     )
@@ -280,7 +301,7 @@ def _record_of(model: UserBackbone) -> _Record:
     if basis is None:
         return _Record(model.fingerprint, model.dim)
     files = tuple((_place(path, basis.folder), content) for path, content in basis.files)
-    return _Record(model.fingerprint, model.dim, basis.precision, files)
+    return _Record(model.fingerprint, model.dim, basis.precision, basis.decode, files)
 
 
 def _place(path: Path, folder: Path) -> str:
@@ -290,7 +311,8 @@ def _place(path: Path, folder: Path) -> str:
 def _read_record(row: dict[str, Any]) -> _Record:
     files: Iterable[list[str]] = row["files"]
     pairs = tuple((str(place), str(content)) for place, content in files)
-    return _Record(str(row["fingerprint"]), int(row["dim"]), str(row["precision"]), pairs)
+    precision, decode = str(row["precision"]), str(row["decode"])
+    return _Record(str(row["fingerprint"]), int(row["dim"]), precision, decode, pairs)
 
 
 def _write(path: Path, text: str) -> None:

@@ -11,7 +11,6 @@ import dataclasses
 import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,14 @@ from fieldmark.abilities import EMBEDS_IMAGES
 from fieldmark.code import file_digest
 from fieldmark.errors import UnknownName, UsageError, closest
 from fieldmark.models._backbone import ABILITY_OF_METHOD, Backbone, Checkpoint
-from fieldmark.models._name import ModelName, ModelRequest, check_options, parse_name, wished
+from fieldmark.models._name import (
+    ModelName,
+    ModelRequest,
+    check_options,
+    parse_name,
+    wished,
+    wishing,
+)
 from fieldmark.models._user import adopt, load_file
 from fieldmark.registry import Registry, resolve_reference
 
@@ -88,31 +94,30 @@ def load_model(
     *,
     device: str = "auto",
     precision: str = "auto",
+    decode: str = "auto",
     offline: bool = False,
     memory: ModelMemory | None = None,
 ) -> Backbone:
     """The backbone of that name, in eval mode, on its device, checked against the contract.
 
     `device`: auto (cuda, else mps, else cpu), cpu, cuda, cuda:1, mps. `precision`: auto (bf16 on
-    cuda, float32 elsewhere), float32, bf16, fp16. `offline` forbids fetching weights; weights that
-    are here still load. `memory` keeps what the model turned out to be.
+    cuda, float32 elsewhere), float32, bf16, fp16. `decode`, how photos are read: reference (Pillow,
+    exact), cpu or gpu (faster, pixels up to one grey level away), auto (the fastest way here).
+    `offline` forbids fetching weights; weights that are here still load. `memory` keeps what the
+    model turned out to be.
 
     >>> load_model("classical/colour").dim
     246
     """
-    device, precision = wished(device, precision)
+    how = {"device": device, "precision": precision, "decode": decode}
+    how = {flag: wished(flag, value) for flag, value in how.items()}
     digest = memory.digest if memory else file_digest
-    parsed = parse_name(name)
-    backbone: Any = _build(ModelRequest(parsed, device, precision, offline, digest))
+    backbone = _build(ModelRequest(parse_name(name), **how, offline=offline, digest=digest))
     backbone.name = name
-    again = partial(load_model, name, precision=precision, offline=offline)
-    # What is registered in this process is not in others.
-    backbone.load_again = again if parsed.base not in REGISTRY.added else None
     _ = backbone.dim  # one blank image goes through: a network that cannot see fails here
     if memory:
-        memory.remember(name, backbone, device, precision)
-    loaded: Backbone = backbone
-    return loaded
+        memory.remember(name, backbone, **how)
+    return backbone
 
 
 def abilities(name: str) -> frozenset[str]:
@@ -185,7 +190,7 @@ def load_chat_model(
 ) -> Any:
     """A model that answers messages: `chat/PROVIDER/MODEL` or `hf-chat/REPO`."""
     parsed = parse_name(name)
-    how = ModelRequest(parsed, device, precision, offline, send_key=send_key)
+    how = ModelRequest(parsed, device, precision, offline=offline, send_key=send_key)
     return family_of(parsed).load(how)
 
 
@@ -207,7 +212,8 @@ def _build(request: ModelRequest) -> Backbone:
     entry = family_of(name)
     if not hasattr(entry, "load"):
         return adopt(entry, request)
-    backbone: Backbone = entry.load(request)
+    with wishing(request):
+        backbone: Backbone = entry.load(request)
     return backbone
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
@@ -86,6 +87,7 @@ class ModelRequest:
     name: ModelName
     device: str = "auto"
     precision: str = "auto"
+    decode: str = "auto"
     offline: bool = False
     digest: Digest = file_digest
     """how the content of a file is hashed"""
@@ -134,12 +136,11 @@ class ModelRequest:
 
 @dataclass(slots=True)
 class Wish:
-    """Where and how the user wants a model to run, and whether the model asked."""
+    """Where and how the user wants a model to run, and which of that the model asked for."""
 
-    device: str
-    precision: str
-    is_device_asked: bool = False
-    is_precision_asked: bool = False
+    request: ModelRequest
+    asked: set[str] = field(default_factory=set)
+    """of device, precision and decode"""
 
 
 _WISH: ContextVar[Wish | None] = ContextVar("fieldmark_wish", default=None)
@@ -147,8 +148,8 @@ _WISH: ContextVar[Wish | None] = ContextVar("fieldmark_wish", default=None)
 
 @contextlib.contextmanager
 def wishing(request: ModelRequest) -> Iterator[Wish]:
-    """While a model of the user's is built, `auto` means what the request asks for."""
-    wish = Wish(request.device, request.precision)
+    """While a model is built, `auto` means what the request asks for."""
+    wish = Wish(request)
     token = _WISH.set(wish)
     try:
         yield wish
@@ -160,23 +161,19 @@ def note_asked(*flags: str) -> None:
     """The model takes these by itself."""
     wish = _WISH.get()
     if wish is not None:
-        wish.is_device_asked |= "device" in flags
-        wish.is_precision_asked |= "precision" in flags
+        wish.asked.update(flags)
 
 
-def wished(device: str, precision: str) -> tuple[str, str]:
-    """Device and precision, with `auto` as it is meant here."""
+def wished(flag: str, value: str) -> str:
+    """The device, precision or decode, with `auto` as it is meant here."""
     wish = _WISH.get()
-    if wish is None:
-        return device, precision
-    if device == "auto":
-        device, wish.is_device_asked = wish.device, True
-    if precision == "auto":
-        precision, wish.is_precision_asked = wish.precision, True
-    return device, precision
+    if wish is None or value != "auto":
+        return value
+    wish.asked.add(flag)
+    return str(getattr(wish.request, flag))
 
 
-# --- is the optional package here, and in which arithmetic would a model run
+# --- is the optional package here, in which arithmetic would a model run, how are photos read
 
 
 def need_package(request: ModelRequest, package: str) -> Any:
@@ -210,6 +207,32 @@ def resolve_precision(device: str, precision: str) -> str:
         return devices.choose_precision("auto", devices.choose_device(device))
     except ModelError:
         return "bf16"
+
+
+@lru_cache(maxsize=64)
+def resolve_decode(device: str, decode: str) -> str:
+    """How photos would be read for a torch model; torch is imported only where a GPU may be.
+
+    A cuda device that is not here is taken for one that has nvJPEG: such a plan is made for another
+    machine.
+    """
+    if decode != "auto":
+        return decode
+    if device in ("cpu", "mps") or (device == "auto" and not _may_have_gpu()):
+        return "cpu" if importlib.util.find_spec("torchvision") else "reference"
+    try:
+        from fieldmark import devices
+    except ImportError:
+        return "reference"
+    try:
+        return devices.choose_decode("auto", devices.choose_device(device))
+    except ModelError:
+        return "gpu"
+
+
+def decode_mark(decode: str) -> tuple[str, ...]:
+    """What a way of reading photos adds to a fingerprint: nothing where it is the exact one."""
+    return (f"decode {decode} 1",) if decode in ("cpu", "gpu") else ()
 
 
 def _may_have_gpu() -> bool:

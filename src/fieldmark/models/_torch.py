@@ -26,7 +26,8 @@ from fieldmark import devices, draws
 from fieldmark.errors import FieldmarkError, ModelError, OutOfMemory, first_line
 from fieldmark.models import _weights
 from fieldmark.models._backbone import Features, Recipe
-from fieldmark.models._name import wished
+from fieldmark.models._half import HalfNetwork, half_network
+from fieldmark.models._name import decode_mark, wished
 from fieldmark.models._user import source_hash, test_pictures
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class TorchBackbone:
 
     wants_full_batches = True
     """the embedder fills the last batch up: kernels, and so last digits, follow the batch's size"""
+    not_state = ("_decode", "_half", "_scaling")
+    """attributes that are no part of what a model of the user's is made of"""
 
     def __init__(
         self,
@@ -55,18 +58,33 @@ class TorchBackbone:
         *,
         device: str = "auto",
         precision: str = "auto",
+        decode: str = "auto",
         options: Mapping[str, object] | None = None,
         encode: Encode | None = None,
     ) -> None:
         self.name = type(self).__name__
-        device, precision = wished(device, precision)
-        self.device = devices.choose_device(device)
-        self.precision = devices.choose_precision(precision, self.device)
+        self.device = devices.choose_device(wished("device", device))
+        self.precision = devices.choose_precision(wished("precision", precision), self.device)
         self.preprocess = preprocess
+        self._decode = "reference"
+        if self._can_read_fast:
+            self._decode = devices.choose_decode(wished("decode", decode), self.device)
         self.options = dict(options or {})
         self._encode = encode
         self._code = [source_hash(entry) for entry in (type(self), encode, preprocess)]
         self.module = module.eval().requires_grad_(False).to(self.device)
+
+    @property
+    def decode(self) -> str:
+        """How its photos are read: reference, cpu or gpu."""
+        return self._decode if self._can_read_fast else "reference"
+
+    @property
+    def _can_read_fast(self) -> bool:
+        """The fast ways know what a `Recipe` does, and nothing of a transform somebody wrote."""
+        mine, ours = type(self), TorchBackbone
+        is_ours = mine.transform is ours.transform and mine.embed_images is ours.embed_images
+        return type(self.preprocess) is Recipe and is_ours
 
     def encode(self, images: Any, patches: bool) -> tuple[Any, Any]:
         """Images on the device → pooled features and, where they were asked for, patches."""
@@ -76,6 +94,15 @@ class TorchBackbone:
         pooled, tokens = result if isinstance(result, tuple) else (result, None)
         return pooled, tokens
 
+    def _see(self, images: Any, patches: bool) -> tuple[Any, Any]:
+        """As `encode`, by the fastest network that gives the same."""
+        half = self._half
+        if half is None:
+            with devices.arithmetic(self.device, self.precision):
+                return self.encode(images, patches)
+        with devices.arithmetic(self.device):
+            return half.encode(images, patches)
+
     def transform(self, image: Image.Image) -> np.ndarray:
         pixels = self.preprocess(image)
         return pixels.numpy() if torch.is_tensor(pixels) else np.asarray(pixels)
@@ -83,26 +110,64 @@ class TorchBackbone:
     def embed_images(self, batch: np.ndarray, *, patches: bool = False) -> Features:
         if len(batch) == 0:
             return Features(np.zeros((0, self.dim), np.float32))
-        pooled, tokens = self._guarded(
-            lambda: self.encode(self._to_device(batch), patches), len(batch)
-        )
+        pooled, tokens = self._guarded(lambda: self._see(self._images(batch), patches), len(batch))
         return Features(to_array(pooled), to_array(tokens) if tokens is not None else None)
 
-    def _to_device(self, batch: np.ndarray) -> Any:
+    def embed_pixels(self, pixels: Any, *, patches: bool = False) -> Any:
+        """Pooled features (or patches) of 8-bit pixels that a `Recipe` gave, n × 3 × height ×
+        width, float32; they are on the device, and nobody waits for it.
+        """
+        seen = self._guarded(lambda: self._see(self._scaled(pixels), patches), len(pixels))
+        return None if seen[patches] is None else seen[patches].float()
+
+    def _images(self, batch: np.ndarray) -> Any:
+        """Stacked results of `transform`, on the device, as the network takes them."""
         images = torch.from_numpy(np.ascontiguousarray(batch)).to(self.device)
-        if not isinstance(self.preprocess, Recipe):
-            return images
+        is_recipe = isinstance(self.preprocess, Recipe)
+        return self._scaled(images.permute(0, 3, 1, 2)) if is_recipe else images
+
+    def _scaled(self, pixels: Any) -> Any:
+        mean, std = self._scaling
+        with torch.inference_mode():
+            return pixels.float().div_(255).sub_(mean).div_(std).contiguous()
+
+    @cached_property
+    def _scaling(self) -> tuple[Any, Any]:
+        """Mean and deviation of the colours, on the device."""
         mean, std = (
             torch.tensor(channels, device=self.device).reshape(1, -1, 1, 1)
             for channels in (self.preprocess.mean, self.preprocess.std)
         )
-        return images.permute(0, 3, 1, 2).float().div_(255).sub_(mean).div_(std).contiguous()
+        return mean, std
+
+    @cached_property
+    def _half(self) -> HalfNetwork | None:
+        """Not for models of the user's: their code may change the module, or mix precisions."""
+        is_ours = type(self).__module__.startswith("fieldmark.models.")
+        if self.device.type != "cuda" or self.precision == "float32":
+            return None
+        if not is_ours or self._encode is None:
+            return None
+        pictures = np.stack([self.transform(picture) for picture in test_pictures()])
+        dtype = devices.DTYPES[self.precision]
+        return half_network(self.module, self._encode, dtype, self._images(pictures))
+
+    def expect(self, n_images: int) -> None:
+        """So many images will come: compiles the network where that wins more time than it
+        takes.
+        """
+        if self._half is not None:
+            blank = self._images(self._blank(self.batch_size))
+            self._half.compile_if_worth(n_images, blank)
+
+    @property
+    def is_compiled(self) -> bool:
+        return self._half is not None and self._half.is_compiled
 
     def _guarded(self, compute: Callable[[], Any], n_items: int) -> Any:
         self.module.eval()  # whoever holds the module may have changed it
         try:
-            with devices.arithmetic(self.device, self.precision):
-                return compute()
+            return compute()
         except (RuntimeError, MemoryError) as error:
             if not devices.is_out_of_memory(error):
                 raise
@@ -140,11 +205,15 @@ class TorchBackbone:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Weights, transform, options, precision and code of the user's; not the device."""
+        """Weights, transform, way of reading, options, precision and code of the user's; not the
+        device.
+        """
         recipe = self.preprocess
         seen = recipe.describe() if isinstance(recipe, Recipe) else self._behaviour()
-        parts = (sorted(self.options.items()), self.precision, self._code)
-        return draws.digest("torch 1", self._weights_hash(), seen, *parts).hex()
+        half = (self._half.mark,) if self._half is not None else ()
+        parts = (sorted(self.options.items()), self.precision, *half, self._code)
+        read = decode_mark(self.decode)
+        return draws.digest("torch 1", self._weights_hash(), seen, *parts, *read).hex()
 
     def _weights_hash(self) -> str:
         return _weights.hash_weights(self.module)

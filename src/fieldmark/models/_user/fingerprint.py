@@ -322,6 +322,7 @@ class StateDigest:
         ]
         held = {name: getattr(value, name) for name in slots if hasattr(value, name)}
         held |= getattr(value, "__dict__", {})
+        held = {name: held[name] for name in held if name not in _untold_names(value)}
         if held:
             self.add(held, depth)
 
@@ -352,6 +353,12 @@ def _is_filled(cell: types.CellType) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _untold_names(value: Any) -> tuple[str, ...]:
+    """Attributes that a class of ours says are no state."""
+    kinds = [kind for kind in type(value).__mro__ if kind.__module__.startswith("fieldmark.")]
+    return tuple(name for kind in kinds for name in vars(kind).get("not_state", ()))
 
 
 def _as_names(slots: Any) -> tuple[str, ...]:

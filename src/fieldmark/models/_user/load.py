@@ -24,7 +24,9 @@ from fieldmark.models._name import (
     ModelRequest,
     Wish,
     check_options,
+    decode_mark,
     note_asked,
+    resolve_decode,
     resolve_precision,
     wishing,
 )
@@ -86,11 +88,12 @@ class _BuildNotes:
 def _tell_unheeded(request: ModelRequest, wish: Wish) -> None:
     """A model that takes no device runs where it likes: whoever asked for one must know."""
     flags = (
-        ("device", request.device, ("auto", "cpu"), wish.is_device_asked),
-        ("precision", request.precision, ("auto", "float32"), wish.is_precision_asked),
+        ("device", request.device, ("auto", "cpu")),
+        ("precision", request.precision, ("auto", "float32")),
+        ("decode", request.decode, ("auto", "reference")),
     )
-    for flag, value, usual, is_asked in flags:
-        if value not in usual and not is_asked:
+    for flag, value, usual in flags:
+        if value not in usual and flag not in wish.asked:
             LOG.warning(
                 "model %r takes no `%s`, so --%s %s has no effect on it: see docs/add-a-model.md.",
                 request.name.text, flag, flag, value,
@@ -205,13 +208,14 @@ def _settle(
     rest |= {*seen.opened.files(folder), *seen.opened.unwritten(named)}
     files = sorted(rest - set(closure.files if closure else ()))
     key = known_key(request.name, closure, request.digest)
-    asked = seen.wish.is_precision_asked
-    precision = resolve_precision(request.device, request.precision) if asked else ""
+    asked = seen.wish.asked
+    precision = resolve_precision(request.device, request.precision) if "precision" in asked else ""
+    decode = resolve_decode(request.device, request.decode) if "decode" in asked else ""
     held = tuple((path, request.digest(path).hex()) for path in files)
     contents = sorted((path.name, content) for path, content in held)
     parts = ["own", own] if own else ["state", state.hexdigest(), contents]
-    fingerprint = draws.digest(key, precision, *parts).hex()
-    basis = Basis(key, folder, held, _is_known(closure, files), precision)
+    fingerprint = draws.digest(key, precision, *parts, *decode_mark(model.decode)).hex()
+    basis = Basis(key, folder, held, _is_known(closure, files), precision, decode)
     model.settle(fingerprint, basis)
 
 

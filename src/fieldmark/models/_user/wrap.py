@@ -45,6 +45,8 @@ class Basis:
     """is it certain that no other file can change it?"""
     precision: str
     """the arithmetic, where the model asked for one"""
+    decode: str = ""
+    """how its photos are read, where the model asked"""
 
 
 TEST_TEXTS = (
@@ -102,6 +104,14 @@ class UserBackbone:
         `fingerprint` stands for the files and the state; the code counts all the same.
         """
         return self._fingerprint or str(self.inner.fingerprint)
+
+    @property
+    def decode(self) -> str:
+        """How its photos are read: as `TorchBackbone` does, or by its own `transform`."""
+        kinds = type(self.inner).__mro__
+        is_ours = any(kind.__module__.startswith("fieldmark.models.") for kind in kinds)
+        decode = getattr(self.inner, "decode", "")
+        return decode if is_ours and decode in ("cpu", "gpu") else "reference"
 
     def behaviour(self) -> np.ndarray | None:
         """float32, test pictures × dim: its features when it was loaded. They tell of a change

@@ -1,0 +1,272 @@
+"""Reader pool: processes that fill slabs of shared, pinned memory with files, ahead of the device.
+
+One reader owns a few slabs; while one is decoded the next is filled. Files of one archive go to one
+reader, in their order, so that each archive is read from its start to its end. Plain processes with
+pipes: nothing of the caller's program is run again in them, and they end when their input closes,
+whatever became of this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import fieldmark
+from fieldmark.data import split_reference
+from fieldmark.embed.reader import FileBytes, ReaderJob, SlabAnswer, SlabRequest
+from fieldmark.embed.work import WantedFile
+from fieldmark.errors import FieldmarkError
+
+AHEAD = 2  # requests a reader has at a time: it is never idle while an answer is on its way
+_START = (
+    "import sys; root, fd = sys.argv[1:]; root in sys.path or sys.path.insert(0, root);"
+    "from fieldmark.embed.reader import main; main(int(fd))"
+)
+
+
+class Stopped(Exception):
+    """Another part of the pipeline has ended; nothing is wrong here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slab:
+    """Files in shared memory, until it is given back."""
+
+    reader: ReaderProcess
+    answer: SlabAnswer
+    files: Sequence[WantedFile]
+
+    @property
+    def address(self) -> int:
+        return self.reader.address + self.answer.slab * self.reader.job.slab_bytes
+
+    def view(self, offset: int, size: int) -> memoryview:
+        start = self.answer.slab * self.reader.job.slab_bytes + offset
+        return memoryview(self.reader.memory)[start : start + size]
+
+    def pairs(self) -> list[tuple[WantedFile, FileBytes]]:
+        return list(zip(self.files, self.answer.files, strict=True))
+
+    def give_back(self) -> None:
+        self.reader.free.put(self.answer.slab)
+
+
+class ReaderProcess:
+    """One process and its slabs."""
+
+    def __init__(self, job: ReaderJob) -> None:
+        self.job = job
+        size = job.n_slabs * job.slab_bytes
+        fd = os.memfd_create("fieldmark-slabs")
+        try:
+            os.ftruncate(fd, size)
+            self.memory = mmap.mmap(fd, size)
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+            root = str(Path(fieldmark.__file__).parents[1])
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _START, root, str(fd)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                pass_fds=(fd,),
+            )
+        finally:
+            os.close(fd)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.free: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        for slab in range(job.n_slabs):
+            self.free.put(slab)
+        self._send(job)
+
+    def request(self, slab: int, files: Sequence[WantedFile]) -> None:
+        self._send(SlabRequest(slab, files))
+
+    def answer(self) -> SlabAnswer:
+        assert self._process.stdout is not None
+        try:
+            answer: SlabAnswer | FieldmarkError = pickle.load(self._process.stdout)
+        except (EOFError, pickle.UnpicklingError):
+            raise self._died() from None
+        if isinstance(answer, FieldmarkError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self.free.put(None)
+        with contextlib.suppress(OSError):  # it has died: its last request cannot be delivered
+            self._process.stdin.close()
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def pin(self, device: Any) -> None:
+        """Lets the device read the slabs while the processor goes on."""
+        if device.type == "cuda":
+            torch.cuda.cudart().cudaHostRegister(self.address, len(self.memory), 0)
+
+    def unpin(self, device: Any) -> None:
+        if device.type == "cuda":
+            torch.cuda.cudart().cudaHostUnregister(self.address)
+
+    def _send(self, message: object) -> None:
+        assert self._process.stdin is not None
+        try:
+            pickle.dump(message, self._process.stdin, pickle.HIGHEST_PROTOCOL)
+            self._process.stdin.flush()
+        except OSError:
+            raise self._died() from None
+
+    def _died(self) -> FieldmarkError:
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", "replace").split("\n")
+        words = next((line.strip() for line in reversed(lines) if line.strip()), "it was killed")
+        return FieldmarkError(
+            f"a process that reads images has ended ({words}). What was embedded is kept: run the "
+            "same command again."
+        )
+
+
+class Dispatcher:
+    """Which files does a reader get next? Threads of all readers ask."""
+
+    def __init__(self, files: Iterable[WantedFile]) -> None:
+        self._files = iter(files)
+        self._next: WantedFile | None = None
+        self._lock = threading.Lock()
+        self._runs: dict[int, deque[WantedFile]] = {}
+
+    def take(self, reader: int, most: int) -> list[WantedFile]:
+        """The next files for this reader; none: there are no more."""
+        with self._lock:
+            run = self._runs.setdefault(reader, deque())
+            if not run:
+                self._fetch(run, most)
+            return [run.popleft() for _ in range(min(most, len(run)))]
+
+    def _fetch(self, run: deque[WantedFile], most: int) -> None:
+        first = self._peek()
+        archive = _archive(first) if first else ""
+        while (file := self._peek()) is not None and _archive(file) == archive:
+            if not archive and len(run) == most:
+                return
+            run.append(file)
+            self._next = None
+
+    def _peek(self) -> WantedFile | None:
+        if self._next is None:
+            self._next = next(islice(self._files, 1), None)
+        return self._next
+
+
+def fitting(files: Iterable[WantedFile], most_parts: int) -> Iterator[WantedFile]:
+    """The files, those with very many parts in several turns, so that all pixels of one turn fit
+    in a slab.
+    """
+    for file in files:
+        for start in range(0, len(file.refs), most_parts):
+            yield replace(file, refs=file.refs[start : start + most_parts])
+
+
+def _archive(file: WantedFile) -> str:
+    name, inner = split_reference(file.image)
+    return name if inner else ""
+
+
+class ReaderPool:
+    """All readers: an iterable queue of filled slabs."""
+
+    def __init__(self, job: ReaderJob, n_readers: int, files: Iterable[WantedFile], most: int):
+        self._files = Dispatcher(files)
+        self._most = most
+        self._stop, self._lock = threading.Event(), threading.Lock()
+        self.readers = [ReaderProcess(job) for _ in range(n_readers)]
+        self._slabs: queue.SimpleQueue[Slab | Exception | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._feed, args=(number, reader), daemon=True)
+            for number, reader in enumerate(self.readers)
+        ]
+        self._n_open = n_readers
+        for thread in self._threads:
+            thread.start()
+
+    def get(self) -> Slab | None:
+        """The next filled slab; None when there are no more."""
+        slab = self._slabs.get()
+        if slab is None or isinstance(slab, Exception):
+            self._slabs.put(slab)  # for the other threads that wait
+        if isinstance(slab, Exception):
+            raise slab
+        return slab
+
+    @property
+    def n_waiting(self) -> int:
+        return self._slabs.qsize()
+
+    def close(self) -> None:
+        self._stop.set()
+        for reader in self.readers:
+            reader.close()
+        for thread in self._threads:
+            thread.join()
+        self._slabs.put(None)
+
+    def release(self, device: Any) -> None:
+        """When nobody reads the slabs any more."""
+        for reader in self.readers:
+            reader.unpin(device)
+
+    def _feed(self, number: int, reader: ReaderProcess) -> None:
+        try:
+            self._fill(number, reader)
+        except Stopped:
+            pass
+        except Exception as error:  # noqa: BLE001 - the thread's border: told by whoever asks next
+            self._slabs.put(error)
+            return
+        with self._lock:
+            self._n_open -= 1
+            if not self._n_open:
+                self._slabs.put(None)
+
+    def _fill(self, number: int, reader: ReaderProcess) -> None:
+        asked: deque[list[WantedFile]] = deque()
+        rest: deque[WantedFile] = deque()
+        most = self._most
+        while True:
+            while len(asked) < min(AHEAD, reader.job.n_slabs):
+                files = [rest.popleft() for _ in range(min(most, len(rest)))]
+                files = files or self._files.take(number, most)
+                if not files:
+                    break
+                slab = reader.free.get()
+                if slab is None or self._stop.is_set():
+                    raise Stopped
+                reader.request(slab, files)
+                asked.append(files)
+            if not asked:
+                return
+            answer, files = reader.answer(), asked.popleft()
+            n_read = len(answer.files)
+            if n_read < len(files):  # the slab was full
+                rest.extendleft(reversed(files[n_read:]))
+                most = max(1, n_read * 9 // 10)
+            self._slabs.put(Slab(reader, answer, files[:n_read]))
