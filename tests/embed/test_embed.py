@@ -194,7 +194,7 @@ def child(photos: Path, place: Path, body: str) -> list[str]:
     script = CHILD.format(
         paths=paths, photos=str(photos), place=str(place), body=textwrap.dedent(body)
     )
-    return [sys.executable, "-c", script]
+    return [sys.executable, "-B", "-c", script]  # -B: the full disk must not cut off bytecode
 
 
 def test_full_disk_says_so_and_keeps_what_is_there(photos: Path, tmp_path: Path) -> None:

@@ -1,31 +1,23 @@
-"""Feature cache on disk, crash-safe: append-only files that a kill at any moment cannot damage.
+"""Feature cache on disk: whose features are kept where, how large it is, how it is emptied.
 
-One folder per model fingerprint: `model.json`, and pairs of append-only files
-
-    rows-000.keys     24 bytes a row: key (16), CRC-32 of key and values (4), zero (4)
-    rows-000.values   dim × float32 a row
-
-Values are written before their keys, so a key that is there has its values; a cut-off tail is not
-counted and is overwritten by the next writer. Each writing process holds a lock on the pair it
-appends to. A row whose checksum fails counts as absent and is computed again.
+One folder per model fingerprint: the rows (`rows.py`), `model.json` (which model, how fast) and
+`behaviour.npy` (what it made of fixed test pictures).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import uuid
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fieldmark import draws
 from fieldmark.data import MEMORY
+from fieldmark.embed.rows import KEY_DTYPE
 from fieldmark.errors import DataError
 
 N = TypeVar("N", int, float)
@@ -33,135 +25,6 @@ BEHAVIOUR = "behaviour.npy"
 ALIKE = 0.03
 """how far features may be apart that two devices computed, as a share of their length: bf16 kernels
 differ by up to 0.8 % (`fieldmark.devices`)"""
-KEY_DTYPE = np.dtype([("key", "V16"), ("crc", "<u4"), ("zero", "<u4")])
-
-
-class FeatureRows:
-    """The features of one model: key → vector, on disk."""
-
-    def __init__(self, folder: Path, dim: int) -> None:
-        self.folder, self.dim = folder, dim
-        self._bad: set[bytes] = set()
-        self._new: set[bytes] = set()
-        self._writer: _Writer | None = None
-        self._map()
-
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._new or self._read(key) is not None
-
-    @property
-    def n_damaged(self) -> int:
-        """Rows met so far whose checksum failed."""
-        return len(self._bad)
-
-    def gather(self, keys: Sequence[bytes]) -> np.ndarray:
-        """The vectors of the keys, float32, in their order; all of them must be there."""
-        if self._new:
-            self._map()
-        out = np.empty((len(keys), self.dim), np.float32)
-        for index, key in enumerate(keys):
-            vector = self._read(key)
-            if vector is None:
-                raise DataError(
-                    f"{self.folder}  features are gone that were there before (was the cache "
-                    "cleaned meanwhile?): run the same command again."
-                )
-            out[index] = vector
-        return out
-
-    def append(self, keys: Sequence[bytes], values_nd: np.ndarray) -> None:
-        """Adds rows; when this returns, `kill -9` no longer loses them."""
-        if self._writer is None:
-            self._writer = _Writer(self.folder, self.dim)
-        self._writer.append(keys, np.ascontiguousarray(values_nd, np.float32))
-        self._new.update(keys)
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-    def _map(self) -> None:
-        self._values: list[np.ndarray] = []
-        self._crcs: list[np.ndarray] = []
-        self._place: dict[bytes, tuple[int, int]] = {}
-        self._bad -= self._new
-        self._new.clear()
-        for keys_path in sorted(self.folder.glob("rows-*.keys")):
-            self._load(keys_path)
-
-    def _load(self, keys_path: Path) -> None:
-        values_path = keys_path.with_suffix(".values")
-        n = _n_whole_rows(keys_path, values_path, self.dim) if values_path.exists() else 0
-        if n == 0:
-            return
-        heads = np.fromfile(keys_path, KEY_DTYPE, count=n)
-        which = len(self._values)
-        self._values.append(np.memmap(values_path, np.float32, "r", shape=(n, self.dim)))
-        self._crcs.append(heads["crc"])
-        names = heads["key"].tobytes()
-        for row in range(n):  # a row written again after damage comes later and wins
-            self._place[names[16 * row : 16 * row + 16]] = (which, row)
-
-    def _read(self, key: bytes) -> np.ndarray | None:
-        place = self._place.get(key)
-        if place is None or key in self._bad:
-            return None
-        which, row = place
-        vector = np.asarray(self._values[which][row])
-        if _crc(key, vector) != int(self._crcs[which][row]):
-            self._bad.add(key)
-            return None
-        return vector
-
-
-class _Writer:
-    """Appends to one pair of files that no other process appends to."""
-
-    def __init__(self, folder: Path, dim: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._keys = _lock_some_file(folder)
-        keys_path = Path(self._keys.name)
-        values_path = keys_path.with_suffix(".values")
-        values_path.touch()
-        # Unbuffered: what could not be written must not be tried again when the file is closed.
-        self._values = values_path.open("r+b", buffering=0)
-        n = _n_whole_rows(keys_path, values_path, dim)
-        self._keys.truncate(n * KEY_DTYPE.itemsize)
-        self._values.truncate(n * dim * 4)
-        self._keys.seek(0, os.SEEK_END)
-        self._values.seek(0, os.SEEK_END)
-
-    def append(self, keys: Sequence[bytes], values: np.ndarray) -> None:
-        heads = np.zeros(len(keys), KEY_DTYPE)
-        for row, key in enumerate(keys):
-            heads[row] = (np.void(key), _crc(key, values[row]), 0)
-        start = self._values.tell(), self._keys.tell()
-        try:
-            _write(self._values, values.tobytes())
-            _write(self._keys, heads.tobytes())
-        except OSError as error:
-            self._undo(start)
-            raise DataError(
-                f"{self._values.name}  cannot be written: {error.strerror}. Free some space or "
-                "choose another place with --cache; the features so far are kept."
-            ) from error
-
-    def close(self) -> None:
-        self._values.close()
-        self._keys.close()
-
-    def _undo(self, start: tuple[int, int]) -> None:
-        for file, position in zip((self._values, self._keys), start, strict=True):
-            os.ftruncate(file.fileno(), position)
-            file.seek(position)
-
-
-def _write(file: IO[bytes], data: bytes) -> None:
-    """All of it: an unbuffered write may take only a part."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[file.write(rest) :]
 
 
 def write_about(folder: Path, about: dict[str, Any]) -> None:
@@ -258,54 +121,6 @@ def read_keys(folder: Path) -> set[bytes]:
         names = heads["key"].tobytes()
         keys.update(names[at : at + 16] for at in range(0, len(names), 16))
     return keys
-
-
-def _crc(key: bytes, vector: np.ndarray) -> int:
-    return zlib.crc32(vector.tobytes(), zlib.crc32(key))
-
-
-def _n_whole_rows(keys_path: Path, values_path: Path, dim: int) -> int:
-    return min(
-        keys_path.stat().st_size // KEY_DTYPE.itemsize, values_path.stat().st_size // (dim * 4)
-    )
-
-
-def _lock_some_file(folder: Path) -> IO[bytes]:
-    """The first keys file nobody writes to, locked; the lock ends with the process.
-
-    Where files cannot be locked (Windows, some network folders) each process has one of its own.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return _own_file(folder)
-    for number in range(10_000):
-        path = folder / f"rows-{number:03d}.keys"
-        is_new = not path.exists()
-        path.touch()
-        file = path.open("r+b", buffering=0)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
-        except BlockingIOError:
-            file.close()
-        except OSError:
-            file.close()
-            if is_new:
-                path.unlink(missing_ok=True)
-            break
-    return _own_file(folder)
-
-
-def _own_file(folder: Path) -> IO[bytes]:
-    path = folder / f"rows-{_process_name()}.keys"
-    path.touch()
-    return path.open("r+b", buffering=0)
-
-
-@cache
-def _process_name() -> str:
-    return uuid.uuid4().hex
 
 
 # --- what is in the cache, how large it is, and how it is emptied

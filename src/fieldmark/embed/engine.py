@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from itertools import groupby
+from itertools import compress, groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,8 @@ from fieldmark.data import (
     item_key,
     split_reference,
 )
-from fieldmark.embed.cache import FeatureRows, number, read_about, write_about, write_behaviour
+from fieldmark.embed.cache import number, read_about, write_about, write_behaviour
+from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.threads import run_threads
 from fieldmark.embed.work import ImagePart, Throughput, WantedFile
 from fieldmark.errors import DataError
@@ -168,7 +169,7 @@ def _fill(
         return Filled(*_judged(items, known), Throughput())
     keys, bad = _judged(items, known)
     unread = (ref for ref in items if ref.image not in known)
-    missing = (ref for ref, key in keys.items() if key not in rows)
+    missing = compress(keys, rows.missing(list(keys.values())))
     todo = list(dict.fromkeys((*unread, *missing)))
     if not todo:
         return Filled(keys, bad, Throughput())

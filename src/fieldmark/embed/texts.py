@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fieldmark import draws
-from fieldmark.embed.cache import FeatureRows, write_about
+from fieldmark.embed.cache import write_about
 from fieldmark.embed.engine import EmbedOptions, usable_cache
+from fieldmark.embed.rows import FeatureRows
 from fieldmark.errors import ModelError, naming_model
 from fieldmark.progress import Progress, Silent
 
@@ -46,7 +47,8 @@ def _gathered(
     by_key = dict(zip(keys, texts, strict=True))
     rows = FeatureRows(folder, model.dim)
     try:
-        todo = [key for key in by_key if key not in rows]
+        distinct = list(by_key)
+        todo = [distinct[index] for index in np.flatnonzero(rows.missing(distinct)).tolist()]
         if todo:
             write_about(folder, {"model": f"{model.name} texts", "dim": model.dim})
             progress.start(f"embedding texts with {model.name}", len(todo))

@@ -1,0 +1,354 @@
+"""Append-only row store with checksums: key → vector on disk, which no kill can damage.
+
+One folder per model fingerprint holds pairs of append-only files
+
+    rows-000.keys     24 bytes a row: key (16), CRC-32 of key and values (4), zero (4)
+    rows-000.values   dim × float32 a row
+
+Values are written before their keys, so a key that is there has its values; a cut-off tail is not
+counted and is overwritten by the next writer. Each writing process holds a lock on the pair it
+appends to. A row whose checksum fails counts as absent and is computed again. In memory a row costs
+28 bytes, its key and its place; files are read, never mapped: one that is cut short meanwhile must
+not end the process.
+"""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import IO
+
+import numpy as np
+
+from fieldmark.errors import DataError
+
+KEY_DTYPE = np.dtype([("key", "V16"), ("crc", "<u4"), ("zero", "<u4")])
+LOAD_ROWS = 2**16
+"""rows whose keys are read at once when a folder is opened"""
+FOLD_AT = 2**14
+"""rows that wait in a dict before they join the sorted arrays"""
+READ_BYTES = 2**20
+"""most that is read at once"""
+SKIP_BYTES = 2**12
+"""rows this close together are read in one go"""
+_FILE_SHIFT = 40
+"""a place is the number of the file, shifted, and the number of the row in it"""
+_ROW_MASK = 2**_FILE_SHIFT - 1
+
+
+class FeatureRows:
+    """The features of one model: key → vector, on disk.
+
+    All of it may be called from any thread. Rows that other processes add are seen when the folder
+    is opened again.
+    """
+
+    def __init__(self, folder: Path, dim: int) -> None:
+        self.folder, self.dim = folder, dim
+        self._writing = Lock()
+        self._writer: _Writer | None = None
+        self._files: list[Path] = []
+        self._index = self._load()
+
+    def __contains__(self, key: bytes) -> bool:
+        place, crc = self._index.last(key)
+        if place < 0:
+            return False
+        path, n_bytes = self._files[place >> _FILE_SHIFT], 4 * self.dim
+        with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
+            file.seek((place & _ROW_MASK) * n_bytes)
+            if zlib.crc32(file.read(n_bytes), zlib.crc32(key)) == crc:
+                return True
+        return not self.missing([key])[0]
+
+    @property
+    def n_damaged(self) -> int:
+        """Rows met so far whose checksum failed."""
+        return self._index.n_dropped
+
+    def missing(self, keys: Sequence[bytes]) -> np.ndarray:
+        """bool, n: which of the keys have no row, or only damaged ones."""
+        return ~self._read(keys, None)
+
+    def gather(self, keys: Sequence[bytes]) -> np.ndarray:
+        """The vectors of the keys, float32, in their order; all of them must be there."""
+        out = np.empty((len(keys), self.dim), np.float32)
+        if not self._read(keys, out).all():
+            raise DataError(
+                f"{self.folder}  features are gone that were there before (was the cache "
+                "cleaned meanwhile?): run the same command again."
+            )
+        return out
+
+    def append(self, keys: Sequence[bytes], values_nd: np.ndarray) -> None:
+        """Adds rows; when this returns, `kill -9` no longer loses them."""
+        if not keys:
+            return
+        with self._writing:
+            if self._writer is None:
+                self._writer = _Writer(self.folder, self.dim)
+            path = self._writer.values_path
+            if path not in self._files:
+                self._files.append(path)
+            first = (self._files.index(path) << _FILE_SHIFT) + self._writer.n_rows
+            crcs = self._writer.append(keys, np.ascontiguousarray(values_nd, np.float32))
+            self._index.add(keys, first, crcs)
+
+    def close(self) -> None:
+        with self._writing:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+
+    def _load(self) -> _RowIndex:
+        paths = sorted(self.folder.glob("rows-*.keys"))
+        self._files = [path.with_suffix(".values") for path in paths]
+        counts = [_n_whole_rows(*pair, self.dim) for pair in zip(paths, self._files, strict=True)]
+        index = _RowIndex(sum(counts))
+        for which, (path, n) in enumerate(zip(paths, counts, strict=True)):
+            with path.open("rb") as file:
+                for row in range(0, n, LOAD_ROWS):
+                    heads = np.fromfile(file, KEY_DTYPE, min(LOAD_ROWS, n - row))
+                    index.load(heads["key"], (which << _FILE_SHIFT) + row, heads["crc"])
+        index.sort()
+        return index
+
+    def _read(self, keys: Sequence[bytes], out_nd: np.ndarray | None) -> np.ndarray:
+        """bool, n: which rows are there, whole and right; their values go to `out_nd`."""
+        is_right = np.zeros(len(keys), bool)
+        todo = np.arange(len(keys))
+        while len(todo):  # a key whose last row is damaged may have an older one
+            places, crcs = self._index.find([keys[index] for index in todo.tolist()])
+            order = np.argsort(places, kind="stable")
+            order = order[np.searchsorted(places[order], 0) :]
+            todo, places, crcs = todo[order], places[order], crcs[order]
+            is_good = np.zeros(len(todo), bool)
+            for start, values_nd in self._blocks(places):
+                part = slice(start, start + len(values_nd))
+                asked = [keys[index] for index in todo[part].tolist()]
+                is_good[part] = _crcs(asked, values_nd) == crcs[part]
+                if out_nd is not None:
+                    out_nd[todo[part]] = values_nd
+            is_right[todo[is_good]] = True
+            todo = todo[~is_good]
+            if len(todo):
+                self._index.drop(places[~is_good])
+        return is_right
+
+    def _blocks(self, places: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """The values of sorted places, as many at once as lie together: where these begin among
+        the places, and the rows. Places that cannot be read are left out.
+        """
+        n_bytes = 4 * self.dim
+        gap, most = 1 + SKIP_BYTES // n_bytes, max(1, READ_BYTES // (SKIP_BYTES + n_bytes))
+        which = (places >> _FILE_SHIFT).tolist()
+        rows = (places & _ROW_MASK).tolist()
+        for begin, end in _runs(which, 0, len(which)):
+            path = self._files[which[begin]]
+            with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
+                for start, stop in _runs(rows[begin:end], gap, most):
+                    wanted = places[begin + start : begin + stop] - places[begin + start]
+                    block = np.empty((int(wanted[-1]) + 1, self.dim), np.float32)
+                    file.seek(rows[begin + start] * n_bytes)
+                    n_whole = file.readinto(block.data) // n_bytes
+                    yield begin + start, block[wanted[wanted < n_whole]]
+
+
+class _RowIndex:
+    """Key → places of its rows: sorted arrays, and a small dict of what was added since.
+
+    A key may have several rows (two processes computed it, or it was written again after damage):
+    the last one is given, and the one before once that is dropped.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self._lock = Lock()
+        self._recent: dict[bytes, tuple[int, int]] = {}
+        self._names, self._places = np.empty(n_rows, "S16"), np.empty(n_rows, np.int64)
+        self._crcs = np.empty(n_rows, np.uint32)
+        self._n_loaded = 0
+        self.n_dropped = 0
+
+    def load(self, keys: np.ndarray, first: int, crcs: np.ndarray) -> None:
+        """Rows that lie one after the other; `sort` comes after the last."""
+        part = slice(self._n_loaded, self._n_loaded + len(keys))
+        self._names.view("V16")[part] = keys
+        self._places[part] = np.arange(first, first + len(keys))
+        self._crcs[part] = crcs
+        self._n_loaded = part.stop
+
+    def sort(self) -> None:
+        self._take(np.argsort(self._names[: self._n_loaded], kind="stable"))
+
+    def last(self, key: bytes) -> tuple[int, int]:
+        """Place (-1 = none) and checksum of the last row of one key."""
+        with self._lock:
+            if key in self._recent:
+                return self._recent[key]
+            at = int(self._names.searchsorted(key, "right")) - 1
+            is_there = at >= 0 and self._names[at : at + 1].tobytes() == key
+            return (int(self._places[at]), int(self._crcs[at])) if is_there else (-1, 0)
+
+    def find(self, keys: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
+        """Place (-1 = none) and checksum of the last row of every key."""
+        names = _names(b"".join(keys))
+        with self._lock:
+            places, crcs = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.uint32)
+            if len(self._names):
+                at = np.maximum(np.searchsorted(self._names, names, "right") - 1, 0)
+                is_there = self._names[at] == names
+                places[is_there] = self._places[at[is_there]]
+                crcs[is_there] = self._crcs[at[is_there]]
+            if self._recent:
+                for index, key in enumerate(keys):
+                    if key in self._recent:
+                        places[index], crcs[index] = self._recent[key]
+        return places, crcs
+
+    def add(self, keys: Sequence[bytes], first: int, crcs: np.ndarray) -> None:
+        """Rows that lie one after the other."""
+        with self._lock:
+            for index, (key, crc) in enumerate(zip(keys, crcs.tolist(), strict=True)):
+                self._recent[key] = (first + index, crc)
+            if len(self._recent) >= FOLD_AT:
+                self._fold()
+
+    def drop(self, places: np.ndarray) -> None:
+        """Forgets rows that turned out to be damaged."""
+        with self._lock:
+            self._fold()
+            is_kept = ~np.isin(self._places, places)
+            self.n_dropped += len(is_kept) - int(is_kept.sum())
+            self._take(is_kept)
+
+    def _fold(self) -> None:
+        names = _names(b"".join(self._recent))
+        order = np.argsort(names)
+        at = np.searchsorted(self._names, names[order], "right")
+        places, crcs = np.array(list(self._recent.values()), np.int64).reshape(-1, 2).T
+        self._names = np.insert(self._names, at, names[order])
+        self._places = np.insert(self._places, at, places[order])
+        self._crcs = np.insert(self._crcs, at, crcs[order].astype(np.uint32))
+        self._recent.clear()
+
+    def _take(self, which: np.ndarray) -> None:
+        self._names = self._names[which]
+        self._places, self._crcs = self._places[which], self._crcs[which]
+
+
+class _Writer:
+    """Appends to one pair of files that no other process appends to."""
+
+    def __init__(self, folder: Path, dim: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._keys = _lock_some_file(folder)
+        keys_path = Path(self._keys.name)
+        self.values_path = keys_path.with_suffix(".values")
+        self.values_path.touch()
+        # Unbuffered: what could not be written must not be tried again when the file is closed.
+        self._values = self.values_path.open("r+b", buffering=0)
+        self._sizes = ((self._values, 4 * dim), (self._keys, KEY_DTYPE.itemsize))
+        self.n_rows = _n_whole_rows(keys_path, self.values_path, dim)
+        self._cut()
+
+    def append(self, keys: Sequence[bytes], values_nd: np.ndarray) -> np.ndarray:
+        """Writes rows; returns their checksums."""
+        heads = np.zeros(len(keys), KEY_DTYPE)
+        heads["key"] = np.frombuffer(b"".join(keys), "V16")
+        heads["crc"] = _crcs(keys, values_nd)
+        try:
+            for (file, size), data in zip(self._sizes, (values_nd, heads), strict=True):
+                _write(file, self.n_rows * size, data)
+        except OSError as error:
+            self._cut()
+            raise DataError(
+                f"{self._values.name}  cannot be written: {error.strerror}. Free some space or "
+                "choose another place with --cache; the features so far are kept."
+            ) from error
+        self.n_rows += len(keys)
+        return heads["crc"]
+
+    def close(self) -> None:
+        self._values.close()
+        self._keys.close()
+
+    def _cut(self) -> None:
+        for file, size in self._sizes:
+            file.truncate(self.n_rows * size)
+
+
+def _write(file: IO[bytes], position: int, data: np.ndarray) -> None:
+    """All of it: an unbuffered write may take only a part."""
+    file.seek(position)
+    rest = data.view(np.uint8).reshape(-1).data
+    while rest:
+        rest = rest[file.write(rest) :]
+
+
+def _crcs(keys: Sequence[bytes], values_nd: np.ndarray) -> np.ndarray:
+    """Checksums of keys and values."""
+    rows = zip(keys, values_nd, strict=True)
+    return np.array([zlib.crc32(row, zlib.crc32(key)) for key, row in rows], np.uint32)
+
+
+def _names(data: bytes) -> np.ndarray:
+    """Keys as an array that can be sorted; numpy compares all sixteen bytes, zeros too."""
+    return np.frombuffer(data, "S16")
+
+
+def _runs(values: Sequence[int], gap: int, most: int) -> Iterator[tuple[int, int]]:
+    """Parts of sorted values whose neighbours are at most `gap` apart, `most` of them a part."""
+    start = 0
+    for stop in range(1, len(values) + 1):
+        is_last = stop == len(values) or values[stop] - values[stop - 1] > gap
+        if is_last or stop - start == most:
+            yield start, stop
+            start = stop
+
+
+def _n_whole_rows(keys_path: Path, values_path: Path, dim: int) -> int:
+    n_bytes = values_path.stat().st_size if values_path.exists() else 0
+    return min(keys_path.stat().st_size // KEY_DTYPE.itemsize, n_bytes // (dim * 4))
+
+
+def _lock_some_file(folder: Path) -> IO[bytes]:
+    """The first keys file nobody writes to, locked; the lock ends with the process.
+
+    Where files cannot be locked (Windows, some network folders) each process has one of its own.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return _own_file(folder)
+    for number in range(10_000):
+        path = folder / f"rows-{number:03d}.keys"
+        is_new = not path.exists()
+        path.touch()
+        file = path.open("r+b", buffering=0)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            file.close()
+        except OSError:
+            file.close()
+            if is_new:
+                path.unlink(missing_ok=True)
+            break
+    return _own_file(folder)
+
+
+def _own_file(folder: Path) -> IO[bytes]:
+    path = folder / f"rows-{_process_name()}.keys"
+    path.touch()
+    return path.open("r+b", buffering=0)
+
+
+@cache
+def _process_name() -> str:
+    return uuid.uuid4().hex
