@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldmark.data import MEMORY, Contents, ImageRef
-from fieldmark.embed import Embedded, EmbedOptions, cached_models, devices_for, embed, workers
+from fieldmark.data import Contents, ImageRef
+from fieldmark.embed import Embedded, EmbedOptions, Workers, cached_models, devices_for, embed
+from fieldmark.embed.workers import pool, share_out
 from fieldmark.models import load_model, register_model
 from kit.pictures import write_image
 from kit.registries import forget
@@ -29,6 +30,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).parent
+CALLS = []
 if os.environ.get("NOT_IN_WORKERS"):
     raise RuntimeError("no licence here.")
 
@@ -37,11 +39,13 @@ class Slow:
     batch_size = 2
     def __init__(self) -> None:
         self.shift = float(os.environ.get("SHIFT", "0"))
-        os.close(os.open(HERE / "pids" / str(os.getpid()), os.O_CREAT))
     def transform(self, image):
         return np.asarray(image.resize((4, 4)), np.float32)
     def embed_images(self, batch):
         time.sleep(float(os.environ.get("PAUSE_S", "0")))
+        CALLS.append(len(batch))
+        if len(CALLS) >= 3:  # it is in the middle of its work
+            (HERE / "pids" / str(os.getpid())).mkdir(exist_ok=True)
         return batch.mean(axis=(1, 2)) + self.shift
 """
 
@@ -65,22 +69,20 @@ class Log:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "START_S", 0.0)
+    monkeypatch.setattr(pool, "START_S", 0.0)
+    monkeypatch.setattr(pool, "AGAIN_S", 0.0)
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Old enough that what is learnt of them is remembered."""
-    folder = tmp_path_factory.mktemp("photos")
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
     for number in range(N):
-        write_image(folder / f"{number:02d}.png", number)
-    time.sleep(2.1)
-    return folder
+        write_image(tmp_path / "photos" / f"{number:02d}.png", number)
+    return tmp_path / "photos"
 
 
 @pytest.fixture
 def slow(tmp_path: Path) -> str:
-    """A model of the user's that notes the processes it is loaded in."""
+    """A model of the user's that notes the processes it is at work in."""
     (tmp_path / "pids").mkdir()
     (tmp_path / "slow.py").write_text(SLOW)
     return f"{tmp_path / 'slow.py'}:Slow"
@@ -97,7 +99,9 @@ def pids(tmp_path: Path) -> set[int]:
 def run(name: str, photos: Path, cache: Path, *devices: str) -> tuple[Embedded, Log]:
     log = Log()
     model = load_model(name, device="cpu")
-    return embed(model, photos, refs(photos), EmbedOptions(cache, devices=devices), log), log
+    with Workers(devices) as workers:
+        options = EmbedOptions(cache, workers=workers)
+        return embed(model, photos, refs(photos), options, log), log
 
 
 def test_parts_are_even_and_keep_archives_whole() -> None:
@@ -107,7 +111,7 @@ def test_parts_are_even_and_keep_archives_whole() -> None:
         items += [ImageRef(f"{archive}::{number}") for number in range(size)]
     items = items[::2] + items[1::2]
     for n in (1, 2, 3, 8):
-        parts = workers.share_out(items, n)
+        parts = share_out(items, n)
         assert Counter(ref for part in parts for ref in part) == Counter(items)
         assert all(part == sorted(part, key=items.index) for part in parts)
         images = [{ref.image for ref in part} for part in parts]
@@ -118,9 +122,9 @@ def test_parts_are_even_and_keep_archives_whole() -> None:
         )
         archives = [holders[name] for name in ("a.tar", "b.parquet", "c.tar.gz", "d.tar")]
         assert sum(count - 1 for count in archives) <= n - 1
-    first, _ = workers.share_out([ImageRef(f"{number:03d}") for number in range(200)], 2)
+    first, _ = share_out([ImageRef(f"{number:03d}") for number in range(200)], 2)
     assert len({ref.image < "100" for ref in first}) == 2, "not one half of the folder"
-    assert workers.share_out([], 3) == [[], [], []]
+    assert share_out([], 3) == [[], [], []]
 
 
 def test_devices_are_all_gpus_unless_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +146,7 @@ def test_gpus_are_of_no_use_to_a_model_without_a_device(photos: Path, tmp_path: 
 def test_few_images_are_computed_here(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "START_S", 10.0)
+    monkeypatch.setattr(pool, "START_S", 10.0)
     shared, log = run("classical/pixels", photos, tmp_path, "cpu", "cpu")
     assert shared.is_ok.all() and not any("devices" in label for label, _ in log.starts)
 
@@ -164,18 +168,16 @@ def test_features_are_those_of_one_process_and_are_computed_once(
     (kept,) = cached_models(tmp_path / "shared")
     assert kept.n_features == N
     assert log.starts == [(f"embedding with {name} on {n_devices} devices", N)] and not log.lines
-    again, log = run(name, photos, tmp_path / "shared", *devices)
-    assert again.n_computed == 0 and not log.starts
+    again, _ = run(name, photos, tmp_path / "shared", *devices)
+    assert again.n_computed == 0
 
 
 def test_what_others_have_read_is_not_read_again(photos: Path, tmp_path: Path) -> None:
     """Files opened here are those of the part that this process computes."""
-    cache, names = tmp_path / "cache", [ref.image for ref in refs(photos)]
     with opened() as files:
-        shared, _ = run("classical/pixels", photos, cache, "cpu", "cpu")
+        shared, _ = run("classical/pixels", photos, tmp_path / "cache", "cpu", "cpu")
     here = Counter(Path(file).name for file in files if Path(file).parent == photos)
-    assert shared.n_computed == N and len(here) == N // 2
-    assert set(Contents(cache / MEMORY).known(photos, names)) == set(names)
+    assert shared.n_computed == N and sum(here.values()) == len(here) == N // 2
 
 
 @contextmanager
@@ -205,10 +207,29 @@ def test_many_processes_remember_contents_at_once(photos: Path, tmp_path: Path) 
         Contents(Path(memory)).learn(Path(root), names)
     """
     names = [ref.image for ref in refs(photos)]
+    time.sleep(2.1)  # what is younger is not remembered
     start = [sys.executable, "-c", textwrap.dedent(script), tmp_path / "contents.db", photos]
     processes = [subprocess.Popen([*start, *names[at::5]]) for at in range(5)]
     assert [process.wait(60) for process in processes] == [0] * 5
     assert set(Contents(tmp_path / "contents.db").known(photos, names)) == set(names)
+
+
+def test_processes_are_kept_for_the_next_images_and_models(
+    slow: str, photos: Path, tmp_path: Path
+) -> None:
+    items, log = refs(photos), Log()
+    with Workers(("cpu", "cpu")) as workers:
+        for name in (slow, "classical/pixels"):
+            alone = embed(load_model(name), photos, items, EmbedOptions(tmp_path / "alone"))
+            contents = Contents(None)
+            options = EmbedOptions(tmp_path / "shared", contents=contents, workers=workers)
+            for some in (items[:10], items):
+                shared = embed(load_model(name), photos, some, options, log)
+            assert np.array_equal(shared.features, alone.features)
+        (worker,) = pids(tmp_path)
+        assert is_alive(worker)
+    assert not is_alive(worker)
+    assert [total for _, total in log.starts] == [10, N - 10] * 2 and not log.lines
 
 
 def test_worker_that_is_killed_costs_no_result(
@@ -225,8 +246,9 @@ def test_worker_that_is_killed_costs_no_result(
                 os.kill(pid, signal.SIGKILL)
 
     log, victims = Killer(), set[int]()
-    options = EmbedOptions(tmp_path / "shared", devices=("cpu", "cpu"))
-    shared = embed(load_model(slow), photos, refs(photos), options, log)
+    with Workers(("cpu", "cpu")) as workers:
+        options = EmbedOptions(tmp_path / "shared", workers=workers)
+        shared = embed(load_model(slow), photos, refs(photos), options, log)
     assert len(victims) == 1
     assert np.array_equal(alone.features, shared.features)
     (line,) = log.lines
@@ -247,8 +269,14 @@ def test_worker_without_the_model_is_done_without(
 ) -> None:
     model, log = load_model(slow), Log()
     monkeypatch.setenv(variable, "1")
-    options = EmbedOptions(tmp_path / "shared", devices=("cpu", "cpu"))
-    shared = embed(model, photos, refs(photos), options, log)
+    with Workers(("cpu", "cpu")) as workers:
+        options = EmbedOptions(tmp_path / "shared", workers=workers)
+        shared = embed(model, photos, refs(photos), options, log)
+        n_starts = len(log.starts)
+        write_image(photos / "one more.png", N)
+        embed(model, photos, refs(photos), options, log)
+    assert [label for label, _ in log.starts[n_starts:]] == [f"embedding with {slow}"], "not again"
+    (photos / "one more.png").unlink()
     monkeypatch.delenv(variable)
     alone, _ = run(slow, photos, tmp_path / "alone")
     assert np.array_equal(alone.features, shared.features) and shared.n_computed == N
@@ -269,13 +297,14 @@ PARENT = """
     import sys
     from pathlib import Path
     from fieldmark.data import ImageRef
-    from fieldmark.embed import EmbedOptions, embed, workers
+    from fieldmark.embed import EmbedOptions, Workers, embed
+    from fieldmark.embed.workers import pool
     from fieldmark.models import load_model
 
-    workers.START_S = 0.0
+    pool.START_S = 0.0
     model, photos, cache = sys.argv[1:]
     items = [ImageRef(path.name) for path in sorted(Path(photos).glob("*.png"))]
-    options = EmbedOptions(Path(cache), devices=("cpu", "cpu", "cpu"))
+    options = EmbedOptions(Path(cache), workers=Workers(("cpu", "cpu", "cpu")))
     embed(load_model(model), Path(photos), items, options)
 """
 
@@ -286,7 +315,7 @@ def test_workers_end_with_the_process_that_wants_them(
 ) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(PARENT), slow, photos, tmp_path / "cache"],
-        env={**os.environ, "PAUSE_S": "2"},
+        env={**os.environ, "PAUSE_S": "0.5"},
         stderr=subprocess.DEVNULL,
     )
     wait_until(lambda: len(pids(tmp_path)) == 3)

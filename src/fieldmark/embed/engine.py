@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import compress, groupby
 from operator import attrgetter
@@ -35,6 +35,7 @@ from fieldmark.embed.cache import number, read_about, write_about, write_behavio
 from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.threads import run_threads
 from fieldmark.embed.work import ImagePart, Throughput, WantedFile
+from fieldmark.embed.workers import Workers, as_part, together
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
 
@@ -54,6 +55,10 @@ class EmbedOptions:
     """fail or skip"""
     contents: Contents | None = None
     """what is known of the images already; None = nothing but what the cache remembers"""
+    workers: Workers | None = None
+    """processes on other devices, which share the work where that is worth it"""
+    is_part: bool = False
+    """one of several processes: the one that started them keeps how fast they were together"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +178,14 @@ def _fill(
     todo = list(dict.fromkeys((*unread, *missing)))
     if not todo:
         return Filled(keys, bad, Throughput())
+    if options.workers and options.workers.is_worth(model, len(todo), options.cache):
+        shared = replace(options, contents=contents)
+        warmed = options.workers.warm(model, root, todo, shared, progress, fill)
+        rows.refresh()
+        rest = _fill(model, root, items, rows, as_part(shared), progress)
+        throughput = together([warmed, rest.throughput])
+        _keep_about(model, rows.folder, throughput)
+        return replace(rest, throughput=throughput)
     _keep_about(model, rows.folder)
     if rows.n_damaged:
         progress.say(f"{rows.folder}  damaged features, computed again: {rows.n_damaged}.")
@@ -184,7 +197,7 @@ def _fill(
         )
     finally:
         contents.flush()
-    if throughput.n_computed:
+    if throughput.n_computed and not options.is_part:
         _keep_about(model, rows.folder, throughput)
     return sink.filled(items, throughput)
 
@@ -341,6 +354,7 @@ def _speed(before: Mapping[str, Any], now: Throughput) -> dict[str, Any]:
         "n_fallback": int(n_fallback),
         "busy_s": busy_s,
         "device_busy": now.device_busy,
+        "n_devices": now.n_devices,
         "batch_size": now.batch_size,
         "is_compiled": now.is_compiled,
     }

@@ -92,6 +92,7 @@ class Throughput:
     together they may exceed the time on the clock"""
     device_busy: float | None = None
     """share of the time in which the device was computing; None where that is not measured"""
+    n_devices: int = 1
     is_compiled: bool = False
     batch_size: int = 0
 

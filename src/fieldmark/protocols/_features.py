@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark.data import ImageRef
-from fieldmark.embed import Embedded, EmbedOptions, devices_for, embed
+from fieldmark.embed import Embedded, EmbedOptions, Workers, devices_for, embed
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._items import refs_of
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 def embed_options(at: Workspace) -> EmbedOptions:
     """How images and texts are embedded in this command."""
     own = at.settings
+    devices = devices_for(own.device)
+    workers: Workers = at.once(("workers", devices), lambda: Workers(devices))
     return EmbedOptions(
         own.cache,
         own.threads,
         own.batch_size,
         own.bad_images,
         at.contents,
-        devices_for(own.device),
+        workers,
     )
 
 
