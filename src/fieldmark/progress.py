@@ -57,7 +57,7 @@ class Lines:
     def advance(self, n: int = 1) -> None:
         self.done += n
         now = time.monotonic()
-        if now - self.told >= self.every_s:
+        if self.done and now - self.told >= self.every_s:
             self.told = now
             rate = self.done / max(now - self.began, 1e-9)
             left_s = (self.total - self.done) / rate
