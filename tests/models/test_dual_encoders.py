@@ -397,6 +397,10 @@ def test_a_projector_can_be_part_of_the_name(biocap: Path, clip_folder: Path) ->
     twin: Any = base.projected("caption")
     again = pickle.loads(pickle.dumps(twin.load_again))(device="cpu")
     assert named.fingerprint == twin.fingerprint == again.fingerprint
+    exact = load_model(name, device="cpu", decode="reference").projected("caption")
+    assert (twin.decode, exact.decode) == ("cpu", "reference")
+    assert exact.fingerprint != named.fingerprint
+    assert exact.text_fingerprint == base.text_fingerprint
     assert load_model(f"{name}?projector=taxonomic", device="cpu").fingerprint == base.fingerprint
     with pytest.raises(UsageError, match=r"no projector 'captoin': taxonomic, caption. Did you m"):
         load_model(f"{name}?projector=captoin", device="cpu")

@@ -6,6 +6,7 @@ One folder per model fingerprint: the rows (`rows.py`), `model.json` (which mode
 
 from __future__ import annotations
 
+import io
 import json
 import uuid
 from collections.abc import Callable, Iterable, Sequence
@@ -29,10 +30,19 @@ differ by up to 0.8 % (`fieldmark.devices`)"""
 
 def write_about(folder: Path, about: dict[str, Any]) -> None:
     """Keeps what the features belong to, atomically."""
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f"model.json.{uuid.uuid4().hex}"
-    temporary.write_text(json.dumps(about, indent=1))
-    temporary.replace(folder / "model.json")
+    _put(folder / "model.json", json.dumps(about, indent=1).encode())
+
+
+def _put(path: Path, data: bytes) -> None:
+    """All or nothing, and no half a file on a full disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def read_about(folder: Path) -> dict[str, Any] | None:
@@ -65,11 +75,9 @@ def write_behaviour(folder: Path, behaviour: np.ndarray | None) -> None:
     """Keeps what the model did when its first features were computed."""
     path = folder / BEHAVIOUR
     if behaviour is not None and not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f"{BEHAVIOUR}.{uuid.uuid4().hex}"
-        with temporary.open("wb") as file:
-            np.save(file, np.asarray(behaviour, np.float32))
-        temporary.replace(path)
+        data = io.BytesIO()
+        np.save(data, np.asarray(behaviour, np.float32))
+        _put(path, data.getvalue())
 
 
 def _read_behaviour(folder: Path) -> np.ndarray | None:

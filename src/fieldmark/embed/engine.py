@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from itertools import compress, groupby
 from operator import attrgetter
 from pathlib import Path
@@ -34,7 +33,7 @@ from fieldmark.data import (
 from fieldmark.embed.cache import number, read_about, write_about, write_behaviour
 from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.threads import run_threads
-from fieldmark.embed.work import ImagePart, Throughput, WantedFile
+from fieldmark.embed.work import ImagePart, Throughput, WantedFile, decode_of
 from fieldmark.embed.workers import Workers, as_part, together
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
@@ -187,8 +186,6 @@ def _fill(
         _keep_about(model, rows.folder, throughput)
         return replace(rest, throughput=throughput)
     _keep_about(model, rows.folder)
-    if rows.n_damaged:
-        progress.say(f"{rows.folder}  damaged features, computed again: {rows.n_damaged}.")
     progress.start(f"embedding with {model.name}", len(todo))
     sink = _CacheSink(root, contents, rows, progress, keys, bad)
     try:
@@ -197,6 +194,8 @@ def _fill(
         )
     finally:
         contents.flush()
+    if rows.n_damaged:
+        progress.say(f"{rows.folder}  damaged features, computed again: {rows.n_damaged}.")
     if throughput.n_computed and not options.is_part:
         _keep_about(model, rows.folder, throughput)
     return sink.filled(items, throughput)
@@ -238,10 +237,10 @@ def _in_reading_order(
 
 
 def _pipeline(model: Backbone) -> Callable[..., Throughput]:
-    if getattr(model, "decode", "reference") == "gpu":
-        gpu: Any = import_module("fieldmark.embed.gpu")
-        pipeline: Callable[..., Throughput] = gpu.run_gpu
-        return pipeline
+    if decode_of(model) == "gpu":
+        from fieldmark.embed.gpu import run_gpu
+
+        return run_gpu
     return run_threads
 
 
@@ -263,8 +262,6 @@ class _CacheSink:
     unusable: dict[bytes, str] = field(default_factory=dict)
     """key → why that part of a file cannot be decoded"""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """of all but the files of the cache"""
-    writing: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> list[ImagePart]:
         is_new = wanted.expected is None
@@ -304,8 +301,7 @@ class _CacheSink:
 
     def keep(self, parts: Sequence[ImagePart], features_nd: np.ndarray) -> None:
         keys = [part.key for part in parts]
-        with self.writing:
-            self.rows.append(keys, features_nd)
+        self.rows.append(keys, features_nd)
         with self.lock:
             self.in_flight.difference_update(keys)
             self.progress.advance(len(parts))

@@ -420,7 +420,7 @@ class _Pipeline:
         text = f"GPU {busy:.0%}"
         if busy < 0.9 and not self._ready.qsize():
             text += f", waiting for {'decoding' if self._pool.n_waiting else 'files'}"
-        self.progress.status(text)
+        getattr(self.progress, "status", str)(text)
 
     # --- features: in a thread of its own
 
