@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from fieldmark.data import Contents, ImageRef
-from fieldmark.embed import Embedded, EmbedOptions, Workers, cached_models, devices_for, embed
+from fieldmark.embed import DeviceWorkers, Embedded, EmbedOptions, cached_models, devices_for, embed
 from fieldmark.embed.workers import pool, share_out
 from fieldmark.models import load_model, register_model
 from kit.pictures import write_image
@@ -63,6 +63,8 @@ class Log:
     def advance(self, n: int = 1) -> None:
         self.n += n
 
+    def status(self, text: str) -> None: ...
+
     def say(self, text: str) -> None:
         self.lines.append(text)
 
@@ -99,7 +101,7 @@ def pids(tmp_path: Path) -> set[int]:
 def run(name: str, photos: Path, cache: Path, *devices: str) -> tuple[Embedded, Log]:
     log = Log()
     model = load_model(name, device="cpu")
-    with Workers(devices) as workers:
+    with DeviceWorkers(devices) as workers:
         options = EmbedOptions(cache, workers=workers)
         return embed(model, photos, refs(photos), options, log), log
 
@@ -218,7 +220,7 @@ def test_processes_are_kept_for_the_next_images_and_models(
     slow: str, photos: Path, tmp_path: Path
 ) -> None:
     items, log = refs(photos), Log()
-    with Workers(("cpu", "cpu")) as workers:
+    with DeviceWorkers(("cpu", "cpu")) as workers:
         for name in (slow, "classical/pixels"):
             alone = embed(load_model(name), photos, items, EmbedOptions(tmp_path / "alone"))
             contents = Contents(None)
@@ -246,7 +248,7 @@ def test_worker_that_is_killed_costs_no_result(
                 os.kill(pid, signal.SIGKILL)
 
     log, victims = Killer(), set[int]()
-    with Workers(("cpu", "cpu")) as workers:
+    with DeviceWorkers(("cpu", "cpu")) as workers:
         options = EmbedOptions(tmp_path / "shared", workers=workers)
         shared = embed(load_model(slow), photos, refs(photos), options, log)
     assert len(victims) == 1
@@ -269,7 +271,7 @@ def test_worker_without_the_model_is_done_without(
 ) -> None:
     model, log = load_model(slow), Log()
     monkeypatch.setenv(variable, "1")
-    with Workers(("cpu", "cpu")) as workers:
+    with DeviceWorkers(("cpu", "cpu")) as workers:
         options = EmbedOptions(tmp_path / "shared", workers=workers)
         shared = embed(model, photos, refs(photos), options, log)
         n_starts = len(log.starts)
@@ -297,14 +299,14 @@ PARENT = """
     import sys
     from pathlib import Path
     from fieldmark.data import ImageRef
-    from fieldmark.embed import EmbedOptions, Workers, embed
+    from fieldmark.embed import EmbedOptions, DeviceWorkers, embed
     from fieldmark.embed.workers import pool
     from fieldmark.models import load_model
 
     pool.START_S = 0.0
     model, photos, cache = sys.argv[1:]
     items = [ImageRef(path.name) for path in sorted(Path(photos).glob("*.png"))]
-    options = EmbedOptions(Path(cache), workers=Workers(("cpu", "cpu", "cpu")))
+    options = EmbedOptions(Path(cache), workers=DeviceWorkers(("cpu", "cpu", "cpu")))
     embed(load_model(model), Path(photos), items, options)
 """
 

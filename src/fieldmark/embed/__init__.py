@@ -22,18 +22,18 @@ from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
 from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
 from fieldmark.embed.search import top_k
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
-from fieldmark.embed.workers import Workers, devices_for
+from fieldmark.embed.workers import DeviceWorkers, devices_for
 
 __all__ = [
     "CandidateCounts",
     "CutTexts",
+    "DeviceWorkers",
     "EmbedOptions",
     "Embedded",
     "Filled",
     "ModelCache",
     "PatchFeatures",
     "PositiveRanks",
-    "Workers",
     "cached_models",
     "checking",
     "clean_cache",

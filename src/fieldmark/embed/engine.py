@@ -34,7 +34,7 @@ from fieldmark.embed.cache import number, read_about, write_about, write_behavio
 from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.threads import run_threads
 from fieldmark.embed.work import ImagePart, Throughput, WantedFile, decode_of
-from fieldmark.embed.workers import Workers, as_part, together
+from fieldmark.embed.workers import DeviceWorkers, as_part, together
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
 
@@ -54,7 +54,7 @@ class EmbedOptions:
     """fail or skip"""
     contents: Contents | None = None
     """what is known of the images already; None = nothing but what the cache remembers"""
-    workers: Workers | None = None
+    workers: DeviceWorkers | None = None
     """processes on other devices, which share the work where that is worth it"""
     is_part: bool = False
     """one of several processes: the one that started them keeps how fast they were together"""

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark.data import ImageRef
-from fieldmark.embed import Embedded, EmbedOptions, Workers, devices_for, embed, fill
+from fieldmark.embed import DeviceWorkers, Embedded, EmbedOptions, devices_for, embed, fill
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._items import refs_of
@@ -28,7 +28,7 @@ def embed_options(at: Workspace) -> EmbedOptions:
     """How images and texts are embedded in this command."""
     own = at.settings
     devices = devices_for(own.device)
-    workers: Workers = at.once(("workers", devices), lambda: Workers(devices))
+    workers: DeviceWorkers = at.once(("workers", devices), lambda: DeviceWorkers(devices))
     return EmbedOptions(
         own.cache,
         own.threads,

@@ -49,6 +49,9 @@ class Relay:
             if time.monotonic() - self._sent > EVERY_S:
                 self._catch_up()
 
+    def status(self, text: str) -> None:
+        """The other process shows its own."""
+
     def say(self, text: str) -> None:
         self.send(say=text)
 

@@ -42,7 +42,7 @@ USUAL_RATE = 2_000.0
 """images per second of a device, where this model has not been timed here"""
 
 Fill = Callable[["Backbone", Path, Sequence[ImageRef], "EmbedOptions", Progress], "Filled"]
-"""`engine.fill`, which calls `Workers.warm` itself"""
+"""`engine.fill`, which calls `DeviceWorkers.warm` itself"""
 
 
 def devices_for(wanted: str) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ def devices_for(wanted: str) -> tuple[str, ...]:
     return tuple(f"cuda:{index}" for index in range(torch.cuda.device_count()))
 
 
-class Workers:
+class DeviceWorkers:
     """The processes of one command, one for each device but the first, which is this process'.
 
     They end with this object.
@@ -69,7 +69,7 @@ class Workers:
         """places where a model, by its fingerprint, cannot be used"""
         self._finalizer = weakref.finalize(self, _end_all, self._processes)
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> DeviceWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -125,6 +125,7 @@ class Workers:
                 job = WorkerJob(load, model.fingerprint, root, part, replace(shared, contents=None))
                 self._start(place, job, shown)
             parts = [fill(model, root, own, shared, shown).throughput]
+            shown.status("waiting for the other devices")
             for place in places:
                 result = self._result(place, model.fingerprint, shown)
                 parts.append(result.throughput)
@@ -244,6 +245,11 @@ class _Shown:
     def advance(self, n: int = 1) -> None:
         with self._lock:
             self._progress.advance(n)
+
+    def status(self, text: str) -> None:
+        """Of this process: the others are likely to do as well."""
+        with self._lock:
+            self._progress.status(text)
 
     def say(self, text: str) -> None:
         with self._lock:
