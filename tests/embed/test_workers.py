@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import textwrap
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ import pytest
 from fieldmark.data import Contents, ImageRef
 from fieldmark.embed import DeviceWorkers, Embedded, EmbedOptions, cached_models, devices_for, embed
 from fieldmark.embed.workers import pool, share_out
+from fieldmark.errors import DataError
 from fieldmark.models import load_model, register_model
 from kit.pictures import write_image
 from kit.registries import forget
@@ -174,6 +176,19 @@ def test_features_are_those_of_one_process_and_are_computed_once(
     assert again.n_computed == 0
 
 
+def test_gpu_gives_the_same_features_in_two_processes(photos: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device here")
+    model = load_model("timm/vit_small_patch16_224?pretrained=false", device="cuda")
+    alone = embed(model, photos, refs(photos), EmbedOptions(tmp_path / "alone"))
+    with DeviceWorkers(("cuda:0", "cuda:0")) as workers:
+        options, log = EmbedOptions(tmp_path / "shared", workers=workers), Log()
+        shared = embed(model, photos, refs(photos), options, log)
+    assert np.array_equal(alone.features, shared.features) and not log.lines
+    assert log.starts == [(f"embedding with {model.name} on 2 devices", N)]
+
+
 def test_what_others_have_read_is_not_read_again(photos: Path, tmp_path: Path) -> None:
     """Files opened here are those of the part that this process computes."""
     with opened() as files:
@@ -232,6 +247,47 @@ def test_processes_are_kept_for_the_next_images_and_models(
         assert is_alive(worker)
     assert not is_alive(worker)
     assert [total for _, total in log.starts] == [10, N - 10] * 2 and not log.lines
+
+
+def test_idle_processes_end_and_others_take_their_place(
+    slow: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "IDLE_S", 0.3)
+    items, log, model = refs(photos), Log(), load_model(slow)
+    with DeviceWorkers(("cpu", "cpu")) as workers:
+        options = EmbedOptions(tmp_path / "cache", contents=Contents(None), workers=workers)
+        embed(model, photos, items[: N // 2], options, log)
+        (first,) = pids(tmp_path)
+        wait_until(lambda: not is_alive(first))
+        embed(model, photos, items, options, log)
+        assert len(pids(tmp_path) - {first}) == 1
+    assert [total for _, total in log.starts] == [N // 2, N // 2] and not log.lines
+
+
+@pytest.mark.parametrize("policy", ["skip", "fail"])
+def test_bad_images_are_those_of_one_process(photos: Path, tmp_path: Path, policy: str) -> None:
+    """Some show when they are read, some only when they are decoded."""
+    for number in range(0, N, 4):
+        cut = (photos / f"{number:02d}.png").read_bytes()
+        (photos / f"{number:02d}.png").write_bytes(cut[:40] if number % 8 else cut[:40] + cut[60:])
+    with tarfile.open(photos / "more.tar", "w") as archive:
+        for number in range(5):
+            archive.add(photos / f"{number:02d}.png", f"{number}.png")
+    items = [*refs(photos), *(ImageRef(f"more.tar::{number}.png") for number in range(5))]
+    model, outcomes, logs = load_model("classical/colour"), [], []
+    with DeviceWorkers(("cpu", "cpu", "cpu")) as workers:
+        for cache, pool in ((tmp_path / "alone", None), (tmp_path / "shared", workers)):
+            options = EmbedOptions(cache, bad_images=policy, workers=pool)
+            logs.append(Log())
+            try:
+                embedded = embed(model, photos, items, options, logs[-1])
+                outcomes.append((embedded.features.tobytes(), embedded.bad, embedded.n_computed))
+            except DataError as error:
+                outcomes.append((str(error), {}, 0))
+    assert outcomes[0] == outcomes[1] and logs[0].lines == logs[1].lines
+    assert logs[1].starts[0][0].endswith("on 3 devices")
+    n_bad = len(outcomes[0][1]) if policy == "skip" else int(str(outcomes[0][0]).split()[1])
+    assert n_bad == N // 4 + 2
 
 
 def test_worker_that_is_killed_costs_no_result(

@@ -33,8 +33,8 @@ from fieldmark.data import (
 from fieldmark.embed.cache import number, read_about, write_about, write_behaviour
 from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.threads import run_threads
-from fieldmark.embed.work import ImagePart, Throughput, WantedFile, decode_of
-from fieldmark.embed.workers import DeviceWorkers, as_part, together
+from fieldmark.embed.work import ImagePart, Throughput, WantedFile, add_throughputs, decode_of
+from fieldmark.embed.workers import DeviceWorkers, as_part
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
 
@@ -182,7 +182,7 @@ def _fill(
         warmed = options.workers.warm(model, root, todo, shared, progress, fill)
         rows.refresh()
         rest = _fill(model, root, items, rows, as_part(shared), progress)
-        throughput = together([warmed, rest.throughput])
+        throughput = add_throughputs([warmed, rest.throughput])
         _keep_about(model, rows.folder, throughput)
         return replace(rest, throughput=throughput)
     _keep_about(model, rows.folder)

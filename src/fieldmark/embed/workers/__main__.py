@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 EVERY_S = 0.2
 """how often it says how far it is"""
-IDLE_S = 60.0
-"""how long it waits for another job: an idle copy of a model fills a device that others may need"""
 
 
 class Relay:
@@ -77,15 +75,17 @@ def main() -> int:
     jobs: queue.Queue[WorkerJob | Exception] = queue.Queue()
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
     model: Backbone | None = None
+    idle_s: float | None = None
     try:
         while True:
-            job = jobs.get(timeout=IDLE_S)
+            job = jobs.get(timeout=idle_s)
             if isinstance(job, Exception):
                 raise job
             if model is None or model.fingerprint != job.fingerprint:
                 model = None  # two at once may not fit the device
                 model = _load(job)
             relay.send(**_do(job, model, relay))
+            idle_s = job.idle_s
     except queue.Empty:
         return 0
     except Exception as error:  # noqa: BLE001 - the border of the job

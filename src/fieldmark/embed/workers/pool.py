@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from fieldmark import draws
 from fieldmark.data import ImageRef, split_reference
 from fieldmark.embed.cache import number, read_about
-from fieldmark.embed.work import Throughput
+from fieldmark.embed.work import Throughput, add_throughputs
 from fieldmark.embed.workers.process import (
     WorkerFailed,
     WorkerJob,
@@ -38,6 +38,8 @@ START_S = 10.0
 """what a worker takes before its first image: Python, torch, CUDA, the weights"""
 AGAIN_S = 0.5
 """what one takes that has the model already"""
+IDLE_S = 60.0
+"""how long one waits for more: an idle copy of a model fills a device that others may need"""
 USUAL_RATE = 2_000.0
 """images per second of a device, where this model has not been timed here"""
 
@@ -122,7 +124,8 @@ class DeviceWorkers:
         try:
             for place, part in zip(places, others, strict=True):
                 load = partial(model.load_again, device=self.devices[place])
-                job = WorkerJob(load, model.fingerprint, root, part, replace(shared, contents=None))
+                blank = replace(shared, contents=None)
+                job = WorkerJob(load, model.fingerprint, root, part, blank, IDLE_S)
                 self._start(place, job, shown)
             parts = [fill(model, root, own, shared, shown).throughput]
             shown.status("waiting for the other devices")
@@ -205,27 +208,12 @@ def share_out(items: Sequence[ImageRef], n: int) -> list[list[ImageRef]]:
     return parts
 
 
-def together(passes: Sequence[Throughput]) -> Throughput:
-    """Of passes one after the other; what cannot be added up is that of the first."""
-    busy_s: dict[str, float] = {}
-    for part in passes:
-        for name, value in part.busy_s.items():
-            busy_s[name] = busy_s.get(name, 0.0) + value
-    return replace(
-        passes[0],
-        n_computed=sum(part.n_computed for part in passes),
-        seconds=sum(part.seconds for part in passes),
-        n_fallback=sum(part.n_fallback for part in passes),
-        busy_s=busy_s,
-    )
-
-
 def _at_once(parts: Sequence[Throughput], seconds: float) -> Throughput:
     """Of parts at the same time; a device that failed was idle."""
     busy_s = sum((part.device_busy or 0.0) * part.seconds for part in parts)
     is_measured = parts[0].device_busy is not None and seconds > 0
     return replace(
-        together(parts),
+        add_throughputs(parts),
         seconds=seconds,
         device_busy=busy_s / (seconds * len(parts)) if is_measured else None,
         n_devices=len(parts),

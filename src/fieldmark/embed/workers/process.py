@@ -40,6 +40,8 @@ class WorkerJob:
     root: Path
     items: list[ImageRef]
     options: EmbedOptions
+    idle_s: float
+    """how long to wait for another job"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +87,14 @@ class WorkerProcess:
         self._listener.start()
 
     def result(self) -> WorkerResult:
-        """What it did, once it is done; raises WorkerFailed, and then it has ended."""
+        """What it did, once it is done; raises WorkerFailed, and then it has ended. Nothing where
+        it had just left because it had been idle.
+        """
         assert self._listener is not None
         self._listener.join()
         if "done" not in self._last:
-            self._process.wait()
+            if self._process.wait() == 0:
+                return WorkerResult(Throughput(), {})
             reason = self._last.get("error") or self._last_words()
             self.end()
             raise WorkerFailed(reason)
