@@ -51,6 +51,7 @@ def test_precedence_and_origin(layers: Path) -> None:
         ('bad_images = "ignore"', "bad_images = 'ignore': expected fail or skip."),
         ('offline = "perhaps"', "offline = 'perhaps': expected true or false."),
         ("device = 3", "device = 3: expected text."),
+        ('decode = "fast"', "decode = 'fast': expected auto, reference, cpu or gpu."),
         ('device = "gpu"', "device = 'gpu': expected auto, cpu, cuda, cuda:N or mps."),
     ],
 )
@@ -60,6 +61,16 @@ def test_faults_in_the_project_file(tmp_path: Path, text: str, line: str) -> Non
     with pytest.raises(UsageError) as caught:
         load_settings(start=tmp_path)
     assert str(caught.value) == f"{path}:2  {line}"
+
+
+def test_the_way_photos_are_read(layers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings(start=layers).decode == "auto"
+    monkeypatch.setenv("FIELDMARK_DECODE", "cpu")
+    assert load_settings(start=layers).decode == "cpu"
+    assert load_settings({"decode": "reference"}, start=layers).decode == "reference"
+    monkeypatch.setenv("FIELDMARK_DECODE", "pillow")
+    with pytest.raises(UsageError, match=r"FIELDMARK_DECODE  decode = 'pillow': expected auto, re"):
+        load_settings(start=layers)
 
 
 def test_unknown_variable_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,10 @@ class Progress(Protocol):
 
     def advance(self, n: int = 1) -> None: ...
 
+    def status(self, text: str) -> None:
+        """What is going on just now, in a few words, until something else is: "GPU 81 % busy"."""
+        ...
+
     def say(self, text: str) -> None:
         """One line worth keeping."""
         ...
@@ -38,6 +42,9 @@ class Silent:
     def advance(self, n: int = 1) -> None:
         pass
 
+    def status(self, text: str) -> None:
+        pass
+
     def say(self, text: str) -> None:
         pass
 
@@ -47,23 +54,29 @@ class Lines:
 
     def __init__(self, every_s: float = LINE_EVERY_S) -> None:
         self.every_s = every_s
-        self.label, self.total, self.done = "", 0, 0
-        self.began = self.told = time.monotonic()
+        self.start("", 0)
 
     def start(self, label: str, total: int) -> None:
-        self.label, self.total, self.done = label, total, 0
+        self.label, self.total, self.done, self.doing = label, total, 0, ""
         self.began = self.told = time.monotonic()
 
     def advance(self, n: int = 1) -> None:
         self.done += n
+        self._say_if_due()
+
+    def status(self, text: str) -> None:
+        self.doing = text
+        self._say_if_due()
+
+    def _say_if_due(self) -> None:
         now = time.monotonic()
-        if now - self.told >= self.every_s:
-            self.told = now
-            rate = self.done / max(now - self.began, 1e-9)
-            left_s = (self.total - self.done) / rate
-            self.say(
-                f"{self.label}  {self.done}/{self.total}  {rate:.1f}/s  {duration(left_s)} left"
-            )
+        if now - self.told < self.every_s:
+            return
+        self.told = now
+        speed = self.done / max(now - self.began, 1e-9)
+        left = f"{duration((self.total - self.done) / speed)} left" if speed else ""
+        parts = (self.label, f"{self.done}/{self.total}", rate(speed), left, self.doing)
+        self.say("  ".join(part for part in parts if part))
 
     def say(self, text: str) -> None:
         sys.stderr.write(text + "\n")
@@ -94,7 +107,7 @@ class Live:
 
         class Rate(ProgressColumn):
             def render(self, task: Task) -> Text:
-                return Text(f"{task.speed:.1f}/s" if task.speed else "")
+                return Text(rate(task.speed) if task.speed else "")
 
         self._region: Any = Progress(
             TextColumn("{task.description}"),
@@ -102,6 +115,7 @@ class Live:
             MofNCompleteColumn(),
             Rate(),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[doing]}", markup=False),
             console=Console(stderr=True),
             transient=True,
         )
@@ -110,10 +124,14 @@ class Live:
     def start(self, label: str, total: int) -> None:
         if self._task is not None:
             self._region.remove_task(self._task)
-        self._task = self._region.add_task(label, total=total)
+        self._task = self._region.add_task(label, total=total, doing="")
 
     def advance(self, n: int = 1) -> None:
         self._region.advance(self._task, n)
+
+    def status(self, text: str) -> None:
+        if self._task is not None:
+            self._region.update(self._task, doing=text)
 
     def say(self, text: str) -> None:
         self._region.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -139,6 +157,14 @@ def for_people(quiet: bool = False) -> Lines | Live:
 class _Quiet(Lines):
     def say(self, text: str) -> None:
         pass
+
+
+def rate(per_second: float) -> str:
+    """
+    >>> rate(7730.1), rate(42.31), rate(0.0521)
+    ('7,730/s', '42.3/s', '0.0521/s')
+    """
+    return f"{per_second:,.0f}/s" if per_second >= 100 else f"{per_second:.3g}/s"
 
 
 def duration(seconds: float) -> str:

@@ -10,6 +10,7 @@ import pytest
 from fieldmark.data import ImageRef
 from fieldmark.embed import EmbedOptions, embed
 from fieldmark.models import load_model
+from fieldmark.progress import Silent
 from kit.pictures import write_image
 
 torch = pytest.importorskip("torch")
@@ -73,9 +74,7 @@ def test_batch_is_found_and_halved_when_memory_runs_out(
     assert 32 <= found <= 1024 and found & (found - 1) == 0
     said: list[str] = []
 
-    class Log:
-        def start(self, label: str, total: int) -> None: ...
-        def advance(self, n: int = 1) -> None: ...
+    class Log(Silent):
         def say(self, text: str) -> None:
             said.append(text)
 

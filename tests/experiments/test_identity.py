@@ -17,6 +17,7 @@ import pytest
 from kit.identity import (
     edit,
     make_world,
+    plan_of,
     read_items,
     run_it,
     runs_at,
@@ -204,6 +205,39 @@ def test_what_changes_a_probe_is_run(world: Path, change: Any) -> None:
     assert asked(world, own(world), "zoo.yaml", change) == "run"
 
 
+NET = """
+import torch
+from fieldmark.models import Recipe, TorchBackbone
+class Net(TorchBackbone):
+    def __init__(self):
+        torch.manual_seed(0)
+        layers = torch.nn.Conv2d(3, 4, 8, 8), torch.nn.Flatten()
+        super().__init__(torch.nn.Sequential(*layers), Recipe((16, 16)))
+"""
+
+
+@pytest.mark.parametrize("kind", ["family", "own"])
+def test_each_way_of_reading_photos_is_a_run_of_its_own(world: Path, kind: str) -> None:
+    pytest.importorskip("timm")
+    name = "timm/test_vit?pretrained=false" if kind == "family" else f"{world}/net.py:Net"
+    (world / "net.py").write_text(NET)
+    features = world / "cache" / "features"
+    auto, exact = {"device": "cpu"}, {"device": "cpu", "decode": "reference"}
+    before, folders = {run.id for run in runs_at(world)}, set(features.iterdir())
+
+    def plans(how: dict[str, Any]) -> set[str]:
+        loads = (plan_of(world, name, "zoo.yaml", how, may_load=may) for may in (False, True))
+        return {planned.status for plan in loads for planned in plan.jobs}
+
+    run_it(world, name, "zoo.yaml", changes=auto)
+    assert (plans(auto), plans(exact)) == ({"done"}, {"run"})
+    run_it(world, name, "zoo.yaml", changes=exact)
+    assert plans(auto) == plans(exact) == plans({"device": "cpu", "decode": "cpu"}) == {"done"}
+    runs = [run for run in runs_at(world) if run.id not in before]
+    assert len(runs) == len({run.spec.model_version for run in runs}) == 2
+    assert len(set(features.iterdir()) - folders) == 2
+
+
 @named([*DATA, *ASK])
 def test_what_changes_a_question_is_asked(world: Path, change: Any) -> None:
     assert status_of(world, CHAT, "zoo.yaml", n_train=2) == "done"
@@ -294,8 +328,6 @@ def test_the_number_is_that_of_a_fresh_start_and_the_old_one_is_kept(
 
 
 def test_a_plan_reads_a_new_world_without_leaving_anything(tmp_path: Path) -> None:
-    from kit.identity import plan_of
-
     place = make_world(tmp_path / "w")
     before = sorted(place.rglob("*"))
     jobs = [each.job for each in plan_of(place, "classical/colour", "zoo.yaml").jobs]

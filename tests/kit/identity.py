@@ -190,10 +190,15 @@ def settings_at(place: Path, **changes: Any) -> Settings:
 
 
 def plan_of(
-    place: Path, model: str, task: str, changes: dict[str, Any] | None = None, **axes: Any
+    place: Path,
+    model: str,
+    task: str,
+    changes: dict[str, Any] | None = None,
+    may_load: bool = True,
+    **axes: Any,
 ) -> Plan:
     jobs = make_jobs([(model, "")], [(str(place / task), "")], single_axes(axes))
-    return make_plan(jobs, settings_at(place, **(changes or {})), may_load=True)
+    return make_plan(jobs, settings_at(place, **(changes or {})), may_load=may_load)
 
 
 def status_of(place: Path, model: str, task: str, **more: Any) -> str:

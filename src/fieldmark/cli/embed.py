@@ -53,7 +53,7 @@ class EmbedArgs:
 
 def run(args: EmbedArgs) -> int:
     from fieldmark.abilities import EMBEDS_IMAGES
-    from fieldmark.embed import EmbedOptions
+    from fieldmark.embed import DeviceWorkers, EmbedOptions, devices_for
     from fieldmark.experiments import Models
     from fieldmark.models import abilities, check_model_name
     from fieldmark.progress import for_people
@@ -67,11 +67,9 @@ def run(args: EmbedArgs) -> int:
         )
     sources = _find(args.sources, settings)
     model = Models(settings, may_load=True).load(args.model)
-    options = EmbedOptions(
-        settings.cache, settings.threads, settings.batch_size, settings.bad_images
-    )
-    began = time.monotonic()
-    with for_people(args.common.quiet) as progress:
+    own, began = settings, time.monotonic()
+    with for_people(args.common.quiet) as progress, DeviceWorkers(devices_for(own.device)) as more:
+        options = EmbedOptions(own.cache, own.threads, own.batch_size, own.bad_images, workers=more)
         for source in sources:
             if source.note:
                 progress.say(f"{source.name}  {source.note}")
@@ -212,6 +210,7 @@ def _speed(total: Throughput) -> dict[str, Any]:
         "n_fallback": total.n_fallback,
         "busy_s": {name: round(seconds, 3) for name, seconds in total.busy_s.items()},
         "device_busy": None if total.device_busy is None else round(total.device_busy, 3),
+        "n_devices": total.n_devices,
         "is_compiled": total.is_compiled,
         "batch_size": total.batch_size,
     }

@@ -9,7 +9,7 @@ from fieldmark.embed.cache import (
     trusted_fingerprint,
     write_behaviour,
 )
-from fieldmark.embed.chunks import EmbeddedChunk, add_throughputs, embed_chunks
+from fieldmark.embed.chunks import EmbeddedChunk, embed_chunks
 from fieldmark.embed.engine import (
     Embedded,
     EmbedOptions,
@@ -29,12 +29,14 @@ from fieldmark.embed.patches import (
 from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
 from fieldmark.embed.search import top_k
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
-from fieldmark.embed.work import Throughput
+from fieldmark.embed.work import Throughput, add_throughputs
+from fieldmark.embed.workers import DeviceWorkers, devices_for
 from fieldmark.embed.write import FileForm, check_place, write_chunks
 
 __all__ = [
     "CandidateCounts",
     "CutTexts",
+    "DeviceWorkers",
     "EmbedOptions",
     "Embedded",
     "EmbeddedChunk",
@@ -51,6 +53,7 @@ __all__ = [
     "checking",
     "clean_cache",
     "count_cut",
+    "devices_for",
     "embed",
     "embed_chunks",
     "embed_texts",

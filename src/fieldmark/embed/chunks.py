@@ -143,23 +143,3 @@ class _WholeProgress:
         if place > self._at:
             self._shown.advance(place - self._at)
             self._at = place
-
-
-def add_throughputs(parts: Sequence[Throughput]) -> Throughput:
-    """The throughput of all parts together, done one after the other."""
-    busy: dict[str, float] = {}
-    for part in parts:
-        for name, seconds in part.busy_s.items():
-            busy[name] = busy.get(name, 0.0) + seconds
-    measured = [part for part in parts if part.device_busy is not None]
-    clock = sum(part.seconds for part in measured)
-    device = sum((part.device_busy or 0.0) * part.seconds for part in measured)
-    last = next((part for part in reversed(parts) if part.n_computed), Throughput())
-    return replace(
-        last,
-        n_computed=sum(part.n_computed for part in parts),
-        seconds=sum(part.seconds for part in parts),
-        n_fallback=sum(part.n_fallback for part in parts),
-        busy_s=busy,
-        device_busy=device / clock if clock else None,
-    )

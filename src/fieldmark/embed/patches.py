@@ -23,9 +23,9 @@ import numpy as np
 
 from fieldmark import draws
 from fieldmark.data import MEMORY, Content, Contents, ImageRef, item_key
-from fieldmark.embed.chunks import add_throughputs, refuse_none, taken
+from fieldmark.embed.chunks import refuse_none, taken
 from fieldmark.embed.engine import pipeline_for, refuse_bad
-from fieldmark.embed.work import ImagePart, Throughput, WantedFile, decode_of
+from fieldmark.embed.work import ImagePart, Throughput, WantedFile, add_throughputs, decode_of
 from fieldmark.embed.write import (
     BAD_COLUMNS,
     CsvPart,

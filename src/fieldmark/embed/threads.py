@@ -26,7 +26,14 @@ from fieldmark.data import (
     read_content,
     split_reference,
 )
-from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile, check_finite
+from fieldmark.embed.work import (
+    ImagePart,
+    Sink,
+    Throughput,
+    WantedFile,
+    check_finite,
+    decode_of,
+)
 from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model, plain_reason
 from fieldmark.progress import Progress
 
@@ -37,6 +44,7 @@ if TYPE_CHECKING:
 DEFAULT_BATCH = 32
 AHEAD = 3
 """batches read ahead of the device"""
+STATUS_EVERY_S = 1.0
 
 
 def run_threads(
@@ -64,7 +72,7 @@ def prepare(data: bytes, refs: Sequence[ImageRef], model: Backbone) -> PreparedF
     """What the model sees of the bytes of one file, in all parts that are wanted, by the decoder
     that the model names: decoded once, however many there are.
     """
-    if getattr(model, "decode", "reference") == "reference":
+    if decode_of(model) == "reference":
         return PreparedFile(_by_reference(data, refs, model))
     fast = _by_cpu(data, refs, model)
     if fast is not None:
@@ -117,12 +125,15 @@ class _ThreadRun:
     """prepared, and not yet embedded"""
     n_computed: int = 0
     n_fallback: int = 0
+    began: float = 0.0
+    shown: float = 0.0
+    """when a person was last shown what holds things up"""
     busy_s: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("read", "decode", "forward", "write"), 0.0)
     )
 
     def run(self, wanted: Iterable[WantedFile]) -> Throughput:
-        began = time.perf_counter()
+        self.began = self.shown = time.perf_counter()
         own = getattr(self.model, "batch_size", DEFAULT_BATCH)
         self.batch_size = self.options.batch_size or own
         for arrived in self._arriving(wanted):
@@ -133,15 +144,16 @@ class _ThreadRun:
             if len(self.waiting) >= self.batch_size:
                 self._embed(self.batch_size)
         self._embed(1)
-        seconds = time.perf_counter() - began
+        seconds = time.perf_counter() - self.began
         is_apart = str(getattr(self.model, "device", "cpu")) != "cpu"
         return Throughput(
             n_computed=self.n_computed,
             seconds=seconds,
-            decode=getattr(self.model, "decode", "reference"),
+            decode=decode_of(self.model),
             n_fallback=self.n_fallback,
             busy_s=self.busy_s,
             device_busy=self.busy_s["forward"] / seconds if is_apart and seconds else None,
+            is_compiled=bool(getattr(self.model, "is_compiled", False)),
             batch_size=self.batch_size,
         )
 
@@ -208,6 +220,18 @@ class _ThreadRun:
             self.busy_s["write"] += time.perf_counter() - was_embedded
             self.n_computed += len(batch)
             del self.waiting[: len(batch)]
+            self._show()
+
+    def _show(self) -> None:
+        """How busy the model is and what it waits for, now and then."""
+        now = time.perf_counter()
+        if now - self.shown < STATUS_EVERY_S:
+            return
+        self.shown = now
+        share = self.busy_s["forward"] / (now - self.began)
+        slower = "files" if self.busy_s["read"] > self.busy_s["decode"] else "decoding"
+        text = f"model {share:.0%}" + (f", waiting for {slower}" if share < 0.9 else "")
+        getattr(self.progress, "status", str)(text)
 
 
 def _embed_batch(

@@ -20,7 +20,7 @@ from fieldmark.embed import checking, speed_of
 from fieldmark.errors import BatchPending, ClaimLost, FieldmarkError, RunsFailed, StoreError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments.gaps import Gaps
-from fieldmark.experiments.identity import Seen, complete, place_of
+from fieldmark.experiments.identity import Seen, complete, place_of, question_key, reading_key
 from fieldmark.experiments.plan import Plan, Planned, Prepared
 from fieldmark.progress import Progress
 from fieldmark.protocols import PartPredictions, load_protocol, protocols
@@ -28,6 +28,7 @@ from fieldmark.settings import Settings
 from fieldmark.store import (
     PartResult,
     Predictions,
+    RunFilter,
     RunSpec,
     Score,
     Store,
@@ -122,7 +123,7 @@ def execute(
             progress.say(f"[{number}/{len(plan.to_run)}] {planned.job.title}")
             spec = complete(planned.prepared.outline, "")
             try:
-                ready = _ready(planned.prepared, plan, progress)
+                ready = _ready(planned.prepared, plan, store, progress, how)
                 spec = ready.spec
                 is_done = run_one(ready, plan, store, settings, progress, how)
             except StoreError:
@@ -165,12 +166,39 @@ class Ready:
     spec: RunSpec
 
 
-def _ready(prepared: Prepared, plan: Plan, progress: Progress) -> Ready:
+def _ready(prepared: Prepared, plan: Plan, store: Store, progress: Progress, how: How) -> Ready:
     job = prepared.job
     model = plan.models.load(job.model)
     version = plan.models.identity(job.model).version
+    outline = complete(prepared.outline, version)
+    if how.force or not _may_be_done(outline, store):
+        _prefetch(prepared, outline, model, plan, store, progress)
     seen = plan.needs.seen(job, prepared.assignment, checking(progress))
     return Ready(prepared, model, seen, complete(prepared.outline, version, seen.digest))
+
+
+def _may_be_done(outline: RunSpec, store: Store) -> bool:
+    """Is there a finished run that is the same, unless images have changed since?"""
+    question = question_key(outline)
+    done = store.runs(RunFilter(states=("done",)))
+    return any(question_key(run.spec) == question for run in done)
+
+
+def _prefetch(
+    prepared: Prepared, outline: RunSpec, model: Any, plan: Plan, store: Store, progress: Progress
+) -> None:
+    """Lets the protocol read images whose content is not known, once for all it wants of them.
+
+    Which run it will be shows only then: until that, this process claims the question and the
+    folder.
+    """
+    rows = plan.needs.unread(prepared.job, prepared.assignment)
+    if rows is None:
+        return
+    with _claimed(store, reading_key(outline, prepared.root)) as is_mine:
+        if not is_mine:
+            raise ClaimLost("another process is running it: skipped")
+        prepared.protocol.prefetch(prepared.assignment, rows, model, plan.workspace, progress)
 
 
 def run_one(

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from fieldmark import draws
 from fieldmark.data import Content, Contents
 from fieldmark.protocols import PROTOCOLS, Assignment, Draw, load_protocol
 from fieldmark.store import Run, RunSpec
@@ -68,6 +69,11 @@ def complete(outline: RunSpec, model_version: str, content: str = "") -> RunSpec
 def question_key(spec: RunSpec) -> str:
     """The same for runs that differ in their data only."""
     return replace(spec, data="").key
+
+
+def reading_key(outline: RunSpec, root: Path) -> str:
+    """What a process claims while it reads the images of a run, which has no key until then."""
+    return draws.digest("reading", outline.key, place_of(root)).hex()
 
 
 def why_again(wanted: RunSpec, former: Iterable[Run], root: Path) -> str:
@@ -116,6 +122,15 @@ class Needs:
         if key not in self._rows:
             self._rows[key] = load_protocol(job.protocol).needed(assignment, broken)
         return self._rows[key]
+
+    def unread(self, job: Job, assignment: Assignment) -> pl.DataFrame | None:
+        """The rows that the job needs, where what some of them hold is not known; else None."""
+        rows = self.rows(job, assignment)
+        if rows is None:
+            return None
+        images = dict.fromkeys(_images_of(rows["image"].to_list()))
+        is_known = len(self.contents.known(assignment.root, images)) == len(images)
+        return None if is_known else rows
 
     def seen(
         self,

@@ -21,7 +21,14 @@ from fieldmark.errors import CodeNotRun, FieldmarkError, UsageError
 from fieldmark.experiments._grid import Job
 from fieldmark.experiments._models import Models
 from fieldmark.experiments.gaps import Gaps
-from fieldmark.experiments.identity import Needs, complete, outline_of, question_key, why_again
+from fieldmark.experiments.identity import (
+    Needs,
+    complete,
+    outline_of,
+    question_key,
+    reading_key,
+    why_again,
+)
 from fieldmark.models import abilities
 from fieldmark.protocols import (
     PROTOCOLS,
@@ -236,6 +243,9 @@ class _Planner:
                 if self._is_new(job)
                 else "whether its model has changed is known only after loading it"
             )
+        reading = reading_key(outline, prepared.root)
+        if reading in self.past.claims:
+            return self._claimed(prepared, reading)
         former = self.past.alike.get(question_key(outline), [])
         if not former:
             return ""
@@ -248,13 +258,13 @@ class _Planner:
             again = self._asked_again(prepared, spec.key)
             return again or Planned(job, "done", "already in the results", prepared, spec.key)
         if spec.key in self.past.claims:
-            holder = self.past.claims[spec.key]
-            why = (
-                f"process {holder.pid} on {holder.host} is running it (if not: `fieldmark runs "
-                "free`)"
-            )
-            return Planned(job, "claimed", why, prepared, spec.key)
+            return self._claimed(prepared, spec.key)
         return "" if self.force else why_again(spec, former, prepared.root)
+
+    def _claimed(self, prepared: Prepared, key: str) -> Planned:
+        holder = self.past.claims[key]
+        why = f"process {holder.pid} on {holder.host} is running it (if not: `fieldmark runs free`)"
+        return Planned(prepared.job, "claimed", why, prepared, key)
 
     def _asked_again(self, prepared: Prepared, key: str) -> str:
         """How many questions of a finished run are asked again; "" = none."""

@@ -245,6 +245,19 @@ class Protocol:
 
         return short_parts(assignment.parts, assignment.draw)
 
+    def prefetch(
+        self,
+        assignment: Assignment,
+        rows: pl.DataFrame,
+        model: Any,
+        at: Workspace,
+        progress: Progress,
+    ) -> None:
+        """Does what reads the images of the `needed` rows, before the run begins: what they hold is
+        noted on the way, so that none is read only to be hashed. Nothing that can be told later is
+        raised. By default nothing is done, and they are.
+        """
+
     def answer(
         self,
         assignment: Assignment,

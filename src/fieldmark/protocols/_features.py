@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark.data import ImageRef
-from fieldmark.embed import Embedded, EmbedOptions, embed
+from fieldmark.embed import DeviceWorkers, Embedded, EmbedOptions, devices_for, embed, fill
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._items import refs_of
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 def embed_options(at: Workspace) -> EmbedOptions:
     """How images and texts are embedded in this command."""
     own = at.settings
-    return EmbedOptions(own.cache, own.threads, own.batch_size, own.bad_images, at.contents)
+    devices = devices_for(own.device)
+    workers: DeviceWorkers = at.once(("workers", devices), lambda: DeviceWorkers(devices))
+    return EmbedOptions(
+        own.cache,
+        own.threads,
+        own.batch_size,
+        own.bad_images,
+        at.contents,
+        workers,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,16 @@ def embed_rows(
     ids = rows.get_column("id").to_list()
     place = {item: row for row, item in enumerate(ids) if is_ok[row]}
     return RowFeatures(features, place, embedded.bad, embedded.keys)
+
+
+def prefetch_rows(
+    model: Backbone, root: Path, rows: pl.DataFrame, at: Workspace, progress: Progress
+) -> None:
+    """Features of the rows into the cache, in one pass over the files; what these hold is noted in
+    the workspace. Images that cannot be read are told by `embed_rows`.
+    """
+    refs = [ref for images in refs_of(rows) for ref in images]
+    fill(model, root, refs, embed_options(at), progress)
 
 
 def _plain(embedded: Embedded) -> tuple[np.ndarray, np.ndarray]:

@@ -58,7 +58,7 @@ def run(
     task, draw = assignment.task, assignment.draw
     block: ProbeBlock = task.block("probe")
     parts = [part for part in assignment.parts if part.name in wanted]
-    seen = PatchFeatures(model) if block.features == "patches" else model
+    seen = seen_by(block, model)
     rows = rows_of(task, parts, draw)
     features = embed_rows(seen, assignment.root, rows, options, progress, block.pool)
     progress.start(f"{task.task} with {model.name}", len(parts))
@@ -68,6 +68,11 @@ def run(
         now = time.monotonic()
         yield predictions.timed(now - began)
         began = time.monotonic()
+
+
+def seen_by(block: ProbeBlock, model: Backbone) -> Backbone:
+    """The backbone whose features a probe looks at."""
+    return PatchFeatures(model) if block.features == "patches" else model
 
 
 def _ask(

@@ -121,6 +121,21 @@ class Rerank(LanguageProtocol):
         model = assignment.settings.priced(load_chat_model(model_name))
         return estimate_reranking(assignment, model)
 
+    def prefetch(
+        self,
+        assignment: Assignment,
+        rows: pl.DataFrame,
+        model: Any,
+        at: Workspace,
+        progress: Progress,
+    ) -> None:
+        from fieldmark.protocols._dual import projected
+        from fieldmark.protocols._features import prefetch_rows
+
+        if not _is_chat(model):
+            seen = projected(model, self.block_of(assignment.task).projector)
+            prefetch_rows(seen, assignment.root, rows, at, progress)
+
     def answer(
         self,
         assignment: Assignment,
@@ -129,9 +144,7 @@ class Rerank(LanguageProtocol):
         at: Workspace,
         progress: Progress,
     ) -> Iterator[PartPredictions]:
-        from fieldmark.chat import ChatModel, LocalModel
-
-        if isinstance(model, ChatModel | LocalModel):
+        if _is_chat(model):
             from fieldmark.protocols.ask.sending import ask_options
             from fieldmark.protocols.rerank.by_answer import rerank_by_answer
 
@@ -182,6 +195,12 @@ class Rerank(LanguageProtocol):
         from fieldmark.protocols.rerank.queries import score_groups
 
         return score_answers(scoring, predictions) + score_groups(scoring, predictions)
+
+
+def _is_chat(model: Any) -> bool:
+    from fieldmark.chat import ChatModel, LocalModel
+
+    return isinstance(model, ChatModel | LocalModel)
 
 
 PROTOCOL = Rerank()

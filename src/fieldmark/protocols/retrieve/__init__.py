@@ -73,6 +73,20 @@ class Retrieve(Protocol):
         )
         return parts
 
+    def prefetch(
+        self,
+        assignment: Assignment,
+        rows: pl.DataFrame,
+        model: Any,
+        at: Workspace,
+        progress: Progress,
+    ) -> None:
+        from fieldmark.protocols._dual import projected
+        from fieldmark.protocols._features import prefetch_rows
+
+        seen = projected(model, self.block_of(assignment.task).projector)
+        prefetch_rows(seen, assignment.root, rows, at, progress)
+
     def answer(
         self,
         assignment: Assignment,

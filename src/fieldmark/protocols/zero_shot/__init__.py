@@ -13,6 +13,7 @@ from fieldmark.abilities import DUAL
 from fieldmark.protocols._contract import Assignment, DrawChoice, Protocol
 
 if TYPE_CHECKING:
+    import polars as pl
     from pydantic import BaseModel
 
     from fieldmark.progress import Progress
@@ -71,6 +72,20 @@ class ZeroShot(Protocol):
         from fieldmark.protocols.zero_shot.classes import class_columns
 
         return class_columns(self.block_of(task))
+
+    def prefetch(
+        self,
+        assignment: Assignment,
+        rows: pl.DataFrame,
+        model: Any,
+        at: Workspace,
+        progress: Progress,
+    ) -> None:
+        from fieldmark.protocols._dual import projected
+        from fieldmark.protocols._features import prefetch_rows
+
+        seen = projected(model, self.block_of(assignment.task).projector)
+        prefetch_rows(seen, assignment.root, rows, at, progress)
 
     def answer(
         self,
