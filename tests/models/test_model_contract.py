@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -197,6 +199,11 @@ def test_fingerprints_are_the_same_in_a_new_process(load: Callable[[str], Backbo
         [sys.executable, "-c", script, *names], capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout) == {name: load(name).fingerprint for name in names}
+
+
+def test_any_of_them_can_be_loaded_again_by_another_process(model: Any) -> None:
+    again = pickle.loads(pickle.dumps(model.load_again))
+    assert again(device="cpu").fingerprint == model.fingerprint
 
 
 def test_random_weights_follow_the_name_and_leave_the_global_generator_alone() -> None:

@@ -82,6 +82,28 @@ def test_its_fingerprint_follows_code_options_and_files(tmp_path: Path) -> None:
     assert len(prints | {first}) == 4
 
 
+@pytest.mark.parametrize("kind", ["colour", "words"])
+def test_its_fingerprint_knows_nothing_of_how_a_model_in_it_was_asked_for(
+    tmp_path: Path, kind: str
+) -> None:
+    text = f"""
+import os
+from fieldmark.models import load_model
+
+class Inner:
+    def __init__(self):
+        self.inner = load_model("classical/{kind}", offline="OFFLINE" in os.environ)
+        self.dim = self.inner.dim
+    def transform(self, image): return self.inner.transform(image)
+    def embed_images(self, batch): return self.inner.embed_images(batch)
+"""
+    path = write(tmp_path, text)
+    first = load_model(f"{path}:Inner").fingerprint
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OFFLINE", "1")
+        assert load_model(f"{path}:Inner").fingerprint == first
+
+
 def test_an_own_fingerprint_stands_for_files_and_state_but_not_for_code(tmp_path: Path) -> None:
     text = NUMPY_MODEL.replace("dim = 3", "dim = 3\n    fingerprint = 'mine 1'")
     text = text.replace("self.size = size", "self.size, self.drawn = size, np.random.rand()")

@@ -7,13 +7,17 @@ package is cheap: polars, numpy and Pillow are loaded when a dataset or an image
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from fieldmark.errors import UsageError
+from fieldmark.errors import DataError, FieldmarkError, UsageError
 from fieldmark.lazy import exports
-from fieldmark.registry import Registry, is_file_reference, load_reference
+from fieldmark.registry import Registry, is_file_reference, load_reference, short_name
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from fieldmark.data._bytes import archive_order, read_bytes, split_reference
     from fieldmark.data._check import annotation_digests
     from fieldmark.data._content import (
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     )
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
+    from fieldmark.data.read.sources import ImageSource, ListedImage, dataset_source, find_sources
 
 __all__ = [
     "ABSENT",
@@ -65,7 +70,9 @@ __all__ = [
     "Finding",
     "ImageHeader",
     "ImageRef",
+    "ImageSource",
     "Info",
+    "ListedImage",
     "ScientificName",
     "Source",
     "annotation_digests",
@@ -73,6 +80,8 @@ __all__ = [
     "content_key",
     "crop_box",
     "crop_image",
+    "dataset_source",
+    "find_sources",
     "finish_table",
     "is_image",
     "item_key",
@@ -87,6 +96,7 @@ __all__ = [
     "read_content",
     "read_header",
     "read_stamped",
+    "read_table",
     "register_dataset",
     "split_reference",
     "stamp",
@@ -119,6 +129,30 @@ def load_dataset(name: str, where: str = "") -> Dataset:
     return dataset
 
 
+def read_table(name: str, root: Path, options: Mapping[str, Any] | None = None) -> pl.DataFrame:
+    """The table of a dataset, checked against the contract; a file of the user's that fails is told
+    in one line.
+    """
+    try:
+        table: pl.DataFrame = load_dataset(name).table(root, **(options or {}))
+    except Exception as error:
+        if isinstance(error, FieldmarkError) or not is_file_reference(name):
+            raise
+        raise DataError(
+            f"dataset {short_name(name)!r} failed in table(): {type(error).__name__}: "
+            f"{error} (--debug shows where)."
+        ) from error
+    from fieldmark.data._dataset import COLUMNS
+
+    missing = [column for column in COLUMNS if column not in getattr(table, "columns", ())]
+    if missing:
+        raise DataError(
+            f"dataset {short_name(name)!r}: what table() returns lacks the columns "
+            f"{', '.join(missing)}: expected the result of finish_table(frame, root)."
+        )
+    return table
+
+
 def register_dataset(name: str, dataset: Dataset) -> None:
     """Adds a dataset under a name of its own: a module or object with INFO, table, check, make."""
     DATASETS.register(name, dataset)
@@ -138,6 +172,7 @@ __getattr__ = exports(
         ),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
+        "read.sources": ("ImageSource", "ListedImage", "dataset_source", "find_sources"),
         "_image": (
             "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
             "quick_check", "read_header",

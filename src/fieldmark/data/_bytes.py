@@ -20,7 +20,7 @@ import stat
 import tarfile
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -228,6 +228,12 @@ def _read_member(path: Path, member: str) -> bytes:
     return data
 
 
+def tar_members(path: Path) -> tuple[Iterable[str], bool]:
+    """Names of the files in a tar file, in its order, and whether the archive is whole."""
+    archive = _ARCHIVES.get(_key(path), lambda: _index_tar(path))
+    return archive.members, archive.is_whole
+
+
 def _index_tar(path: Path) -> _TarIndex:
     is_packed = not path.name.lower().endswith(".tar")
     content: _Seekable = Gunzip(path) if is_packed else _Plain(path)
@@ -240,13 +246,16 @@ def _index_tar(path: Path) -> _TarIndex:
                     name = member.name.removeprefix("./")
                     members[name] = (member.offset_data, member.size)
                 archive.members.clear()  # it keeps all it has seen, 1 KB each
+            # `tarfile` takes any end of the file for the archive's, which is a block of zeros.
+            end = content.read_at(archive.offset, tarfile.BLOCKSIZE)
     except tarfile.TarError as error:
         if not members:
             raise DataError(
                 f"{path}  is not a tar file that can be read: {_reason(error)}."
             ) from error
         return _TarIndex(content, _TarMembers(members), is_whole=False)
-    return _TarIndex(content, _TarMembers(members), is_whole=True)
+    is_whole = len(end) == tarfile.BLOCKSIZE and not any(end)
+    return _TarIndex(content, _TarMembers(members), is_whole)
 
 
 # --- parquet ---
@@ -282,6 +291,12 @@ def _read_row(path: Path, inner: str) -> bytes:
     if data is None:
         raise DataError(f"{path}  row {row_text} holds no image in column {column!r}.")
     return bytes(data)
+
+
+def parquet_columns(path: Path) -> tuple[list[str], int]:
+    """The columns of a parquet file that can hold images, and how many rows it has."""
+    facts = _FACTS.get(_key(path), lambda: _parquet_facts(path))
+    return list(facts.columns), facts.n_rows
 
 
 def _parquet_facts(path: Path) -> _ParquetFacts:

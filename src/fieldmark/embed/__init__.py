@@ -9,6 +9,7 @@ from fieldmark.embed.cache import (
     trusted_fingerprint,
     write_behaviour,
 )
+from fieldmark.embed.chunks import EmbeddedChunk, embed_chunks
 from fieldmark.embed.engine import (
     Embedded,
     EmbedOptions,
@@ -18,27 +19,44 @@ from fieldmark.embed.engine import (
     fill,
     refuse_bad,
 )
-from fieldmark.embed.patches import PatchFeatures, patch_fingerprint, patch_name
+from fieldmark.embed.patches import (
+    PatchesWritten,
+    PatchFeatures,
+    patch_fingerprint,
+    patch_name,
+    write_patches,
+)
 from fieldmark.embed.positives import CandidateCounts, PositiveRanks, rank_positives
 from fieldmark.embed.search import top_k
 from fieldmark.embed.texts import CutTexts, count_cut, embed_texts
-from fieldmark.embed.work import decode_of
+from fieldmark.embed.work import Throughput, add_throughputs, decode_of
+from fieldmark.embed.workers import DeviceWorkers, devices_for
+from fieldmark.embed.write import FileForm, check_place, write_chunks
 
 __all__ = [
     "CandidateCounts",
     "CutTexts",
+    "DeviceWorkers",
     "EmbedOptions",
     "Embedded",
+    "EmbeddedChunk",
+    "FileForm",
     "Filled",
     "ModelCache",
     "PatchFeatures",
+    "PatchesWritten",
     "PositiveRanks",
+    "Throughput",
+    "add_throughputs",
     "cached_models",
+    "check_place",
     "checking",
     "clean_cache",
     "count_cut",
     "decode_of",
+    "devices_for",
     "embed",
+    "embed_chunks",
     "embed_texts",
     "fill",
     "patch_fingerprint",
@@ -50,4 +68,6 @@ __all__ = [
     "top_k",
     "trusted_fingerprint",
     "write_behaviour",
+    "write_chunks",
+    "write_patches",
 ]

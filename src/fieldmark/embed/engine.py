@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, groupby
 from operator import attrgetter
 from pathlib import Path
@@ -33,7 +33,8 @@ from fieldmark.data import (
 from fieldmark.embed.cache import number, read_about, write_about, write_behaviour
 from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.threads import run_threads
-from fieldmark.embed.work import ImagePart, Throughput, WantedFile, decode_of
+from fieldmark.embed.work import ImagePart, Throughput, WantedFile, add_throughputs, decode_of
+from fieldmark.embed.workers import DeviceWorkers, as_part
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress, Silent
 
@@ -53,6 +54,10 @@ class EmbedOptions:
     """fail or skip"""
     contents: Contents | None = None
     """what is known of the images already; None = nothing but what the cache remembers"""
+    workers: DeviceWorkers | None = None
+    """processes on other devices, which share the work where that is worth it"""
+    is_part: bool = False
+    """one of several processes: the one that started them keeps how fast they were together"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +177,26 @@ def _fill(
     todo = list(dict.fromkeys((*unread, *missing)))
     if not todo:
         return Filled(keys, bad, Throughput())
+    if options.workers and options.workers.is_worth(model, len(todo), options.cache):
+        shared = replace(options, contents=contents)
+        warmed = options.workers.warm(model, root, todo, shared, progress, fill)
+        rows.refresh()
+        rest = _fill(model, root, items, rows, as_part(shared), progress)
+        throughput = add_throughputs([warmed, rest.throughput])
+        _keep_about(model, rows.folder, throughput)
+        return replace(rest, throughput=throughput)
     _keep_about(model, rows.folder)
     progress.start(f"embedding with {model.name}", len(todo))
     sink = _CacheSink(root, contents, rows, progress, keys, bad)
     try:
-        throughput = _pipeline(model)(
+        throughput = pipeline_for(model)(
             model, root, _in_reading_order(root, todo, known), sink, options, progress
         )
     finally:
         contents.flush()
     if rows.n_damaged:
         progress.say(f"{rows.folder}  damaged features, computed again: {rows.n_damaged}.")
-    if throughput.n_computed:
+    if throughput.n_computed and not options.is_part:
         _keep_about(model, rows.folder, throughput)
     return sink.filled(items, throughput)
 
@@ -223,7 +236,8 @@ def _in_reading_order(
             yield WantedFile(image, refs[image], content.key if content else None)
 
 
-def _pipeline(model: Backbone) -> Callable[..., Throughput]:
+def pipeline_for(model: Backbone) -> Callable[..., Throughput]:
+    """What embeds files with it."""
     if decode_of(model) == "gpu":
         from fieldmark.embed.gpu import run_gpu
 
@@ -338,6 +352,7 @@ def _speed(before: Mapping[str, Any], now: Throughput) -> dict[str, Any]:
         "n_fallback": int(n_fallback),
         "busy_s": busy_s,
         "device_busy": now.device_busy,
+        "n_devices": now.n_devices,
         "batch_size": now.batch_size,
         "is_compiled": now.is_compiled,
     }

@@ -49,8 +49,8 @@ _BEHIND = b"\xff" * 12
 class FeatureRows:
     """The features of one model: key → vector, on disk.
 
-    All of it may be called from any thread. Rows that other processes add are seen when the folder
-    is opened again.
+    All of it may be called from any thread. Rows that other processes add are seen after
+    `refresh`.
     """
 
     def __init__(self, folder: Path, dim: int) -> None:
@@ -103,6 +103,11 @@ class FeatureRows:
             first = (self._files.index(path) << _FILE_SHIFT) + self._writer.n_rows
             crcs = self._writer.append(keys, np.ascontiguousarray(values_nd, np.float32))
             self._index.add(keys, first, crcs)
+
+    def refresh(self) -> None:
+        """Sees the rows that other processes have added."""
+        with self._writing:
+            self._index = self._load()
 
     def close(self) -> None:
         with self._writing:

@@ -9,7 +9,7 @@ prepare images for any model (`threads.py`), and the one for CUDA devices (`gpu.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -92,9 +92,31 @@ class Throughput:
     together they may exceed the time on the clock"""
     device_busy: float | None = None
     """share of the time in which the device was computing; None where that is not measured"""
+    n_devices: int = 1
     is_compiled: bool = False
     batch_size: int = 0
 
     @property
     def images_per_s(self) -> float:
         return self.n_computed / self.seconds if self.seconds else 0.0
+
+
+def add_throughputs(parts: Sequence[Throughput]) -> Throughput:
+    """The throughput of all parts together, done one after the other."""
+    busy: dict[str, float] = {}
+    for part in parts:
+        for name, seconds in part.busy_s.items():
+            busy[name] = busy.get(name, 0.0) + seconds
+    measured = [part for part in parts if part.device_busy is not None]
+    clock = sum(part.seconds for part in measured)
+    device = sum((part.device_busy or 0.0) * part.seconds for part in measured)
+    last = next((part for part in reversed(parts) if part.n_computed), Throughput())
+    return replace(
+        last,
+        n_computed=sum(part.n_computed for part in parts),
+        seconds=sum(part.seconds for part in parts),
+        n_fallback=sum(part.n_fallback for part in parts),
+        busy_s=busy,
+        device_busy=device / clock if clock else None,
+        n_devices=max((part.n_devices for part in parts), default=1),
+    )

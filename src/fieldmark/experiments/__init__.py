@@ -11,6 +11,7 @@ from fieldmark.experiments._grid import (
     read_grid,
     single_axes,
 )
+from fieldmark.experiments._models import Models
 from fieldmark.experiments._schema import NewtFilters
 from fieldmark.experiments.execute import Failure, How, Outcome, execute
 from fieldmark.experiments.plan import Plan, Planned, disk_left, make_plan, replace_data
@@ -24,6 +25,7 @@ __all__ = [
     "Grid",
     "How",
     "Job",
+    "Models",
     "NewtFilters",
     "Outcome",
     "Plan",

@@ -196,4 +196,10 @@ class TorchDual(TorchBackbone):
             options={**self.options, "projector": content},
         )
         twin.name = f"{self.name}{'&' if '?' in self.name else '?'}projector={projector}"
+        if self.load_again is not None:
+            twin.load_again = partial(_load_projected, self.load_again, projector)
         return twin
+
+
+def _load_projected(load: Callable[..., TorchDual], projector: str, device: str) -> TorchDual:
+    return load(device=device).projected(projector)

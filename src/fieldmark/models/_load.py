@@ -11,6 +11,7 @@ import dataclasses
 import importlib.util
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,12 +113,19 @@ def load_model(
     how = {"device": device, "precision": precision, "decode": decode}
     how = {flag: wished(flag, value) for flag, value in how.items()}
     digest = memory.digest if memory else file_digest
-    backbone = _build(ModelRequest(parse_name(name), **how, offline=offline, digest=digest))
+    parsed = parse_name(name)
+    backbone: Any = _build(ModelRequest(parsed, **how, offline=offline, digest=digest))
     backbone.name = name
+    again = partial(
+        load_model, name, precision=how["precision"], decode=how["decode"], offline=offline
+    )
+    # What is registered in this process is not in others.
+    backbone.load_again = again if parsed.base not in REGISTRY.added else None
     _ = backbone.dim  # one blank image goes through: a network that cannot see fails here
     if memory:
         memory.remember(name, backbone, **how)
-    return backbone
+    loaded: Backbone = backbone
+    return loaded
 
 
 def abilities(name: str) -> frozenset[str]:

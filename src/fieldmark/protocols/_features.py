@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from fieldmark.data import ImageRef
-from fieldmark.embed import Embedded, EmbedOptions, embed, fill
+from fieldmark.embed import DeviceWorkers, Embedded, EmbedOptions, devices_for, embed, fill
 from fieldmark.errors import DataError
 from fieldmark.progress import Progress
 from fieldmark.protocols._items import refs_of
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 def embed_options(at: Workspace) -> EmbedOptions:
     """How images and texts are embedded in this command."""
     own = at.settings
-    return EmbedOptions(own.cache, own.threads, own.batch_size, own.bad_images, at.contents)
+    devices = devices_for(own.device)
+    workers: DeviceWorkers = at.once(("workers", devices), lambda: DeviceWorkers(devices))
+    return EmbedOptions(
+        own.cache,
+        own.threads,
+        own.batch_size,
+        own.bad_images,
+        at.contents,
+        workers,
+    )
 
 
 @dataclass(frozen=True, slots=True)

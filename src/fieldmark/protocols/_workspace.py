@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark.data import COLUMNS, Contents, load_dataset
+from fieldmark.data import Contents, load_dataset, read_table
 from fieldmark.errors import DataError, FieldmarkError, UsageError
-from fieldmark.registry import is_file_reference, short_name
+from fieldmark.registry import is_file_reference
 from fieldmark.settings import Settings, dataset_key
 
 if TYPE_CHECKING:
@@ -57,28 +57,13 @@ class Workspace:
 
 
 def _read(task: Task, root: Path) -> pl.DataFrame:
-    dataset = task.dataset
-    module = load_dataset(dataset)
+    load_dataset(task.dataset)
     if not root.exists():
-        raise MissingData(no_data(dataset, root))
+        raise MissingData(no_data(task.dataset, root))
     try:
-        table: pl.DataFrame = module.table(root, **task.options)
+        return read_table(task.dataset, root, task.options)
     except UsageError as error:  # only the task's options can be wrong here
         raise UsageError(f"{task.place_of('options')}  {error}") from error
-    except Exception as error:
-        if isinstance(error, FieldmarkError) or not is_file_reference(dataset):
-            raise
-        raise DataError(
-            f"dataset {short_name(dataset)!r} failed in table(): {type(error).__name__}: "
-            f"{error} (--debug shows where)."
-        ) from error
-    missing = [name for name in COLUMNS if name not in getattr(table, "columns", ())]
-    if missing:
-        raise DataError(
-            f"dataset {short_name(dataset)!r}: what table() returns lacks the columns "
-            f"{', '.join(missing)}: expected the result of finish_table(frame, root)."
-        )
-    return table
 
 
 def root_of(task: Task, settings: Settings) -> Path:

@@ -29,7 +29,7 @@ from fieldmark.errors import DataError
 
 IMAGE_SUFFIXES = {
     ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".ppm",
-    ".pgm", ".jp2", ".avif", ".heic",
+    ".pgm", ".pbm", ".pnm", ".tga", ".qoi", ".jp2", ".j2k", ".jpx", ".avif", ".heic", ".heif",
 }  # fmt: skip
 
 
@@ -41,20 +41,29 @@ def list_files(root: Path) -> list[str]:
     """Paths of all files below root that are not hidden, sorted; links are followed, unless they
     lead back to a folder that they lie in.
     """
-    files: list[str] = []
-    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [("", frozenset())]
-    while waiting:
-        inner, above = waiting.pop()
-        state = (root / inner).stat()
-        if (state.st_dev, state.st_ino) in above:
-            continue
-        inside = above | {(state.st_dev, state.st_ino)}
-        for entry in _entries(root / inner):
-            if entry.is_dir():
-                waiting.append((f"{inner}{entry.name}/", inside))
-            else:
-                files.append(f"{inner}{entry.name}")
-    return sorted(readable_name(root, path) for path in files)
+    return list(walk_files(root))
+
+
+def walk_files(root: Path) -> Iterator[str]:
+    """The same, one after the other: no more than the entries of one folder and of those above it
+    are held.
+    """
+    return _walk(root, "", frozenset())
+
+
+def _walk(root: Path, inner: str, above: frozenset[tuple[int, int]]) -> Iterator[str]:
+    state = (root / inner).stat()
+    if (state.st_dev, state.st_ino) in above:
+        return
+    inside = above | {(state.st_dev, state.st_ino)}
+    # With a slash behind the names of folders, files come in the order of their whole paths.
+    names = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in _entries(root / inner)]
+    for name in sorted(names):
+        path = f"{inner}{name}"
+        if name.endswith("/"):
+            yield from _walk(root, path, inside)
+        else:
+            yield readable_name(root, path)
 
 
 def readable_name(root: Path, name: str) -> str:

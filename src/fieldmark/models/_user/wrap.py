@@ -82,6 +82,8 @@ class UserBackbone:
 
     basis: Basis | None = None
     """None for a ready model of ours"""
+    load_again: Callable[..., Any] | None = None
+    """not that of the object: another process must wrap it too"""
 
     def __init__(self, inner: Any, name: str) -> None:
         self.inner = inner

@@ -1,0 +1,244 @@
+"""Process pool over devices: who computes which images, and when is it worth it?
+
+Processes are started when enough images are missing, and are kept for the next ones: loading a
+model takes longer than embedding thousands of photos.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fieldmark import draws
+from fieldmark.data import ImageRef, split_reference
+from fieldmark.embed.cache import number, read_about
+from fieldmark.embed.work import Throughput, add_throughputs
+from fieldmark.embed.workers.process import (
+    WorkerFailed,
+    WorkerJob,
+    WorkerProcess,
+    WorkerResult,
+)
+from fieldmark.errors import first_line
+from fieldmark.progress import Progress
+
+if TYPE_CHECKING:
+    from fieldmark.embed.engine import EmbedOptions, Filled
+    from fieldmark.models import Backbone
+
+START_S = 10.0
+"""what a worker takes before its first image: Python, torch, CUDA, the weights"""
+AGAIN_S = 0.5
+"""what one takes that has the model already"""
+IDLE_S = 60.0
+"""how long one waits for more: an idle copy of a model fills a device that others may need"""
+USUAL_RATE = 2_000.0
+"""images per second of a device, where this model has not been timed here"""
+
+Fill = Callable[["Backbone", Path, Sequence[ImageRef], "EmbedOptions", Progress], "Filled"]
+"""`engine.fill`, which calls `DeviceWorkers.warm` itself"""
+
+
+def devices_for(wanted: str) -> tuple[str, ...]:
+    """The devices that may share the work, the one a model is loaded to first: for auto and cuda
+    every GPU that is visible; none where one device was named.
+    """
+    torch = sys.modules.get("torch")  # loaded already where a network is
+    if torch is None or wanted not in ("auto", "cuda") or not torch.cuda.is_available():
+        return ()
+    return tuple(f"cuda:{index}" for index in range(torch.cuda.device_count()))
+
+
+class DeviceWorkers:
+    """The processes of one command, one for each device but the first, which is this process'.
+
+    They end with this object.
+    """
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        self.devices = tuple(devices)
+        self._processes: dict[int, WorkerProcess] = {}
+        """by the place of their device"""
+        self._failed: set[tuple[int, str]] = set()
+        """places where a model, by its fingerprint, cannot be used"""
+        self._finalizer = weakref.finalize(self, _end_all, self._processes)
+
+    def __enter__(self) -> DeviceWorkers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the processes; the next work starts others."""
+        _end_all(self._processes)
+
+    def is_worth(self, model: Any, n_images: int, cache: Path) -> bool:
+        """Can other processes load the model, and is the time they save longer than the time they
+        take to start?
+
+        A model that has no device computes on the CPU: more GPUs are of no use to it.
+        """
+        kind = str(getattr(model, "device", "cpu")).partition(":")[0]
+        places = self._places(model.fingerprint)
+        is_here = bool(places) and self.devices[0].partition(":")[0] == kind
+        if not is_here or not getattr(model, "load_again", None):
+            return False
+        about = read_about(cache / "features" / model.fingerprint) or {}
+        rate = number(about.get("images_per_s"), float) or USUAL_RATE
+        alone_s = n_images / rate * (number(about.get("n_devices"), int) or 1)
+        is_ready = all(self._has_model(place, model.fingerprint) for place in places)
+        return alone_s * len(places) / (1 + len(places)) > (AGAIN_S if is_ready else START_S)
+
+    def warm(
+        self,
+        model: Any,
+        root: Path,
+        missing: Sequence[ImageRef],
+        options: EmbedOptions,
+        progress: Progress,
+        fill: Fill,
+    ) -> Throughput:
+        """Fills the cache with features that it lacks, on all devices at once. `options.contents`
+        learns what all of them have read. Images that cannot be read are left out here.
+        """
+        places = self._places(model.fingerprint)
+        n_devices = 1 + len(places)
+        shared = replace(
+            as_part(options),
+            threads=min(options.threads, max(1, (os.cpu_count() or 1) // n_devices)),
+            batch_size=options.batch_size or getattr(model, "batch_size", 0),
+        )
+        own, *others = share_out(missing, n_devices)
+        shown = _Shown(progress)
+        progress.start(f"embedding with {model.name} on {n_devices} devices", len(missing))
+        began = time.monotonic()
+        try:
+            for place, part in zip(places, others, strict=True):
+                load = partial(model.load_again, device=self.devices[place])
+                blank = replace(shared, contents=None)
+                job = WorkerJob(load, model.fingerprint, root, part, blank, IDLE_S)
+                self._start(place, job, shown)
+            parts = [fill(model, root, own, shared, shown).throughput]
+            shown.status("waiting for the other devices")
+            for place in places:
+                result = self._result(place, model.fingerprint, shown)
+                parts.append(result.throughput)
+                for image, content in result.contents.items():
+                    if options.contents is not None:
+                        options.contents.note(root, image, content, None)
+        except BaseException:
+            self.close()
+            raise
+        return _at_once(parts, time.monotonic() - began)
+
+    def _places(self, fingerprint: str) -> list[int]:
+        every = range(1, len(self.devices))
+        return [place for place in every if (place, fingerprint) not in self._failed]
+
+    def _has_model(self, place: int, fingerprint: str) -> bool:
+        process = self._processes.get(place)
+        return process is not None and process.is_alive and process.fingerprint == fingerprint
+
+    def _start(self, place: int, job: WorkerJob, progress: Progress) -> None:
+        process = self._processes.get(place)
+        if process is not None and not process.is_alive:
+            self._processes.pop(place).end()
+        if place not in self._processes:
+            try:
+                self._processes[place] = WorkerProcess()
+            except OSError as error:
+                self._tell_failed(place, job.fingerprint, first_line(error), progress)
+                return
+        self._processes[place].start(job, progress)
+
+    def _result(self, place: int, fingerprint: str, progress: Progress) -> WorkerResult:
+        process = self._processes.get(place)
+        try:
+            if process is not None:
+                return process.result()
+        except WorkerFailed as error:
+            del self._processes[place]
+            self._tell_failed(place, fingerprint, str(error), progress)
+        return WorkerResult(Throughput(), {})
+
+    def _tell_failed(self, place: int, fingerprint: str, reason: str, progress: Progress) -> None:
+        self._failed.add((place, fingerprint))
+        progress.say(
+            f"{self.devices[place]}: its process failed ({reason}): what it left undone is "
+            "computed without it."
+        )
+
+
+def _end_all(processes: dict[int, WorkerProcess]) -> None:
+    while processes:
+        processes.popitem()[1].end()
+
+
+def as_part(options: EmbedOptions) -> EmbedOptions:
+    """For one of several processes: the others' work and bad images are not its affair."""
+    return replace(options, bad_images="skip", workers=None, is_part=True)
+
+
+def share_out(items: Sequence[ImageRef], n: int) -> list[list[ImageRef]]:
+    """The items in `n` parts of nearly as many files, in the order they came.
+
+    A hash of its name says which part a file is in, so that no part has all the large photos of one
+    folder. What lies in one archive stays together: at most `n` - 1 archives are cut in two.
+    """
+    places: dict[str, tuple[str, bytes, int]] = {}
+    for ref in items:
+        if ref.image not in places:
+            name, inner = split_reference(ref.image)
+            order = (name, b"", len(places)) if inner else ("", draws.digest(name), 0)
+            places[ref.image] = order
+    ordered = sorted(places, key=places.__getitem__)
+    part_of = {image: at * n // len(ordered) for at, image in enumerate(ordered)}
+    parts: list[list[ImageRef]] = [[] for _ in range(n)]
+    for ref in items:
+        parts[part_of[ref.image]].append(ref)
+    return parts
+
+
+def _at_once(parts: Sequence[Throughput], seconds: float) -> Throughput:
+    """Of parts at the same time; a device that failed was idle."""
+    busy_s = sum((part.device_busy or 0.0) * part.seconds for part in parts)
+    is_measured = parts[0].device_busy is not None and seconds > 0
+    return replace(
+        add_throughputs(parts),
+        seconds=seconds,
+        device_busy=busy_s / (seconds * len(parts)) if is_measured else None,
+        n_devices=len(parts),
+    )
+
+
+class _Shown:
+    """One stretch of work, of which several processes do a part."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._lock = threading.Lock()
+
+    def start(self, label: str, total: int) -> None:
+        """All of them count in the stretch that has begun."""
+
+    def advance(self, n: int = 1) -> None:
+        with self._lock:
+            self._progress.advance(n)
+
+    def status(self, text: str) -> None:
+        """Of this process: the others are likely to do as well."""
+        with self._lock:
+            self._progress.status(text)
+
+    def say(self, text: str) -> None:
+        with self._lock:
+            self._progress.say(text)
