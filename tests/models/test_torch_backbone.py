@@ -184,7 +184,7 @@ def test_local_weights_are_loaded_and_checked(tmp_path: Path, photos: list[Image
     for path in [*files, tmp_path / "c.safetensors"]:
         model = load_model(f"timm/test_resnet?weights={path}&size=64", device="cpu")
         prints.add(model.fingerprint)
-        images = model._to_device(np.stack([model.transform(each) for each in photos]))
+        images = model._images(np.stack([model.transform(each) for each in photos]))
         with torch.no_grad():
             wanted = trained.eval().forward_head(trained.forward_features(images), pre_logits=True)
         assert np.allclose(embed(model, photos), wanted.numpy(), atol=1e-5)

@@ -18,7 +18,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -27,11 +29,12 @@ import torch
 
 from fieldmark import devices
 from fieldmark.data import ImageRef, crop_box
+from fieldmark.embed.graph import recorded
 from fieldmark.embed.jpeg import JpegFacts
 from fieldmark.embed.lane import Lane, elapsed_s
 from fieldmark.embed.reader import FileBytes, ReaderJob, transformed
 from fieldmark.embed.readers import ReaderPool, Slab, Stopped, fitting
-from fieldmark.embed.resample import SWAPPED, Cut, groups_by_size, resample, stored_box
+from fieldmark.embed.resample import SWAPPED, Cut, choose_resampler, groups_by_size, resample
 from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile, check_finite
 from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model, plain_reason
 from fieldmark.progress import Progress
@@ -43,7 +46,7 @@ T = TypeVar("T")
 _Pixels = tuple[Sequence[ImagePart], Any]
 
 N_READERS, N_DECODERS = 6, 2
-N_SLABS, SLAB_BYTES = 4, 32 << 20
+N_SLABS, SLAB_BYTES = 3, 32 << 20
 CANVAS_BYTES = 512 << 20
 AHEAD = 4  # decoded groups that wait for the network
 RESULTS = 4  # batches whose features are on their way to the disk
@@ -130,12 +133,12 @@ def run_gpu(
 
 
 def _nvjpeg(device: Any) -> Callable[[], DeviceDecoder]:
-    from fieldmark.embed.nvjpeg import NvjpegDecoder
+    from fieldmark.embed.nvjpeg import nvjpeg_decoder
 
     library = devices.nvjpeg_library()
     if library is None:
         raise ModelError("--decode gpu: nvJPEG was not found: use --decode cpu.")
-    return lambda: NvjpegDecoder(library, device)
+    return lambda: nvjpeg_decoder(library, device)
 
 
 class _Pipeline:
@@ -153,26 +156,31 @@ class _Pipeline:
         self._error: BaseException | None = None
         self._threads: list[threading.Thread] = []
         self._pool: ReaderPool | None = None
+        self._resample: Callable[..., Any] = resample
+        self._recorded: Callable[[Any], Any] | None = None
 
     # --- beginning and end
 
     def start(
         self, root: Path, files: Iterable[WantedFile], new_decoder: Callable[[], DeviceDecoder]
     ) -> None:
+        starter = ThreadPoolExecutor(N_DECODERS)  # engines take a second to wake
+        decoders = [starter.submit(new_decoder) for _ in range(N_DECODERS)]
         n_bytes = 3 * self.recipe.size[0] * self.recipe.size[1]
         slab_bytes = max(SLAB_BYTES, 16 * n_bytes)
         job = ReaderJob(root, self.model.name, self.recipe, N_SLABS, slab_bytes)
         turns = fitting(files, slab_bytes // (n_bytes + 256))
         self._pool = ReaderPool(job, self.n_readers, turns, self.batch_size)
-        for reader in self._pool.readers:
-            reader.pin(self.device)
+        self._pool.pin(self.device)
         for _ in range(RESULTS):
             shape = (self.batch_size, self.model.dim)
             self._buffers.put(torch.empty(shape, pin_memory=self.device.type == "cuda"))
-        for work in [lambda: self._decode_slabs(new_decoder)] * N_DECODERS + [self._write]:
+        self._resample = choose_resampler(self.device)
+        for work in (*(partial(self._decode_slabs, decoder) for decoder in decoders), self._write):
             thread = threading.Thread(target=self._guarded, args=(work,), daemon=True)
             thread.start()
             self._threads.append(thread)
+        starter.shutdown(wait=False)
 
     def close(self) -> None:
         self._stop.set()
@@ -181,7 +189,7 @@ class _Pipeline:
         for thread in self._threads:
             thread.join()
         if self._pool is not None:
-            self._pool.release(self.device)
+            self._pool.unpin(self.device)
 
     def raise_error(self) -> None:
         if self._error is not None:
@@ -233,9 +241,9 @@ class _Pipeline:
 
     # --- decoding: in threads of their own
 
-    def _decode_slabs(self, new_decoder: Callable[[], DeviceDecoder]) -> None:
+    def _decode_slabs(self, coming: Future[DeviceDecoder]) -> None:
         assert self._pool is not None
-        decoder, lane = new_decoder(), Lane(self.device, is_urgent=True)
+        decoder, lane = coming.result(), Lane(self.device, is_urgent=True)
         try:
             while (slab := self._pool.get()) is not None:
                 with lane.use(), torch.inference_mode():
@@ -318,26 +326,20 @@ class _Pipeline:
     def _cut_out(self, canvas: Any, group: Sequence[_Stored]) -> Iterator[_Pixels]:
         cuts: list[Cut] = []
         parts: list[ImagePart] = []
-        places: list[int] = []
         for place, jpeg in enumerate(group):
             for part in jpeg.parts:
                 try:
-                    cuts.append(self._cut(jpeg.facts, part.ref))
+                    cuts.append(self._cut(place, jpeg.facts, part.ref))
                 except DataError as error:
                     self.sink.failed(part, plain_reason(error))
                     continue
                 parts.append(part)
-                places.append(place)
-        if len(places) != len(group) or places != list(range(len(group))):
-            canvas = canvas[torch.tensor(places, device=canvas.device, dtype=torch.long)]
         if parts:
             recipe = self.recipe
-            yield (
-                parts,
-                resample(canvas, cuts, recipe.size, recipe.interpolation, recipe.fill),
-            )
+            pixels = self._resample(canvas, cuts, recipe.size, recipe.interpolation, recipe.fill)
+            yield parts, pixels
 
-    def _cut(self, facts: JpegFacts, ref: ImageRef) -> Cut:
+    def _cut(self, place: int, facts: JpegFacts, ref: ImageRef) -> Cut:
         stored = facts.height, facts.width
         height, width = stored[::-1] if facts.turn in SWAPPED else stored
         bounds = (0, 0, width, height)
@@ -346,12 +348,7 @@ class _Pipeline:
         left, top, right, bottom = bounds
         box, out = self.recipe.placed(bottom - top, right - left)
         seen = (box[0] + left, box[1] + top, box[2] + left, box[3] + top)
-        return Cut(
-            stored_box(seen, facts.turn, *stored),
-            stored_box(bounds, facts.turn, *stored),
-            out,
-            facts.turn,
-        )
+        return Cut(place, stored, seen, bounds, out, facts.turn)
 
     def _decode_here(self, slab: Slab, jpeg: _Stored) -> list[_Pixels]:
         """A file that the card refuses, decoded the reference way."""
@@ -395,10 +392,11 @@ class _Pipeline:
         began = lane.mark()
         try:
             with naming_model(self.model.name, "embed_images"):
-                features = self.model.embed_pixels(pixels)[:n]
+                features = self._network(pixels)[:n]
         except OutOfMemory:
             if self.batch_size == 1:
                 raise
+            self._recorded = None
             self.batch_size = max(1, n // 2)
             self.progress.say(
                 f"{self.model.name}: out of memory, going on with batches of {self.batch_size}."
@@ -409,6 +407,14 @@ class _Pipeline:
         buffer[:n].copy_(features, non_blocking=True)
         self._put(self._results, _Result(parts, buffer, began, lane.mark()))
         self._show()
+
+    def _network(self, pixels: Any) -> Any:
+        """Full batches go through a recording of the network."""
+        if len(pixels) != self.batch_size:
+            return self.model.embed_pixels(pixels)
+        if self._recorded is None:
+            self._recorded = recorded(self.model.embed_pixels, pixels)
+        return self._recorded(pixels)
 
     def _show(self) -> None:
         """What holds things up, now and then."""

@@ -15,7 +15,7 @@ class Lane:
     def __init__(self, device: Any, is_urgent: bool = False) -> None:
         self._stream: Any = None
         if device.type == "cuda":
-            self._stream = torch.cuda.Stream(device, priority=-5 if is_urgent else 0)
+            self._stream = torch.cuda.Stream(device, priority=-1 if is_urgent else 0)
 
     def use(self) -> AbstractContextManager[Any]:
         """What is asked for inside is done on this lane."""

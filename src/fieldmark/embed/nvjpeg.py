@@ -23,6 +23,18 @@ _PLANES = 3  # NVJPEG_OUTPUT_RGB
 _IMAGE = np.dtype([("channel", np.uint64, 4), ("pitch", np.uint64, 4)])
 
 
+_IDLE: dict[str, list[NvjpegDecoder]] = {}
+"""decoders that nobody uses just now, by device"""
+
+
+def nvjpeg_decoder(library: str, device: Any) -> NvjpegDecoder:
+    """One that was used before where there is one, else a new one."""
+    try:
+        return _IDLE[str(device)].pop()
+    except (KeyError, IndexError):
+        return NvjpegDecoder(library, device)
+
+
 class NvjpegDecoder:
     """One decoder with its own state: for one thread and one stream."""
 
@@ -65,11 +77,8 @@ class NvjpegDecoder:
         return int(code) == 0
 
     def close(self) -> None:
-        if self._state:
-            self._library.nvjpegJpegStateDestroy(self._state)
-        if self._handle:
-            self._library.nvjpegDestroy(self._handle)
-        self._state, self._handle = ctypes.c_void_p(), ctypes.c_void_p()
+        """Kept for the next who wants one: engines take a second and a half to wake."""
+        _IDLE.setdefault(str(self._device), []).append(self)
 
     def _create(self) -> int:
         """How many JPEG engines are used; 0: the card's ordinary processors do it."""

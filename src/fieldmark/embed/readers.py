@@ -20,6 +20,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -107,25 +108,21 @@ class ReaderProcess:
             raise answer
         return answer
 
-    def close(self) -> None:
+    def stop(self) -> None:
         assert self._process.stdin is not None
         self.free.put(None)
         with contextlib.suppress(OSError):  # it has died: its last request cannot be delivered
             self._process.stdin.close()
+
+    def join(self) -> None:
         try:
             self._process.wait(2)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
-    def pin(self, device: Any) -> None:
-        """Lets the device read the slabs while the processor goes on."""
-        if device.type == "cuda":
-            torch.cuda.cudart().cudaHostRegister(self.address, len(self.memory), 0)
-
-    def unpin(self, device: Any) -> None:
-        if device.type == "cuda":
-            torch.cuda.cudart().cudaHostUnregister(self.address)
+    def pin(self) -> None:
+        torch.cuda.cudart().cudaHostRegister(self.address, len(self.memory), 0)
 
     def _send(self, message: object) -> None:
         assert self._process.stdin is not None
@@ -224,15 +221,24 @@ class ReaderPool:
     def close(self) -> None:
         self._stop.set()
         for reader in self.readers:
-            reader.close()
+            reader.stop()
+        for reader in self.readers:
+            reader.join()
         for thread in self._threads:
             thread.join()
         self._slabs.put(None)
 
-    def release(self, device: Any) -> None:
+    def pin(self, device: Any) -> None:
+        """Lets the device read the slabs while the processor goes on."""
+        if device.type == "cuda":
+            with ThreadPoolExecutor(len(self.readers)) as pool:
+                list(pool.map(ReaderProcess.pin, self.readers))
+
+    def unpin(self, device: Any) -> None:
         """When nobody reads the slabs any more."""
-        for reader in self.readers:
-            reader.unpin(device)
+        if device.type == "cuda":
+            for reader in self.readers:
+                torch.cuda.cudart().cudaHostUnregister(reader.address)
 
     def _feed(self, number: int, reader: ReaderProcess) -> None:
         try:

@@ -10,6 +10,7 @@ so a photo that must be turned upright costs no more.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 Box = tuple[float, float, float, float]
+LOG = logging.getLogger(__name__)
 
 
 class Filter(NamedTuple):
@@ -27,15 +29,19 @@ class Filter(NamedTuple):
 
 class Cut(NamedTuple):
     """What of one stored picture becomes one input of a network. Boxes are left, top, right, bottom
-    in the stored picture.
+    in the upright picture.
     """
 
+    place: int
+    """of the picture on the canvas"""
+    stored: tuple[int, int]
+    """height and width of the picture there"""
     box: Box
     """what is seen of it"""
     bounds: Box
     """pixels outside do not exist: the picture, or a crop of it"""
     out: tuple[int, int]
-    """height and width of what is seen, in the upright result"""
+    """height and width of what is seen, in the result"""
     turn: int = 1
     """EXIF orientation: how the stored picture is turned to be upright"""
 
@@ -86,6 +92,9 @@ def resample(
     """
     is_swapped = cuts[0].is_swapped
     out_h, out_w = size[::-1] if is_swapped else size
+    places = [cut.place for cut in cuts]
+    if places != list(range(len(canvas))):
+        canvas = canvas[torch.tensor(places, device=canvas.device)]
     n, rows, _, columns = canvas.shape
     x_weights = _weights([_line(cut, 0) for cut in cuts], columns, out_w, kind, canvas.device)
     y_weights = _weights([_line(cut, 1) for cut in cuts], rows, out_h, kind, canvas.device)
@@ -102,6 +111,26 @@ def resample(
     if any(cut.out != tuple(size) for cut in cuts):
         _fill_margins(upright, cuts, fill)
     return upright.to(torch.uint8)
+
+
+def choose_resampler(device: Any) -> Callable[..., Any]:
+    """The kernel where one can be compiled, else the matrix products: they agree."""
+    if device.type == "cuda":
+        try:
+            from fieldmark.embed.resample_kernel import resample_at_once
+
+            blank = torch.zeros((1, 8, 3, 8), dtype=torch.uint8, device=device)
+            resample_at_once(
+                blank,
+                [Cut(0, (8, 8), (0, 0, 8, 8), (0, 0, 8, 8), (4, 4))],
+                (4, 4),
+                "bicubic",
+                (0, 0, 0),
+            )
+            return resample_at_once
+        except Exception as error:  # noqa: BLE001 - no Triton, no C compiler, an old card, …
+            LOG.info("no resampling kernel here: %s", error)
+    return resample
 
 
 def _fill_margins(upright: Any, cuts: Sequence[Cut], fill: Sequence[int]) -> None:
@@ -130,14 +159,18 @@ def _line(cut: Cut, axis: int) -> _Line:
     """Of the stored picture: axis 0 runs along its columns, 1 along its rows."""
     upright = 1 - axis if cut.is_swapped else axis
     is_mirrored = MIRRORED.get(cut.turn, (False, False))[axis]
-    ends = (cut.box[axis], cut.box[axis + 2], cut.bounds[axis], cut.bounds[axis + 2])
+    box, bounds = (_stored_box(own, cut.turn, *cut.stored) for own in (cut.box, cut.bounds))
+    ends = (box[axis], box[axis + 2], bounds[axis], bounds[axis + 2])
     return _Line(*ends, cut.out[1 - upright], is_mirrored)
 
 
 def _weights(lines: Sequence[_Line], n_in: int, n_out: int, kind: str, device: Any) -> Any:
-    """n × out × in: how much each input pixel counts in each output pixel, along one axis."""
+    """n × out × in: how much each input pixel counts in each output pixel, along one axis.
+
+    All but a band of it is zero, and only that is computed.
+    """
     weight, support = FILTERS[kind]
-    table = torch.tensor(lines, dtype=torch.float32).to(device, non_blocking=True)
+    table = torch.tensor(lines, dtype=torch.float32).to(device)
     start, end, low, high, n_seen, mirrored = (column[:, None, None] for column in table.T)
     scale = (end - start) / n_seen
     spread = scale.clamp(min=1.0)
@@ -146,13 +179,16 @@ def _weights(lines: Sequence[_Line], n_in: int, n_out: int, kind: str, device: A
     is_seen = (index >= 0) & (index < n_seen)
     index = torch.where(mirrored > 0, n_seen - 1 - index, index)
     center = start + (index + 0.5) * scale
-    at = torch.arange(n_in, device=device, dtype=torch.float32)[None, None, :]
     first = torch.maximum((center - support * spread + 0.5).floor(), low)
     last = torch.minimum((center + support * spread + 0.5).floor(), high)
-    weights = weight((at - center + 0.5) / spread)
-    weights = torch.where(is_seen & (at >= first) & (at < last), weights, torch.zeros_like(weights))
-    weights = weights / weights.sum(dim=2, keepdim=True).clamp(min=1e-6)
-    return weights.to(torch.float16) if device.type == "cuda" else weights
+    widest = max((line.end - line.start) / line.n_seen for line in lines)
+    n_taps = min(n_in, math.ceil(2 * support * max(widest, 1.0)) + 2)
+    at = first + torch.arange(n_taps, device=device, dtype=torch.float32)
+    taps = weight((at - center + 0.5) / spread) * (is_seen & (at < last))
+    taps = taps / taps.sum(dim=2, keepdim=True).clamp(min=1e-6)
+    dtype = torch.float16 if device.type == "cuda" else torch.float32
+    weights = torch.zeros((len(lines), n_out, n_in), dtype=dtype, device=device)
+    return weights.scatter_add_(2, at.long().clamp(0, n_in - 1), taps.to(dtype))
 
 
 def _product(left: Any, right: Any) -> Any:
@@ -163,10 +199,10 @@ def _product(left: Any, right: Any) -> Any:
 
 
 def _rounded(values: Any) -> Any:
-    return values.add_(0.5).floor_().clamp_(0, 255)
+    return values.round_().clamp_(0, 255)
 
 
-def stored_box(box: Box, turn: int, height: int, width: int) -> Box:
+def _stored_box(box: Box, turn: int, height: int, width: int) -> Box:
     """A box of the upright picture, in the stored one of that height and width."""
     left, top, right, bottom = box
     if turn in SWAPPED:

@@ -46,13 +46,13 @@ class HalfNetwork:
             return self._compiled(images), None
         return self._encode(self._module, images, patches)
 
-    def compile_if_worth(self, n_images: int, images: Any) -> None:
-        """`images` is a full batch; the time it takes says whether it is worth it."""
-        if self._compiled is None and n_images * self._seconds_each(images) > WORTH_S:
-            self.compile(images)
-
-    def compile(self, images: Any) -> None:
-        """From now on for batches of this shape; what cannot be compiled stays as it is."""
+    def compile(self, images: Any, n_images: int | None = None) -> None:
+        """From now on for batches of the shape of `images`; what cannot be compiled stays as it
+        is. With `n_images` yet to come, only where that pays.
+        """
+        is_short = n_images is not None and n_images * self._seconds_each(images) < WORTH_S
+        if self.is_compiled or is_short:
+            return
         compiled = torch.compile(lambda batch: self._encode(self._module, batch, False)[0])
         try:
             with devices.arithmetic(images.device):

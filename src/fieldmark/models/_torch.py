@@ -154,13 +154,12 @@ class TorchBackbone:
         dtype = devices.DTYPES[self.precision]
         return half_network(self.module, self._encode, dtype, self._images(pictures))
 
-    def expect(self, n_images: int) -> None:
-        """So many images will come: compiles the network where that wins more time than it
-        takes.
+    def compile(self, n_images: int | None = None) -> None:
+        """Compiles the network; given how many images will come, only where that wins more time
+        than it takes. Nothing changes where it cannot be compiled.
         """
         if self._half is not None:
-            blank = self._images(self._blank(self.batch_size))
-            self._half.compile_if_worth(n_images, blank)
+            self._half.compile(self._images(self._blank(self.batch_size)), n_images)
 
     @property
     def is_compiled(self) -> bool:
