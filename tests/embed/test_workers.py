@@ -259,6 +259,7 @@ def test_idle_processes_end_and_others_take_their_place(
         embed(model, photos, items[: N // 2], options, log)
         (first,) = pids(tmp_path)
         wait_until(lambda: not is_alive(first))
+        time.sleep(0.5)  # its threads may outlast it for a moment
         embed(model, photos, items, options, log)
         assert len(pids(tmp_path) - {first}) == 1
     assert [total for _, total in log.starts] == [N // 2, N // 2] and not log.lines

@@ -125,4 +125,6 @@ def _do(job: WorkerJob, model: Backbone, relay: Relay) -> dict[str, object]:
     return {"done": asdict(filled.throughput), "contents": listed}
 
 
-sys.exit(main())
+code = main()
+sys.stderr.flush()
+os._exit(code)  # an ordinary exit would wait for the thread that reads standard input

@@ -6,6 +6,7 @@ model takes longer than embedding thousands of photos.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import threading
@@ -17,7 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmark import draws
 from fieldmark.data import ImageRef, split_reference
 from fieldmark.embed.cache import number, read_about
 from fieldmark.embed.work import Throughput, add_throughputs
@@ -194,18 +194,19 @@ def share_out(items: Sequence[ImageRef], n: int) -> list[list[ImageRef]]:
     A hash of its name says which part a file is in, so that no part has all the large photos of one
     folder. What lies in one archive stays together: at most `n` - 1 archives are cut in two.
     """
-    places: dict[str, tuple[str, bytes, int]] = {}
-    for ref in items:
-        if ref.image not in places:
-            name, inner = split_reference(ref.image)
-            order = (name, b"", len(places)) if inner else ("", draws.digest(name), 0)
-            places[ref.image] = order
-    ordered = sorted(places, key=places.__getitem__)
+    ordered = sorted(dict.fromkeys(ref.image for ref in items), key=_place_in_order)
     part_of = {image: at * n // len(ordered) for at, image in enumerate(ordered)}
     parts: list[list[ImageRef]] = [[] for _ in range(n)]
     for ref in items:
         parts[part_of[ref.image]].append(ref)
     return parts
+
+
+def _place_in_order(image: str) -> bytes:
+    """Archives one after the other, then files by the hash of their names."""
+    name, inner = split_reference(image) if "::" in image else (image, "")
+    data = name.encode(errors="surrogatepass")
+    return b"\0" + data if inner else b"\1" + hashlib.blake2b(data, digest_size=8).digest()
 
 
 def _at_once(parts: Sequence[Throughput], seconds: float) -> Throughput:
