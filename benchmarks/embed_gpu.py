@@ -240,42 +240,41 @@ def main() -> int:
 
 def measure(args: argparse.Namespace, root: Path) -> int:
     names = write_images(root, args.images)
-    worst = 1.0
     is_met = True
     for net in args.net:
+        is_large = net == VIT_B
+        print(net)
         eager, compiled = forward_rate(net)
         model = load(net)
         fieldmark_run(model, root, names[:2048], compiled=False)  # libraries load on first use
         limit = decode_limit(model, root, names)
-        rows = [("forward, as it is", eager), ("forward, compiled", compiled)]
-        rows.append(("decode limit", limit))
-        best = 0.0
-        for how in (False, True):
+        rows = {"forward, as it is": eager, "forward, compiled": compiled, "decode limit": limit}
+        for how in (False, True) if is_large else (False,):
             rate, through = fieldmark_run(model, root, names, compiled=how)
-            best = max(best, rate)
-            rows.append((f"fieldmark{', compiled' if how else ''}", rate))
+            rows[f"fieldmark{', compiled' if how else ''}"] = rate
             busy = ", ".join(f"{part} {s:.1f}" for part, s in through.busy_s.items())
             print(
-                f"  {net}: {rate:,.0f}/s, GPU {through.device_busy:.0%}, "
-                f"fallback {through.n_fallback}, seconds of work: {busy}"
+                f"  {rate:,.0f} images/s, GPU {through.device_busy:.0%}, fallback "
+                f"{through.n_fallback}, seconds of work: {busy}, on the clock "
+                f"{through.seconds:.1f}",
+                flush=True,
             )
-        is_large = net == VIT_B
+        best = max(rate for label, rate in rows.items() if label.startswith("fieldmark"))
         share = best / (compiled if is_large else min(compiled, limit))
         is_met &= share >= (0.70 if is_large else 0.65)
         if is_large and not args.skip_loop:
-            loop = usual_loop(net, root, names[:8192], os.cpu_count() or 2)
-            rows.append(("usual loop", loop))
-            is_met &= best >= 6 * loop
+            rows["usual loop"] = usual_loop(net, root, names[:8192], os.cpu_count() or 2)
+            is_met &= best >= 6 * rows["usual loop"]
         if is_large and args.before:
-            before = before_rate(args.before, net, root, names[:4096])
-            rows.append(("version 0.1.0", before))
-            is_met &= best >= 9 * before
-        worst = min(worst, *fidelity(net, root, names[:256]).values())
-        for label, rate in rows:
-            print(f"  {net:24}{label:24}{rate:>10,.0f} images/s   fieldmark is {best / rate:.2f} x")
-        print(f"{net}: {best:,.0f} images/s, {share:.0%} of the limit")
-    is_met &= worst >= 0.9995
-    print(f"least cosine to the reference way of reading: {worst:.6f}")
+            rows["version 0.1.0"] = before_rate(args.before, net, root, names[:4096])
+            is_met &= best >= 9 * rows["version 0.1.0"]
+        for label, rate in rows.items():
+            print(f"  {label:24}{rate:>10,.0f} images/s   fieldmark is {best / rate:.2f} x")
+        print(f"  {share:.0%} of the {'compiled forward' if is_large else 'smaller limit'}")
+        if is_large:
+            for precision, worst in fidelity(net, root, names[:256]).items():
+                print(f"  least cosine to the reference way of reading, {precision}: {worst:.6f}")
+                is_met &= worst >= 0.9995
     print("all bars met" if is_met else "A BAR IS MISSED")
     return 0 if is_met else 1
 
