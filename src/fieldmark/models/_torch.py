@@ -136,9 +136,10 @@ class TorchBackbone:
     @cached_property
     def _scaling(self) -> tuple[Any, Any]:
         """Mean and deviation of the colours, on the device."""
+        recipe: Any = self.preprocess
         mean, std = (
             torch.tensor(channels, device=self.device).reshape(1, -1, 1, 1)
-            for channels in (self.preprocess.mean, self.preprocess.std)
+            for channels in (recipe.mean, recipe.std)
         )
         return mean, std
 
