@@ -155,7 +155,7 @@ class TorchBackbone:
         dtype = devices.DTYPES[self.precision]
         return half_network(self.module, self._encode, dtype, self._images(pictures))
 
-    def compile(self, n_images: int | None = None) -> None:
+    def compile_network(self, n_images: int | None = None) -> None:
         """Compiles the network; given how many images will come, only where that wins more time
         than it takes. Nothing changes where it cannot be compiled.
         """
