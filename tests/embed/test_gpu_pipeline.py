@@ -112,6 +112,15 @@ def test_every_image_is_seen_as_the_reference_sees_it(
     assert embedded.throughput.decode == "gpu"
 
 
+def test_filters_that_the_card_does_not_have_are_pillows(tmp_path: Path, model: Tiny) -> None:
+    refs, _ = write_mixed(tmp_path / "photos")
+    mine = Tiny(Recipe((64, 64), interpolation="hamming"))
+    embedded = embed(mine, tmp_path / "photos", refs, EmbedOptions(tmp_path / "cache"))
+    exact = reference(mine, tmp_path / "photos", refs)
+    assert cosines(embedded.features, exact).min() >= 0.99999
+    assert embedded.throughput.n_fallback == len(refs)
+
+
 def test_batches_are_full_and_every_image_is_embedded_once(tmp_path: Path, model: Tiny) -> None:
     refs, names = write_mixed(tmp_path / "photos")
     first = (tmp_path / "photos" / refs[0].image).read_bytes()

@@ -26,7 +26,8 @@ from fieldmark.embed.reference import see_exactly
 from fieldmark.embed.work import ImagePart, Sink, WantedFile
 from fieldmark.errors import DataError, plain_reason
 
-CANVAS_BYTES = 512 << 20
+CANVAS_BYTES, CANVAS_SHARE = 512 << 20, 0.02
+"""the largest canvas, also as a share of the card's memory: a fifth of it is left by the network"""
 LOG = logging.getLogger(__name__)
 Pixels = tuple[Sequence[ImagePart], Any]
 """parts of files, and what a network sees of them: uint8, n × 3 × height × width, on the device"""
@@ -75,6 +76,10 @@ class SlabDecoder:
         self._model, self._sink, self._clock = model.name, sink, clock
         self._recipe, self._device = model.preprocess, model.device
         self._resample = choose_resampler(model.device)
+        self._canvas_bytes = CANVAS_BYTES
+        if model.device.type == "cuda":
+            memory = torch.cuda.get_device_properties(model.device).total_memory
+            self._canvas_bytes = min(CANVAS_BYTES, int(CANVAS_SHARE * memory))
 
     def decode(self, slab: Slab, decoder: DeviceDecoder) -> list[Pixels]:
         """All that is wanted of a slab, on the current stream; the slab is in use until the device
@@ -121,7 +126,7 @@ class SlabDecoder:
         sizes = [(jpeg.facts.height, jpeg.facts.width) for jpeg in stored]
         is_swapped = [jpeg.facts.turn in SWAPPED for jpeg in stored]
         made: list[Pixels] = []
-        groups = groups_by_size(sizes, CANVAS_BYTES, is_swapped)
+        groups = groups_by_size(sizes, self._canvas_bytes, is_swapped)
         while groups:
             group = [stored[index] for index in groups[-1]]
             rows = max(jpeg.facts.height for jpeg in group)

@@ -30,6 +30,7 @@ from fieldmark.embed.gpu.graph import recorded
 from fieldmark.embed.gpu.lane import Lane, elapsed_s
 from fieldmark.embed.gpu.reader_process import ReaderJob
 from fieldmark.embed.gpu.readers import PipelineStopped, ReaderPool, fitting
+from fieldmark.embed.gpu.resample import FILTERS
 from fieldmark.embed.work import ImagePart, Sink, Throughput, WantedFile, check_finite
 from fieldmark.errors import ModelError, OutOfMemory, naming_model
 from fieldmark.progress import Progress
@@ -123,7 +124,8 @@ class _GpuPipeline:
         decoders = [starter.submit(new_decoder) for _ in range(N_DECODERS)]
         n_bytes = 3 * self.recipe.size[0] * self.recipe.size[1]
         slab_bytes = max(SLAB_BYTES, 16 * n_bytes)
-        job = ReaderJob(root, self.model.name, self.recipe, N_SLABS, slab_bytes)
+        can_resize = self.recipe.interpolation in FILTERS
+        job = ReaderJob(root, self.model.name, self.recipe, can_resize, N_SLABS, slab_bytes)
         turns = fitting(files, slab_bytes // (n_bytes + 256))
         self._pool = ReaderPool(job, self.n_readers, turns, self.batch_size)
         self._pool.pin(self.device)

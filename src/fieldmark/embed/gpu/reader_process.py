@@ -35,6 +35,8 @@ class ReaderJob:
     model: str
     transform: Any
     """a Recipe: what a network wants to see"""
+    is_for_card: bool
+    """can the card resize as it wants? Else everything is decoded by readers"""
     n_slabs: int
     slab_bytes: int
 
@@ -134,7 +136,8 @@ class _SlabFiller:
             return self._left.pop(wanted.image)
         began = time.perf_counter()
         content, mark, data = read_content(self._job.root, wanted.image)
-        facts = None if content.problem or content.key == ABSENT else jpeg_facts(data)
+        is_jpeg = self._job.is_for_card and not content.problem and content.key != ABSENT
+        facts = jpeg_facts(data) if is_jpeg else None
         self._read_s += time.perf_counter() - began
         return data, FileBytes(content, mark, size=len(data), facts=facts)
 
