@@ -6,7 +6,8 @@ examples:
   fieldmark embed my_model.py:Mine 'shards/a-{000..099}.tar' --out a.safetensors --dtype float16
   fieldmark embed hf/facebook/dinov2-base photos --patches --out patches.npy
 
-The same command again computes only what is new, and goes on where it was stopped.
+The same command again goes on where it was stopped, and computes only what is new (a finished
+file of patches: all of it).
 """
 
 from __future__ import annotations
