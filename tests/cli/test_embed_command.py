@@ -89,6 +89,17 @@ def test_json_has_all_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert Path(made["cache"]).name == made["fingerprint"]
 
 
+def test_the_decode_path_is_told_also_where_all_is_known(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("timm")
+    model = "timm/test_vit.r160_in1k?pretrained=false"
+    words = ["embed", model, "photos/owl", "--decode", "cpu", "--device", "cpu"]
+    made = [summary(words, capsys) for _ in range(2)]
+    assert [one["n_computed"] for one in made] == [6, 0]
+    assert [one["decode"] for one in made] == ["cpu", "cpu"]
+
+
 def test_every_kind_of_source_gives_the_same_features(capsys: pytest.CaptureFixture[str]) -> None:
     """The folder is the oracle: tar, tgz, shards and parquet hold the same bytes."""
     names = sorted(str(path) for path in Path("photos").rglob("*.png"))

@@ -230,19 +230,22 @@ def test_an_older_file_stays_until_the_new_one_is_whole(photos: ImageSource) -> 
     assert Path("f.npy").read_bytes() == b"older" and files() == {"f.npy"}
 
 
-def test_two_processes_do_not_write_one_file(photos: ImageSource) -> None:
+@pytest.mark.parametrize("name", ["f.npy", "f.parquet"])
+def test_two_processes_do_not_write_one_file(photos: ImageSource, name: str) -> None:
     code = (
-        "import sys; from pathlib import Path; from fieldmark.embed.write import open_alone;"
-        "file = open_alone(Path('f.npy.part')); print('ready', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path;"
+        "from fieldmark.embed.write import FileForm, feature_file;"
+        f"opened = feature_file(FileForm(Path('{name}'), (3,))); opened.__enter__();"
+        "print('ready', flush=True); sys.stdin.read(); opened.__exit__(None, None, None)"
     )
     other = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     assert other.stdout and other.stdout.readline() == "ready\n"
     with pytest.raises(DataError, match="is being written by another process"):
-        write("f.npy", photos)
+        write(name, photos)
     other.communicate("")
-    write("f.npy", photos)
+    write(name, photos)
 
 
 def test_images_are_listed_no_further_than_the_chunk(photos: ImageSource) -> None:

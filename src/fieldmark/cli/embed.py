@@ -6,7 +6,8 @@ examples:
   fieldmark embed my_model.py:Mine 'shards/a-{000..099}.tar' --out a.safetensors --dtype float16
   fieldmark embed hf/facebook/dinov2-base photos --patches --out patches.npy
 
-The same command again computes only what is new, and goes on where it was stopped.
+The same command again goes on where it was stopped, and computes only what is new (a finished
+file of patches: all of it).
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def _embedded(
     return {
         **_about(model, (model.dim,), n_images, n_bad),
         "dtype": dtype,
-        **_speed(add_throughputs(speeds)),
+        **_speed(add_throughputs(speeds), model),
         "cache": str(options.cache / "features" / model.fingerprint),
         "files": [str(path) for path in files],
     }
@@ -172,7 +173,7 @@ def _patches(
     return {
         **_about(model, made.shape, made.n_images, made.n_bad),
         "dtype": form.dtype,
-        **_speed(made.throughput),
+        **_speed(made.throughput, model),
         "files": [str(path) for path in made.files],
     }
 
@@ -180,12 +181,12 @@ def _patches(
 def _form(
     out: Path, dtype: str, shape: tuple[int, ...], model: Backbone, sources: Sequence[ImageSource]
 ) -> FileForm:
-    from fieldmark.embed import FileForm
+    from fieldmark.embed import FileForm, decode_of
 
     about = {
         "model": model.name,
         "fingerprint": model.fingerprint,
-        "decode": getattr(model, "decode", "reference"),
+        "decode": decode_of(model),
         "dim": str(model.dim),
     }
     return FileForm(out, shape, dtype, any(source.has_labels for source in sources), about)
@@ -201,12 +202,14 @@ def _about(model: Backbone, shape: tuple[int, ...], n_images: int, n_bad: int) -
     }
 
 
-def _speed(total: Throughput) -> dict[str, Any]:
+def _speed(total: Throughput, model: Backbone) -> dict[str, Any]:
+    from fieldmark.embed import decode_of
+
     return {
         "n_computed": total.n_computed,
         "seconds": round(total.seconds, 3),
         "images_per_s": round(total.images_per_s, 1),
-        "decode": total.decode,
+        "decode": decode_of(model),
         "n_fallback": total.n_fallback,
         "busy_s": {name: round(seconds, 3) for name, seconds in total.busy_s.items()},
         "device_busy": None if total.device_busy is None else round(total.device_busy, 3),

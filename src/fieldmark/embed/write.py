@@ -252,8 +252,8 @@ class _ParquetParts:
     def __init__(self, form: FileForm) -> None:
         self.form, self._folder = form, part_of(form.path)
         self._parts: list[Path] = []
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._lock = open_alone(self._folder / "lock")
 
     def add(self, names: Sequence[RowName], rows: np.ndarray) -> None:
         import polars as pl
@@ -280,6 +280,7 @@ class _ParquetParts:
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._lock.close()
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:

@@ -91,10 +91,11 @@ def find_sources(
 
 def _kind(name: str, datasets: set[str]) -> tuple[str, Path]:
     """Files of one kind in one folder make one source."""
-    from fieldmark.data.read.folders import is_image
+    from fieldmark.data.read.folders import is_image, readable_name
 
     path = Path(name).expanduser()
     if name not in datasets and path.is_file():
+        readable_name(path.parent, path.name)
         if path.name.lower().endswith((*TAR_SUFFIXES, PARQUET_SUFFIX)):
             return "archives", path.parent
         if is_image(path.name) or not path.suffix:
@@ -215,12 +216,18 @@ def _archives(names: Sequence[str], folder: Path) -> ImageSource:
         for name, path in zip(names, paths, strict=True):
             for inner in _inside(path, name):
                 image = f"{path.name}::{inner}"
-                yield ListedImage(inner if len(paths) == 1 else image, ImageRef(image))
+                own = inner.partition("::")[0] if _is_table(path) else inner
+                item = own if len(paths) == 1 else f"{path.name}::{own}"
+                yield ListedImage(item, ImageRef(image))
 
     if len(paths) == 1:
         return ImageSource(names[0], folder, n_first, images, "::")
     n_images = n_first * sum(sizes) // max(1, sizes[0])
     return ImageSource(str(folder), folder, n_images, images, "" if folder == Path() else "/")
+
+
+def _is_table(path: Path) -> bool:
+    return path.name.lower().endswith(PARQUET_SUFFIX)
 
 
 def _count(path: Path, name: str) -> int:
@@ -232,7 +239,7 @@ def _count(path: Path, name: str) -> int:
 
 def _inside(path: Path, name: str) -> Iterator[str]:
     """What images of an archive are called in it: members, or rows."""
-    if path.name.lower().endswith(PARQUET_SUFFIX):
+    if _is_table(path):
         yield from _rows(path, name)
         return
     from fieldmark.data.read.folders import is_image, readable_name
