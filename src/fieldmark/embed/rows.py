@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -191,7 +192,7 @@ class _RowIndex:
         self._n_loaded += len(keys)
 
     def sort(self) -> None:
-        self._entries = self._entries[: self._n_loaded]
+        self._entries.resize(self._n_loaded, refcheck=False)
         self._entries.view(_BYTES).sort()
 
     def last(self, key: bytes) -> tuple[int, int]:
@@ -242,9 +243,18 @@ class _RowIndex:
         added["key"] = np.frombuffer(b"".join(self._recent), "V16")
         added["place"] = [place for place, _ in self._recent.values()]
         added["crc"] = [crc for _, crc in self._recent.values()]
-        new, old = added.view(_BYTES), self._entries.view(_BYTES)
-        new.sort()
-        self._entries = np.insert(old, old.searchsorted(new), new).view(_ENTRY)
+        added.view(_BYTES).sort()
+        n_old = len(self._entries)
+        starts = self._entries.view(_BYTES).searchsorted(added.view(_BYTES))
+        # In place, for a copy would be a second index: from the end, old entries move up by as many
+        # new ones as come before them.
+        self._entries.resize(n_old + len(added), refcheck=False)
+        moved = self._entries.view(f"V{_ENTRY.itemsize}")
+        for n_before, (start, stop) in reversed(
+            list(enumerate(pairwise([*starts.tolist(), n_old]), 1))
+        ):
+            moved[start + n_before : stop + n_before] = moved[start:stop]
+        self._entries[starts + np.arange(len(added))] = added
         self._recent.clear()
 
 
