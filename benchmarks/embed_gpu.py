@@ -144,7 +144,7 @@ def fieldmark_run(model: Any, root: Path, names: list[str], compiled: bool) -> A
     from fieldmark.embed import EmbedOptions, fill
 
     if compiled:
-        model.compile()
+        model.compile_network()
     refs = [ImageRef(name) for name in names]
     with tempfile.TemporaryDirectory() as cache:
         options = EmbedOptions(Path(cache), threads=min(16, os.cpu_count() or 2))

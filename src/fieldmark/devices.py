@@ -94,6 +94,8 @@ def nvjpeg_library() -> str | None:
     """The nvJPEG library that can be loaded here: torchvision's own, that of a package of NVIDIA's,
     else the system's; None where there is none. Nothing is imported.
     """
+    if not hasattr(os, "memfd_create"):  # how readers share memory with the decoder: Linux only
+        return None
     of_system = ctypes.util.find_library("nvjpeg")
     for place in (*_packaged_nvjpeg(), *([of_system] if of_system else [])):
         with contextlib.suppress(OSError):

@@ -18,7 +18,15 @@ import numpy as np
 import pytest
 
 from fieldmark.data import Contents, ImageRef
-from fieldmark.embed import DeviceWorkers, Embedded, EmbedOptions, cached_models, devices_for, embed
+from fieldmark.embed import (
+    DeviceWorkers,
+    Embedded,
+    EmbedOptions,
+    PatchFeatures,
+    cached_models,
+    devices_for,
+    embed,
+)
 from fieldmark.embed.workers import pool, share_out
 from fieldmark.errors import DataError
 from fieldmark.models import load_model, register_model
@@ -398,3 +406,15 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_pooled_patches_too(photos: Path, tmp_path: Path) -> None:
+    pytest.importorskip("timm")
+    model = PatchFeatures(load_model("timm/test_vit?pretrained=false", device="cpu"))
+    log = Log()
+    with DeviceWorkers(("cpu", "cpu")) as workers:
+        options = EmbedOptions(tmp_path / "two", workers=workers)
+        two = embed(model, photos, refs(photos), options, log)
+    one = embed(model, photos, refs(photos), EmbedOptions(tmp_path / "one"))
+    assert two.throughput.n_devices == 2, log.lines
+    assert np.array_equal(one.features, two.features)

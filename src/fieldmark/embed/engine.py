@@ -186,6 +186,8 @@ def _fill(
         _keep_about(model, rows.folder, throughput)
         return replace(rest, throughput=throughput)
     _keep_about(model, rows.folder)
+    if decode_of(model) == "gpu" and hasattr(model, "compile_network"):
+        model.compile_network(len(todo))
     progress.start(f"embedding with {model.name}", len(todo))
     sink = _CacheSink(root, contents, rows, progress, keys, bad)
     try:

@@ -13,9 +13,10 @@ import hashlib
 import inspect
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ def patch_fingerprint(fingerprint: str) -> str:
     return draws.digest("patches mean max", VERSION, fingerprint).hex()
 
 
-class _PatchModel:
+class _PatchModel(ABC):
     """A backbone whose feature is made of its patches."""
 
     advice = ""
@@ -115,9 +116,9 @@ class _PatchModel:
         joined = self.joined(self._checked(features.patches), np)
         return type(features)(np.ascontiguousarray(joined, np.float32))
 
+    @abstractmethod
     def joined(self, patch_npw: Any, library: Any) -> Any:
         """One vector per image; by numpy, or by torch on its device."""
-        raise NotImplementedError
 
     def _checked(self, patches: Any) -> Any:
         if patches is None or patches.ndim != 3 or not patches.shape[1]:
@@ -135,9 +136,16 @@ class PatchFeatures(_PatchModel):
 
     def __init__(self, model: Backbone) -> None:
         super().__init__(model, patch_fingerprint(model.fingerprint))
+        again = getattr(model, "load_again", None)
+        self.load_again = partial(_load_patch_features, again) if again else None
 
     def joined(self, patch_npw: Any, library: Any) -> Any:
         return library.concatenate([library.mean(patch_npw, 1), library.amax(patch_npw, 1)], 1)
+
+
+def _load_patch_features(load: Callable[..., Backbone], **how: Any) -> PatchFeatures:
+    """In another process."""
+    return PatchFeatures(load(**how))
 
 
 class PatchRows(_PatchModel):

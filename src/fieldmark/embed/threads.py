@@ -20,12 +20,11 @@ import numpy as np
 
 from fieldmark.data import (
     ImageRef,
-    crop_image,
-    open_image,
     read_content,
     read_stamped,
     split_reference,
 )
+from fieldmark.embed.reference import see_exactly
 from fieldmark.embed.work import (
     ImagePart,
     Sink,
@@ -34,7 +33,7 @@ from fieldmark.embed.work import (
     check_finite,
     decode_of,
 )
-from fieldmark.errors import DataError, ModelError, OutOfMemory, naming_model, plain_reason
+from fieldmark.errors import ModelError, OutOfMemory, naming_model
 from fieldmark.progress import Progress
 
 if TYPE_CHECKING:
@@ -73,35 +72,17 @@ def prepare(data: bytes, refs: Sequence[ImageRef], model: Backbone) -> PreparedF
     that the model names: decoded once, however many there are.
     """
     if decode_of(model) == "reference":
-        return PreparedFile(_by_reference(data, refs, model))
+        return PreparedFile(see_exactly(data, refs, model.transform, model.name))
     fast = _by_cpu(data, refs, model)
     if fast is not None:
         return PreparedFile(list(fast))
-    return PreparedFile(_by_reference(data, refs, model), is_fallback=True)
+    return PreparedFile(see_exactly(data, refs, model.transform, model.name), is_fallback=True)
 
 
 def _by_cpu(data: bytes, refs: Sequence[ImageRef], model: Any) -> list[np.ndarray] | None:
     from fieldmark.embed.cpu_decode import decode
 
     return decode(data, model.preprocess, [ref.crop for ref in refs])
-
-
-def _by_reference(data: bytes, refs: Sequence[ImageRef], model: Backbone) -> list[np.ndarray | str]:
-    image = refs[0].image
-    try:
-        whole = open_image(data, name=image)
-    except DataError as error:
-        return [plain_reason(error)] * len(refs)
-    seen: list[np.ndarray | str] = []
-    for ref in refs:
-        try:
-            part = whole if ref.crop is None else crop_image(whole, ref.crop, image)
-        except DataError as error:
-            seen.append(plain_reason(error))
-            continue
-        with naming_model(model.name, f"transform of {image}"):
-            seen.append(model.transform(part))
-    return seen
 
 
 class _Arrived(NamedTuple):

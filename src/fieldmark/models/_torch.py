@@ -136,9 +136,10 @@ class TorchBackbone:
     @cached_property
     def _scaling(self) -> tuple[Any, Any]:
         """Mean and deviation of the colours, on the device."""
+        recipe: Any = self.preprocess
         mean, std = (
             torch.tensor(channels, device=self.device).reshape(1, -1, 1, 1)
-            for channels in (self.preprocess.mean, self.preprocess.std)
+            for channels in (recipe.mean, recipe.std)
         )
         return mean, std
 
@@ -154,7 +155,7 @@ class TorchBackbone:
         dtype = devices.DTYPES[self.precision]
         return half_network(self.module, self._encode, dtype, self._images(pictures))
 
-    def compile(self, n_images: int | None = None) -> None:
+    def compile_network(self, n_images: int | None = None) -> None:
         """Compiles the network; given how many images will come, only where that wins more time
         than it takes. Nothing changes where it cannot be compiled.
         """

@@ -16,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
-from fieldmark.embed.resample import FILTERS, MIRRORED, Cut
+from fieldmark.embed.gpu.resample import FILTERS, MIRRORED, Cut
 
 BLOCK = 256
 _KINDS = {"bilinear": 0, "bicubic": 1, "lanczos": 2}

@@ -20,7 +20,6 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -30,18 +29,18 @@ import torch
 
 import fieldmark
 from fieldmark.data import split_reference
-from fieldmark.embed.reader import FileBytes, ReaderJob, SlabAnswer, SlabRequest
+from fieldmark.embed.gpu.reader_process import FileBytes, ReaderJob, SlabAnswer, SlabRequest
 from fieldmark.embed.work import WantedFile
 from fieldmark.errors import FieldmarkError
 
 AHEAD = 2  # requests a reader has at a time: it is never idle while an answer is on its way
 _START = (
     "import sys; root, fd = sys.argv[1:]; root in sys.path or sys.path.insert(0, root);"
-    "from fieldmark.embed.reader import main; main(int(fd))"
+    "from fieldmark.embed.gpu.reader_process import main; main(int(fd))"
 )
 
 
-class Stopped(Exception):
+class PipelineStopped(Exception):
     """Another part of the pipeline has ended; nothing is wrong here."""
 
 
@@ -121,9 +120,6 @@ class ReaderProcess:
             self._process.kill()
             self._process.wait()
 
-    def pin(self) -> None:
-        torch.cuda.cudart().cudaHostRegister(self.address, len(self.memory), 0)
-
     def _send(self, message: object) -> None:
         assert self._process.stdin is not None
         try:
@@ -140,6 +136,11 @@ class ReaderProcess:
             f"a process that reads images has ended ({words}). What was embedded is kept: run the "
             "same command again."
         )
+
+
+def _pin(reader: ReaderProcess, device: Any) -> None:
+    with torch.cuda.device(device):
+        torch.cuda.cudart().cudaHostRegister(reader.address, len(reader.memory), 0)
 
 
 class Dispatcher:
@@ -202,6 +203,7 @@ class ReaderPool:
             for number, reader in enumerate(self.readers)
         ]
         self._n_open = n_readers
+        self._pins: list[threading.Thread] = []
         for thread in self._threads:
             thread.start()
 
@@ -229,21 +231,28 @@ class ReaderPool:
         self._slabs.put(None)
 
     def pin(self, device: Any) -> None:
-        """Lets the device read the slabs while the processor goes on."""
+        """Lets the device read the slabs while the processor goes on; takes a while, and nobody
+        waits for it.
+        """
         if device.type == "cuda":
-            with ThreadPoolExecutor(len(self.readers)) as pool:
-                list(pool.map(ReaderProcess.pin, self.readers))
+            self._pins = [
+                threading.Thread(target=_pin, args=(reader, device), daemon=True)
+                for reader in self.readers
+            ]
+            for thread in self._pins:
+                thread.start()
 
     def unpin(self, device: Any) -> None:
         """When nobody reads the slabs any more."""
-        if device.type == "cuda":
-            for reader in self.readers:
+        for thread, reader in zip(self._pins, self.readers, strict=False):
+            thread.join()
+            with torch.cuda.device(device):
                 torch.cuda.cudart().cudaHostUnregister(reader.address)
 
     def _feed(self, number: int, reader: ReaderProcess) -> None:
         try:
             self._fill(number, reader)
-        except Stopped:
+        except PipelineStopped:
             pass
         except Exception as error:  # noqa: BLE001 - the thread's border: told by whoever asks next
             self._slabs.put(error)
@@ -265,7 +274,7 @@ class ReaderPool:
                     break
                 slab = reader.free.get()
                 if slab is None or self._stop.is_set():
-                    raise Stopped
+                    raise PipelineStopped
                 reader.request(slab, files)
                 asked.append(files)
             if not asked:

@@ -10,7 +10,6 @@ so a photo that must be turned upright costs no more.
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,10 +17,9 @@ from typing import Any, NamedTuple
 import torch
 
 Box = tuple[float, float, float, float]
-LOG = logging.getLogger(__name__)
 
 
-class Filter(NamedTuple):
+class ResampleFilter(NamedTuple):
     weight: Callable[[Any], Any]
     """of a distance in output pixels (of input pixels where the image is enlarged)"""
     support: float
@@ -67,9 +65,9 @@ def _lanczos(x: Any) -> Any:
 
 
 FILTERS = {
-    "bicubic": Filter(_bicubic, 2.0),
-    "bilinear": Filter(_bilinear, 1.0),
-    "lanczos": Filter(_lanczos, 3.0),
+    "bicubic": ResampleFilter(_bicubic, 2.0),
+    "bilinear": ResampleFilter(_bilinear, 1.0),
+    "lanczos": ResampleFilter(_lanczos, 3.0),
 }
 MIRRORED = {
     2: (True, False), 3: (True, True), 4: (False, True),
@@ -111,26 +109,6 @@ def resample(
     if any(cut.out != tuple(size) for cut in cuts):
         _fill_margins(upright, cuts, fill)
     return upright.to(torch.uint8)
-
-
-def choose_resampler(device: Any) -> Callable[..., Any]:
-    """The kernel where one can be compiled, else the matrix products: they agree."""
-    if device.type == "cuda":
-        try:
-            from fieldmark.embed.resample_kernel import resample_at_once
-
-            blank = torch.zeros((1, 8, 3, 8), dtype=torch.uint8, device=device)
-            resample_at_once(
-                blank,
-                [Cut(0, (8, 8), (0, 0, 8, 8), (0, 0, 8, 8), (4, 4))],
-                (4, 4),
-                "bicubic",
-                (0, 0, 0),
-            )
-            return resample_at_once
-        except Exception as error:  # noqa: BLE001 - no Triton, no C compiler, an old card, …
-            LOG.info("no resampling kernel here: %s", error)
-    return resample
 
 
 def _fill_margins(upright: Any, cuts: Sequence[Cut], fill: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
 """Reader process: files become bytes in shared memory, hashed and checked, away from the GIL.
 
-Run as `python -m fieldmark.embed.reader FD`, with the job on standard input. Each request names
-files and a slab of the shared memory; the answer says what each file holds and where its bytes lie.
+Started by `readers.py`, with the job on standard input. Each request names files and a slab of the
+shared memory; the answer says what each file holds and where its bytes lie.
 What the card cannot decode is decoded here, and lies there as pixels. The process ends with its
 standard input.
 """
@@ -13,18 +13,17 @@ import os
 import pickle
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from fieldmark.data import ABSENT, Content, crop_image, open_image, read_content
-from fieldmark.embed.jpeg import JpegFacts, jpeg_facts
-from fieldmark.errors import DataError, FieldmarkError, naming_model, plain_reason
+from fieldmark.data import ABSENT, Content, read_content
+from fieldmark.embed.gpu.jpeg import JpegFacts, jpeg_facts
+from fieldmark.embed.reference import see_exactly
+from fieldmark.errors import FieldmarkError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from fieldmark.embed.work import WantedFile
 
 
@@ -79,7 +78,7 @@ def main(fd: int) -> None:
     os.dup2(2, 1)  # whatever prints goes to standard error
     job: ReaderJob = pickle.load(requests)
     memory = mmap.mmap(fd, job.n_slabs * job.slab_bytes)
-    reader = _Reader(job, memory)
+    reader = _SlabFiller(job, memory)
     while (request := _next(requests)) is not None:
         try:
             answer: SlabAnswer | FieldmarkError = reader.fill(request)
@@ -97,7 +96,7 @@ def _next(requests: IO[bytes]) -> SlabRequest | None:
     return request
 
 
-class _Reader:
+class _SlabFiller:
     def __init__(self, job: ReaderJob, memory: mmap.mmap) -> None:
         self._job, self._memory = job, memory
         self._left: dict[str, tuple[bytes, FileBytes]] = {}
@@ -145,7 +144,7 @@ class _Reader:
         """Pixels of every part, from `at` on as far as they fit; and where they would end."""
         began = time.perf_counter()
         made: list[Pixels] = []
-        for seen in transformed(data, wanted, self._job.transform, self._job.model):
+        for seen in see_exactly(data, wanted.refs, self._job.transform, self._job.model):
             if isinstance(seen, str):
                 made.append(Pixels(-1, seen))
                 continue
@@ -158,28 +157,5 @@ class _Reader:
         return made, at
 
 
-def transformed(
-    data: bytes, wanted: WantedFile, transform: Any, model: str
-) -> Iterator[np.ndarray | str]:
-    """What a model sees of each part of a file, decoded once the reference way; or why not."""
-    try:
-        whole = open_image(data, name=wanted.image)
-    except DataError as error:
-        yield from [plain_reason(error)] * len(wanted.refs)
-        return
-    for ref in wanted.refs:
-        try:
-            part = whole if ref.crop is None else crop_image(whole, ref.crop, wanted.image)
-        except DataError as error:
-            yield plain_reason(error)
-            continue
-        with naming_model(model, f"transform of {wanted.image}"):
-            yield transform(part)
-
-
 def _aligned(size: int) -> int:
     return (size + 255) // 256 * 256
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

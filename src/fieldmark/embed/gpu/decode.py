@@ -1,0 +1,202 @@
+"""Decoding of slabs: JPEGs in shared memory become what a network sees, on its device.
+
+Pictures of like sizes are decoded into one canvas and resampled from it together. One that the card
+refuses is found by halving, and decoded by Pillow; what readers have decoded is only uploaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from fieldmark.data import ImageRef, crop_box
+from fieldmark.embed.gpu.jpeg import JpegFacts
+from fieldmark.embed.gpu.reader_process import FileBytes
+from fieldmark.embed.gpu.readers import Slab
+from fieldmark.embed.gpu.resample import SWAPPED, Cut, groups_by_size, resample
+from fieldmark.embed.reference import see_exactly
+from fieldmark.embed.work import ImagePart, Sink, WantedFile
+from fieldmark.errors import DataError, plain_reason
+
+CANVAS_BYTES = 512 << 20
+LOG = logging.getLogger(__name__)
+Pixels = tuple[Sequence[ImagePart], Any]
+"""parts of files, and what a network sees of them: uint8, n × 3 × height × width, on the device"""
+
+
+class DeviceDecoder(Protocol):
+    """`NvjpegDecoder`, or what a test puts in its place."""
+
+    def decode(self, pointers: np.ndarray, lengths: np.ndarray, canvas: Any) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class WorkClock:
+    """Seconds of work by part, over all threads and processes."""
+
+    busy_s: dict[str, float] = field(default_factory=dict)
+    n_fallback: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, part: str, seconds: float, n_fallback: int = 0) -> None:
+        with self.lock:
+            self.busy_s[part] = self.busy_s.get(part, 0.0) + seconds
+            self.n_fallback += n_fallback
+
+    @contextlib.contextmanager
+    def on(self, part: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.add(part, time.perf_counter() - began)
+
+
+class _SlabJpeg(NamedTuple):
+    """A JPEG in a slab, and the parts of it that are wanted."""
+
+    file: FileBytes
+    facts: JpegFacts
+    parts: Sequence[ImagePart]
+
+
+class SlabDecoder:
+    """For one model; may be used by several threads, each with a decoder of its own."""
+
+    def __init__(self, model: Any, sink: Sink, clock: WorkClock) -> None:
+        self._model, self._sink, self._clock = model.name, sink, clock
+        self._recipe, self._device = model.preprocess, model.device
+        self._resample = choose_resampler(model.device)
+
+    def decode(self, slab: Slab, decoder: DeviceDecoder) -> list[Pixels]:
+        """All that is wanted of a slab, on the current stream; the slab is in use until the device
+        has come that far.
+        """
+        self._clock.add("read", slab.answer.read_s)
+        self._clock.add("decode", slab.answer.decode_s)
+        stored: list[_SlabJpeg] = []
+        others: list[tuple[ImagePart, np.ndarray]] = []
+        for wanted, file in slab.pairs():
+            parts = self._sink.read(wanted, file.content, file.mark)
+            if not parts or file.content.problem:
+                continue
+            if file.facts is not None:
+                stored.append(_SlabJpeg(file, file.facts, parts))
+            else:
+                others += self._decoded_by_reader(slab, wanted, file, parts)
+        pixels = self._decode_jpegs(slab, stored, decoder)
+        return [*pixels, self._upload(others)] if others else pixels
+
+    def _decoded_by_reader(
+        self, slab: Slab, wanted: WantedFile, file: FileBytes, parts: Sequence[ImagePart]
+    ) -> Iterator[tuple[ImagePart, np.ndarray]]:
+        height, width = self._recipe.size
+        by_ref = dict(zip(wanted.refs, file.pixels, strict=True))
+        for part in parts:
+            pixels = by_ref[part.ref]
+            if pixels.offset < 0:
+                self._sink.failed(part, pixels.problem)
+                continue
+            view = slab.view(pixels.offset, height * width * 3)
+            yield part, np.frombuffer(view, np.uint8).reshape(height, width, 3)
+
+    def _upload(self, others: Sequence[tuple[ImagePart, np.ndarray]]) -> Pixels:
+        """Pixels that were decoded on the CPU."""
+        self._clock.add("decode", 0.0, n_fallback=len(others))
+        stacked = torch.from_numpy(np.stack([pixels for _, pixels in others]))
+        return [part for part, _ in others], stacked.to(self._device).permute(0, 3, 1, 2)
+
+    def _decode_jpegs(
+        self, slab: Slab, stored: Sequence[_SlabJpeg], decoder: DeviceDecoder
+    ) -> list[Pixels]:
+        """What the network sees of the JPEGs, group by group of like sizes."""
+        sizes = [(jpeg.facts.height, jpeg.facts.width) for jpeg in stored]
+        is_swapped = [jpeg.facts.turn in SWAPPED for jpeg in stored]
+        made: list[Pixels] = []
+        groups = groups_by_size(sizes, CANVAS_BYTES, is_swapped)
+        while groups:
+            group = [stored[index] for index in groups[-1]]
+            rows = max(jpeg.facts.height for jpeg in group)
+            columns = -(-max(jpeg.facts.width for jpeg in group) // 16) * 16
+            canvas = torch.empty(
+                (len(group), rows, 3, columns), dtype=torch.uint8, device=self._device
+            )
+            offsets = np.array([jpeg.file.offset for jpeg in group], np.uint64)
+            lengths = np.array([jpeg.file.size for jpeg in group], np.uint64)
+            indexes = groups.pop()
+            if decoder.decode(offsets + np.uint64(slab.address), lengths, canvas):
+                made += self._cut_out(canvas, group)
+            elif len(indexes) > 1:  # one of them is damaged: find it
+                half = len(indexes) // 2
+                groups += [indexes[:half], indexes[half:]]
+            else:
+                made += self._decode_here(slab, group[0])
+        return made
+
+    def _cut_out(self, canvas: Any, group: Sequence[_SlabJpeg]) -> Iterator[Pixels]:
+        cuts: list[Cut] = []
+        parts: list[ImagePart] = []
+        for place, jpeg in enumerate(group):
+            for part in jpeg.parts:
+                try:
+                    cuts.append(self._cut(place, jpeg.facts, part.ref))
+                except DataError as error:
+                    self._sink.failed(part, plain_reason(error))
+                    continue
+                parts.append(part)
+        if parts:
+            recipe = self._recipe
+            pixels = self._resample(canvas, cuts, recipe.size, recipe.interpolation, recipe.fill)
+            yield parts, pixels
+
+    def _cut(self, place: int, facts: JpegFacts, ref: ImageRef) -> Cut:
+        stored = facts.height, facts.width
+        height, width = stored[::-1] if facts.turn in SWAPPED else stored
+        bounds = (0, 0, width, height)
+        if ref.crop is not None:
+            bounds = crop_box(width, height, ref.crop, ref.image)
+        left, top, right, bottom = bounds
+        box, out = self._recipe.placed(bottom - top, right - left)
+        seen = (box[0] + left, box[1] + top, box[2] + left, box[3] + top)
+        return Cut(place, stored, seen, bounds, out, facts.turn)
+
+    def _decode_here(self, slab: Slab, jpeg: _SlabJpeg) -> list[Pixels]:
+        """A file that the card refuses, decoded the reference way."""
+        data = bytes(slab.view(jpeg.file.offset, jpeg.file.size))
+        refs = [part.ref for part in jpeg.parts]
+        own: list[tuple[ImagePart, np.ndarray]] = []
+        seen = see_exactly(data, refs, self._recipe, self._model)
+        for part, pixels in zip(jpeg.parts, seen, strict=True):
+            if isinstance(pixels, str):
+                self._sink.failed(part, pixels)
+            else:
+                own.append((part, pixels))
+        return [self._upload(own)] if own else []
+
+
+def choose_resampler(device: Any) -> Callable[..., Any]:
+    """The kernel where one can be compiled, else the matrix products: they agree."""
+    if device.type == "cuda":
+        try:
+            from fieldmark.embed.gpu.kernel import resample_at_once
+
+            blank = torch.zeros((1, 8, 3, 8), dtype=torch.uint8, device=device)
+            resample_at_once(
+                blank,
+                [Cut(0, (8, 8), (0, 0, 8, 8), (0, 0, 8, 8), (4, 4))],
+                (4, 4),
+                "bicubic",
+                (0, 0, 0),
+            )
+            return resample_at_once
+        except Exception as error:  # noqa: BLE001 - no Triton, no C compiler, an old card, …
+            LOG.info("no resampling kernel here: %s", error)
+    return resample
