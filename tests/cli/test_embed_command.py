@@ -227,8 +227,9 @@ def test_a_full_disk_ends_in_one_line_and_leaves_nothing_half(
     """No file may grow beyond 4 kB, which the kernel reports like a full disk."""
     summary([*COLOUR, "photos"], capsys)
     Path(f"f{suffix}").write_bytes(b"older")
+    python = [sys.executable, "-B"]  # bytecode must not be cut off
     done = subprocess.run(
-        [sys.executable, "-m", "fieldmark", *COLOUR, "photos", "--out", f"f{suffix}", "--quiet"],
+        [*python, "-m", "fieldmark", *COLOUR, "photos", "--out", f"f{suffix}", "--quiet"],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
         capture_output=True,
         text=True,

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +154,16 @@ def test_equal_images_share_one_feature_and_keep_their_rows(photos: ImageSource)
     first = Path("photos/0/00.png")
     Path("photos/2/zz.png").write_bytes(first.read_bytes())
     model = Tiles()
-    chunks = list(embed_chunks(model, [folder()], options(), n_chunk=5))
+    sizes = [len(chunk.images) for chunk in embed_chunks(model, [folder()], options(), n_chunk=5)]
     assert model.n_images == N
-    assert sum(len(chunk.images) for chunk in chunks) == N + 1
+    assert sizes == [5, 5, 5, 5, 4]
+
+
+def test_only_one_chunk_is_held_at_a_time(photos: ImageSource) -> None:
+    chunks = embed_chunks(Tiles(), [photos], options(), n_chunk=5)
+    first, second = next(chunks), next(chunks)
+    assert (len(first.images), len(first.keys)) == (0, 0)
+    assert (len(second.images), len(second.keys)) == (5, 5)
 
 
 def test_of_several_sources_ids_begin_with_their_names(photos: ImageSource) -> None:
@@ -222,7 +230,7 @@ def test_an_older_file_stays_until_the_new_one_is_whole(photos: ImageSource) -> 
     Path("f.npy").write_bytes(b"older")
 
     def broken() -> Iterator[Any]:
-        yield from list(embed_chunks(Tiles(), [photos], options(), n_chunk=5))[:2]
+        yield from islice(embed_chunks(Tiles(), [photos], options(), n_chunk=5), 2)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

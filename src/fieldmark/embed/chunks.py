@@ -68,7 +68,8 @@ def embed_chunks(
     progress: Progress | None = None,
     n_chunk: int = CHUNK,
 ) -> Iterator[EmbeddedChunk]:
-    """All images of the sources, in their order, chunk by chunk, as soon as the cache has them.
+    """All images of the sources, in their order, chunk by chunk, as soon as the cache has them. A
+    chunk is empty once the next is asked for: two of them are never held.
 
     Bad images end the work after the chunk they are in, unless they are to be skipped.
     """
@@ -87,6 +88,8 @@ def embed_chunks(
             yield EmbeddedChunk(
                 source, images, filled.keys, filled.bad, filled.throughput, folder, model.dim
             )
+            for held in (images, refs, filled.keys):  # whoever still has the chunk
+                held.clear()
     refuse_none(n_good, reason)
 
 

@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -119,13 +120,12 @@ class FeatureRows:
         paths = sorted(self.folder.glob("rows-*.keys"))
         self._files = [path.with_suffix(".values") for path in paths]
         counts = [_n_whole_rows(*pair, self.dim) for pair in zip(paths, self._files, strict=True)]
-        index = _RowIndex(sum(counts))
+        index = _RowIndex()
         for which, (path, n) in enumerate(zip(paths, counts, strict=True)):
             with path.open("rb") as file:
                 for row in range(0, n, LOAD_ROWS):
                     heads = np.fromfile(file, KEY_DTYPE, min(LOAD_ROWS, n - row))
-                    index.load(heads["key"], (which << _FILE_SHIFT) + row, heads["crc"])
-        index.sort()
+                    index.add_many(heads["key"], (which << _FILE_SHIFT) + row, heads["crc"])
         return index
 
     def _read(self, keys: Sequence[bytes], out_nd: np.ndarray | None) -> np.ndarray:
@@ -170,51 +170,45 @@ class FeatureRows:
 
 
 class _RowIndex:
-    """Key → places of its rows: a sorted array, and a small dict of what was added since.
+    """Key → places of its rows: sorted arrays, one for each first byte of a key (adding to a small
+    one copies little), and a small dict of what was added since.
 
     A key may have several rows (two processes computed it, or it was written again after damage):
     the last one is given, and the one before once that is dropped.
     """
 
-    def __init__(self, n_rows: int) -> None:
+    def __init__(self) -> None:
         self._lock = Lock()
         self._recent: dict[bytes, tuple[int, int]] = {}
-        self._entries = np.empty(n_rows, _ENTRY)
-        self._n_loaded = 0
+        self._parts = [np.empty(0, _BYTES)] * 256
         self.n_dropped = 0
-
-    def load(self, keys: np.ndarray, first: int, crcs: np.ndarray) -> None:
-        """Rows that lie one after the other; `sort` comes after the last."""
-        part = self._entries[self._n_loaded : self._n_loaded + len(keys)]
-        part["key"], part["crc"] = keys, crcs
-        part["place"] = np.arange(first, first + len(keys))
-        self._n_loaded += len(keys)
-
-    def sort(self) -> None:
-        self._entries = self._entries[: self._n_loaded]
-        self._entries.view(_BYTES).sort()
 
     def last(self, key: bytes) -> tuple[int, int]:
         """Place (-1 = none) and checksum of the last row of one key."""
         with self._lock:
             if key in self._recent:
                 return self._recent[key]
-            at = int(self._entries.view(_BYTES).searchsorted(key + _BEHIND, "right"))
-            entry = self._entries[max(at - 1, 0) : at].tobytes()
+            part = self._parts[key[0]]
+            at = int(part.searchsorted(key + _BEHIND, "right"))
+            entry = part[max(at - 1, 0) : at].tobytes()
         if entry[:16] != key:
             return -1, 0
         return int.from_bytes(entry[16:24], "big"), int.from_bytes(entry[24:], "big")
 
     def find(self, keys: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Place (-1 = none) and checksum of the last row of every key."""
-        asked = np.frombuffer(b"".join(key + _BEHIND for key in keys), _ENTRY)
+        asked = np.frombuffer(b"".join(key + _BEHIND for key in keys), _BYTES)
+        order = np.argsort(_first_bytes(asked), kind="stable")
         places, crcs = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.uint32)
         with self._lock:
-            if len(self._entries):
-                at = self._entries.view(_BYTES).searchsorted(asked.view(_BYTES), "right")
-                near = self._entries[np.maximum(at - 1, 0)]
-                is_there = near["key"] == asked["key"]
-                places[is_there], crcs[is_there] = near["place"][is_there], near["crc"][is_there]
+            for byte, bounds in _by_first_byte(asked[order]):
+                part, which = self._parts[byte], order[bounds]
+                if len(part):
+                    at = part.searchsorted(asked[which], "right")
+                    near = part[np.maximum(at - 1, 0)].view(_ENTRY)
+                    is_there = near["key"] == asked[which].view(_ENTRY)["key"]
+                    places[which[is_there]] = near["place"][is_there]
+                    crcs[which[is_there]] = near["crc"][is_there]
             if self._recent:
                 for index, key in enumerate(keys):
                     if key in self._recent:
@@ -229,23 +223,45 @@ class _RowIndex:
             if len(self._recent) >= FOLD_AT:
                 self._fold()
 
+    def add_many(self, keys: np.ndarray, first: int, crcs: np.ndarray) -> None:
+        """As `add`, at once into the arrays."""
+        self._merge(keys, np.arange(first, first + len(keys)), crcs)
+
     def drop(self, places: np.ndarray) -> None:
         """Forgets rows that turned out to be damaged."""
         with self._lock:
             self._fold()
-            is_kept = ~np.isin(self._entries["place"].astype(np.int64), places)
-            self.n_dropped += len(is_kept) - int(is_kept.sum())
-            self._entries = self._entries[is_kept]
+            for byte, part in enumerate(self._parts):
+                is_kept = ~np.isin(part.view(_ENTRY)["place"].astype(np.int64), places)
+                self.n_dropped += len(part) - int(is_kept.sum())
+                self._parts[byte] = part[is_kept]
 
     def _fold(self) -> None:
-        added = np.empty(len(self._recent), _ENTRY)
-        added["key"] = np.frombuffer(b"".join(self._recent), "V16")
-        added["place"] = [place for place, _ in self._recent.values()]
-        added["crc"] = [crc for _, crc in self._recent.values()]
-        new, old = added.view(_BYTES), self._entries.view(_BYTES)
-        new.sort()
-        self._entries = np.insert(old, old.searchsorted(new), new).view(_ENTRY)
+        keys = np.frombuffer(b"".join(self._recent), "V16")
+        places, crcs = np.array(list(self._recent.values()), np.int64).reshape(-1, 2).T
+        self._merge(keys, places, crcs)
         self._recent.clear()
+
+    def _merge(self, keys: np.ndarray, places: np.ndarray, crcs: np.ndarray) -> None:
+        entries = np.empty(len(keys), _ENTRY)
+        entries["key"], entries["place"], entries["crc"] = keys, places, crcs
+        added = entries.view(_BYTES)
+        added.sort()
+        for byte, bounds in _by_first_byte(added):
+            old, new = self._parts[byte], added[bounds]
+            self._parts[byte] = np.insert(old, old.searchsorted(new), new)
+
+
+def _first_bytes(entries: np.ndarray) -> np.ndarray:
+    return entries.view(np.uint8)[:: _ENTRY.itemsize]
+
+
+def _by_first_byte(entries: np.ndarray) -> Iterator[tuple[int, slice]]:
+    """Of sorted entries: a first byte, and where those are that begin with it."""
+    bounds = np.searchsorted(_first_bytes(entries), np.arange(257)).tolist()
+    for byte, (start, stop) in enumerate(pairwise(bounds)):
+        if start < stop:
+            yield byte, slice(start, stop)
 
 
 class _Writer:
