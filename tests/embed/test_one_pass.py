@@ -23,12 +23,12 @@ import pytest
 from PIL import Image
 
 from fieldmark import evaluate
-from fieldmark.data import Contents, ImageRef
+from fieldmark.data import MEMORY, Contents, ImageRef
 from fieldmark.embed import EmbedOptions, Filled, cached_models, embed, fill
 from fieldmark.embed.threads import AHEAD, run_threads
 from fieldmark.embed.work import ImagePart, WantedFile
 from fieldmark.errors import DataError
-from fieldmark.models import Features, Recipe
+from fieldmark.models import Features, Recipe, load_model
 from fieldmark.progress import Silent
 from kit.duals import Album, HashDual
 from kit.pictures import write_image
@@ -114,7 +114,7 @@ probe: {classifier: simpleshot%s}
 """
 TILES = """import os, time
 import numpy as np
-from fieldmark.models import Features, Recipe
+from fieldmark.models import Features, Recipe, load_model
 
 class Tiles:
     dim = 3
@@ -613,3 +613,29 @@ def test_a_damaged_packed_archive_is_told(photos: Path, tmp_path: Path) -> None:
     items = [ImageRef("a.tgz::a.png"), ImageRef("a.tgz::b.png"), ImageRef("01.png")]
     done = fill(Mean(), photos, items, options(tmp_path, bad_images="skip"))
     assert set(done.bad) == {"a.tgz::a.png", "a.tgz::b.png"} and len(done.keys) == 1
+
+
+def test_a_file_that_cannot_be_decoded_is_remembered_as_bad(tmp_path: Path) -> None:
+    """It shows only in its pixels; told alike each time, whatever was asked before."""
+    root = tmp_path / "photos"
+    for number in range(3):
+        write_image(root / f"{number}.png", number)
+    data = bytearray((root / "1.png").read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 60] = bytes(60)
+    (root / "1.png").write_bytes(bytes(data))
+    time.sleep(2.1)  # younger files are not remembered
+    refs = [ImageRef(f"{number}.png") for number in range(3)]
+    model = load_model("classical/colour")
+    skip = EmbedOptions(tmp_path / "cache", bad_images="skip")
+    first = embed(model, root, refs, skip)
+    assert list(first.bad) == ["1.png"]
+    known = Contents(tmp_path / "cache" / MEMORY).known(root, ["1.png"])
+    assert known["1.png"].problem == first.bad["1.png"]
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"1 of 3 images cannot be read: 1\.png"):
+            embed(model, root, refs, EmbedOptions(tmp_path / "cache"))
+    crop = [ImageRef("0.png", (9000.0, 0.0, 5.0, 5.0)), ImageRef("0.png")]
+    embedded = embed(model, root, crop, skip)
+    assert list(embedded.is_ok) == [False, True], "a bad crop says nothing of its file"
+    assert not Contents(tmp_path / "cache" / MEMORY).known(root, ["0.png"])["0.png"].problem

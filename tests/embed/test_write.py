@@ -25,6 +25,7 @@ from fieldmark.embed import (
     FileForm,
     Throughput,
     add_throughputs,
+    cached_models,
     embed,
     embed_chunks,
     write_chunks,
@@ -270,6 +271,17 @@ def test_images_are_listed_no_further_than_the_chunk(photos: ImageSource) -> Non
     for n_chunks in range(1, 4):
         next(chunks)
         assert n_listed == 5 * n_chunks
+
+
+def test_missing_files_of_a_table_are_told_before_the_first_chunk(photos: ImageSource) -> None:
+    listed = list(photos.images())
+    (photos.root / listed[-1].ref.image).unlink()
+    table = ImageSource("album", photos.root, N, lambda: listed, "/", has_labels=True)
+    with pytest.raises(DataError, match=rf"^album  1 of {len(listed)} images cannot be read: "):
+        next(embed_chunks(Tiles(), [table], options(), n_chunk=5))
+    assert cached_models(options().cache) == []
+    n_chunks = len(list(embed_chunks(Tiles(), [table], options(bad_images="skip"), n_chunk=5)))
+    assert n_chunks == -(-len(listed) // 5)
 
 
 class Shown(Silent):

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ImageRef,
         crop_box,
         crop_image,
+        is_of_file,
         load_image,
         open_image,
         quick_check,
@@ -84,6 +85,7 @@ __all__ = [
     "find_sources",
     "finish_table",
     "is_image",
+    "is_of_file",
     "item_key",
     "label_ids",
     "load_dataset",
@@ -175,7 +177,7 @@ __getattr__ = exports(
         "read.sources": ("ImageSource", "ListedImage", "dataset_source", "find_sources"),
         "_image": (
             "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
-            "quick_check", "read_header",
+            "is_of_file", "quick_check", "read_header",
         ),
     },
 )  # fmt: skip

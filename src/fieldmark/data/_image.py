@@ -268,3 +268,8 @@ def crop_box(width: int, height: int, crop: Box, name: str = "image") -> tuple[i
         f"{name}  crop {tuple(crop)} is empty in an image of {width} × {height} "
         "pixels: x, y, width and height in pixels were expected."
     )
+
+
+def is_of_file(reason: str) -> bool:
+    """Does the reason hold for the whole file and for good, not only for a crop or a moment?"""
+    return not reason.startswith("crop (") and "MemoryError" not in reason

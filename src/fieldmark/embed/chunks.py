@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from fieldmark.data import Contents
 from fieldmark.embed.engine import EmbedOptions, fill, refuse_bad
 from fieldmark.embed.rows import FeatureRows
 from fieldmark.embed.work import Throughput
@@ -71,18 +72,20 @@ def embed_chunks(
     """All images of the sources, in their order, chunk by chunk, as soon as the cache has them. A
     chunk is empty once the next is asked for: two of them are never held.
 
-    Bad images end the work after the chunk they are in, unless they are to be skipped.
+    Bad images end the work after the chunk they are in, unless they are to be skipped; missing and
+    empty ones before it begins.
     """
     whole = _WholeProgress(progress or Silent(), sum(source.n_images for source in sources))
     folder = options.cache / "features" / model.fingerprint
     own = replace(options, contents=None)  # what is known of one chunk is forgotten with it
     n_good, reason = 0, ""
+    refuse_absent(sources, options)
     for source in sources:
         for images in taken(source.images(), n_chunk):
             whole.expect(len(images))
             refs = [image.ref for image in images]
             filled = fill(model, source.root, refs, own, whole)
-            refuse_bad(source.root, filled.bad, len(refs), options.bad_images)
+            refuse_bad(source.name, filled.bad, len(refs), options.bad_images)
             n_good += len(filled.keys)
             reason = reason or next(iter(filled.bad.values()), "")
             yield EmbeddedChunk(
@@ -91,6 +94,21 @@ def embed_chunks(
             for held in (images, refs, filled.keys):  # whoever still has the chunk
                 held.clear()
     refuse_none(n_good, reason)
+
+
+def refuse_absent(sources: Sequence[ImageSource], options: EmbedOptions) -> None:
+    """Raises where files that a table names are missing or empty, before any other is read."""
+    for source in sources if options.bad_images != "skip" else ():
+        contents, n = Contents(None, options.threads), 0
+        bad: dict[str, str] = {}
+        names = (image.ref.image for image in source.images()) if source.has_labels else ()
+        for images in taken(names, BLOCK):
+            n += len(images)
+            if contents.has_absent(source.root, images):
+                absent = [image for image in images if contents.has_absent(source.root, [image])]
+                known = contents.learn(source.root, absent)
+                bad |= {image: own.problem for image, own in known.items() if own.problem}
+        refuse_bad(source.name, bad, n, options.bad_images)
 
 
 def refuse_none(n_good: int, reason: str) -> None:

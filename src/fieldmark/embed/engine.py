@@ -27,6 +27,7 @@ from fieldmark.data import (
     Contents,
     ImageRef,
     archive_order,
+    is_of_file,
     item_key,
     split_reference,
 )
@@ -124,7 +125,7 @@ def fill(
         return _fill(model, root, items, rows, options, progress or Silent())
 
 
-def refuse_bad(root: Path, bad: Mapping[str, str], n: int, policy: str) -> None:
+def refuse_bad(root: Path | str, bad: Mapping[str, str], n: int, policy: str) -> None:
     """Raises where images cannot be read, unless the policy is to leave them out."""
     if not bad or policy == "skip":
         return
@@ -264,6 +265,8 @@ class _CacheSink:
     in_flight: set[bytes] = field(default_factory=set)
     unusable: dict[bytes, str] = field(default_factory=dict)
     """key → why that part of a file cannot be decoded"""
+    being_read: dict[str, tuple[bytes, bytes | None]] = field(default_factory=dict)
+    """image → its content and stamp, until its features are kept"""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, wanted: WantedFile, content: Content, mark: bytes | None) -> list[ImagePart]:
@@ -283,6 +286,8 @@ class _CacheSink:
                     self.keys.pop(ref, None)
             else:
                 parts = self._asked(wanted.refs, content.key)
+            if parts:
+                self.being_read[wanted.image] = content.key, mark
             if len(parts) < len(wanted.refs):
                 self.progress.advance(len(wanted.refs) - len(parts))
         return parts
@@ -298,7 +303,12 @@ class _CacheSink:
         return parts
 
     def failed(self, part: ImagePart, reason: str) -> None:
+        """A file that cannot be decoded is remembered as bad, as one that is cut off is."""
         with self.lock:
+            known = self.being_read.get(part.ref.image)
+            if known is not None and is_of_file(reason):
+                content = Content(known[0], reason)
+                self.contents.note(self.root, part.ref.image, content, known[1])
             self.unusable[part.key] = reason
             self.in_flight.discard(part.key)
             self.progress.advance()
@@ -308,6 +318,8 @@ class _CacheSink:
         self.rows.append(keys, features_nd)
         with self.lock:
             self.in_flight.difference_update(keys)
+            for part in parts:
+                self.being_read.pop(part.ref.image, None)
             self.progress.advance(len(parts))
 
     def filled(self, items: Sequence[ImageRef], throughput: Throughput) -> Filled:

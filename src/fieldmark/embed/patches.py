@@ -24,7 +24,7 @@ import numpy as np
 
 from fieldmark import draws
 from fieldmark.data import MEMORY, Content, Contents, ImageRef, item_key
-from fieldmark.embed.chunks import refuse_none, taken
+from fieldmark.embed.chunks import refuse_absent, refuse_none, taken
 from fieldmark.embed.engine import pipeline_for, refuse_bad
 from fieldmark.embed.work import ImagePart, Throughput, WantedFile, add_throughputs, decode_of
 from fieldmark.embed.write import (
@@ -33,6 +33,7 @@ from fieldmark.embed.write import (
     FileForm,
     array_header,
     beside,
+    beside_journal,
     check_space,
     open_alone,
     part_of,
@@ -235,6 +236,7 @@ def _fill_rows(
     speeds: list[Throughput] = []
     first, embed = 0, pipeline_for(rows)
     progress.start(f"patches of {rows.inner.name}", file.n)
+    refuse_absent(sources, options)
     for source in sources:
         for images in taken(source.images(), CHUNK):
             contents = Contents(options.cache / MEMORY, options.threads)
@@ -244,7 +246,7 @@ def _fill_rows(
             finally:
                 contents.flush()
             reasons = {images[row - first].ref.image: why for row, why in sink.bad.items()}
-            refuse_bad(source.root, reasons, len(images), options.bad_images)
+            refuse_bad(source.name, reasons, len(images), options.bad_images)
             bad |= sink.bad
             first += len(images)
     refuse_none(first - len(bad), next(iter(bad.values()), ""))
@@ -364,7 +366,7 @@ class _Rows:
 
     @property
     def _journal_path(self) -> Path:
-        return self.form.path.with_name(f"{self.form.path.name}.journal")
+        return beside_journal(self.form.path)
 
     def _recall(self) -> None:
         self._journal.seek(0)

@@ -181,6 +181,7 @@ class ArrayFile:
         self.form, self.n_rows = form, 0
         self._part = part_of(form.path)
         self._data = open_alone(self._part)
+        beside_journal(form.path).unlink(missing_ok=True)  # of patches: it tells of other rows
         self._data.truncate(0)
         self._data.write(array_header(form, 0))
         self.ids = CsvPart(beside(form.path, "ids"), ("row", *form.columns))
@@ -205,6 +206,11 @@ class ArrayFile:
         finally:
             self._part.unlink(missing_ok=True)
             self.ids.close()
+
+
+def beside_journal(path: Path) -> Path:
+    """Which rows of a file of patches are there."""
+    return path.with_name(f"{path.name}.journal")
 
 
 def array_header(form: FileForm, n_rows: int) -> bytes:

@@ -54,6 +54,7 @@ class ImageSource:
     joint: str = ""
     """what stands between the source's name and that of an image; "" = that one says it all"""
     has_labels: bool = False
+    """they come from a dataset's table, which may also name files that are not there"""
     note: str = ""
     """what of it is not read"""
 
