@@ -277,3 +277,20 @@ def test_no_reader_outlives_a_killed_run(tmp_path: Path) -> None:
     while any(Path(f"/proc/{reader}").exists() for reader in readers):
         assert time.monotonic() < deadline, "a reader is still there"
         time.sleep(0.05)
+
+
+def test_readers_start_without_torch() -> None:
+    """Six of them with torch would take seconds and gigabytes."""
+    code = (
+        "import sys, fieldmark.embed.gpu.reader_process, fieldmark.models;"
+        "print({'torch', 'polars', 'sklearn'} & set(sys.modules))"
+    )
+    source = str(Path(pipeline.__file__).parents[3])
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": source},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout == "set()\n"

@@ -242,7 +242,7 @@ def _in_reading_order(
 def pipeline_for(model: Backbone) -> Callable[..., Throughput]:
     """What embeds files with it."""
     if decode_of(model) == "gpu":
-        from fieldmark.embed.gpu import run_gpu
+        from fieldmark.embed.gpu.pipeline import run_gpu
 
         return run_gpu
     return run_threads

@@ -1,5 +1,4 @@
-"""Embedding on CUDA devices: from files to features at the rate of the network's forward pass."""
+"""Embedding on CUDA devices: from files to features at the rate of the network's forward pass.
 
-from fieldmark.embed.gpu.pipeline import run_gpu
-
-__all__ = ["run_gpu"]
+The door is `pipeline.run_gpu`. Nothing is imported here: reader processes must start without torch.
+"""
