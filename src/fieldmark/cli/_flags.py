@@ -38,7 +38,7 @@ class Common:
     precision: _Word = None
     """auto, float32, bf16 or fp16 [FIELDMARK_PRECISION, else auto]"""
     decode: _Word = None
-    """how photos are read: auto (the fastest way here), reference (exact and slow), cpu or gpu
+    """how photos are read: auto (the fastest way here), reference (Pillow, slow), cpu or gpu
     [FIELDMARK_DECODE, else auto]"""
     jobs: _Count = None
     """threads that read images [FIELDMARK_JOBS, else one per core]"""
