@@ -1,6 +1,6 @@
 """Embedding at line rate: photos on disk to features in the cache, against the network alone.
 
-    python benchmarks/embed_gpu.py [--images 24576] [--before FOLDER] [--skip-loop]
+    python benchmarks/embed_gpu.py [--images 98304] [--before FOLDER] [--skip-loop]
 
 Makes JPEGs of four sizes on disk, then measures in one process, for ViT-B/16 and ViT-S/16 at 224
 pixels with random weights:
@@ -220,7 +220,7 @@ def main() -> int:
     import torch
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--images", type=int, default=24_576)
+    parser.add_argument("--images", type=int, default=98_304)
     parser.add_argument("--before", type=Path, help="folder `src` of version 0.1.0")
     parser.add_argument("--skip-loop", action="store_true", help="leave the usual loop out")
     parser.add_argument("--net", nargs="*", default=[VIT_B, VIT_S])
