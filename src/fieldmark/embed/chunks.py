@@ -154,7 +154,7 @@ class _WholeProgress:
         self._shown.say(text)
 
     def status(self, text: str) -> None:
-        getattr(self._shown, "status", str)(text)
+        self._shown.status(text)
 
     @property
     def _is_single(self) -> bool:

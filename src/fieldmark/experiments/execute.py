@@ -23,7 +23,7 @@ from fieldmark.experiments.gaps import Gaps
 from fieldmark.experiments.identity import Seen, complete, place_of, question_key, reading_key
 from fieldmark.experiments.plan import Plan, Planned, Prepared
 from fieldmark.progress import Progress
-from fieldmark.protocols import PartPredictions, load_protocol, protocols
+from fieldmark.protocols import PartPredictions, load_protocol, prefetch_rows, protocols
 from fieldmark.settings import Settings
 from fieldmark.store import (
     PartResult,
@@ -187,7 +187,7 @@ def _may_be_done(outline: RunSpec, store: Store) -> bool:
 def _prefetch(
     prepared: Prepared, outline: RunSpec, model: Any, plan: Plan, store: Store, progress: Progress
 ) -> None:
-    """Lets the protocol read images whose content is not known, once for all it wants of them.
+    """Embeds images whose content is not known, so that each is read once.
 
     Which run it will be shows only then: until that, this process claims the question and the
     folder.
@@ -198,7 +198,10 @@ def _prefetch(
     with _claimed(store, reading_key(outline, prepared.root)) as is_mine:
         if not is_mine:
             raise ClaimLost("another process is running it: skipped")
-        prepared.protocol.prefetch(prepared.assignment, rows, model, plan.workspace, progress)
+        backbone = prepared.protocol.backbone(prepared.job.task, model)
+        if backbone is not None:
+            root = prepared.assignment.root
+            prefetch_rows(backbone, root, rows, plan.workspace, progress)
 
 
 def run_one(

@@ -34,7 +34,7 @@ from fieldmark.registry import PROTOCOLS
 
 if TYPE_CHECKING:
     from fieldmark.protocols._check import data_warnings, task_problems
-    from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows
+    from fieldmark.protocols._features import RowFeatures, embed_options, embed_rows, prefetch_rows
     from fieldmark.protocols._items import (
         Draw,
         PartItems,
@@ -101,6 +101,7 @@ __all__ = [
     "make_settings",
     "no_data",
     "open_sending",
+    "prefetch_rows",
     "protocol_of",
     "protocols",
     "recorded_kinds",
@@ -124,7 +125,7 @@ __getattr__ = exports(
             "Draw", "PartItems", "Selection", "check_part", "draw_test", "draw_train", "refs_of",
             "rows_of", "split_parts",
         ),
-        "_features": ("RowFeatures", "embed_options", "embed_rows"),
+        "_features": ("RowFeatures", "embed_options", "embed_rows", "prefetch_rows"),
         "_predictions": ("FitNotes", "PartPredictions", "Reread", "left_out"),
         "_score": (
             "Scoring", "arrange", "recorded_kinds", "score_answers", "score_run",

@@ -245,18 +245,13 @@ class Protocol:
 
         return short_parts(assignment.parts, assignment.draw)
 
-    def prefetch(
-        self,
-        assignment: Assignment,
-        rows: pl.DataFrame,
-        model: Any,
-        at: Workspace,
-        progress: Progress,
-    ) -> None:
-        """Does what reads the images of the `needed` rows, before the run begins: what they hold is
-        noted on the way, so that none is read only to be hashed. Nothing that can be told later is
-        raised. By default nothing is done, and they are.
+    def backbone(self, task: Any, model: Any) -> Any:
+        """What embeds its images: the model, or one made of it; None where nothing is embedded.
+
+        Features are computed before the run begins, in one pass over the files: what these hold is
+        noted on the way, so that none is read only to be hashed.
         """
+        return None
 
     def answer(
         self,

@@ -16,7 +16,6 @@ from fieldmark.protocols._contract import Assignment, Protocol
 from fieldmark.registry import is_file_reference, portable_name, resolve_reference, short_name
 
 if TYPE_CHECKING:
-    import polars as pl
     from pydantic import BaseModel
 
     from fieldmark.progress import Progress
@@ -105,19 +104,10 @@ class Probe(Protocol):
         has_patches = fingerprint and self.block_of(task).features == "patches"
         return patch_fingerprint(fingerprint) if has_patches else fingerprint
 
-    def prefetch(
-        self,
-        assignment: Assignment,
-        rows: pl.DataFrame,
-        model: Any,
-        at: Workspace,
-        progress: Progress,
-    ) -> None:
-        from fieldmark.protocols._features import prefetch_rows
+    def backbone(self, task: Any, model: Any) -> Any:
         from fieldmark.protocols.probe.run import seen_by
 
-        block = self.block_of(assignment.task)
-        prefetch_rows(seen_by(block, model), assignment.root, rows, at, progress)
+        return seen_by(self.block_of(task), model)
 
     def answer(
         self,

@@ -121,20 +121,10 @@ class Rerank(LanguageProtocol):
         model = assignment.settings.priced(load_chat_model(model_name))
         return estimate_reranking(assignment, model)
 
-    def prefetch(
-        self,
-        assignment: Assignment,
-        rows: pl.DataFrame,
-        model: Any,
-        at: Workspace,
-        progress: Progress,
-    ) -> None:
+    def backbone(self, task: Any, model: Any) -> Any:
         from fieldmark.protocols._dual import projected
-        from fieldmark.protocols._features import prefetch_rows
 
-        if not _is_chat(model):
-            seen = projected(model, self.block_of(assignment.task).projector)
-            prefetch_rows(seen, assignment.root, rows, at, progress)
+        return None if _is_chat(model) else projected(model, self.block_of(task).projector)
 
     def answer(
         self,

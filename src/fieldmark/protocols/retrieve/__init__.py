@@ -73,19 +73,10 @@ class Retrieve(Protocol):
         )
         return parts
 
-    def prefetch(
-        self,
-        assignment: Assignment,
-        rows: pl.DataFrame,
-        model: Any,
-        at: Workspace,
-        progress: Progress,
-    ) -> None:
+    def backbone(self, task: Any, model: Any) -> Any:
         from fieldmark.protocols._dual import projected
-        from fieldmark.protocols._features import prefetch_rows
 
-        seen = projected(model, self.block_of(assignment.task).projector)
-        prefetch_rows(seen, assignment.root, rows, at, progress)
+        return projected(model, self.block_of(task).projector)
 
     def answer(
         self,

@@ -13,7 +13,6 @@ from fieldmark.abilities import DUAL
 from fieldmark.protocols._contract import Assignment, DrawChoice, Protocol
 
 if TYPE_CHECKING:
-    import polars as pl
     from pydantic import BaseModel
 
     from fieldmark.progress import Progress
@@ -73,19 +72,10 @@ class ZeroShot(Protocol):
 
         return class_columns(self.block_of(task))
 
-    def prefetch(
-        self,
-        assignment: Assignment,
-        rows: pl.DataFrame,
-        model: Any,
-        at: Workspace,
-        progress: Progress,
-    ) -> None:
+    def backbone(self, task: Any, model: Any) -> Any:
         from fieldmark.protocols._dual import projected
-        from fieldmark.protocols._features import prefetch_rows
 
-        seen = projected(model, self.block_of(assignment.task).projector)
-        prefetch_rows(seen, assignment.root, rows, at, progress)
+        return projected(model, self.block_of(task).projector)
 
     def answer(
         self,
