@@ -26,6 +26,7 @@ import PIL.Image
 from fieldmark.data import ImageRef, ImageSource, ListedImage
 from fieldmark.embed import EmbedOptions, embed_chunks
 from fieldmark.models import Features
+from fieldmark.progress import Silent
 
 BAR_MB = 100.0
 SHARD = 10_000
@@ -95,15 +96,12 @@ def shards(folder: Path, n_images: int) -> Iterator[ListedImage]:
         gone.unlink(missing_ok=True)
 
 
-class PeakAt:
+class PeakAt(Silent):
     """Notes the largest resident set so far whenever so many images are done."""
 
     def __init__(self, counts: list[int]) -> None:
         self.counts, self.n_done = counts, 0
         self.peaks_mb: list[float] = []
-
-    def start(self, label: str, total: int) -> None:
-        pass
 
     def advance(self, n: int = 1) -> None:
         self.n_done += n
