@@ -1,0 +1,1 @@
+"""Shards → captions: one sentence per image, written beside the shard, never into it."""

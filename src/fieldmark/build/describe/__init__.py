@@ -1,0 +1,1 @@
+"""Taxa → Wikipedia pages → sentences about what can be seen."""

@@ -1,0 +1,1 @@
+"""webdataset shards: tar files of samples, made, indexed, checked and copied."""
