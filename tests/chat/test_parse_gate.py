@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fieldmark.chat.parse.answer import Form, parse_text
 from fieldmark.chat.parse.mentions import Option
-from fieldmark.chat.parse.names import Taxon, index_taxa
+from fieldmark.chat.parse.names import NamedTaxon, index_taxa
 
 EAGLE = (
     Option("not_adult", "juvenile bald eagle", "A"),
@@ -33,8 +33,8 @@ SAME = (
 )
 TAXA = index_taxa(
     [
-        Taxon("ochruros", "Phoenicurus ochruros", ("black redstart",)),
-        Taxon("phoenicurus", "Phoenicurus phoenicurus", ("common redstart",)),
+        NamedTaxon("ochruros", "Phoenicurus ochruros", ("black redstart",)),
+        NamedTaxon("phoenicurus", "Phoenicurus phoenicurus", ("common redstart",)),
     ]
 )
 HEADINGS = (

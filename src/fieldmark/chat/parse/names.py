@@ -37,7 +37,7 @@ _MOST_WORDS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Taxon:
+class NamedTaxon:
     """A species (or another class) and what it is called."""
 
     label: str
@@ -64,7 +64,7 @@ class TaxonNames:
     spelt: Spellings
 
 
-def index_taxa(taxa: Iterable[Taxon]) -> TaxonNames:
+def index_taxa(taxa: Iterable[NamedTaxon]) -> TaxonNames:
     """Made once for all answers about the same taxa."""
     owners: dict[tuple[str, ...], set[str]] = {}
     kinds: dict[tuple[str, ...], str] = {}
@@ -90,7 +90,7 @@ def index_taxa(taxa: Iterable[Taxon]) -> TaxonNames:
     )
 
 
-def _names_of(taxon: Taxon) -> list[tuple[str, tuple[str, ...]]]:
+def _names_of(taxon: NamedTaxon) -> list[tuple[str, tuple[str, ...]]]:
     given = [("scientific name", taxon.scientific)]
     given += [("common name", name) for name in taxon.common]
     given += [("synonym", name) for name in taxon.synonyms]
@@ -100,7 +100,7 @@ def _names_of(taxon: Taxon) -> list[tuple[str, tuple[str, ...]]]:
     return [(kind, words) for kind, words in ((k, fold(name)) for k, name in given) if words]
 
 
-def _ranks_of(taxon: Taxon) -> dict[tuple[str, ...], str]:
+def _ranks_of(taxon: NamedTaxon) -> dict[tuple[str, ...], str]:
     genus = taxon.scientific.split(" ")[0] if " " in taxon.scientific else ""
     ranks = {fold(genus): "genus"} if genus else {}
     above = zip(reversed(_RANKS), reversed(taxon.lineage[:-1]), strict=False)
@@ -159,7 +159,7 @@ def _is_phrase(text: str) -> bool:
 def match_name(phrase: str, taxa: TaxonNames) -> Parsed:
     """The species a short phrase names.
 
-    >>> taxa = index_taxa([Taxon("song sparrow", "Melospiza melodia")])
+    >>> taxa = index_taxa([NamedTaxon("song sparrow", "Melospiza melodia")])
     >>> match_name("Melospiza melodia (Wilson, 1810)", taxa).label
     'song sparrow'
     >>> match_name("Melospiza sp.", taxa).why

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from fieldmark.chat.messages import Picture
 from fieldmark.chat.parse.answer import Form
-from fieldmark.chat.parse.names import Taxon, TaxonNames, index_taxa
+from fieldmark.chat.parse.names import NamedTaxon, TaxonNames, index_taxa
 from fieldmark.chat.prompt.relatives import Relatives
 from fieldmark.errors import DataError, UsageError, closest
 
@@ -167,7 +167,7 @@ def bind_names(pairs: Iterable[tuple[str, str | None]], where: str = "") -> dict
     }
 
 
-def shown_name(taxon: Taxon, show: str) -> str:
+def shown_name(taxon: NamedTaxon, show: str) -> str:
     """What the options call a species: "lion (Panthera leo)", or one of the two."""
     common = taxon.common[0] if taxon.common else ""
     if show == "common" and common:
@@ -268,10 +268,10 @@ def _shared_keys(rules: AskRules) -> dict[str, Any]:
     }
 
 
-def _taxon(rules: AskRules, row: TableRow, label: str) -> Taxon:
+def _taxon(rules: AskRules, row: TableRow, label: str) -> NamedTaxon:
     name = str(row[label])
     common = row.get(rules.common) if rules.common else None
-    return Taxon(
+    return NamedTaxon(
         name,
         str(row.get(rules.scientific) or "") if rules.scientific else "",
         (str(common),) if common else (),
