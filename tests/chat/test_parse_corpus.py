@@ -16,7 +16,7 @@ import pytest
 
 from fieldmark.chat.parse.answer import Form, parse_text
 from fieldmark.chat.parse.mentions import Option
-from fieldmark.chat.parse.names import Taxon, TaxonNames, index_taxa
+from fieldmark.chat.parse.names import NamedTaxon, TaxonNames, index_taxa
 
 LINES = [
     json.loads(line)
@@ -28,7 +28,7 @@ ANSWERS = [line for line in LINES if "text" in line]
 def _offered(line: dict[str, Any]) -> Sequence[Option] | TaxonNames:
     if line["form"] == "open":
         return index_taxa(
-            Taxon(label, scientific, tuple(common), tuple(synonyms), tuple(lineage))
+            NamedTaxon(label, scientific, tuple(common), tuple(synonyms), tuple(lineage))
             for label, scientific, common, synonyms, lineage in line["options"]
         )
     return tuple(Option(*each[:3], aliases=tuple(each[3:] and each[3])) for each in line["options"])

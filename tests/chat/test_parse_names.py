@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmark.chat.parse.answer import parse_text
-from fieldmark.chat.parse.names import Taxon, index_taxa, match_name
+from fieldmark.chat.parse.names import NamedTaxon, index_taxa, match_name
 from fieldmark.chat.parse.spelling import edits, most_edits, nearest, spellings
 from fieldmark.chat.prompt.relatives import Relatives, taxon_distance
 
@@ -18,9 +18,11 @@ LARK = "Animalia Chordata Aves Passeriformes Icteridae Sturnella"
 OAK = "Plantae Tracheophyta Magnoliopsida Fagales Fagaceae Quercus"
 
 
-def _taxon(label: str, above: str, epithet: str, *common: str, also: tuple[str, ...] = ()) -> Taxon:
+def _taxon(
+    label: str, above: str, epithet: str, *common: str, also: tuple[str, ...] = ()
+) -> NamedTaxon:
     lineage = (*above.split(), epithet)
-    return Taxon(label, f"{lineage[-2]} {epithet}", common, also, lineage)
+    return NamedTaxon(label, f"{lineage[-2]} {epithet}", common, also, lineage)
 
 
 TAXA = (
@@ -82,7 +84,9 @@ def test_what_is_no_species_is_said_to_be_none(phrase: str, why: str) -> None:
 
 def test_names_of_several_species_belong_to_none() -> None:
     both = ("golden sparrow",)
-    names = index_taxa([Taxon("a", "Passer luteus", both), Taxon("b", "Passer euchlorus", both)])
+    names = index_taxa(
+        [NamedTaxon("a", "Passer luteus", both), NamedTaxon("b", "Passer euchlorus", both)]
+    )
     assert match_name("golden sparrow", names).why == "ambiguous"
     assert match_name("golden sparow", names).why == "ambiguous"
     assert match_name("Passer luteus", names).label == "a"
