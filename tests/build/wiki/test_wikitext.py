@@ -240,9 +240,9 @@ def test_sections_hold_all_text_but_the_headings(wikitext: str) -> None:
 @pytest.mark.slow
 def test_time_grows_with_length_only(piece: str) -> None:
     """Ten times the text may take about ten times as long, whatever it holds; closed or not."""
-    for close in ("", "}}" * 20_000, "x" + "]]" * 20_000 + "'[" * 20_000):
+    for close in ("", "}}" * 6_000, "x" + "]]" * 6_000 + "'[" * 6_000):
         start = time.process_time()
-        wikitext = piece * (200_000 // len(piece)) + close
+        wikitext = piece * (60_000 // len(piece)) + close
         clean_text(wikitext)
         section_tree(wikitext)
-        assert time.process_time() - start < 5
+        assert time.process_time() - start < 3
