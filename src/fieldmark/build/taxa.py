@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
+from fieldmark.world import RANKS
 
 
 @dataclass(frozen=True, slots=True)
