@@ -21,7 +21,7 @@ from fieldmark.data.read.names import HYBRID_SIGNS, parse_name
 from fieldmark.data.read.table import SEPARATORS
 from fieldmark.errors import DataError
 
-RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "species")
+from fieldmark.world import RANKS
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ import polars as pl
 from fieldmark.data._check import as_findings, image_findings, stray_findings, torn_findings
 from fieldmark.data._dataset import Finding, Info, finish_table, need
 from fieldmark.errors import DataError
-from fieldmark.world import Scene, write_file, write_photo
+from fieldmark.files import write_file
+from fieldmark.world import Scene, write_photo
 
 if TYPE_CHECKING:
     from fieldmark.world import Species, World
