@@ -20,7 +20,6 @@ import polars as pl
 from fieldmark.data.read.names import HYBRID_SIGNS, parse_name
 from fieldmark.data.read.table import SEPARATORS
 from fieldmark.errors import DataError
-
 from fieldmark.world import RANKS
 
 
