@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
+    from fieldmark.data._gzip import Gunzip
     from fieldmark.data._image import (
         Box,
         ImageHeader,
@@ -69,6 +70,7 @@ __all__ = [
     "Dataset",
     "FileRead",
     "Finding",
+    "Gunzip",
     "ImageHeader",
     "ImageRef",
     "ImageSource",
@@ -172,6 +174,7 @@ __getattr__ = exports(
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
+        "_gzip": ("Gunzip",),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
         "read.sources": ("ImageSource", "ListedImage", "dataset_source", "find_sources"),
