@@ -152,7 +152,7 @@ class CaptionFiles(NamedTuple):
         return self.folder / "work" / "journal" / name
 
     def spool(self, name: str) -> Path:
-        return self.folder / "work" / "spool" / f"{name}.{os.getpid()}.jsonl"
+        return self.folder / "work" / "spool" / f"{name}.{os.urandom(4).hex()}.jsonl"
 
     def index(self, name: str) -> Path:
         return self.folder / "work" / "index" / f"{name}.json"
