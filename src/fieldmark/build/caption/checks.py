@@ -120,8 +120,8 @@ class CaptionRules:
     """scientific name, then the common name where there is one"""
     max_words: int
     examples: Sequence[str] = ()
-    others: Collection[tuple[str, ...]] = ()
-    """names of species, folded; those of this one may be among them"""
+    others: Collection[str] = ()
+    """names of species as `folded_name` gives them; those of this one may be among them"""
 
     @cached_property
     def _own(self) -> list[tuple[str, ...]]:
@@ -177,7 +177,7 @@ class CaptionRules:
         texts = [word.text for word in words]
         for n in (2, 3, 4) if self.others else ():
             for start in range(len(texts) - n + 1):
-                name = tuple(texts[start : start + n])
+                name = " ".join(texts[start : start + n])
                 if name in self.others and not own.issuperset(range(start, start + n)):
                     return " ".join(word.raw for word in words[start : start + n])
         return ""
@@ -190,6 +190,16 @@ def fold_name(name: str) -> tuple[str, ...]:
     (('mentha', 'piperita'), ('red', 'tailed', 'hawk'))
     """
     return tuple(word for word in fold(name.replace("×", " ")) if word != "x")
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z \-]+")
+
+
+def folded_name(name: str) -> str:
+    """The words of `fold_name` in one string; quick, for there may be a million of them."""
+    if _PLAIN_NAME.fullmatch(name):
+        return " ".join(word for word in name.lower().replace("-", " ").split() if word != "x")
+    return " ".join(fold_name(name))
 
 
 def _is_name(words: tuple[str, ...], name: tuple[str, ...]) -> bool:

@@ -69,7 +69,7 @@ class ShardJob:
         """another worker has it, or it cannot be read: answers are nobody's"""
         self._reader = MemberReader(path)
         self._samples = read_samples(path)
-        self.spool = OutcomeSpool(files.spool(name), name)
+        self.spool = OutcomeSpool(files.spool(name), path.name)
 
     @property
     def is_settled(self) -> bool:
@@ -81,6 +81,8 @@ class ShardJob:
         if sample is None:
             self.is_read = True
             return None
+        if not _is_text(sample.key):
+            raise DataError(f"{self.path}  key {sample.key!r} is no UTF-8 text.")
         number, self.n_read = self.n_read, self.n_read + 1
         try:
             return self._request(number, sample)
@@ -153,13 +155,22 @@ class ShardJob:
             raise DataError(f"{self.path}  was changed while it was read: run the command again.")
         digest = self.spool.write_parquet(self.files.captions(self.name), self.lease)
         self.lease.check()
-        write_manifest(self.files, self.spool, self.made_from, digest)
+        write_manifest(self.files.manifest(self.name), self.spool, self.made_from, digest)
 
     def close(self) -> None:
         self.is_dropped = True
         self._samples.close()  # type: ignore[attr-defined]  # a generator
         self._reader.close()
         self.spool.close()
+
+
+def _is_text(key: str) -> bool:
+    """A tar file's names are bytes; Parquet wants text."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _line(kind: str, error: Exception) -> str:

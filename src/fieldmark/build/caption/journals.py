@@ -16,36 +16,36 @@ class ShardJournals(Journal):
 
     def __init__(self) -> None:
         self.waiting = {}
-        self._open: dict[str, Journal] = {}
+        self._shards: dict[str, Journal] = {}
 
     def open_shard(self, name: str, folder: Path) -> None:
-        self._open[name] = Journal(folder)
+        self._shards[name] = Journal(folder)
 
     def close_shard(self, name: str) -> None:
-        if (journal := self._open.pop(name, None)) is not None:
+        if (journal := self._shards.pop(name, None)) is not None:
             journal.close()
 
     def get(self, key: str) -> Answer | None:
-        for journal in list(self._open.values()):
+        for journal in list(self._shards.values()):
             if key in journal:
                 return journal.get(key)
         return None
 
     def add(self, key: str, request: Request, answer: Answer) -> None:
-        journal = self._open.get(request.info.shard)
+        journal = self._shards.get(request.info.shard)
         if journal is not None:  # else its lease was lost, and the answer is nobody's
             journal.add(key, request, answer)
 
     def sync(self) -> None:
-        for journal in list(self._open.values()):
+        for journal in list(self._shards.values()):
             journal.sync()
 
     def close(self) -> None:
-        for name in list(self._open):
+        for name in list(self._shards):
             self.close_shard(name)
 
     def __len__(self) -> int:
-        return sum(map(len, self._open.values()))
+        return sum(map(len, self._shards.values()))
 
     def __contains__(self, key: str) -> bool:
-        return any(key in journal for journal in self._open.values())
+        return any(key in journal for journal in self._shards.values())

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -136,7 +137,8 @@ def unwritable(path: Path, error: OSError) -> DataError:
 # --- manifest ---
 
 
-class CaptionFiles(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CaptionFiles:
     """Where the captions of a shard are, and what belongs to them."""
 
     folder: Path
@@ -191,7 +193,7 @@ def is_done(files: CaptionFiles, name: str, made_from: dict[str, Any]) -> dict[s
 
 
 def write_manifest(
-    files: CaptionFiles, spool: OutcomeSpool, made_from: dict[str, Any], digest: str
+    path: Path, spool: OutcomeSpool, made_from: dict[str, Any], digest: str
 ) -> None:
     facts = {
         "shard": spool.shard,
@@ -201,4 +203,4 @@ def write_manifest(
         "reasons": dict(sorted(spool.kinds.items())),
     }
     data = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
-    write_file(files.manifest(spool.shard), data.encode(), is_durable=True)
+    write_file(path, data.encode(), is_durable=True)

@@ -9,6 +9,7 @@ and the photo does not show teaches a model nothing about photos.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +17,10 @@ from pathlib import Path
 import polars as pl
 
 from fieldmark import draws
-from fieldmark.build.taxa import RANKS, Taxon
+from fieldmark.build.taxa import Taxon
 from fieldmark.chat import Message, Picture, Text, assistant, user
 from fieldmark.errors import DataError
+from fieldmark.world import RANKS
 
 MAX_WORDS = 20
 EXCERPT_CHARS = 600
@@ -41,6 +43,7 @@ REFERENCE = (
     "Reference text, only to choose the right terms for traits that are visible in this photo; "
     "leave out whatever it says that the photo does not show:"
 )
+_SENTENCE_END = re.compile(r"(?<![A-Z])[.!?](?=\s)")
 AGAIN = "That caption cannot be used: {problem}. Write another one that follows all rules."
 
 
@@ -127,9 +130,7 @@ def excerpt(text: str, most: int = EXCERPT_CHARS) -> str:
     text = " ".join(text.split())
     if len(text) <= most:
         return text
-    from fieldmark.build.describe.sentences import split_sentences
-
-    ends = [span.end for span in split_sentences(text) if span.end <= most]
+    ends = [end.end() for end in _SENTENCE_END.finditer(text, 0, most + 1) if end.end() <= most]
     if ends:
         return text[: ends[-1]]
     return text[: text.rfind(" ", 0, most)].rstrip(" ,;:") + " …"

@@ -15,11 +15,11 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fieldmark.build.caption.checks import RULES_VERSION, fold_name
+from fieldmark.build.caption.checks import RULES_VERSION, folded_name
 from fieldmark.build.caption.job import AskingRules, CaptionAsk, ShardJob
 from fieldmark.build.caption.journals import ShardJournals
 from fieldmark.build.caption.leases import LeaseFolder
@@ -78,9 +78,7 @@ class CaptionTotals:
 
     n_shards: int = 0
     n_skipped: int = 0
-    """shards that were done before"""
-    n_elsewhere: int = 0
-    """shards that other workers did meanwhile"""
+    """shards that were done before, or by other workers meanwhile"""
     counts: Counter[str] = field(default_factory=Counter)
     """status → samples, over all shards of the command"""
     reasons: Counter[str] = field(default_factory=Counter)
@@ -88,20 +86,31 @@ class CaptionTotals:
     """shard → why it cannot be used"""
     usd: float = 0.0
 
+    def summary(self) -> dict[str, Any]:
+        return {
+            "n_shards": self.n_shards,
+            "n_skipped": self.n_skipped,
+            "counts": {status: self.counts[status] for status in STATUSES},
+            "reasons": dict(self.reasons.most_common()),
+            "refused": self.refused,
+            "usd": round(self.usd, 6),
+        }
+
 
 def caption_shards(
     shards: Sequence[Path],
     model: ChatModel | LocalModel,
     words: SpeciesWords,
     out: Path,
-    options: CaptionOptions = CaptionOptions(),
-    progress: Progress = Silent(),
+    options: CaptionOptions | None = None,
+    progress: Progress | None = None,
 ) -> CaptionTotals:
     """Captions for every sample of every shard, under `out`; the same call again goes on.
 
     RunsFailed when some shards cannot be used (the others are done), DataError when none can.
     """
-    run = CaptionRun(_by_name(shards), model, words, CaptionFiles(out), options, progress)
+    own, tell = options or CaptionOptions(), progress or Silent()
+    run = CaptionRun(_by_name(shards), model, words, CaptionFiles(out), own, tell)
     totals = run.carry_out()
     if totals.refused:
         kind = DataError if len(totals.refused) == len(shards) else RunsFailed
@@ -140,7 +149,7 @@ class CaptionRun:
         self.shards, self.model, self.files = shards, model, files
         self.options, self.progress = options, progress
         prompt = CaptionPrompt(words, options.max_words)
-        names = frozenset(" ".join(fold_name(name)) for name in words.names)
+        names = frozenset(folded_name(name) for name in words.names)
         self.rules = AskingRules(prompt, self._settings(), options.tries, names)
         self.totals = CaptionTotals(n_shards=len(shards))
         self._left = dict(shards)
@@ -161,7 +170,10 @@ class CaptionRun:
         return AnswerSettings(own.temperature, own.top_p, max_output_tokens=room)
 
     def carry_out(self) -> CaptionTotals:
-        sending = self.options.sending
+        # Whether it is the endpoint that fails, or photos of which a shard has many, is told here.
+        sending = replace(
+            self.options.sending, max_failures=_NEVER, max_failures_in_a_row=_NEVER
+        )
         budget = self.options.budget
         try:
             with self._leases, open_connection(self.model, sending, self._journals, budget) as line:
@@ -229,23 +241,24 @@ class CaptionRun:
         return False
 
     def _next_job(self) -> ShardJob | None:
-        """The next shard that is neither done nor in other hands."""
+        """The next shard that is neither done nor in other hands.
+
+        The lease comes first: what another worker is at need not be read here too.
+        """
+        busy = {job.name for job in self._open}
         for name, path in list(self._left.items()):
+            lease = None if name in busy else self._leases.claim(name)
+            if lease is None:
+                continue
             try:
                 made_from = self._made_from(name, path)
                 if self._is_done(name, made_from):
-                    continue
-                lease = self._leases.claim(name)
-                if lease is None:
-                    continue
-                if self._is_done(name, made_from, is_elsewhere=True):  # just before the claim
                     self._leases.give_up(lease, is_done=True)
                     continue
                 job = ShardJob(path, name, lease, self.files, self.rules)
             except DataError as error:
-                self.totals.refused[name] = str(error)
-                del self._left[name]
-                self.progress.say(f"left out: {error}")
+                self._leases.give_up(lease, is_done=False)
+                self._refuse(name, str(error))
                 continue
             job.made_from = made_from
             self._journals.open_shard(name, self.files.journal(name))
@@ -254,7 +267,7 @@ class CaptionRun:
             return job
         return None
 
-    def _is_done(self, name: str, made_from: dict[str, Any], is_elsewhere: bool = False) -> bool:
+    def _is_done(self, name: str, made_from: dict[str, Any]) -> bool:
         counts = is_done(self.files, name, made_from)
         if counts is None or any(counts.get(kind, 0) for kind in self.options.again):
             return False
@@ -327,12 +340,15 @@ class CaptionRun:
     def _drop(self, job: ShardJob, reason: str) -> None:
         """Writes nothing for a shard; with a reason, it is left alone from now on."""
         if reason:
-            self.totals.refused[job.name] = reason
-            del self._left[job.name]
-            self.progress.say(f"left out: {reason}")
+            self._refuse(job.name, reason)
         self._leases.give_up(job.lease, is_done=False)
         self._close(job)
         self._job = None if self._job is job else self._job
+
+    def _refuse(self, name: str, reason: str) -> None:
+        self.totals.refused[name] = reason
+        del self._left[name]
+        self.progress.say(f"left out: {reason}")
 
     def _close(self, job: ShardJob) -> None:
         job.close()
