@@ -34,5 +34,5 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(DataError, match="file/a.bin  cannot be written: Not a directory"):
+    with pytest.raises(DataError, match="file/a.bin  cannot be written: File exists"):
         write_file(tmp_path / "file" / "a.bin", b"")
