@@ -109,6 +109,13 @@ class PageStore:
         facts = {"site_name": site.name, "site_url": site.url, "site_licence": site.licence}
         self._set_facts(facts)
 
+    def note(self, name: str) -> str:
+        """What a source of pages noted down here for its next run; "" = nothing."""
+        return next(iter(self._facts(f"note_{name}")), "")
+
+    def set_note(self, name: str, text: str) -> None:
+        self._set_facts({f"note_{name}": text})
+
     # --- titles ---
 
     def lookup(self, title: str) -> Lookup | None:
@@ -291,8 +298,7 @@ def _explained(path: Path) -> Iterator[None]:
 _SPACES = re.compile(r"[ _\xa0\u1680\u180e\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 _DIRECTION_MARKS = re.compile("[\u200e\u200f\u202a-\u202e]")
 _NAMESPACE = re.compile(
-    "(template|category|file|help|module|portal|user|wikipedia|project|talk|draft|mediawiki)"
-    " ?: ?(?=.)",
+    "(template|category|file|help|module|portal|user|wikipedia|project|talk|draft|mediawiki) ?: ?",
     re.IGNORECASE,
 )
 _ILLEGAL = re.compile(
@@ -330,6 +336,7 @@ def is_title(text: str) -> bool:
     plain = normal_title(text)
     is_path = plain in (".", "..") or plain.startswith(("./", "../")) or "/../" in plain
     is_path = is_path or "/./" in plain or plain.endswith(("/.", "/.."))
-    is_whole = bool(plain) and not plain.startswith(":") and not plain.endswith(":")
+    match = _NAMESPACE.match(plain)
+    is_whole = bool(plain) and not plain.startswith(":") and (not match or match.end() < len(plain))
     size = len(plain.encode("utf-8", "surrogatepass"))
     return is_whole and not is_path and size <= _MOST_BYTES and not _ILLEGAL.search(plain)
