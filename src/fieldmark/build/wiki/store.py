@@ -99,6 +99,13 @@ class PageStore:
         facts = {"site_name": site.name, "site_url": site.url, "site_licence": site.licence}
         self._set_facts(facts)
 
+    def note(self, name: str) -> str:
+        """What a source of pages noted down here for its next run; "" = nothing."""
+        return next(iter(self._facts(f"note_{name}")), "")
+
+    def set_note(self, name: str, text: str) -> None:
+        self._set_facts({f"note_{name}": text})
+
     # --- titles ---
 
     def lookup(self, title: str) -> Lookup | None:
