@@ -54,6 +54,8 @@ def test_what_is_no_example() -> None:
 
 def test_sentences_that_lean_on_others_come_last() -> None:
     assert score(GOOD) > score(GOOD.replace("The head", "Its head"))
+    assert score(GOOD) > score(GOOD.replace("is brown", "is often brown")) > 0
+    assert score(GOOD.replace("long", "9 cm long")) == 0, "no photo shows a measurement"
     assert score("Range and habits are known from a few old records of the coast only.") == 0
 
 

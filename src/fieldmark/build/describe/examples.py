@@ -34,9 +34,14 @@ _PARTS = re.compile(
     r"spines?|tentacles|body|surface|margins?|tips?|base)\b",
     re.IGNORECASE,
 )
-_WHERE_FROM = re.compile(r"\d|[\[\]{}<>|]|\b(?:it|its|they|their|this|these)\b", re.IGNORECASE)
-"""numbers, left-over markup, words that lean on a sentence before"""
-
+_UNFIT = re.compile(r"\d|[\[\]{}<>|]|\bcm\b|\bmm\b")
+"""measurements, which no photo shows, and left-over markup"""
+_WEAK = re.compile(
+    r"\b(?:it|its|they|their|this|these|similar|resembles?|than|unlike|usually|often|sometimes|"
+    r"typically|generally|may|can|known)\b",
+    re.IGNORECASE,
+)
+"""words that lean on a sentence before, compare, or speak of other individuals"""
 _TEXTS = pl.List(pl.String)
 
 
@@ -99,11 +104,11 @@ def score(sentence: str) -> float:
     """
     parts = {match.lower().rstrip("s") for match in _PARTS.findall(sentence)}
     colours = {match.lower() for match in _COLOURS.findall(sentence)}
-    if not parts:
+    if not parts or _UNFIT.search(sentence):
         return 0.0
-    leaning = 2.0 if _WHERE_FROM.search(sentence) else 0.0
+    n_weak = len(set(_WEAK.findall(sentence.lower())))
     richness = min(len(parts), 4) + min(len(colours), 3)
-    return max(0.01, richness - leaning - abs(len(sentence) - _IDEAL) / _IDEAL)
+    return max(0.01, richness - 1.5 * n_weak - abs(len(sentence) - _IDEAL) / _IDEAL)
 
 
 def _rank(example: FormatExample) -> tuple[float, bytes]:
