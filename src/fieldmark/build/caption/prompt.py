@@ -133,7 +133,8 @@ def excerpt(text: str, most: int = EXCERPT_CHARS) -> str:
     ends = [end.end() for end in _SENTENCE_END.finditer(text, 0, most + 1) if end.end() <= most]
     if ends:
         return text[: ends[-1]]
-    return text[: text.rfind(" ", 0, most)].rstrip(" ,;:") + " …"
+    space = text.rfind(" ", 0, most + 1)
+    return text[: space if space > 0 else most].rstrip(" ,;:") + " …"
 
 
 @dataclass(frozen=True, slots=True)
