@@ -171,9 +171,7 @@ class CaptionRun:
 
     def carry_out(self) -> CaptionTotals:
         # Whether it is the endpoint that fails, or photos of which a shard has many, is told here.
-        sending = replace(
-            self.options.sending, max_failures=_NEVER, max_failures_in_a_row=_NEVER
-        )
+        sending = replace(self.options.sending, max_failures=_NEVER, max_failures_in_a_row=_NEVER)
         budget = self.options.budget
         try:
             with self._leases, open_connection(self.model, sending, self._journals, budget) as line:

@@ -54,6 +54,11 @@ class Sample:
     key: str
     members: tuple[SampleMember, ...]
 
+    @property
+    def end(self) -> int:
+        """Where the next sample, or the end mark, may begin."""
+        return self.members[-1].end
+
     def get(self, *extensions: str) -> SampleMember | None:
         """The member with the first of these extensions that the sample has."""
         by_extension = {member.extension: member for member in self.members}
@@ -72,11 +77,16 @@ def read_samples(path: Path) -> Iterator[Sample]:
     A cut shard gives the samples before the cut, then raises: wait for the end before trusting it.
     """
     with TarBytes(path) as stream:
-        for part in scan(stream):
-            if isinstance(part, Sample):
-                yield part
-            elif not part.is_note:
-                raise DataError(part.line(path))
+        yield from sound_samples(stream)
+
+
+def sound_samples(stream: TarBytes) -> Iterator[Sample]:
+    """The same, of a file that is open."""
+    for part in scan(stream):
+        if isinstance(part, Sample):
+            yield part
+        elif not part.is_note:
+            raise DataError(part.line(stream.path))
 
 
 def split_name(name: str) -> tuple[str, str] | None:

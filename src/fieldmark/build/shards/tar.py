@@ -25,6 +25,7 @@ BLOCK = tarfile.BLOCKSIZE
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
 FILE_TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 CHUNK = 1 << 20
+END_MARK = bytes(2 * BLOCK)
 _BUFFER = 1 << 14
 """holds the text members of a sample, but few images that would only be passed over"""
 _MAX_EXTENDED = 1 << 20
@@ -67,6 +68,14 @@ def padded(n_bytes: int) -> int:
     return -(-n_bytes // BLOCK) * BLOCK
 
 
+def tar_member(name: str, data: bytes) -> bytes:
+    """A file as a tar file holds it (header, bytes, padding), with a fixed time, owner and mode."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(data), 0o644
+    header = info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+    return header + data + bytes(padded(len(data)) - len(data))
+
+
 # --- bytes ---
 
 
@@ -91,6 +100,8 @@ class TarBytes:
     def __init__(self, path: Path, hashes: tuple[Hash, ...] = ()) -> None:
         raw = _HashedFile(open_file(path), hashes)
         self.path, self.at = path, 0
+        self.content_end = -1
+        """where the end mark begins, once it was read"""
         self.n_bytes: int = os.fstat(raw.fileno()).st_size
         """of the file as it is"""
         self._can_seek = not hashes and not is_packed(path)
@@ -111,6 +122,11 @@ class TarBytes:
             self.at = min(place, self.n_bytes)
             self._file.seek(self.at)
         while self.at < place and self.read(min(CHUNK, place - self.at)):
+            pass
+
+    def drain(self) -> None:
+        """Reads on to the end of the file where hashes want every byte, damaged or not."""
+        while not self._can_seek and self._raw.read(CHUNK):
             pass
 
     def close(self) -> None:
@@ -213,6 +229,7 @@ def _cut(at: int, n_left: int) -> Defect:
 
 def _ending(stream: TarBytes, at: int) -> Iterator[Defect]:
     """Two blocks of zeros, then nothing but zeros."""
+    stream.content_end = at
     second = stream.read(BLOCK)
     if len(second) < BLOCK:
         yield Defect("cut_off", stream.at, "", "is cut off inside its end mark")

@@ -23,8 +23,8 @@ _PHOTO = "a photo of "
 _TAG = re.compile(rf"(?:^|\s)({'|'.join(RANKS)})(?=\s|$)")
 _MAX_BYTES = 1 << 16
 """a longer text is none of these"""
-_COMMON_KEYS = ("common_name", "common", "vernacular_name", "vernacular")
-_NAME_KEYS = ("scientific_name", "scientificname", "sci_name", "sciname", "taxon", "label")
+COMMON_KEYS = ("common_name", "common", "vernacular_name", "vernacular")
+NAME_KEYS = ("scientific_name", "scientificname", "sci_name", "sciname", "taxon", "label")
 
 
 def taxon_texts(taxon: Taxon) -> dict[str, str]:
@@ -88,14 +88,13 @@ def _ranks(names: dict[str, str]) -> Ranks:
 def ranks_of_fields(fields: dict[str, str]) -> tuple[Ranks, str]:
     """Ranks and common name out of named fields, such as the columns of a table."""
     names = {name.strip().lower().replace(" ", "_"): value for name, value in fields.items()}
-    common = next((names[key] for key in _COMMON_KEYS if names.get(key)), "")
+    common = next((names[key] for key in COMMON_KEYS if names.get(key)), "")
     ranks = _ranks(names)
-    if not ranks[5] and not ranks[6]:
-        name = next((names[key] for key in _NAME_KEYS if names.get(key)), "")
+    if not ranks[5]:
+        name = next((names[key] for key in ("species", *NAME_KEYS) if names.get(key)), "")
         parsed = _from_binomial(name)
-        ranks = (*ranks[:5], *parsed[5:]) if any(parsed) else ranks
-    elif not ranks[5]:  # a column `species` that holds binomials, and none for the genus
-        ranks = (*ranks[:5], *_from_binomial(ranks[6])[5:])
+        if parsed[6] or (parsed[5] and parsed[5] not in ranks and name != names.get("label")):
+            ranks = (*ranks[:5], *parsed[5:])
     return ranks, common
 
 
