@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
@@ -163,9 +164,9 @@ class TaxonList:
         return find_homonyms(self.taxa)
 
 
-EMPTY, UNNAMED, UNSURE, CODE, NO_NAME = (
+EMPTY, UNNAMED, UNSURE, CODE, NO_NAME, BETWEEN = (
     "no name in any rank", "species not named (sp.)", "species not sure (cf., aff., nr.)",
-    "a code in place of a species", "not a scientific name",
+    "a code in place of a species", "not a scientific name", "a group between the seven ranks",
 )  # fmt: skip
 _NOTHING = {
     "", "-", "?", "na", "n/a", "nan", "none", "null", "unknown", "unidentified", "incertae sedis",
@@ -173,49 +174,68 @@ _NOTHING = {
 }  # fmt: skip
 _UNSURE_WORDS = re.compile(r"\b(cf|aff|nr|near|affin)\b\.?")
 _UNNAMED_WORDS = re.compile(r"\b(sp|spp|indet|ssp|species)\b\.?(?!\w)")
+_GENUS, _EPITHET = (
+    re.compile(r"[A-Z][a-z]+"),
+    re.compile(r"(?=\w\S)[a-z]+(-[a-z]+)*( [a-z]+(-[a-z]+)*)?"),
+)
 _NAMES = ("scientific_name", "scientificname", "binomial", "canonicalname", "species_name")
 _COMMON = ("common_name", "common", "vernacular", "vernacular_name", "vernacularname")
 _EPITHETS = ("specificepithet", "specific_epithet", "epithet")
+_BELOW = ("infraspecificepithet", "infraspecific_epithet", "subspecies")
 
 
 def normal_taxon(values: Mapping[str, str | None]) -> Taxon | str:
     """The taxon that a row names, or why it names none.
 
-    Keys are those of `RANKS` (species as epithet or whole), `scientific_name`, `common_name`.
+    Keys are those of `RANKS` (species as epithet or whole), `below` (an epithet below the species),
+    `scientific_name`, `common_name`.
 
     >>> normal_taxon({"genus": "mentha", "species": "Mentha x piperita L."}).name
     'Mentha × piperita'
     >>> normal_taxon({"genus": "Dasineura", "species": "sp. 2"})
     'species not named (sp.)'
     """
-    ranks = [_cell(values.get(rank)) for rank in RANKS[:5]]
+    ranks = [_capital(_cell(values.get(rank))) for rank in RANKS[:5]]
     genus, species = _cell(values.get("genus")), _cell(values.get("species"))
-    whole = _whole_name(genus, species) or _cell(values.get("scientific_name"))
-    common = " ".join(_cell(values.get("common_name")).split())
-    ranks = [name[:1].upper() + name[1:] for name in ranks]
-    if not whole:
-        if not any((*ranks, genus)):
-            return EMPTY
-        whole = genus
-    if not whole:
-        return Taxon((*ranks, "", ""), common)  # type: ignore[arg-type]
+    common = _cell(values.get("common_name"))
+    if species and (below := _cell(values.get("below"))):
+        species = f"{species} {below}"
+    whole = _whole_name(genus, species) or _cell(values.get("scientific_name")) or genus
+    if not whole or whole in ranks:
+        lowest = max((place for place, name in enumerate(ranks) if name), default=-1)
+        return _taxon(ranks[: lowest + 1], common) if lowest >= 0 else EMPTY
+    if not genus and "genus" in values and " " not in whole:
+        return BETWEEN
     if reason := _why_unnamed(whole):
         return reason
-    whole = whole.capitalize() if whole.isupper() else whole[:1].upper() + whole[1:]
-    name = parse_name(whole)
+    if _EPITHET.fullmatch(species) and _GENUS.fullmatch(genus):
+        return _taxon([*ranks, genus, species], common)
+    name = parse_name(whole.capitalize() if whole.isupper() else _capital(whole))
     if name is None or (" " in whole.strip("x× ") and not name.species):
         return NO_NAME
     parts = (_signed(name.genus), _signed(f"{name.species} {name.below}".strip()))
-    return Taxon((*ranks, *parts), common)  # type: ignore[arg-type]
+    return _taxon([*ranks, *parts], common)
 
 
+def _taxon(ranks: list[str], common_name: str) -> Taxon:
+    kingdom, phylum, class_, order, family, genus, species = [*ranks, *[""] * 7][:7]
+    return Taxon((kingdom, phylum, class_, order, family, genus, species), common_name)
+
+
+def _capital(text: str) -> str:
+    """With a capital; a hybrid's sign stays as it is."""
+    start = 2 if text.startswith(("x ", "× ")) else 0
+    return text[:start] + text[start : start + 1].upper() + text[start + 1 :]
+
+
+@lru_cache(maxsize=1 << 16)
 def _cell(value: str | None) -> str:
     text = " ".join((value or "").replace("_", " ").split())
     return "" if text.lower() in _NOTHING else text
 
 
 def _whole_name(genus: str, species: str) -> str:
-    if not species:
+    if not species or (not genus and " " not in species):
         return ""
     if species.isupper() or " " not in species:
         species = species.lower()
@@ -300,6 +320,7 @@ def _columns(path: Path, names: Sequence[str]) -> dict[str, str]:
     columns = {rank: plain[rank] for rank in RANKS if rank in plain}
     for word, aliases in (
         ("species", () if "species" in columns else _EPITHETS),
+        ("below", _BELOW),
         ("scientific_name", _NAMES),
         ("common_name", _COMMON),
     ):

@@ -73,7 +73,8 @@ def without_numbers(value: Any) -> Any:
 
 QUERY = {
     "action": "query", "redirects": "1", "prop": "info|pageprops|revisions",
-    "rvprop": "ids|timestamp|content", "rvslots": "main", "maxlag": "5",
+    "ppprop": "disambiguation|wikibase_item", "rvprop": "ids|timestamp|content", "rvslots": "main",
+    "maxlag": "5",
 }  # fmt: skip
 
 

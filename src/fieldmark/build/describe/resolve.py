@@ -218,7 +218,9 @@ class _Search:
             return "other_taxon" if is_homonym or needs_family else ""
         return "" if verdict == SAME else verdict
 
-    def _level(self, name: str) -> Generator[list[str], None, TaxonomyEntry | None]:
+    def _level(
+        self, name: str, is_alias: bool = False
+    ) -> Generator[list[str], None, TaxonomyEntry | None]:
         """One level of the classification, with what it leaves to another one filled in."""
         if name not in self._levels:
             title = taxonomy_title(name)
@@ -226,8 +228,8 @@ class _Search:
             lookup = self._store.lookup(title)
             page = lookup.page if lookup is not None else None
             entry = read_taxonomy(page.wikitext, name) if page is not None else None
-            if entry is not None and entry.same_as not in ("", name):
-                other = yield from self._level(entry.same_as)
+            if entry is not None and entry.same_as and not is_alias:
+                other = yield from self._level(entry.same_as, is_alias=True)
                 if other is not None:
                     rank, parent = entry.rank or other.rank, entry.parent or other.parent
                     entry = replace(entry, rank=rank, parent=parent)
