@@ -179,6 +179,5 @@ def _tell(taxa: TaxonList, made: Described) -> None:
         talk(f"  {n_taxa:>8,}  {reason}" + (f": {WHY[reason]}" if reason in WHY else ""))
     for path in made.files:
         talk(str(path))
-    talk(
-        f"next: fieldmark caption SHARDS --model MODEL --descriptions {made.files[0].parent} --out FOLDER"
-    )
+    words = made.files[0].parent
+    talk(f"next: fieldmark caption SHARDS --model MODEL --descriptions {words} --out FOLDER")
