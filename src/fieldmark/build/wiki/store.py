@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 from fieldmark.build.wiki.page import Lookup, WikiPage, WikiSite
 from fieldmark.errors import StoreError, at
@@ -54,20 +53,16 @@ class PageStore:
         """The store in this file, which is made where it is not there."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with _explained(path):
-                # threads may share it one after the other, as `asyncio.to_thread` does
-                connection = sqlite3.connect(
-                    path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
-                )
-                store = cls(path, connection)
-                try:
-                    store._make()
-                except BaseException:
-                    connection.close()
-                    raise
-                return store
         except OSError as error:
             raise StoreError(at(path, None, f"cannot be made ({error.strerror}).")) from error
+        with _explained(path):
+            store = cls(path, sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None))
+        try:
+            store._make()
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     def close(self) -> None:
         self._db.close()
@@ -75,12 +70,7 @@ class PageStore:
     def __enter__(self) -> PageStore:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- facts about the wiki ---
@@ -298,8 +288,7 @@ def _explained(path: Path) -> Iterator[None]:
 _SPACES = re.compile(r"[ _\xa0\u1680\u180e\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+")
 _DIRECTION_MARKS = re.compile("[\u200e\u200f\u202a-\u202e]")
 _NAMESPACE = re.compile(
-    "(template|category|file|help|module|portal|user|wikipedia|project|talk|draft|mediawiki)"
-    " ?: ?(?=.)",
+    "(template|category|file|help|module|portal|user|wikipedia|project|talk|draft|mediawiki) ?: ?",
     re.IGNORECASE,
 )
 _ILLEGAL = re.compile(
@@ -337,6 +326,7 @@ def is_title(text: str) -> bool:
     plain = normal_title(text)
     is_path = plain in (".", "..") or plain.startswith(("./", "../")) or "/../" in plain
     is_path = is_path or "/./" in plain or plain.endswith(("/.", "/.."))
-    is_whole = bool(plain) and not plain.startswith(":") and not plain.endswith(":")
+    match = _NAMESPACE.match(plain)
+    is_whole = bool(plain) and not plain.startswith(":") and (not match or match.end() < len(plain))
     size = len(plain.encode("utf-8", "surrogatepass"))
     return is_whole and not is_path and size <= _MOST_BYTES and not _ILLEGAL.search(plain)

@@ -35,6 +35,7 @@ from fieldmark.chat.mock.answers import (
     token_logprobs,
     truncate,
 )
+from fieldmark.chat.mock.builder import build_answer, may_be_builder
 from fieldmark.chat.send.options import Labels
 
 FAULTS = ("429", "500", "cut", "junk", "error_body")
@@ -197,6 +198,10 @@ class MockServer:
             body = json.loads(data)
             view = read_prompt(body)
         text = self._scripted.find(view, body)
+        if text is None and not self._vision.labels and may_be_builder(body, data):
+            seen = read_prompt(json.loads(data), with_pictures=False)
+            text = build_answer(seen, self.script, hashlib.blake2b(data).hexdigest())
+            view = view if text is None else seen
         if text is None:
             text = phrase_answer(self._vision.choose(view, self.script), view, self.script)
         who = "+".join(view.pictures) or digest

@@ -1,0 +1,282 @@
+"""Tar stream (USTAR, GNU, pax): which members does a tar file hold, and is it whole?
+
+Only headers are read, or every byte where a hash of the file is wanted too. Unlike `tarfile`, which
+takes any end of the file for the archive's, this reader wants the end mark (two blocks of zeros): a
+file that was cut between two members is noticed. Nothing is known here of samples and keys.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from fieldmark.errors import DataError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+BLOCK = tarfile.BLOCKSIZE
+SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
+FILE_TYPES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
+CHUNK = 1 << 20
+END_MARK = bytes(2 * BLOCK)
+_BUFFER = 1 << 14
+"""holds the text members of a sample, but few images that would only be passed over"""
+_MAX_EXTENDED = 1 << 20
+"""bytes of an extended header (a long name); a larger one is damage"""
+_EXTENDED = (
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
+)  # fmt: skip
+
+
+class Defect(NamedTuple):
+    """Something wrong with a shard, or (`is_note`) passed over as webdataset does."""
+
+    kind: str
+    """one word: "cut_off", "key_again" """
+    offset: int
+    key: str
+    """of the sample it belongs to; "" = none"""
+    text: str
+    """what a person reads behind the shard's name"""
+    is_note: bool = False
+
+    def line(self, path: Path) -> str:
+        """`shard.tar  at byte 512, key 'a': is cut off inside member 'a.jpg'.`"""
+        key = f", key {self.key!r}" if self.key else ""
+        return f"{path}  at byte {self.offset:,}{key}: {self.text}."
+
+
+class TarEntry(NamedTuple):
+    name: str
+    kind: bytes
+    start: int
+    """of its first header"""
+    offset: int
+    size: int
+
+
+def padded(n_bytes: int) -> int:
+    """Rounded up to whole blocks."""
+    return -(-n_bytes // BLOCK) * BLOCK
+
+
+def tar_member(name: str, data: bytes) -> bytes:
+    """A file as a tar file holds it (header, bytes, padding), with a fixed time, owner and mode."""
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = len(data), 0o644
+    header = info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+    return header + data + bytes(padded(len(data)) - len(data))
+
+
+# --- bytes ---
+
+
+def is_packed(path: Path) -> bool:
+    return not path.name.lower().endswith(".tar") and path.name.lower().endswith(("gz", ".tgz"))
+
+
+def open_file(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise DataError(f"{path}  cannot be read: {error.strerror or error}.") from error
+
+
+class Hash(Protocol):
+    def update(self, data: bytes, /) -> None: ...
+
+
+class TarBytes:
+    """The unpacked bytes of a shard from front to back; `hashes` see every byte of the file."""
+
+    def __init__(self, path: Path, hashes: tuple[Hash, ...] = ()) -> None:
+        raw = _HashedFile(open_file(path), hashes)
+        self.path, self.at = path, 0
+        self.content_end = -1
+        """where the end mark begins, once it was read"""
+        self.n_bytes: int = os.fstat(raw.fileno()).st_size
+        """of the file as it is"""
+        self._can_seek = not hashes and not is_packed(path)
+        self._raw = raw
+        self._file: Any = io.BufferedReader(raw, CHUNK if hashes else _BUFFER)
+        if is_packed(path):
+            self._file = gzip.GzipFile(fileobj=self._file, mode="rb")
+
+    def read(self, n: int) -> bytes:
+        """Fewer only at the end."""
+        data: bytes = self._file.read(n)
+        self.at += len(data)
+        return data
+
+    def skip_to(self, place: int) -> None:
+        """Moves on to a place, or to the end where that comes first."""
+        if self._can_seek:
+            self.at = min(place, self.n_bytes)
+            self._file.seek(self.at)
+        while self.at < place and self.read(min(CHUNK, place - self.at)):
+            pass
+
+    def drain(self) -> None:
+        """Reads on to the end of the file where hashes want every byte, damaged or not."""
+        while not self._can_seek and self._raw.read(CHUNK):
+            pass
+
+    def close(self) -> None:
+        self._file.close()
+        self._raw.close()
+
+    def __enter__(self) -> TarBytes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _HashedFile(io.RawIOBase):
+    def __init__(self, descriptor: int, hashes: tuple[Hash, ...]) -> None:
+        self._file, self._hashes = io.FileIO(descriptor, "rb"), hashes
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        n = self._file.readinto(buffer) or 0
+        if n:
+            data = memoryview(buffer).cast("B")[:n]
+            for one in self._hashes:
+                one.update(data)  # type: ignore[arg-type]  # any buffer
+        return n
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+# --- members ---
+
+
+def read_entries(stream: TarBytes) -> Iterator[TarEntry | Defect]:
+    try:
+        yield from _read_entries(stream)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        text = f"is packed data that is damaged or cut off ({str(error).rstrip('.')})"
+        yield Defect("cut_off", stream.at, "", text)
+    except OSError as error:
+        raise DataError(f"{stream.path}  cannot be read: {error.strerror or error}.") from error
+
+
+def _read_entries(stream: TarBytes) -> Iterator[TarEntry | Defect]:
+    every: dict[str, str] = {}
+    own: dict[str, str] = {}
+    start = 0
+    while True:
+        at = stream.at
+        start = start if own else at
+        block = stream.read(BLOCK)
+        if len(block) < BLOCK:
+            yield _cut(at, len(block))
+            return
+        if not any(block):
+            yield from _ending(stream, at)
+            return
+        try:
+            header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+            if header.type in _EXTENDED:
+                fields = _extended(stream, header)
+                (every if header.type == tarfile.XGLTYPE else own).update(fields)
+                continue
+            entry = _entry(header, {**every, **own}, start, stream.at)
+        except (tarfile.HeaderError, ValueError) as error:
+            text = "is no tar file" if at == 0 else f"has a damaged header ({error})"
+            yield Defect("no_tar" if at == 0 else "bad_header", at, "", text)
+            return
+        own = {}
+        has_data = entry.kind in FILE_TYPES or header.type not in tarfile.SUPPORTED_TYPES
+        end = entry.offset + entry.size if has_data or entry.kind == b"S" else entry.offset
+        stream.skip_to(padded(end))
+        if stream.at < end:
+            text = f"is cut off inside member {entry.name!r}: {end - stream.at:,} bytes are missing"
+            yield Defect("cut_off", stream.at, "", text)
+            return
+        yield entry
+
+
+def _cut(at: int, n_left: int) -> Defect:
+    if at == 0 and n_left == 0:
+        return Defect("cut_off", 0, "", "is empty (0 bytes)")
+    text = "has no end mark: the shard is cut off between two members"
+    if n_left or at % BLOCK:
+        text = "is cut off inside a header"
+    return Defect("cut_off", at + n_left, "", text)
+
+
+def _ending(stream: TarBytes, at: int) -> Iterator[Defect]:
+    """Two blocks of zeros, then nothing but zeros."""
+    stream.content_end = at
+    second = stream.read(BLOCK)
+    if len(second) < BLOCK:
+        yield Defect("cut_off", stream.at, "", "is cut off inside its end mark")
+        return
+    part = second
+    while part:
+        if any(part):
+            text = "holds more behind its end mark, which readers never see (files joined?)"
+            yield Defect("data_after_end", at, "", text)
+            break
+        part = stream.read(CHUNK)
+    while stream.read(CHUNK):  # hashes want all of it, gzip checks itself at the end
+        pass
+
+
+def _extended(stream: TarBytes, header: tarfile.TarInfo) -> dict[str, str]:
+    """Fields of an extended header: a name too long for an ordinary one, a size too large."""
+    if header.size > _MAX_EXTENDED:
+        raise ValueError(f"an extended header of {header.size:,} bytes")
+    data = stream.read(padded(header.size))
+    if len(data) < header.size:
+        raise ValueError("cut off inside an extended header")
+    data = data[: header.size]
+    if header.type == tarfile.GNUTYPE_LONGNAME:
+        return {"path": data.partition(b"\0")[0].decode("utf-8", "surrogateescape")}
+    if header.type == tarfile.GNUTYPE_LONGLINK:
+        return {"linkpath": ""}
+    return dict(_records(data))
+
+
+def _records(data: bytes) -> Iterator[tuple[str, str]]:
+    """`LENGTH KEYWORD=VALUE\\n`, the length that of the whole record (POSIX pax)."""
+    while data.strip(b"\0"):
+        length, space, _ = data.partition(b" ")
+        if not space or not length.isdigit() or not len(length) + 2 < int(length) <= len(data):
+            raise ValueError("an extended header that is damaged")
+        record, data = data[len(length) + 1 : int(length) - 1], data[int(length) :]
+        keyword, _, value = record.partition(b"=")
+        yield keyword.decode("utf-8", "replace"), value.decode("utf-8", "surrogateescape")
+
+
+def _entry(header: tarfile.TarInfo, fields: dict[str, str], start: int, offset: int) -> TarEntry:
+    kind = header.type
+    if any(name.startswith("GNU.sparse") for name in fields):
+        kind = tarfile.GNUTYPE_SPARSE
+    size = int(fields.get("size", header.size))
+    if size < 0:
+        raise ValueError(f"a size of {size}")
+    name = fields.get("path", header.name)
+    return TarEntry(name, kind, start, offset, size)
