@@ -38,6 +38,8 @@ def test_other_families_first_then_the_rest() -> None:
     assert len(chosen) == 3 and chosen[1] == f"Genus spz: {PLAIN}"
     assert chosen == examples(*reversed(rows))["Aves"], "the order of rows decides nothing"
     assert len(set(chosen)) == 3
+    twice = [row("a", "F", f"{GOOD} {PLAIN}"), row("a", "G", f"{GOOD} {PLAIN}")]
+    assert len(examples(*twice)["Aves"]) == 1, "one organism in two families of a list"
 
 
 def test_what_is_no_example() -> None:
