@@ -5,7 +5,7 @@
         with WikiApi(mediawiki.endpoint, CONTACT) as api: ...
 
 `.ci/mediawiki` installs what it needs; without that, tests skip and say so. Every xdist worker has
-an instance of its own, which takes about 2 s; pages load at about 35 a second and stay.
+an instance of its own, which takes about 2 s; pages load at about 60 a second and stay.
 """
 
 from __future__ import annotations

@@ -223,7 +223,9 @@ def _taxon(ranks: list[str], common_name: str) -> Taxon:
 
 
 def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """With a capital; a hybrid's sign stays as it is."""
+    start = 2 if text.startswith(("x ", "× ")) else 0
+    return text[:start] + text[start : start + 1].upper() + text[start + 1 :]
 
 
 @lru_cache(maxsize=1 << 16)

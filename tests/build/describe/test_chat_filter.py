@@ -12,14 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.build.describe import chat_filter
-from fieldmark.build.describe.chat_filter import (
-    PROMPT,
-    ChatFilter,
-    FilteredText,
-    cut_text,
-    merged,
-    read_quotes,
-)
+from fieldmark.build.describe.chat_filter import PROMPT, ChatFilter, FilteredText
+from fieldmark.build.describe.quotes import SentenceBlock, cut_text, merged, read_quotes
 from fieldmark.build.describe.sentences import Span, split_sentences
 from fieldmark.chat import Answer, Budget, MockScript, MockServer, chat_model
 from fieldmark.errors import ModelError
@@ -209,6 +203,14 @@ def test_sentences_without_a_text_are_decided_one_by_one(tmp_path: Path) -> None
     assert kept[40:] == [None] * 10
 
 
+def test_spans_are_what_describing_takes(tmp_path: Path) -> None:
+    server = MockServer(MockScript(skill=1.0), answers={"no JSON": "none"})
+    with running(server) as url:
+        by_chat = ChatFilter(chat_model(f"chat/mock/wren?base_url={url}"), tmp_path, FAST)
+        spans = dict(by_chat.spans({"a": "It sings.", "b": "A no JSON wing.", "c": "A red wing."}))
+    assert spans["a"] == () and "JSON" in spans["b"] and spans["c"] == (Span(0, 11),)
+
+
 def test_identity_changes_with_the_model_and_names_the_prompt(tmp_path: Path) -> None:
     one, two = (
         ChatFilter(chat_model(name), tmp_path).identity
@@ -249,3 +251,29 @@ def test_no_answer_can_make_a_span_that_leaves_its_sentence(
 
 def test_spans_that_only_touch_stay_apart() -> None:
     assert merged([Span(5, 9), Span(0, 5), Span(7, 8)]) == (Span(0, 5), Span(5, 9))
+
+
+@pytest.mark.parametrize(("sentence", "quote", "problem"), [
+    ("The unspotted wings shine.", "spotted wings", "cuts a word of"),
+    ("The non-spotted wings shine.", "spotted wings", "cuts a word of"),
+    ("The tail is 1.5 cm long.", "5 cm long", "cuts a word of"),
+    ("The tail is 3–6 cm long.", "6 cm long", "cuts a word of"),
+    ("The male's wings are red.", "The male", "cuts a word of"),
+    ("The male does not have a crest.", "have a crest", "leaves out 'not' of"),
+    ("It doesn't have a red crest.", "a red crest", "leaves out \"doesn't\" of"),
+    ("It lacks a crest.", "a crest", "leaves out 'lacks' of"),
+    ("A red crest is absent in females.", "A red crest", "leaves out 'absent' of"),
+    ("Leaves are green.", "leaves are", "is not in"),
+    ("It lacks a crest.", "lacks a crest", ""),
+    ("It lacks a crest, but has a red comb.", "has a red comb", ""),
+    ("A white tail, not a white rump, shows.", "white tail", ""),
+    ("White, the tail (white) shows.", "white", ""),
+    ("Not white but pale; white below.", "white below", ""),
+    ("Ends in 5.", "Ends in 5", ""),
+])  # fmt: skip
+def test_a_quote_keeps_words_and_negations_whole(sentence: str, quote: str, problem: str) -> None:
+    place = SentenceBlock.of_sentences(["First.", sentence]).place(2, quote)
+    if problem:
+        assert isinstance(place, str) and f"{problem} sentence 2" in place
+    else:
+        assert isinstance(place, Span) and f"First.{sentence}"[place.start : place.end] == quote

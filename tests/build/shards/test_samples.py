@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import tarfile
 from pathlib import Path
 
 import pytest
-import webdataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from webdataset.tariterators import base_plus_ext
@@ -18,21 +16,12 @@ from fieldmark.build.shards import MemberReader, Sample, read_samples, sample_ta
 from fieldmark.build.shards.samples import split_name
 from fieldmark.build.taxa import Taxon
 from fieldmark.errors import DataError
+from kit.shards import read_by_webdataset, tar_bytes
 
 RAVEN = Taxon(
     ("Animalia", "Chordata", "Aves", "Passeriformes", "Corvidae", "Corvus", "corax"),
     "Common raven",
 )
-
-
-def tar_bytes(members: list[tuple[str, bytes]], form: int = tarfile.USTAR_FORMAT) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=form) as archive:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return stream.getvalue()
 
 
 MEMBERS = [
@@ -46,16 +35,6 @@ def shard(folder: Path, data: bytes, name: str = "a.tar") -> Path:
     path = folder / name
     path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
     return path
-
-
-def read_by_webdataset(path: Path) -> dict[str, dict[str, bytes]]:
-    samples = webdataset.WebDataset(str(path), shardshuffle=False, empty_check=False)
-    return {
-        sample["__key__"]: {
-            name: data for name, data in sample.items() if not name.startswith("__")
-        }
-        for sample in samples
-    }
 
 
 def read_by_us(path: Path) -> dict[str, dict[str, bytes]]:

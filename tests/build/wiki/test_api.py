@@ -213,6 +213,21 @@ def test_a_fault_changes_nothing_in_the_store(wiki: MockWiki, tmp_path: Path, fa
     assert min(waits[1], waits[3], waits[4]) > 0
 
 
+@pytest.mark.slow
+def test_a_pause_is_for_all(wiki: MockWiki, store: PageStore) -> None:
+    """Also for requests that waited for their turn when it came. By the real clock."""
+    with running(wiki) as url:
+        proxy = FaultProxy(url, ["", "429"], retry_after_s=2)
+        with running(proxy) as front:
+            etiquette = Etiquette(concurrency=4, per_minute=120)
+            with WikiApi(front, CONTACT, etiquette) as api:
+                api.fetch([f"Species {i}" for i in range(170)], store)
+    assert len(proxy.arrivals) == 1 + 4 + 1
+    assert proxy.arrivals[2] - proxy.arrivals[1] >= 2
+    gaps = [b - a for a, b in zip(proxy.arrivals[2:], proxy.arrivals[3:], strict=False)]
+    assert min(gaps) > 0.3, "no burst after the pause"
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_faults_by_chance(wiki: MockWiki, tmp_path: Path, seed: int) -> None:
     shares = dict.fromkeys(PASSING, 0.06)
@@ -282,7 +297,10 @@ def test_a_contact_that_reaches_nobody_is_refused(contact: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("contact", ["ada@museum.org", "https://museum.org/~ada", "a.b@c.co.uk"])
+@pytest.mark.parametrize(
+    "contact",
+    ["ada@museum.org", "https://museum.org/~ada", "a.b@c.co.uk", "me@my.org", "youssef@museum.org"],
+)
 def test_contacts(contact: str) -> None:
     assert f"({contact})" in user_agent(contact)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from fieldmark.chat.parse.text import Passage, Word, fold, read, strip_reasoning
+from fieldmark.chat.parse.text import Passage, Word, read, strip_reasoning
 
 RULES_VERSION = 1
 """part of every manifest: captions that other rules let through are checked anew"""
@@ -164,12 +164,13 @@ class CaptionRules:
 
     def _places(self, words: Sequence[Word]) -> set[int]:
         """Numbers of the words that are the species' name."""
-        texts = [word.text for word in words]
+        numbers = [number for number, word in enumerate(words) if word.text != "x"]
         places: set[int] = set()
         for name in self._own:
-            for start in range(len(texts) - len(name) + 1):
-                if _is_name(tuple(texts[start : start + len(name)]), name):
-                    places.update(range(start, start + len(name)))
+            for start in range(len(numbers) - len(name) + 1):
+                run = numbers[start : start + len(name)]
+                if _is_name([words[number].text for number in run], name):
+                    places.update(range(run[0], run[-1] + 1))
         return places
 
     def _other(self, words: Sequence[Word], own: set[int]) -> str:
@@ -189,7 +190,7 @@ def fold_name(name: str) -> tuple[str, ...]:
     >>> fold_name("Mentha × piperita"), fold_name("Red-tailed Hawk")
     (('mentha', 'piperita'), ('red', 'tailed', 'hawk'))
     """
-    return tuple(word for word in fold(name.replace("×", " ")) if word != "x")
+    return tuple(word.text for word in read(name.replace("×", " ")).words if word.text != "x")
 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z \-]+")
@@ -202,7 +203,7 @@ def folded_name(name: str) -> str:
     return " ".join(fold_name(name))
 
 
-def _is_name(words: tuple[str, ...], name: tuple[str, ...]) -> bool:
+def _is_name(words: Sequence[str], name: Sequence[str]) -> bool:
     """Equal, or the plural or genitive of it ("Mallards", "a raven's bill")."""
     *first, last = name
     return [*words[:-1]] == first and words[-1] in (last, f"{last}s", f"{last}es")
@@ -256,7 +257,10 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def _is_copy(words: Sequence[Word], example: str) -> bool:
-    mine, theirs = _grams([word.text for word in words]), _grams(list(fold(example)))
+    mine, theirs = (
+        _grams([word.text for word in words]),
+        _grams([word.text for word in read(example).words]),
+    )
     return bool(mine) and len(mine & theirs) >= _COPIED * len(mine)
 
 

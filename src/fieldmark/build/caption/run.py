@@ -9,7 +9,6 @@ from the same input, words, prompt, rules, model and sampling settings.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 from collections import Counter, deque
@@ -25,7 +24,7 @@ from fieldmark.build.caption.journals import ShardJournals
 from fieldmark.build.caption.leases import LeaseFolder
 from fieldmark.build.caption.outcomes import STATUSES, CaptionFiles, is_done
 from fieldmark.build.caption.prompt import MAX_WORDS, CaptionPrompt, SpeciesWords
-from fieldmark.build.shards import read_samples
+from fieldmark.build.shards import materialize, shard_index
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -251,6 +250,8 @@ class CaptionRun:
             try:
                 made_from = self._made_from(name, path)
                 if self._is_done(name, made_from):
+                    if (copy := self._copy(name)) is not None and not copy.exists():
+                        materialize(path, self.files.captions(name), copy)
                     self._leases.give_up(lease, is_done=True)
                     continue
                 job = ShardJob(path, name, lease, self.files, self.rules)
@@ -258,12 +259,16 @@ class CaptionRun:
                 self._leases.give_up(lease, is_done=False)
                 self._refuse(name, str(error))
                 continue
-            job.made_from = made_from
+            job.made_from, job.copy = made_from, self._copy(name)
             self._journals.open_shard(name, self.files.journal(name))
             self._open.add(job)
             self._lease_seen = time.monotonic()
             return job
         return None
+
+    def _copy(self, name: str) -> Path | None:
+        folder = self.options.materialize
+        return None if folder is None else folder / f"{name}.tar"
 
     def _is_done(self, name: str, made_from: dict[str, Any]) -> bool:
         counts = is_done(self.files, name, made_from)
@@ -370,13 +375,13 @@ def shard_facts(path: Path, memory: Path) -> dict[str, Any]:
         known = json.loads(memory.read_bytes())
         if known["stamp"] == mark.hex():
             return dict(known["facts"])
-    n_samples, keys = 0, hashlib.sha256()
-    for sample in read_samples(path):
-        n_samples += 1
-        keys.update(sample.key.encode() + b"\n")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    facts = {"sha256": digest, "n_samples": n_samples, "keys_sha256": keys.hexdigest()}
+    index = shard_index(path)
+    facts = {
+        "sha256": index.sha256,
+        "n_bytes": index.n_bytes,
+        "n_samples": index.n_samples,
+        "keys_sha256": index.keys_sha256,
+    }
     if is_settled:
         note = {"stamp": mark.hex(), "facts": facts}
         write_file(memory, json.dumps(note).encode())

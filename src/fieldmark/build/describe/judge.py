@@ -161,6 +161,15 @@ def _labelled(path: Path, number: int, line: dict[str, str | None]) -> LabelledS
     return LabelledSentence(sentence, visible == "1", *more)
 
 
+def keep_by(visible_spans: Callable[[str], Sequence[object]]) -> Keep:
+    """What a filter of texts keeps of single sentences: those of which it keeps something.
+
+    >>> keep_by(lambda text: [text] if "blue" in text else [])(["Its wings are blue.", "It sings."])
+    [True, False]
+    """
+    return lambda sentences: [bool(visible_spans(sentence)) for sentence in sentences]
+
+
 def judge(rows: Iterable[LabelledSentence], keep: Keep) -> JudgeReport:
     """Holds a filter against labels. It is given all sentences at once and no label."""
     rows = list(rows)
