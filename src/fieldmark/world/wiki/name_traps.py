@@ -163,7 +163,7 @@ def diacritics(made: TrapMaker) -> None:
 
 def title_of_many_bytes(made: TrapMaker) -> None:
     ranks, other = made.taxon(), made.taxon()
-    longest = f"Ж{made.number}" + "ж" * 126  # 255 bytes, the most a title can have
+    longest = f"Ж{made.number:03d}" + "ж" * 125  # 255 bytes, the most a title can have
     made.species_page(longest, ranks)
     made.add(redirect(binomial(ranks), longest))
     made.expect(ranks, longest, common=longest)
