@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +176,8 @@ class ChatFilter:
     """folder of the answers"""
     options: Options = Options()
     budget: Budget = field(default_factory=Budget)
+    asks_errors_again: bool = False
+    """answers of the journal that cannot be read are not taken: the question is put once more"""
     totals: FilterTotals = field(default_factory=FilterTotals)
 
     @property
@@ -249,12 +251,19 @@ class ChatFilter:
 
         with (
             Journal(self.journal) as journal,
-            open_connection(self.model, self.options, journal, self.budget) as line,
+            open_connection(self.model, self._sending(), journal, self.budget) as line,
         ):
             for result in _rounds(line, requests(), again, hear, ready):
                 self._note(result)
                 progress.advance()
                 yield result
+
+    def _sending(self) -> Options:
+        def is_unread(request: Request, answer: Answer) -> bool:
+            return bool(read_quotes(answer, request.info[1]).error)
+
+        again = is_unread if self.asks_errors_again else None
+        return replace(self.options, is_asked_again=again)
 
     def _count(self, answer: Answer, is_last: bool) -> None:
         self.totals.n_requests += 1
