@@ -177,6 +177,19 @@ def test_errors_are_asked_again_only_if_wanted(tmp_path: Path) -> None:
             assert (server.counts.n_requests, by_chat.totals.n_errors) == (n_requests, n_errors)
 
 
+def test_who_stops_listening_stops_the_asking(tmp_path: Path) -> None:
+    texts = [(str(n), f"{TEXT} The back is number {n}.") for n in range(300)]
+    server = MockServer(MockScript(skill=1.0, latency_s=0.02))
+    with running(server) as url:
+        model = chat_model(f"chat/mock/wren?base_url={url}")
+        by_chat = ChatFilter(model, tmp_path, FAST)
+        results = by_chat.filter(texts)
+        next(results)
+        results.close()
+        assert server.counts.n_requests < 200
+        assert len(list(ChatFilter(model, tmp_path, FAST).filter(texts))) == 300
+
+
 def test_a_cap_stops_with_what_is_kept_and_goes_on(tmp_path: Path) -> None:
     texts = [(str(n), f"{TEXT} The back is number {n}.") for n in range(40)]
     server = MockServer(MockScript(skill=1.0))

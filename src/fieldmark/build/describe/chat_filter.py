@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -191,7 +192,7 @@ class ChatFilter:
 
     def filter(
         self, texts: Iterable[tuple[str, str]], progress: Progress | None = None
-    ) -> Iterator[FilteredText]:
+    ) -> Generator[FilteredText]:
         """One outcome for each (key, text), as they come. ModelError when money or tokens run out,
         after all that is complete was given.
         """
@@ -224,7 +225,7 @@ class ChatFilter:
 
     def _ask(
         self, texts: Iterable[tuple[str, list[SentenceBlock]]], progress: Progress
-    ) -> Iterator[FilteredText]:
+    ) -> Generator[FilteredText]:
         ready: deque[FilteredText] = deque()
         again: list[Request] = []
 
@@ -287,7 +288,8 @@ def _rounds(
 ) -> Iterator[FilteredText]:
     """All first questions, then those that are asked again."""
     for requests in (first, again):
-        totals = yield from _results(line.steps(requests, hear), ready)
+        with closing(line.steps(requests, hear)) as steps:
+            totals = yield from _results(steps, ready)
         if totals.stopped:
             raise ModelError(
                 f"{totals.stopped}: what was answered is kept; the same command with a higher "
