@@ -297,7 +297,10 @@ def test_a_contact_that_reaches_nobody_is_refused(contact: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("contact", ["ada@museum.org", "https://museum.org/~ada", "a.b@c.co.uk"])
+@pytest.mark.parametrize(
+    "contact",
+    ["ada@museum.org", "https://museum.org/~ada", "a.b@c.co.uk", "me@my.org", "youssef@museum.org"],
+)
 def test_contacts(contact: str) -> None:
     assert f"({contact})" in user_agent(contact)
 

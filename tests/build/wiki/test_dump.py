@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -175,6 +176,44 @@ def test_no_taxobox(text: str) -> None:
     assert read_pages(page_xml(page("A", text, 1))).pages == []
 
 
+pieces = st.sampled_from(
+    [
+        *("{{", "}}", "|", "\n", " ", "_", "\u00a0", "<!-- -->", "Template:", "template", ":", "x"),
+        *(
+            "Taxobox",
+            "taxobox",
+            "Automatic taxobox",
+            "speciesBox",
+            "Disambiguation",
+            "__DISAMBIG__",
+        ),
+        *("SIA", "dab", "Hndis", "letter–number combination disambiguation", "Human_name"),
+    ]
+)
+
+
+@given(st.lists(st.lists(pieces, max_size=8).map("".join), min_size=1, max_size=30))
+def test_bytes_rule_out_no_page_that_is_kept(texts: list[str]) -> None:
+    pages = [page(f"Page {number}", text, number) for number, text in enumerate(texts)]
+    data = b"".join(map(page_xml, pages))
+    assert read_pages(data) == read_pages(data, wanted={item.title for item in pages})
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("#REDIRECT [[Raven]]", ""),
+        ("#redirect[[Raven#Taxonomy_and names]]", "Taxonomy and names"),
+        ("\n #Redirect: [[:raven#Caf%C3%A9|see there]] [[Other#No]]", "Café"),
+        ("#WEITERLEITUNG [[Raven#A &amp; B]]", "A & B"),
+        ("", ""),
+    ],
+)
+def test_fragment_of_a_redirect(text: str, fragment: str) -> None:
+    item = DumpPage("Old", 1, [DumpRevision(text, 2)], redirect="Raven")
+    assert read_pages(page_xml(item)).redirects == [("Old", "Raven", fragment)]
+
+
 # --- through the index ---
 
 
@@ -220,6 +259,7 @@ def test_all_titles_by_either_way(tmp_path: Path) -> None:
     [
         ("en-multistream.xml.bz2", "en-multistream-index.txt.bz2"),
         ("en-multistream.xml.bz2", "en-multistream-index.txt"),
+        ("en-20261101.xml.bz2", "en-20261101-index.txt.bz2"),
         ("en-multistream12.xml-p1p41242.bz2", "en-multistream-index12.txt-p1p41242.bz2"),
     ],
 )
@@ -240,13 +280,31 @@ def test_index_of_another_dump(tmp_path: Path) -> None:
         DumpIndex(path, index).fetch(["Species 1"], PageStore.open(tmp_path / "c.db"))
 
 
+def test_index_cut_short(tmp_path: Path) -> None:
+    """Titles of the lines that are gone would count as missing."""
+    path = write_dump(tmp_path / "wiki-multistream.xml.bz2", many_pages(50), per_stream=5)
+    index = index_path(path)
+    assert index is not None
+    lines = bz2.decompress(index.read_bytes()).splitlines(keepends=True)
+    store = PageStore.open(tmp_path / "b.db")
+    index.write_bytes(bz2.compress(b"".join(lines[:30])))
+    with pytest.raises(DataError, match=r"-index.txt.bz2  does not reach the end of"):
+        DumpIndex(path, index).fetch(["Species 1"], store)
+    halves = [bz2.compress(b"".join(part)) for part in (lines[:30], lines[30:])]
+    index.write_bytes(halves[0] + halves[1][:-20] + bytes(20))
+    with pytest.raises(DataError, match=rf"damaged .* stream at byte {len(halves[0])}"):
+        DumpIndex(path, index).fetch(["Species 1"], store)
+    index.write_bytes(b"".join(halves))
+    DumpIndex(path, index).fetch(["Species 1"], store)
+
+
 # --- faults of files ---
 
 
-def is_refused(path: Path, match: str) -> None:
+def is_refused(path: Path, match: str, processes: int = 1) -> None:
     store = PageStore.open(path.with_name(f"{path.name}.db"))
     with pytest.raises(DataError, match=match):
-        read_dump(path, store)
+        read_dump(path, store, processes=processes)
     assert not store.is_whole
     store.close()
 
@@ -257,7 +315,7 @@ def test_cut_short(tmp_path: Path, name: str, share: float) -> None:
     path = write_dump(tmp_path / name, many_pages(400), per_stream=20)
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
-    is_refused(path, r"wiki.*(cut short|Compressed file ended)")
+    is_refused(path, r"wiki.*cut short.*download it again")
 
 
 def test_cut_between_two_streams(tmp_path: Path) -> None:
@@ -276,13 +334,25 @@ def test_damaged(tmp_path: Path, name: str) -> None:
     is_refused(path, "damaged|cannot be read")
 
 
+def test_damaged_behind_sound_streams(tmp_path: Path) -> None:
+    """What bz2.open takes for the end of the file."""
+    path = write_dump(tmp_path / "wiki-multistream.xml.bz2", many_pages(400), per_stream=20)
+    data = path.read_bytes()
+    last_pages = data.rindex(b"BZh9", 0, data.rindex(b"BZh9"))
+    path.write_bytes(data[: last_pages + 4] + bytes(10) + data[last_pages + 14 :])
+    with bz2.open(path) as file:
+        assert file.read().endswith(b"</page>\n")
+    is_refused(path, f"damaged in the bzip2 stream at byte {last_pages}")
+    is_refused(path, f"damaged in the bzip2 stream at byte {last_pages}", processes=2)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "match"),
     [
-        (b"  </page>", b"  </pag3>", r"has a page without an end at byte \d+"),
-        (b"  <page>", b"  <pag3>", r"something between two pages at byte \d+"),
+        (b"  </page>", b"  </pag3>", r"has a page without an end, at byte \d+"),
+        (b"  <page>", b"  <pag3>", r"something between two pages, at byte \d+"),
         (b"<ns>0</ns>", b"<n>0</n>", "schema older than 0.6"),
-        (b"{{Speciesbox", b"&box;{{Speciesbox", "no XML"),
+        (b"{{Speciesbox", b"&box;{{Speciesbox", r"undefined entity.*, at byte \d+\."),
         (b"<mediawiki", b"<html", "no XML export of a MediaWiki"),
         (b"<text bytes", b'<text id="7" bytes', "stub dump"),
     ],
@@ -379,3 +449,38 @@ def test_processes_give_the_same(tmp_path: Path) -> None:
         counts = read_dump(path, store, processes=2)
         assert counts.n_pages == len(pages)
         assert content(store, pages) == content(whole, pages)
+
+
+@pytest.mark.slow
+def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
+    path = write_dump(tmp_path / "wiki-multistream.xml.bz2", many_pages(200), per_stream=10)
+    code = (
+        "import os, signal, sys, pathlib\n"
+        "from fieldmark.build.wiki import dump, store\n"
+        "from fieldmark.progress import Silent\n"
+        "class Killed(Silent):\n"
+        "    def status(self, text):\n"
+        "        pid = os.getpid()\n"
+        "        print(pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text(), flush=True)\n"
+        "        os.kill(pid, signal.SIGKILL)\n"
+        "if __name__ == '__main__':\n"
+        "    pages = store.PageStore.open(pathlib.Path(sys.argv[2]))\n"
+        "    dump.read_dump(pathlib.Path(sys.argv[1]), pages, Killed(), processes=2)\n"
+    )
+    command = [sys.executable, "-c", code, path, tmp_path / "pages.db"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        children = [Path("/proc") / pid for pid in run.stdout.readline().split()]
+        assert run.wait() == -signal.SIGKILL
+        assert len(children) >= 2
+        deadline = time.monotonic() + 30
+        while any(map(is_alive, children)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(map(is_alive, children))
+
+
+def is_alive(process: Path) -> bool:
+    try:
+        return "Z (zombie)" not in (process / "status").read_text()
+    except OSError:
+        return False

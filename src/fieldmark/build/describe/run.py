@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fieldmark.build.describe.examples import format_examples
-from fieldmark.build.describe.resolve import Resolution, resolve
+from fieldmark.build.describe.resolve import REASONS, Resolution, resolve
 from fieldmark.build.describe.rules import visible_spans
 from fieldmark.build.describe.sections import AppearanceText, appearance_text
 from fieldmark.build.describe.sentences import Span
@@ -44,6 +44,12 @@ SUMMARY = "describe.json"
 PAGES = "pages.sqlite"
 JOURNAL = "journal"
 
+WHY = {
+    **REASONS,
+    "no_text": "the page has no text but tables and lists of names",
+    "nothing_visible": "no sentence of the page speaks of appearance",
+}
+"""word of a reason → what it means"""
 Spans = Sequence[Span] | str
 """sentences that are kept, or why a text could not be filtered"""
 Filter = Callable[[Mapping[str, str]], Iterable[tuple[str, Spans]]]

@@ -53,7 +53,7 @@ _ASK_PAGES = _JSON | {
 _ASK_SITE = _JSON | {"meta": "siteinfo", "siprop": "general|rightsinfo"}
 _BOGUS = re.compile(
     r"(^|[@./])(example\.(com|org|net|edu)|[\w.-]+\.(example|invalid|test)|localhost)\b"
-    r"|^(test|foo|user|you|your|me|name|email|contact)@",
+    r"|^(foo|name|user|you|your[._-]?(name|e?mail))@",
     re.IGNORECASE,
 )
 _CONTACT = re.compile(r"[^@\s()]+@[^@\s()]+\.[a-z]{2,}|https?://[^\s/()]+\.[^\s()]+", re.IGNORECASE)

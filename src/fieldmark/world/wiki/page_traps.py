@@ -230,8 +230,10 @@ def redirect_to_section(made: TrapMaker) -> None:
 
 
 def disambiguation_by_property(made: TrapMaker) -> None:
+    """By a template that no list of templates has."""
     ranks = made.taxon()
-    lines = f"'''{binomial(ranks)}''' may be [[Olm]] or [[Vesk]]."
+    lines = f"'''{binomial(ranks)}''' may be [[Olm]] or [[Vesk]].\n{{{{Olmdis}}}}"
+    made.add(WorldPage("Template:Olmdis", "One of many names.__DISAMBIG__"))
     made.add(WorldPage(binomial(ranks), lines, is_disambiguation=True))
     made.expect(ranks, reason="disambiguation")
 
