@@ -228,14 +228,6 @@ def test_sentences_without_a_text_are_decided_one_by_one(tmp_path: Path) -> None
     assert kept[40:] == [None] * 10
 
 
-def test_spans_are_what_describing_takes(tmp_path: Path) -> None:
-    server = MockServer(MockScript(skill=1.0), answers={"no JSON": "none"})
-    with running(server) as url:
-        by_chat = ChatFilter(chat_model(f"chat/mock/wren?base_url={url}"), tmp_path, FAST)
-        spans = dict(by_chat.spans({"a": "It sings.", "b": "A no JSON wing.", "c": "A red wing."}))
-    assert spans["a"] == () and "JSON" in spans["b"] and spans["c"] == (Span(0, 11),)
-
-
 def test_identity_changes_with_the_model_and_names_the_prompt(tmp_path: Path) -> None:
     one, two = (
         ChatFilter(chat_model(name), tmp_path).identity

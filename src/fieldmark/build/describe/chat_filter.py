@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -198,11 +198,6 @@ class ChatFilter:
         """
         cut_texts = ((key, cut_text(text, split_sentences(text))) for key, text in texts)
         return self._ask(cut_texts, progress or Silent())
-
-    def spans(self, texts: Mapping[str, str]) -> Iterator[tuple[str, Sequence[Span] | str]]:
-        """As `filter`, for those who only want what is kept, or why a text has no outcome."""
-        for result in self.filter(texts.items()):
-            yield result.key, result.error or result.spans
 
     def keep(self, sentences: Sequence[str]) -> list[bool | None]:
         """Is something of each sentence kept? None where that could not be found out."""
