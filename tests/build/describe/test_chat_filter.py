@@ -218,6 +218,20 @@ def test_the_instruction_comes_before_the_text_and_is_the_same(tmp_path: Path) -
     assert list(schema["properties"]) == ["spans"]
 
 
+def test_models_that_think_get_room_for_it(tmp_path: Path) -> None:
+    calm, thinking = (
+        ChatFilter(chat_model(name), tmp_path).estimate([("a", TEXT)]).tokens_out
+        for name in ("chat/openai/gpt-4o-mini", "chat/openai/gpt-5-mini")
+    )
+    assert calm < 400 and thinking > 16_000
+
+
+def test_a_full_block_fits_into_a_small_context(tmp_path: Path) -> None:
+    text = "The wings are blue with a white band across the middle of the outer half. " * 40
+    guess = ChatFilter(chat_model("chat/openai/gpt-4o-mini"), tmp_path).estimate([("a", text)])
+    assert guess.n == 2 and (guess.tokens_in + guess.tokens_out) / guess.n < 4096
+
+
 def test_sentences_without_a_text_are_decided_one_by_one(tmp_path: Path) -> None:
     sentences = [f"Sentence {n}{' has wings' if n % 3 else ''}." for n in range(50)]
     server = MockServer(MockScript(skill=1.0), answers={"Sentence 49": "no JSON"})

@@ -107,6 +107,8 @@ SCHEMA: dict[str, Any] = {
     "required": ["spans"],
     "additionalProperties": False,
 }
+ROOM_TO_THINK = 16_384
+"""tokens, for models that think before they answer"""
 _AT_ONCE = 20
 """sentences without a text that are asked about together"""
 _PROBLEMS_TOLD = 10
@@ -215,7 +217,7 @@ class ChatFilter:
     def estimate(self, texts: Iterable[tuple[str, str]]) -> Estimate:
         """What asking about these texts takes; sends nothing."""
         blocks = (cut_text(text, split_sentences(text)) for _, text in texts)
-        requests = ((_first_request("", block, None), ()) for some in blocks for block in some)
+        requests = ((self._first_request("", block), ()) for some in blocks for block in some)
         return estimate(requests, Estimator(self.model.card))
 
     def _ask(
@@ -230,7 +232,7 @@ class ChatFilter:
                 if not blocks:
                     ready.append(opened.result())
                 for n, block in enumerate(blocks):
-                    yield _first_request(f"{key}#{n}", block, opened)
+                    yield self._first_request(f"{key}#{n}", block, opened)
 
         def hear(request: Request, answer: Answer) -> bool:
             opened, block, before = request.info
@@ -253,6 +255,21 @@ class ChatFilter:
                 self._note(result)
                 progress.advance()
                 yield result
+
+    def _first_request(
+        self, name: str, block: SentenceBlock, opened: _OpenText | None = None
+    ) -> Request:
+        numbered = (f"{n}. {sentence}" for n, sentence in enumerate(block.sentences, 1))
+        message = user(Text(PROMPT, ends_shared=True), "\n".join([SENTENCES, *numbered]))
+        settings = AnswerSettings(max_output_tokens=self._room(block), schema=SCHEMA)
+        return Request(name, (message,), settings, info=(opened, block, None))
+
+    def _room(self, block: SentenceBlock) -> int:
+        """Tokens that quote everything; three letters a token are few in English."""
+        card = self.model.card
+        room = 100 + sum(len(sentence) // 3 + 14 for sentence in block.sentences)
+        room += ROOM_TO_THINK if card.thinks else 0
+        return min(room, card.max_output or room)
 
     def _sending(self) -> Options:
         def is_unread(request: Request, answer: Answer) -> bool:
@@ -311,15 +328,6 @@ def _results(
         assert failure is not None
         raise failure
     return totals
-
-
-def _first_request(name: str, block: SentenceBlock, opened: _OpenText | None) -> Request:
-    """With room to quote everything."""
-    numbered = (f"{n}. {sentence}" for n, sentence in enumerate(block.sentences, 1))
-    message = user(Text(PROMPT, ends_shared=True), "\n".join([SENTENCES, *numbered]))
-    room = 200 + sum(len(sentence) // 2 + 16 for sentence in block.sentences)
-    settings = AnswerSettings(max_output_tokens=room, schema=SCHEMA)
-    return Request(name, (message,), settings, info=(opened, block, None))
 
 
 def _second_request(first: Request, answer: Answer, quoted: QuotedSpans) -> Request:

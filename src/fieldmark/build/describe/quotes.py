@@ -18,8 +18,9 @@ from fieldmark.chat import Answer
 from fieldmark.chat.parse.text import strip_reasoning
 from fieldmark.chat.parse.values import AMBIGUOUS, read_json
 
-MAX_CHARACTERS, MAX_SENTENCES = 4_000, 40
-"""of one request; a longer text is cut at sentence borders into several"""
+MAX_CHARACTERS, MAX_SENTENCES = 3_000, 30
+"""of one request, which then fits into a context of 4,096 tokens with its answer; a longer text is
+cut at sentence borders into several"""
 _SPACE = re.compile(r"\s")
 _WORD = re.compile(r"\w+(?:(?:[-‐‑–'’]|(?<=\d)[.,](?=\d))\w+)*")
 _NEGATED = re.compile(
