@@ -157,6 +157,23 @@ def test_a_shard_that_is_not_there(tmp_path: Path) -> None:
         list(read_samples(tmp_path / "a.tar"))
 
 
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_damage_of_any_kind_gives_samples_or_a_data_error(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    broken = bytearray(WHOLE[tarfile.PAX_FORMAT])
+    headers = st.integers(0, 600)  # the first member has an extended header
+    places = data.draw(st.lists(headers | st.integers(0, len(broken) - 1), min_size=1, max_size=8))
+    for place in places:
+        broken[place] = data.draw(st.sampled_from(b"\0 059=xgLKS\xff\n"))
+    path = shard(tmp_path_factory.mktemp("broken"), bytes(broken))
+    try:
+        assert all(sample.members for sample in read_samples(path))
+    except DataError as error:
+        assert "\n" not in str(error)
+
+
 # --- taxa ---
 
 

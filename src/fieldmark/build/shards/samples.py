@@ -117,7 +117,7 @@ class MemberReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._packed = Gunzip(path) if is_packed(path) else None
-        self._file = -1 if is_packed(path) else open_file(path)
+        self._file = open_file(path)
 
     def read(self, member: SampleMember) -> bytes:
         data = self._read_at(member.offset, member.size)
@@ -132,15 +132,13 @@ class MemberReader:
         if self._packed is not None:
             return self._packed.read_at(offset, size)
         parts: list[bytes] = []
-        while size > 0 and (part := os.pread(self._file, size, offset)):
+        while size > 0 and (part := os.pread(self._file.fileno(), size, offset)):
             parts.append(part)
             offset, size = offset + len(part), size - len(part)
         return b"".join(parts)
 
     def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._file.close()
 
     def __enter__(self) -> MemberReader:
         return self

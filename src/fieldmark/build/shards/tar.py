@@ -8,18 +8,14 @@ file that was cut between two members is noticed. Nothing is known here of sampl
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 from fieldmark.errors import DataError
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 BLOCK = tarfile.BLOCKSIZE
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
@@ -91,54 +87,44 @@ def is_packed(path: Path) -> bool:
     return not path.name.lower().endswith(".tar") and path.name.lower().endswith(("gz", ".tgz"))
 
 
-def open_file(path: Path) -> int:
+def open_file(path: Path) -> BinaryIO:
     try:
-        return os.open(path, os.O_RDONLY)
+        return path.open("rb", buffering=_BUFFER)
     except OSError as error:
         raise DataError(f"{path}  cannot be read: {error.strerror or error}.") from error
 
 
-class Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-
 class TarBytes:
-    """The unpacked bytes of a shard from front to back; `hashes` see every byte of the file."""
+    """The unpacked bytes of a shard, from front to back."""
 
-    def __init__(self, path: Path, hashes: tuple[Hash, ...] = ()) -> None:
-        raw = _HashedFile(open_file(path), hashes)
+    def __init__(self, path: Path, on_bytes: Callable[[bytes], None] | None = None) -> None:
+        """`on_bytes` is given every byte; without it members are passed over where they can be."""
         self.path, self.at = path, 0
         self.content_end = -1
         """where the end mark begins, once it was read"""
-        self.n_bytes: int = os.fstat(raw.fileno()).st_size
+        self._on_bytes = on_bytes
+        self._raw = open_file(path)
+        self.n_bytes = os.fstat(self._raw.fileno()).st_size
         """of the file as it is"""
-        self._can_seek = not hashes and not is_packed(path)
-        self._raw = raw
-        self._file: Any = io.BufferedReader(raw, CHUNK if hashes else _BUFFER)
-        if is_packed(path):
-            self._file = gzip.GzipFile(fileobj=self._file, mode="rb")
+        self._file: Any = gzip.GzipFile(fileobj=self._raw) if is_packed(path) else self._raw
 
     def read(self, n: int) -> bytes:
         """Fewer only at the end."""
         data: bytes = self._file.read(n)
         self.at += len(data)
+        if self._on_bytes is not None:
+            self._on_bytes(data)
         return data
 
     def skip_to(self, place: int) -> None:
         """Moves on to a place, or to the end where that comes first."""
-        if self._can_seek:
+        if self._on_bytes is None and self._file is self._raw:
             self.at = min(place, self.n_bytes)
             self._file.seek(self.at)
         while self.at < place and self.read(min(CHUNK, place - self.at)):
             pass
 
-    def drain(self) -> None:
-        """Reads on to the end of the file where hashes want every byte, damaged or not."""
-        while not self._can_seek and self._raw.read(CHUNK):
-            pass
-
     def close(self) -> None:
-        self._file.close()
         self._raw.close()
 
     def __enter__(self) -> TarBytes:
@@ -146,35 +132,6 @@ class TarBytes:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _HashedFile(io.RawIOBase):
-    def __init__(self, descriptor: int, hashes: tuple[Hash, ...]) -> None:
-        self._file, self._hashes = io.FileIO(descriptor, "rb"), hashes
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._file.seek(offset, whence)
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        n = self._file.readinto(buffer) or 0
-        if n:
-            data = memoryview(buffer).cast("B")[:n]
-            for one in self._hashes:
-                one.update(data)  # type: ignore[arg-type]  # any buffer
-        return n
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 # --- members ---
@@ -267,7 +224,7 @@ def _ending(stream: TarBytes, at: int) -> Iterator[Defect]:
     if part:
         text = "holds more behind its end mark, which readers never see (files joined?)"
         yield Defect("data_after_end", at, "", text)
-    while stream.read(CHUNK):  # hashes want all of it, gzip checks itself at the end
+    while stream.read(CHUNK):  # `on_bytes` wants all of it, and gzip checks itself at the end
         pass
 
 
