@@ -257,7 +257,10 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def _is_copy(words: Sequence[Word], example: str) -> bool:
-    mine, theirs = _grams([word.text for word in words]), _grams([word.text for word in read(example).words])
+    mine, theirs = (
+        _grams([word.text for word in words]),
+        _grams([word.text for word in read(example).words]),
+    )
     return bool(mine) and len(mine & theirs) >= _COPIED * len(mine)
 
 

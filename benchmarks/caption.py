@@ -1,0 +1,179 @@
+"""Does captioning keep a server busy over shard borders, in memory that does not grow with shards?
+
+    python benchmarks/caption.py [--quick]
+
+1. A server on loopback, in a process of its own, takes 64 requests at a time and a fifth of a
+   second for each: 320 answers a second at most. `fieldmark caption` is timed over many shards, from
+   its first request to the last line of its last manifest, journal and checks included.
+2. Peak memory (VmHWM) of the whole command over a shard of 100 MB and one of 2 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from fieldmark.chat import MockScript, MockServer
+from fieldmark.draws import generator
+
+CONCURRENCY, LATENCY_S = 64, 0.2
+BAR_RATE, BAR_MEMORY = 0.90, 1.10
+RUN = """
+import sys
+from fieldmark.cli import main
+code = main(sys.argv[1:])
+peak = [line for line in open("/proc/self/status") if line.startswith("VmHWM")][0].split()[1]
+print("peak_kb", peak)
+sys.exit(code)
+"""
+FACTS = {
+    "kingdom": "Animalia", "phylum": "Chordata", "class": "Aves", "order": "Passeriformes",
+    "family": "Corvidae", "genus": "Corvus", "species": "corax", "common_name": "Common Raven",
+}  # fmt: skip
+
+
+def describe(text: str, body: Any) -> str:
+    return "Corvus corax with glossy black plumage and a heavy arched bill on bare ground."
+
+
+def serve(pipe: Connection, latency_s: float) -> None:
+    async def run() -> None:
+        server = MockServer(MockScript(latency_s=latency_s), answers=describe)
+        pipe.send(await server.start())
+        while not pipe.poll():
+            await asyncio.sleep(0.05)
+        await server.stop()
+        pipe.send(server.stats())
+
+    asyncio.run(run())
+
+
+@contextmanager
+def serving(latency_s: float) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The address of a server in another process; its counts, when it has ended."""
+    mine, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs, latency_s))
+    process.start()
+    stats: dict[str, Any] = {}
+    try:
+        yield mine.recv(), stats
+    finally:
+        mine.send("stop")
+        stats.update(mine.recv())
+        process.join()
+
+
+def photo(n_bytes: int) -> bytes:
+    """A JPEG of about so many bytes."""
+    for side in range(40, 2000, 8):
+        pixels = generator("photo").integers(0, 255, (side, side, 3), dtype="uint8")
+        target = io.BytesIO()
+        Image.fromarray(pixels).save(target, "JPEG", quality=85)
+        if len(target.getvalue()) >= n_bytes:
+            return target.getvalue()
+    raise AssertionError("noise of 2000 px is large")
+
+
+def write_shard(path: Path, n: int, jpeg: bytes) -> None:
+    """Every photo differs in its last bytes."""
+    words = json.dumps(FACTS).encode()
+    with tarfile.open(path, "w") as archive:
+        for number in range(n):
+            for name, data in (("jpg", jpeg + number.to_bytes(4, "big")), ("json", words)):
+                info = tarfile.TarInfo(f"{path.stem}-{number:07}.{name}")
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+
+
+def caption(url: str, shards: Path, out: Path, concurrency: int) -> tuple[float, float, float]:
+    """Seconds of the whole command, its CPU seconds, and its peak memory in MB."""
+    command = [
+        sys.executable, "-c", RUN, "caption", str(shards), "--out", str(out), "--quiet",
+        "--model", f"chat/vllm/bench?base_url={url}", "--concurrency", str(concurrency),
+    ]  # fmt: skip
+    before = os.times().children_user + os.times().children_system
+    began = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True)
+    lasted = time.perf_counter() - began
+    assert done.returncode == 0, done.stderr
+    cpu = os.times().children_user + os.times().children_system - before
+    return lasted, cpu, int(done.stdout.split()[-1]) / 1000
+
+
+def rate(n_shards: int, n: int) -> float:
+    """Answers a second while the command ran, as a share of what the server could give."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        jpeg = photo(15_000)
+        (folder / "in").mkdir()
+        for number in range(n_shards):
+            write_shard(folder / "in" / f"s-{number:03}.tar", n, jpeg)
+        with serving(LATENCY_S) as (url, stats):
+            start_s, _, _ = caption(url, folder / "in" / "s-000.tar", folder / "first", CONCURRENCY)
+            first_s = n / (CONCURRENCY / LATENCY_S)
+            lasted, cpu, peak = caption(url, folder / "in", folder / "out", CONCURRENCY)
+        total, limit = n_shards * n, CONCURRENCY / LATENCY_S
+        assert stats["n_requests"] == total + n and stats["max_in_flight"] == CONCURRENCY
+    finally:
+        shutil.rmtree(folder)
+    start_s = max(0.0, start_s - first_s)  # Python, imports: the same for one shard and a thousand
+    share = total / (lasted - start_s) / limit
+    print(
+        f"{total:,} images in {n_shards} shards: {lasted:.1f} s, of which start-up {start_s:.1f} s; "
+        f"{total / (lasted - start_s):.0f} answers/s of {limit:.0f} ({share:.1%}; start-up counted: "
+        f"{total / lasted / limit:.1%}), {1000 * cpu / total:.2f} CPU ms per image, "
+        f"peak {peak:.0f} MB"
+    )
+    return share
+
+
+def memory(sizes_mb: tuple[int, int]) -> float:
+    """Peak memory over the larger shard, as a multiple of that over the smaller one."""
+    jpeg, peaks = photo(100_000), []
+    for size_mb in sizes_mb:
+        folder = Path(tempfile.mkdtemp())
+        try:
+            n = size_mb * 1_000_000 // len(jpeg)
+            write_shard(folder / "s.tar", n, jpeg)
+            with serving(0.0) as (url, _):
+                lasted, _, peak = caption(url, folder / "s.tar", folder / "out", 16)
+        finally:
+            shutil.rmtree(folder)
+        peaks.append(peak)
+        print(f"a shard of {size_mb:,} MB, {n:,} images: peak {peak:.0f} MB, {n / lasted:.0f}/s")
+    return peaks[1] / peaks[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    share = rate(*((10, 400) if quick else (40, 400)))
+    growth = memory((50, 500) if quick else (100, 2000))
+    print(
+        f"caption: {share:.1%} of the server's rate at concurrency {CONCURRENCY} "
+        f"(bar {BAR_RATE:.0%}); peak memory of a shard 20 times as large x {growth:.2f} "
+        f"(bar {BAR_MEMORY:.2f})"
+    )
+    sys.exit(0 if share >= BAR_RATE and growth <= BAR_MEMORY else 1)
+
+
+if __name__ == "__main__":
+    main()
