@@ -1,4 +1,4 @@
-"""Whatever is killed on the way, and however many work at once: the same captions, nothing twice."""
+"""Whatever is killed, and however many work at once: the same captions, nothing asked twice."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_worker_that_dies_with_a_lease_is_replaced_and_its_answers_are_used(
 def test_a_worker_that_slept_too_long_writes_nothing(
     server: tuple[MockServer, str], calm: dict[str, str], shards: Path, tmp_path: Path
 ) -> None:
-    """SIGSTOP: on another machine it would look dead. Its lease is made to look like one of there."""
+    """SIGSTOP, as a machine that hangs; its lease is made to look like one of another machine."""
     out = tmp_path / "out"
     sleeper = start(server[1], shards, out, SHORT)
     while server[0].counts.n_requests < 100:
