@@ -77,6 +77,8 @@ class Settings:
     """tasks may download the datasets they name"""
     send_key: tuple[str, ...] = ()
     """`VARIABLE=HOST`: keys that may go to addresses that only files of a folder name"""
+    contact: str = ""
+    """mail address or page of whoever asks a wiki, which its rules want to know"""
     origin: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -228,6 +230,8 @@ def check_setting(key: str, value: Any, base: Path = Path()) -> Any:
         return words[str(value).lower()]
     if not isinstance(value, str):
         raise ValueError("expected text")
+    if key == "contact":
+        return value
     allowed = {
         "bad_images": BAD_IMAGES,
         "precision": PRECISIONS,

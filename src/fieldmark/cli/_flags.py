@@ -116,6 +116,15 @@ def check_least(flag: str, value: int, least: int) -> None:
         raise UsageError(f"{flag} {value}: expected a whole number, {least} or more.")
 
 
+def check_send_key(pairs: Sequence[str]) -> tuple[str, ...]:
+    """`VARIABLE=HOST` pairs of a flag."""
+    try:
+        checked: tuple[str, ...] = check_setting("send_key", pairs)
+    except ValueError as error:
+        raise UsageError(f"--send-key: {error}.") from None
+    return checked
+
+
 def _folders(given: Sequence[str]) -> dict[str, Path]:
     """Dataset or task → folder."""
     folders: dict[str, Path] = {}

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
-from fieldmark.cli._flags import Common, CommonFlags
+from fieldmark.cli._flags import Common, CommonFlags, check_send_key
 from fieldmark.errors import FieldmarkError, UsageError
 from fieldmark.protocols import OtherModel, Pairs, Protocol, Setting, protocols, settings_of
-from fieldmark.settings import check_setting, load_settings
+from fieldmark.settings import load_settings
 
 if TYPE_CHECKING:
     from fieldmark.experiments import Grid, NewtFilters
@@ -80,7 +80,7 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     settings = args.common.settings()
     settings = replace(
         settings,
-        send_key=(*_send_key(args), *settings.send_key),
+        send_key=(*check_send_key(args.send_key), *settings.send_key),
         include_path=(*args.include_path, *settings.include_path),
         fetch=settings.fetch or args.fetch,
     )
@@ -91,14 +91,6 @@ def read_jobs(args: GridFlags) -> tuple[Grid, Settings]:
     for text in args.common.data:
         check_dataset_name(text.partition("=")[0], grid.jobs, f"--data {text}")
     return grid, replace_data(settings, grid.data)
-
-
-def _send_key(args: GridFlags) -> tuple[str, ...]:
-    try:
-        pairs: tuple[str, ...] = check_setting("send_key", args.send_key)
-    except ValueError as error:
-        raise UsageError(f"--send-key: {error}.") from None
-    return pairs
 
 
 def _file_grid(args: GridFlags, path: Path, settings: Settings) -> Grid:

@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from fieldmark.errors import DataError
 
 
 def show_rows(rows: Sequence[Mapping[str, Any]], as_json: bool, right: Sequence[str] = ()) -> None:
@@ -68,19 +66,6 @@ def width() -> int:
 
 def folder_bytes(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def write_file(path: Path, chunks: Iterable[bytes]) -> None:
-    """Whole or not at all: what a reader finds is never half of it."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as stream:
-            for chunk in chunks:
-                stream.write(chunk)
-        part.replace(path)
-    except OSError as error:
-        raise DataError(f"{path}  cannot be written: {error.strerror or error}.") from error
 
 
 def counted(n: int, noun: str) -> str:

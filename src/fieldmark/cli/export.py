@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from fieldmark.cli._flags import RunChoice
-from fieldmark.cli._show import counted, show_rows, talk, write_file
+from fieldmark.cli._show import counted, show_rows, talk
 from fieldmark.errors import DataError, UsageError
+from fieldmark.files import whole_file
 
 if TYPE_CHECKING:
     from fieldmark.report.export import ExportFile
@@ -93,5 +94,6 @@ def _deliver(files: Sequence[ExportFile], form: str, out: Path | None) -> None:
     else:
         places = [out / file.name for file in files]
     for file, place in zip(files, places, strict=True):
-        write_file(place, file.chunks)
+        with whole_file(place) as stream:
+            stream.writelines(file.chunks)
     talk(f"{places[0]}" if len(places) == 1 else f"{out}  {counted(len(places), 'file')}")

@@ -15,8 +15,9 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from fieldmark.cli._flags import RunChoice
-from fieldmark.cli._show import print_json, show_rows, talk, write_file
+from fieldmark.cli._show import print_json, show_rows, talk
 from fieldmark.errors import UsageError
+from fieldmark.files import write_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def run(args: PlotArgs) -> int:
     if args.json:
         print_json(spec)
     if not args.json or args.out:
-        write_file(out, [render(spec, suffix)])
+        write_file(out, render(spec, suffix))
         talk(f"{out}  {' '.join(spec['title']['text'])}")
     return 0
 

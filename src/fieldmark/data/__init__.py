@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         label_ids,
         need,
     )
+    from fieldmark.data._gzip import Gunzip
     from fieldmark.data._image import (
         Box,
         ImageHeader,
@@ -56,7 +57,13 @@ if TYPE_CHECKING:
     )
     from fieldmark.data.read.folders import is_image
     from fieldmark.data.read.names import ScientificName, parse_name
-    from fieldmark.data.read.sources import ImageSource, ListedImage, dataset_source, find_sources
+    from fieldmark.data.read.sources import (
+        ImageSource,
+        ListedImage,
+        dataset_source,
+        expand_ranges,
+        find_sources,
+    )
 
 __all__ = [
     "ABSENT",
@@ -69,6 +76,7 @@ __all__ = [
     "Dataset",
     "FileRead",
     "Finding",
+    "Gunzip",
     "ImageHeader",
     "ImageRef",
     "ImageSource",
@@ -82,6 +90,7 @@ __all__ = [
     "crop_box",
     "crop_image",
     "dataset_source",
+    "expand_ranges",
     "find_sources",
     "finish_table",
     "is_image",
@@ -172,9 +181,12 @@ __getattr__ = exports(
         "_dataset": (
             "COLUMNS", "Dataset", "Finding", "Info", "Source", "finish_table", "label_ids", "need",
         ),
+        "_gzip": ("Gunzip",),
         "read.folders": ("is_image",),
         "read.names": ("ScientificName", "parse_name"),
-        "read.sources": ("ImageSource", "ListedImage", "dataset_source", "find_sources"),
+        "read.sources": (
+            "ImageSource", "ListedImage", "dataset_source", "expand_ranges", "find_sources",
+        ),
         "_image": (
             "Box", "ImageHeader", "ImageRef", "crop_box", "crop_image", "load_image", "open_image",
             "is_of_file", "quick_check", "read_header",

@@ -8,12 +8,11 @@ or somebody freed, must not write to the run any more.
 from __future__ import annotations
 
 import os
-import platform
 import sqlite3
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from fieldmark.errors import ClaimLost
+from fieldmark.processes import birth, boot_of, host, is_alive, this_place
 from fieldmark.store.database import Database
 from fieldmark.store.records import Claim, utc_now
 
@@ -111,51 +110,3 @@ def _mine(key: str) -> Claim:
 
 def _is_same_process(one: Claim, other: Claim) -> bool:
     return (one.place, one.pid, one.born) == (other.place, other.pid, other.born)
-
-
-# --- processes ---
-# A process number means something only within one boot and namespace, and it is given again after
-# its process ended.
-
-
-def host() -> str:
-    return platform.node() or "unknown"
-
-
-def this_place() -> str:
-    """Equal for two processes exactly when each can see if the other lives; "" if unknown."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return host() if os.name == "posix" else ""
-
-
-def boot_of(place: str) -> str:
-    """Which start of its machine a place belongs to; "" if unknown."""
-    boot, slash, _ = place.partition("/")
-    return boot if slash else ""
-
-
-def birth(pid: int) -> str:
-    """When a process started, in the kernel's own count; "" if it ended or cannot be seen."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def is_alive(pid: int, born: str) -> bool:
-    """Does the process that started at `born` still run? Only for processes of this place."""
-    now = birth(pid)
-    if now:
-        return now == born
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return not Path("/proc/self/stat").exists()

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fieldmark.store.claims import host
+from fieldmark.processes import host
 
 _ALWAYS = ("fieldmark", "numpy", "scikit-learn", "scipy", "polars", "pillow")
 _IF_LOADED = {

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from fieldmark.lazy import exports
 
 if TYPE_CHECKING:
-    from fieldmark.world.files import write_file, write_photo
+    from fieldmark.world.files import write_photo
     from fieldmark.world.scene import CONDITIONS, EXTRAS, MORPHS, STAGES, Scene
     from fieldmark.world.species import Species
     from fieldmark.world.taxonomy import BEHAVIOURS, HABITATS, RANKS
@@ -41,14 +41,13 @@ __all__ = [
     "Scene",
     "Species",
     "World",
-    "write_file",
     "write_photo",
 ]
 
 __getattr__ = exports(
     __name__,
     {
-        "files": ("write_file", "write_photo"),
+        "files": ("write_photo",),
         "scene": ("CONDITIONS", "EXTRAS", "MORPHS", "STAGES", "Scene"),
         "species": ("Species",),
         "taxonomy": ("BEHAVIOURS", "HABITATS", "RANKS"),

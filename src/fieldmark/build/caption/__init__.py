@@ -1,1 +1,27 @@
-"""Shards → captions: one sentence per image, written beside the shard, never into it."""
+"""Shards → captions: one sentence per image, written beside the shard, never into it.
+
+prompt.py     what the model is told; descriptions and class examples
+checks.py     what a caption must and must not say
+job.py        one shard: samples → requests → outcomes
+run.py        many shards through one sender; what is skipped
+outcomes.py   captions/SHARD.parquet in the shard's order, and the manifest beside it
+leases.py     which worker is on a shard
+journals.py   paid answers, by shard
+"""
+
+from __future__ import annotations
+
+from fieldmark.build.caption.checks import CaptionRules, CheckedCaption
+from fieldmark.build.caption.prompt import CaptionPrompt, SpeciesWords, read_words
+from fieldmark.build.caption.run import CaptionOptions, CaptionTotals, caption_shards
+
+__all__ = [
+    "CaptionOptions",
+    "CaptionPrompt",
+    "CaptionRules",
+    "CaptionTotals",
+    "CheckedCaption",
+    "SpeciesWords",
+    "caption_shards",
+    "read_words",
+]

@@ -1,1 +1,51 @@
-"""webdataset shards: tar files of samples, made, indexed, checked and copied."""
+"""webdataset shards: tar files of samples, made, indexed, checked and copied.
+
+tar.py          members of a tar file, one after the other; is it whole?
+samples.py      members that belong together; webdataset's rule of keys
+texts.py        the text members of TreeOfLife shards ↔ a taxon
+index.py        counts and checksums of a shard, in the file that wids reads
+check.py        what is wrong with a set of shards, by name
+items.py        photos of a table, their taxa, keys and order
+make.py         photos → shards
+materialize.py  a copy with captions, members byte for byte
+"""
+
+from __future__ import annotations
+
+from fieldmark.build.shards.check import ShardsReport, check_shards
+from fieldmark.build.shards.index import (
+    ShardIndex,
+    find_shards,
+    read_index,
+    relative_url,
+    shard_index,
+    write_index,
+)
+from fieldmark.build.shards.items import ShardSource, read_source
+from fieldmark.build.shards.make import MadeShards, MakeOptions, make_shards
+from fieldmark.build.shards.materialize import materialize
+from fieldmark.build.shards.samples import MemberReader, Sample, SampleMember, read_samples
+from fieldmark.build.shards.texts import sample_taxon, taxon_texts
+
+__all__ = [
+    "MadeShards",
+    "MakeOptions",
+    "MemberReader",
+    "Sample",
+    "SampleMember",
+    "ShardIndex",
+    "ShardSource",
+    "ShardsReport",
+    "check_shards",
+    "find_shards",
+    "make_shards",
+    "materialize",
+    "read_index",
+    "read_samples",
+    "read_source",
+    "relative_url",
+    "sample_taxon",
+    "shard_index",
+    "taxon_texts",
+    "write_index",
+]

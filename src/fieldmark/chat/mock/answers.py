@@ -49,6 +49,8 @@ class MockScript:
     """a <think> block before the answer"""
     p_unclear: float = 0.0
     """"I cannot tell." """
+    p_invent: float = 0.0
+    """of quotes and captions for the builder: not what was asked for, see `builder`"""
     p_refuse: float = 0.0
     p_length: float = 0.0
     """the answer is cut off, finish_reason length"""
@@ -244,14 +246,15 @@ def _folded(name: str) -> str:
     return name.casefold().rstrip(".")
 
 
-def read_prompt(body: Mapping[str, Any]) -> PromptView:
-    """The pictures and words of a request's body."""
+def read_prompt(body: Mapping[str, Any], with_pictures: bool = True) -> PromptView:
+    """The pictures and words of a request's body; hashing pictures can be left out."""
     hashes: list[str] = []
     texts = [""]
     for message in body.get("messages", ()):
         parts = message.get("content")
         parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts or []
-        hashes += [_hash(part["image_url"]["url"]) for part in parts if "image_url" in part]
+        if with_pictures:
+            hashes += [_hash(part["image_url"]["url"]) for part in parts if "image_url" in part]
         if message.get("role") == "user":
             texts.append("\n".join(part["text"] for part in parts if part.get("type") == "text"))
     form = (body.get("response_format") or {}).get("json_schema") or {}

@@ -76,7 +76,7 @@ def find_sources(
     that of a folder, which `./NAME` names. Raises where one does not exist or holds no image.
     """
     known = set(datasets)
-    every = list(dict.fromkeys(name for word in words for name in _expanded(word)))
+    every = list(dict.fromkeys(name for word in words for name in expand_ranges(word)))
     sources: list[ImageSource] = []
     for (kind, parent), group in groupby(every, lambda name: _kind(name, known)):
         names = list(group)
@@ -108,9 +108,10 @@ def _listing(items: list[ListedImage]) -> Callable[[], Iterable[ListedImage]]:
     return lambda: items
 
 
-def _expanded(word: str) -> list[str]:
-    """
-    >>> _expanded("a-{08..10}.tar")
+def expand_ranges(word: str) -> list[str]:
+    """The names that a word with ranges stands for.
+
+    >>> expand_ranges("a-{08..10}.tar")
     ['a-08.tar', 'a-09.tar', 'a-10.tar']
     """
     ranges = [(first, int(first), int(last)) for first, last in _RANGE.findall(word)]

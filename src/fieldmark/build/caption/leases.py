@@ -1,0 +1,218 @@
+"""Leases (lock files with a heartbeat): which worker is on a shard, so that no second one is?
+
+Workers on one machine or on many share nothing but a folder. A lease is a file `NAME.N.lease`; the
+highest N counts. It is created with O_EXCL, which is atomic on local disks and on NFS from version
+3 on, so of all who take over from a dead holder of N exactly one gets N + 1. Nothing is renamed or
+removed while a shard is being worked on: a file that disappears under a slow worker is what makes
+two of them believe in their turn.
+
+The holder counts up in its file, through the descriptor it opened: should another have taken over,
+that harms nobody. Whether a holder is silent is judged by watching its counter with one's own
+monotonic clock: clocks of machines are never compared. On the holder's own machine its process is
+looked for instead, which needs no waiting.
+https://man7.org/linux/man-pages/man2/open.2.html (O_EXCL)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from fieldmark.errors import ClaimLost, DataError
+from fieldmark.processes import birth, boot_of, host, is_alive, this_place
+
+BEAT_S = 5.0
+SILENCE_S = 60.0
+"""a holder that was not heard for so long has lost its lease; it stops at half of it by itself"""
+_SIZE = 512
+"""bytes of a lease: written in place, so that a full disk stops no heart"""
+
+
+class ShardLease:
+    """One shard is this worker's, as long as `is_held`."""
+
+    def __init__(self, path: Path, descriptor: int, now: Callable[[], float]) -> None:
+        self.path, self._file, self._now = path, descriptor, now
+        self._lock = threading.Lock()
+        self._facts: dict[str, Any] = {
+            "host": host(), "place": this_place(), "pid": os.getpid(), "born": birth(os.getpid()),
+            "token": os.urandom(8).hex(), "count": 0, "is_free": False,
+        }  # fmt: skip
+        self._heard = now()
+        self._write()
+
+    def beat(self) -> None:
+        """Says that the holder lives; a failure shows when the time is up."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._file >= 0:
+                self._facts["count"] += 1
+                self._write()
+                self._heard = self._now()
+
+    @property
+    def is_held(self) -> bool:
+        if self._file < 0 or self._now() - self._heard > SILENCE_S / 2:
+            return False
+        facts = _read(self.path)
+        is_mine = facts is not None and facts.get("token") == self._facts["token"]
+        return is_mine and not _next(self.path).exists()
+
+    def check(self) -> None:
+        if not self.is_held:
+            raise ClaimLost(
+                f"{self.path}  was taken over by another worker: this one writes nothing for it."
+            )
+
+    def finish(self) -> None:
+        """The shard is done: nobody needs its leases any more."""
+        self._close()
+        name, number = _parts(self.path)
+        for other in range(number + 1):
+            with contextlib.suppress(OSError):
+                _lease_path(self.path.parent, name, other).unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """The shard is not done, and free for the next."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._file >= 0:
+                self._facts["is_free"] = True
+                self._write()
+        self._close()
+
+    def _close(self) -> None:
+        with self._lock:
+            if self._file >= 0:
+                os.close(self._file)
+            self._file = -1
+
+    def _write(self) -> None:
+        data = json.dumps(self._facts).encode()
+        os.pwrite(self._file, data + b" " * (_SIZE - len(data)), 0)
+        os.fsync(self._file)
+
+
+class LeaseFolder:
+    """All leases of a run; one thread beats for those that are held here."""
+
+    def __init__(self, folder: Path, now: Callable[[], float] = time.monotonic) -> None:
+        self.folder, self._now = folder, now
+        self._held: set[ShardLease] = set()
+        self._watched: dict[Path, tuple[int | None, float]] = {}
+        """leases of others: the count that was seen, and since when"""
+        self._stop = threading.Event()
+        self._beating: threading.Thread | None = None
+
+    def claim(self, name: str) -> ShardLease | None:
+        """The lease of a shard; None while another living worker has it."""
+        newest = self._newest(name)
+        if newest is not None and self._is_live(newest):
+            return None
+        path = _lease_path(self.folder, name, 0) if newest is None else _next(newest)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            return None
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        try:
+            lease = ShardLease(path, descriptor, self._now)
+        except OSError as error:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise _unwritable(path, error) from error
+        self._held.add(lease)
+        self._watched.pop(path, None)
+        return lease
+
+    def give_up(self, lease: ShardLease, is_done: bool) -> None:
+        self._held.discard(lease)
+        (lease.finish if is_done else lease.release)()
+
+    def __enter__(self) -> LeaseFolder:
+        self._beating = threading.Thread(target=self._beat, daemon=True, name="leases")
+        self._beating.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._beating is not None:
+            self._beating.join()
+        for lease in list(self._held):
+            self.give_up(lease, is_done=False)
+
+    def _beat(self) -> None:
+        while not self._stop.wait(BEAT_S):
+            for lease in list(self._held):
+                lease.beat()
+
+    def _newest(self, name: str) -> Path | None:
+        numbers = [number for owner, number in self._numbers() if owner == name]
+        return _lease_path(self.folder, name, max(numbers)) if numbers else None
+
+    def _numbers(self) -> Iterator[tuple[str, int]]:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for entry in os.scandir(self.folder):
+                if entry.name.endswith(".lease"):
+                    yield _parts(Path(entry.name))
+
+    def _is_live(self, path: Path) -> bool:
+        facts = _read(path)
+        if facts is not None:
+            if facts.get("is_free"):
+                return False
+            if (lives := _process_lives(facts)) is not None:
+                return lives
+        count = None if facts is None else facts.get("count")
+        seen, since = self._watched.get(path, (-1, 0.0))
+        if count != seen:
+            self._watched[path] = (count, self._now())
+            return True
+        return self._now() - since < SILENCE_S
+
+
+def _process_lives(facts: dict[str, Any]) -> bool | None:
+    """Does the holder's process run? None where that cannot be seen from here."""
+    place = facts.get("place", "")
+    if place and place == this_place():
+        return is_alive(facts["pid"], facts["born"])
+    boots = boot_of(place), boot_of(this_place())
+    if facts.get("host") == host() and all(boots) and boots[0] != boots[1]:
+        return False  # this machine was started again since
+    return None
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """What a lease says; None where it is not there or half written."""
+    try:
+        facts = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return facts if isinstance(facts, dict) else None
+
+
+def _lease_path(folder: Path, name: str, number: int) -> Path:
+    return folder / f"{name}.{number}.lease"
+
+
+def _parts(path: Path) -> tuple[str, int]:
+    name, _, number = path.name.removesuffix(".lease").rpartition(".")
+    return name, int(number) if number.isdecimal() else 0
+
+
+def _next(path: Path) -> Path:
+    name, number = _parts(path)
+    return _lease_path(path.parent, name, number + 1)
+
+
+def _unwritable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path}  cannot be written: {error.strerror or error}.")

@@ -1,0 +1,204 @@
+"""Caption outcomes: what became of every sample of a shard, and how is that written down?
+
+Answers come in no order; rows are written in the order of the shard. Only what waits for an earlier
+answer is in memory: the rest lies in a spool file, which becomes one Parquet file at the end. No
+row and no header holds a time or a machine, so that the same answers give the same bytes whatever
+was killed on the way. The manifest beside it is written last: it says from what the captions were
+made, and that they are complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+
+import polars as pl
+
+from fieldmark.build.caption.leases import ShardLease
+from fieldmark.errors import DataError
+from fieldmark.files import part_of, sync_folder, write_file
+
+CaptionStatus = Literal["ok", "rejected", "error"]
+STATUSES: tuple[CaptionStatus, ...] = ("ok", "rejected", "error")
+SCHEMA = {
+    "shard": pl.String, "key": pl.String, "status": pl.String, "caption": pl.String,
+    "reason": pl.String, "attempts": pl.Int64,
+}  # fmt: skip
+_ROW_GROUP = 10_000
+
+
+class CaptionRow(NamedTuple):
+    key: str
+    status: CaptionStatus
+    caption: str = ""
+    reason: str = ""
+    """`kind: what was wrong`; of a good caption "mended: …" or nothing"""
+    attempts: int = 0
+    """answers that were looked at"""
+
+
+class OutcomeSpool:
+    """Rows of one shard, put in order as they come."""
+
+    def __init__(self, path: Path, shard: str) -> None:
+        self.path, self.shard = path, shard
+        self.counts: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        """`status kind` → how many; the kind of a reason is its first word"""
+        self._waiting: dict[int, CaptionRow] = {}
+        self._next = 0
+        self._keys = hashlib.sha256()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: IO[bytes] = path.open("wb")
+
+    @property
+    def n_settled(self) -> int:
+        return self.counts.total()
+
+    @property
+    def n_waiting(self) -> int:
+        """Rows in memory, because an earlier one is still being asked."""
+        return len(self._waiting)
+
+    @property
+    def keys_hash(self) -> str:
+        """Of all keys in order, a line each."""
+        return self._keys.hexdigest()
+
+    def settle(self, number: int, row: CaptionRow) -> None:
+        """What became of the sample with this number; DataError when it had an outcome before."""
+        if number < self._next or number in self._waiting:
+            raise DataError(f"{self.shard}  sample {row.key!r} was settled twice: this is a bug.")
+        self._waiting[number] = row
+        self.counts[row.status] += 1
+        if row.reason:
+            self.kinds[f"{row.status} {row.reason.partition(':')[0]}"] += 1
+        while (ready := self._waiting.pop(self._next, None)) is not None:
+            self._write(ready)
+            self._next += 1
+
+    def _write(self, row: CaptionRow) -> None:
+        self._keys.update(row.key.encode() + b"\n")
+        line = json.dumps({"shard": self.shard, **row._asdict()}, ensure_ascii=False)
+        try:
+            self._file.write(line.encode() + b"\n")
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+
+    def write_parquet(self, path: Path, lease: ShardLease) -> str:
+        """The rows as a file that appears whole or not at all; its SHA-256."""
+        part = part_of(path)
+        try:
+            self._file.close()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            rows = pl.scan_ndjson(self.path, schema=SCHEMA)
+            rows.sink_parquet(part, row_group_size=_ROW_GROUP, maintain_order=True)
+            digest = _verified(part, self._next)
+            lease.check()
+            part.replace(path)
+            sync_folder(path.parent)
+        except OSError as error:
+            raise unwritable(path, error) from error
+        except pl.exceptions.PolarsError as error:
+            first = str(error).splitlines()[0]
+            raise DataError(f"{path}  cannot be written: {first}.") from error
+        finally:
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
+        return digest
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+            self.path.unlink(missing_ok=True)
+
+
+def _verified(part: Path, n_rows: int) -> str:
+    """The hash of a file that is on the disk and holds as many rows as it should."""
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    n_written = pl.scan_parquet(part, glob=False).select(pl.len()).collect().item()
+    if n_written != n_rows:
+        raise DataError(f"{part}  holds {n_written:,} rows after writing, expected {n_rows:,}.")
+    return digest
+
+
+def unwritable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path}  cannot be written: {error.strerror or error}.")
+
+
+# --- manifest ---
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionFiles:
+    """Where the captions of a shard are, and what belongs to them."""
+
+    folder: Path
+
+    def captions(self, name: str) -> Path:
+        return self.folder / "captions" / f"{name}.parquet"
+
+    def manifest(self, name: str) -> Path:
+        return self.folder / "captions" / f"{name}.json"
+
+    def journal(self, name: str) -> Path:
+        """Answers that were paid for; may be deleted when the shard is done."""
+        return self.folder / "work" / "journal" / name
+
+    def spool(self, name: str) -> Path:
+        return self.folder / "work" / "spool" / f"{name}.{os.urandom(4).hex()}.jsonl"
+
+    def index(self, name: str) -> Path:
+        return self.folder / "work" / "index" / f"{name}.json"
+
+    @property
+    def leases(self) -> Path:
+        return self.folder / "work" / "leases"
+
+    @property
+    def quarantine(self) -> Path:
+        return self.folder / "work" / "quarantine.jsonl"
+
+
+def read_manifest(path: Path) -> dict[str, Any] | None:
+    """None where there is none that can be read."""
+    try:
+        facts = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return facts if isinstance(facts, dict) else None
+
+
+def is_done(files: CaptionFiles, name: str, made_from: dict[str, Any]) -> dict[str, int] | None:
+    """Counts of a shard whose captions were made from just this and are complete; else None."""
+    manifest = read_manifest(files.manifest(name))
+    if manifest is None or manifest.get("made_from") != made_from:
+        return None
+    try:
+        with files.captions(name).open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+    if manifest.get("captions_sha256") != digest:
+        return None
+    return {status: manifest["counts"].get(status, 0) for status in STATUSES}
+
+
+def write_manifest(path: Path, spool: OutcomeSpool, made_from: dict[str, Any], digest: str) -> None:
+    facts = {
+        "shard": spool.shard,
+        "made_from": made_from,
+        "captions_sha256": digest,
+        "counts": {status: spool.counts[status] for status in STATUSES},
+        "reasons": dict(sorted(spool.kinds.items())),
+    }
+    data = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
+    write_file(path, data.encode(), is_durable=True)

@@ -1,0 +1,183 @@
+"""Caption prompt: what is a vision model told, so that one sentence says what this photo shows?
+
+What is the same for many photos comes first: the instruction, then the examples of the taxonomic
+class; the photo and the words about its species follow. Servers that keep the beginning of a prompt
+(prefix caching) then compute it once per class. The excerpt of the description is there to choose
+terms for traits that are visible, and the prompt says so: a caption that repeats what the page says
+and the photo does not show teaches a model nothing about photos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from fieldmark import draws
+from fieldmark.build.describe.sentences import split_sentences
+from fieldmark.build.taxa import Taxon
+from fieldmark.chat import Message, Picture, Text, assistant, user
+from fieldmark.errors import DataError
+from fieldmark.world import RANKS
+
+MAX_WORDS = 20
+EXCERPT_CHARS = 600
+INSTRUCTION = """\
+You are a biologist who writes captions for photos of organisms.
+Write one sentence of at most {max_words} words about the photo below.
+Name the species in the sentence, by its scientific name or by its common name, as they are given.
+Describe only what is visible in this photo: shape, colour, pattern, texture, posture.
+Put the traits first that tell this species from similar ones.
+Leave out what a photo cannot show: range, measurements, voice, habits, names of other species.
+Leave out guesses, and do not speak of the photo itself.
+Answer with the sentence alone: no quotation marks, no markup, no line break."""
+EXAMPLES = "Examples of the style, for other species{of_class}; do not copy them:"
+GENERIC_EXAMPLES = (
+    "Sturnus vulgaris with glossy black plumage, dense pale spots and a yellow pointed bill.",
+    "Amanita muscaria showing a red convex cap with raised white warts and a ringed white stalk.",
+    "Vanessa atalanta, dark wings spread, each forewing crossed by an orange-red band.",
+)
+REFERENCE = (
+    "Reference text, only to choose the right terms for traits that are visible in this photo; "
+    "leave out whatever it says that the photo does not show:"
+)
+AGAIN = "That caption cannot be used: {problem}. Write another one that follows all rules."
+
+
+@dataclass(frozen=True, slots=True)
+class SpeciesWords:
+    """What descriptions and class examples say; all of it is optional."""
+
+    by_key: Mapping[str, str] = field(default_factory=dict)
+    """taxon key → description"""
+    by_name: Mapping[str, str] = field(default_factory=dict)
+    """scientific name → description, where one taxon alone has that name"""
+    examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """taxonomic class → captions as they should be"""
+    names: frozenset[str] = frozenset()
+    """scientific names and common names of two or more words, of all taxa in the table"""
+    common: Mapping[str, str] = field(default_factory=dict)
+    """taxon key → common name"""
+    digest: str = ""
+    """changes when any of this does"""
+
+    def description(self, taxon: Taxon) -> str:
+        """By all ranks; by the name alone only where a sample knows no other ranks."""
+        own = self.by_key.get(taxon.key, "")
+        return own if own or any(taxon.ranks[:5]) else self.by_name.get(taxon.name, "")
+
+    def common_name(self, taxon: Taxon) -> str:
+        return taxon.common_name or self.common.get(taxon.key, "")
+
+    def examples_of(self, taxon: Taxon) -> tuple[str, ...]:
+        return self.examples.get(taxon.at("class")) or GENERIC_EXAMPLES
+
+
+def read_words(folder: Path | None) -> SpeciesWords:
+    """descriptions.parquet and format_examples.parquet of a folder; None has none."""
+    if folder is None:
+        return SpeciesWords(digest=draws.digest("no descriptions").hex())
+    wanted = ["key", *RANKS, "common_name", "status", "description"]
+    rows = _read(folder / "descriptions.parquet", wanted).unique(maintain_order=True).sort("key")
+    examples = _read(folder / "format_examples.parquet", ["class", "examples"]).sort("class")
+    by_key, common = dict[str, str](), dict[str, str]()
+    by_name: dict[str, set[str]] = {}
+    names: set[str] = set()
+    for row in rows.iter_rows(named=True):
+        ranks = tuple(row[rank] or "" for rank in RANKS)
+        taxon = Taxon(ranks, row["common_name"] or "")  # type: ignore[arg-type]  # seven of them
+        names |= {name for name in (taxon.name, taxon.common_name) if " " in name}
+        if taxon.common_name:
+            common[taxon.key] = taxon.common_name
+        text = row["description"] if row["status"] == "described" else None
+        by_name.setdefault(taxon.name, set()).add(text or "")
+        if text:
+            by_key[taxon.key] = text
+    return SpeciesWords(
+        by_key,
+        {name: min(texts) for name, texts in by_name.items() if len(texts) == 1},
+        {row[0]: tuple(row[1]) for row in examples.iter_rows() if row[0] and row[1]},
+        frozenset(names),
+        common,
+        draws.digest(rows.write_ndjson(), examples.write_ndjson()).hex(),
+    )
+
+
+def _read(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    try:
+        frame = pl.read_parquet(path)
+    except FileNotFoundError:
+        raise DataError(f"{path}  does not exist: `fieldmark describe` writes it.") from None
+    except (OSError, pl.exceptions.PolarsError) as error:
+        first = str(error).splitlines()[0]
+        raise DataError(f"{path}  cannot be read as Parquet: {first}.") from None
+    if missing := [name for name in columns if name not in frame.columns]:
+        raise DataError(
+            f"{path}  has no column {missing[0]!r}: expected a file of `fieldmark describe`."
+        )
+    return frame.select(columns)
+
+
+def excerpt(text: str, most: int = EXCERPT_CHARS) -> str:
+    """The beginning of a text, whole sentences only; of a longer first sentence, whole words.
+
+    >>> excerpt("Wings are blue. Legs are black.", 20)
+    'Wings are blue.'
+    """
+    text = " ".join(text.split())
+    if len(text) <= most:
+        return text
+    ends = [span.end for span in split_sentences(text[: most + 100]) if span.end <= most]
+    if ends:
+        return text[: ends[-1]]
+    space = text.rfind(" ", 0, most + 1)
+    return text[: space if space > 0 else most].rstrip(" ,;:") + " …"
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionPrompt:
+    """Makes the messages of a photo."""
+
+    words: SpeciesWords
+    max_words: int = MAX_WORDS
+
+    @property
+    def digest(self) -> str:
+        """Changes when the wording does; what differs between photos is not in it."""
+        parts = (INSTRUCTION, EXAMPLES, *GENERIC_EXAMPLES, REFERENCE, AGAIN, _species_text("", ""))
+        return draws.digest(*parts, EXCERPT_CHARS, self.max_words).hex()
+
+    def messages(self, taxon: Taxon, picture: Picture) -> tuple[Message, ...]:
+        shared = Text(self._shared(taxon), ends_shared=True)
+        return (user(shared, picture, self._species(taxon)),)
+
+    def _shared(self, taxon: Taxon) -> str:
+        name = taxon.at("class")
+        of_class = f" of the class {name}" if self.words.examples.get(name) else ""
+        lines = [
+            INSTRUCTION.format(max_words=self.max_words),
+            "",
+            EXAMPLES.format(of_class=of_class),
+            *(f"- {example}" for example in self.words.examples_of(taxon)),
+        ]
+        return "\n".join(lines)
+
+    def _species(self, taxon: Taxon) -> str:
+        text = _species_text(taxon.name, self.words.common_name(taxon))
+        description = excerpt(self.words.description(taxon))
+        return f"{text}\n\n{REFERENCE}\n{description}" if description else text
+
+
+def _species_text(name: str, common: str) -> str:
+    lines = [f"Species: {name}"]
+    if common:
+        lines.append(f"Common name: {common}")
+    which = f"{name} or {common}" if common else name
+    return "\n".join([*lines, f"Name it in the sentence as: {which}"])
+
+
+def ask_again(messages: Sequence[Message], text: str, problem: str) -> tuple[Message, ...]:
+    """The conversation so far, and what is wrong with the caption that came of it."""
+    return (*messages, assistant(text or "(nothing)"), user(AGAIN.format(problem=problem)))

@@ -1,0 +1,154 @@
+"""Items that become samples: which photos of a table, of which taxon, under which key, in order.
+
+A table of photos (CSV, TSV, Parquet), a folder with one folder a class, or any dataset of this
+package. The order is drawn from the seed and the ids alone, so it is the same whatever order the
+rows have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fieldmark import draws
+from fieldmark.build.shards.texts import COMMON_KEYS, NAME_KEYS, ranks_of_fields
+from fieldmark.build.taxa import Taxon
+from fieldmark.data import DATASETS, Box, read_table
+from fieldmark.errors import DataError, UnknownName, UsageError
+from fieldmark.registry import is_file_reference, short_name
+from fieldmark.world import RANKS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TABLES = (".csv", ".tsv", ".parquet")
+_FIELDS = {*RANKS, *COMMON_KEYS, *NAME_KEYS}
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_SAFE_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")
+_HASHED_KEY = re.compile(r".*-[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardItem:
+    """One photo that becomes one sample."""
+
+    id: str
+    key: str
+    image: str
+    """relative to the source's root"""
+    crop: Box | None
+    split: str
+    taxon: Taxon
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSource:
+    """Photos and what is known of them."""
+
+    name: str
+    root: Path
+    table: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenItems:
+    """The rows that become samples, in their order, and what was left out."""
+
+    table: pl.DataFrame
+    n_nameless: int
+    """rows without any name"""
+    n_repeated: int
+    """rows that list a photo again for the same taxon"""
+    n_contradicting: int
+    """photos that are listed for several taxa, and kept for each"""
+
+    def items(self, start: int, n: int) -> list[ShardItem]:
+        return list(_items(self.table.slice(start, n)))
+
+
+def read_source(word: str, root_of: Callable[[str], Path]) -> ShardSource:
+    """A dataset's name, a table file, or a folder: with a table in it, or one folder a class."""
+    path = Path(word).expanduser()
+    if word in DATASETS.names() or is_file_reference(word):
+        root = root_of(word)
+        if not root.exists():
+            raise DataError(
+                f"{root}  does not exist: `fieldmark datasets {word}` says how to get it, "
+                f"--data {word}=FOLDER where it is."
+            )
+        return ShardSource(short_name(word), root, _readable(word, root))
+    if path.is_file():
+        return ShardSource(path.stem, path, _readable("csv", path))
+    if path.is_dir():
+        has_table = any(child.suffix.lower() in TABLES for child in path.iterdir())
+        kind = "csv" if has_table else "folder"
+        return ShardSource(path.resolve().name, path, _readable(kind, path))
+    if path.suffix or "/" in word:
+        raise DataError(f"{word}  does not exist.")
+    raise UnknownName("dataset, table or folder", word, DATASETS.names(), "fieldmark datasets")
+
+
+def _readable(name: str, root: Path) -> pl.DataFrame:
+    import polars as pl
+
+    table = read_table(name, root)
+    if table.schema["image"] != pl.String:
+        raise DataError(f"{root}  holds clips of several frames: a sample has one image.")
+    return table
+
+
+def choose_items(source: ShardSource, split: str | None, seed: int) -> ChosenItems:
+    """Rows that have a name, each photo once a taxon, in the order that the seed draws."""
+    import polars as pl
+
+    table = source.table
+    if split is not None:
+        known = table["split"].drop_nulls().unique().sort().to_list()
+        if split not in known:
+            have = ", ".join(known) if known else "none"
+            raise UsageError(f"--split {split}: {source.name} has {have}.")
+        table = table.filter(pl.col("split") == split)
+    fields = [name for name in table.columns if _fold(name) in _FIELDS]
+    text = [pl.col(name).cast(pl.String).fill_null("").str.strip_chars() for name in fields]
+    box = pl.col("crop").list.eval(pl.element().cast(pl.String)).list.join(" ").fill_null("")
+    table = table.select("id", "image", "crop", "split", *text, box.alias("_box"))
+    named = table.filter(pl.any_horizontal(pl.col(name) != "" for name in fields))
+    photo, taxon = ["image", "_box"], ["image", "_box", *fields]
+    once = named.sort("id").unique(taxon, keep="first", maintain_order=True)
+    if once.is_empty():
+        raise DataError(f"{source.root}  has no photo with a name: nothing to make shards of.")
+    n_photos = once.select(photo).unique().height
+    order = pl.DataFrame({"id": draws.shuffled(once["id"], seed, "shards")})
+    ordered = order.join(once.drop("_box"), on="id", how="left", maintain_order="left")
+    counts = (table.height - named.height, named.height - once.height, once.height - n_photos)
+    return ChosenItems(ordered, *counts)
+
+
+def _fold(name: str) -> str:
+    return name.strip().lower().replace(" ", "_")
+
+
+def _items(table: pl.DataFrame) -> Iterator[ShardItem]:
+    for row in table.iter_rows(named=True):
+        crop = row.pop("crop")
+        item, image, split = row.pop("id"), row.pop("image"), row.pop("split") or ""
+        ranks, common = ranks_of_fields(row)
+        taxon = Taxon(ranks, common)
+        if not taxon.name and not common:
+            taxon = Taxon(ranks, next((name for name in row.values() if name), ""))
+        box = tuple(map(float, crop)) if crop is not None else None
+        yield ShardItem(item, safe_key(item), image, box, split, taxon)  # type: ignore[arg-type]
+
+
+def safe_key(item: str) -> str:
+    """A key that no reader takes apart: no dots, no folders; different for different ids.
+
+    >>> safe_key("bird-0001"), safe_key("train/a.b.jpg")
+    ('bird-0001', 'train_a_b_jpg-3f0a5f8b0c4e1d2a')
+    """
+    if _SAFE_KEY.fullmatch(item) and not _HASHED_KEY.fullmatch(item):
+        return item
+    return f"{_UNSAFE.sub('_', item)[:80]}-{draws.digest(item)[:8].hex()}"

@@ -1,0 +1,345 @@
+"""Taxobox (infobox of a taxon): which taxon is a page about, and where does it stand?
+
+Automatic boxes name a taxon only; what stands above it is in pages `Template:Taxonomy/NAME`, one
+per level, whose `parent` leads up. Old boxes name all ranks. Only the box is parsed, never the rest
+of a page: https://en.wikipedia.org/wiki/Wikipedia:Automated_taxobox_system. Lists of template names
+are English Wikipedia's, with the templates' own redirects, in lower case.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fieldmark.data.read.names import parse_name
+
+TAXOBOX_TEMPLATES = frozenset(
+    {
+        "auto taxobox", "automatic taxobox", "automatic virus taxobox", "autotaxobox", "hybridbox",
+        "ichnobox", "infraspeciesbox", "oobox", "species box", "speciesbox", "subspecies box",
+        "subspeciesbox", "taxobox", "taxobox begin", "virus box", "virusbox",
+    }
+)  # fmt: skip
+DISAMBIGUATION_TEMPLATES = frozenset(
+    {
+        "airport disambiguation", "biology disambiguation", "caselaw disambiguation",
+        "chinese title disambiguation", "dab", "dab-cleanup", "disam", "disamb", "disambig",
+        "disambig cleanup", "disambig-cleanup", "disambiguate", "disambiguation",
+        "disambiguation cleanup", "disambiguation page", "genus disambiguation", "geodab", "geodis",
+        "hndab", "hndis", "hospital disambiguation", "human name disambiguation",
+        "latin name disambiguation", "letter disambiguation",
+        "letter-number combination disambiguation", "letter–number combination disambiguation",
+        "mathdab", "mathematical disambiguation", "mil-unit-dis", "military unit disambiguation",
+        "music disambiguation", "number disambiguation", "numberdis", "opus number disambiguation",
+        "phonetics disambiguation", "place name disambiguation", "road disambiguation", "roaddis",
+        "school disambiguation", "schooldis", "species latin name abbreviation disambiguation",
+        "species latin name disambiguation", "station disambiguation", "stationdis",
+        "synagogue disambiguation", "taxonomy disambiguation", "temple disambiguation",
+        "title and name disambiguation",
+    }
+)  # fmt: skip
+SET_INDEX_TEMPLATES = frozenset(
+    {
+        "animal common name", "bird common name", "fish common name", "fungus common name",
+        "insect common name", "plant common name", "set index", "set index article", "sia",
+    }
+)  # fmt: skip
+"""of pages that list the taxa of one common name: no disambiguation by page property, yet of use"""
+
+_TEMPLATE_NAME = re.compile(r"\{\{\s*([^{}|<\n]+?)\s*(?=[|}<\n])")
+
+
+def template_names(wikitext: str) -> set[str]:
+    """The templates that a text calls by a plain name, as they stand in the lists above."""
+    return {plain_template(match[1]) for match in _TEMPLATE_NAME.finditer(wikitext)}
+
+
+def plain_template(name: str) -> str:
+    """
+    >>> plain_template("Automatic_Taxobox ")
+    'automatic taxobox'
+    """
+    return name.replace("_", " ").strip().lower().removeprefix("template:")
+
+
+def says_disambiguation(wikitext: str) -> bool:
+    """Is it a disambiguation page by its template? For dumps, which have no page properties."""
+    has_mark = "__DISAMBIG__" in wikitext
+    return has_mark or not DISAMBIGUATION_TEMPLATES.isdisjoint(template_names(wikitext))
+
+
+# --- a template's parts ---
+
+_COMMENT = re.compile(r"<!--.*?-->|<nowiki>.*?</nowiki>", re.DOTALL | re.IGNORECASE)
+_REF = re.compile(r"<ref\b[^>]*/>|<ref\b.*?</ref\s*>", re.DOTALL | re.IGNORECASE)
+_HEADING = re.compile(r"^==[^=\n].*==\s*$", re.MULTILINE)
+_TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\|")
+
+
+def template_parts(text: str, start: int) -> tuple[list[str], int] | None:
+    """Name and arguments of the template that opens at `start`, and where it ends.
+
+    None = it never ends. The text must be without comments and references.
+    """
+    parts, at, open_marks = list[str](), start + 2, ["{{"]
+    for token in _TOKEN.finditer(text, start + 2):
+        mark = token[0]
+        if mark in ("{{", "[["):
+            open_marks.append(mark)
+        elif mark == "]]" and open_marks[-1] == "[[":
+            open_marks.pop()
+        elif mark == "}}":
+            while open_marks.pop() == "[[":  # a link that was never closed
+                pass
+        if (mark == "|" and len(open_marks) == 1) or not open_marks:
+            parts.append(text[at : token.start()])
+            at = token.end()
+        if not open_marks:
+            return parts, at
+    return None
+
+
+def _fields(parts: list[str]) -> dict[str, str]:
+    """Named arguments; names in lower case with underscores."""
+    pairs = (part.partition("=") for part in parts[1:])
+    return {
+        re.sub(r"[\s_]+", "_", name.strip().lower()): value.strip()
+        for name, is_named, value in pairs
+        if is_named
+    }
+
+
+_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]+)\]\]|\[\[([^\[\]|]*)\|\]\]")
+_SHOWN = re.compile(r"\{\{\s*(?:nowrap|nobold|noitalics?|small|lang\|la)\s*\|([^{}|]*)\}\}", re.I)
+_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
+_TAG = re.compile(r"<[^<>]*>")
+_SUBGENUS = re.compile(r"(?<=\w) \([A-Z][a-z-]+\)(?= [a-z×])")
+_QUALIFIER = re.compile(r"\s*\([^()]*\)$")
+
+
+def _plain(value: str) -> str:
+    """A name as a reader sees it: `†''[[Canis lupus|C. lupus]]''{{efn|…}}` → `C. lupus`."""
+    text = _LINK.sub(lambda match: match[1] or _QUALIFIER.sub("", match[2]), value)
+    text = _SHOWN.sub(r"\1", text)
+    while text != (text := _TEMPLATE.sub("", text)):
+        pass
+    text = html.unescape(_TAG.sub("", text)).replace("''", "")
+    text = re.sub(r"[†?\"“”'*]", "", text).replace("\xa0", " ")
+    return " ".join(_SUBGENUS.sub("", " ".join(text.split())).split())
+
+
+# --- the box ---
+
+_LEVELS = {
+    "species": "species", "sectio": "", "subgenus": "", "genus": "genus", "subtribus": "",
+    "tribus": "", "subfamilia": "", "familia": "family", "superfamilia": "", "infraordo": "",
+    "subordo": "", "ordo": "order", "superordo": "", "infraclassis": "", "subclassis": "",
+    "classis": "class", "superclassis": "", "subphylum": "", "subdivisio": "", "phylum": "phylum",
+    "divisio": "phylum", "superphylum": "", "superdivisio": "", "subregnum": "",
+    "regnum": "kingdom", "domain": "", "realm": "",
+}  # fmt: skip
+"""levels of an old box from the bottom → the rank of `RANKS`"""
+_BELOW = ("subspecies", "variety", "varietas", "form", "forma", "infraspecies")
+
+
+@dataclass(frozen=True, slots=True)
+class Taxobox:
+    """What one box says of its taxon."""
+
+    name: str
+    """the whole scientific name: `Canis lupus`, `Canis lupus familiaris`, `Canidae`"""
+    rank: str
+    """"subspecies" (or any below species), "species", "genus", …; "" = its template knows"""
+    genus: str
+    """"" above the genus, and for an automatic box of a genus, whose name is `name`"""
+    taxonomy: str
+    """NAME of the first page `Template:Taxonomy/NAME` above the species; "" = `ranks` has all"""
+    ranks: dict[str, str] = field(default_factory=dict)
+    """rank → name, from the bottom up, as far as the box says"""
+    synonyms: tuple[str, ...] = ()
+    subdivisions: tuple[str, ...] = ()
+    """species below a genus, as binomials"""
+
+
+def read_taxoboxes(wikitext: str, title: str) -> list[Taxobox]:
+    """The boxes above the first heading, in order; those below it where there are none above.
+
+    Boxes without a name take the page's title, as wikis do.
+    """
+    text = _REF.sub("", _COMMENT.sub("", wikitext))
+    heading = _HEADING.search(text)
+    lead = list(_boxes(text[: heading.start()], title)) if heading else []
+    return lead or list(_boxes(text, title))
+
+
+def _boxes(text: str, title: str) -> Iterator[Taxobox]:
+    end = 0
+    for match in _TEMPLATE_NAME.finditer(text):
+        kind = plain_template(match[1])
+        if match.start() < end or kind not in TAXOBOX_TEMPLATES:
+            continue
+        split = template_parts(text, match.start())
+        if split is not None:
+            parts, end = split
+            yield _read_box(kind, _fields(parts), _QUALIFIER.sub("", title))
+
+
+def _read_box(kind: str, fields: dict[str, str], title: str) -> Taxobox:
+    if kind.startswith("taxobox"):
+        box = _old_box(fields)
+    elif kind.startswith("auto"):
+        box = _automatic_box(fields, title)
+    else:
+        box = _species_box(fields, title)
+    genus = box.genus or box.name
+    lists = fields.get("synonyms", ""), fields.get("subdivision", "")
+    synonyms, below = (tuple(dict.fromkeys(_names(value, genus))) for value in lists)
+    species = {" ".join(name.split()[:2]) for name in below if name.startswith(f"{genus} ")}
+    return Taxobox(
+        *(box.name, box.rank, box.genus, box.taxonomy, box.ranks),
+        synonyms=synonyms,
+        subdivisions=tuple(sorted(species)),
+    )
+
+
+def _species_box(fields: dict[str, str], title: str) -> Taxobox:
+    """Speciesbox and its kin: `taxon`, or `genus` and `species`, or the page's title."""
+    values = {name: _plain(value) for name, value in fields.items()}
+    key, epithet = values.get("genus", ""), values.get("species", "")
+    genus = _QUALIFIER.sub("", key)
+    is_whole = epithet[:1].isupper() or epithet.startswith(f"{genus} ")
+    name = epithet if is_whole else f"{genus} {epithet}".strip() if epithet else ""
+    whole = values.get("taxon", "") or name or title
+    below = next((values[rank] for rank in _BELOW if values.get(rank)), "")
+    if below and not whole.endswith(f" {below}"):
+        whole = f"{whole} {below}"
+    qualified = re.match(r"\S+ \([^()]*\)", whole)
+    key = key or (qualified[0] if qualified else _genus_of(whole))
+    whole = re.sub(r" \([^()]*\)", "", whole)
+    rank = "subspecies" if below or n_words(whole) > 2 else "species"
+    return Taxobox(whole, rank, _genus_of(whole), values.get("parent", "") or key)
+
+
+def _automatic_box(fields: dict[str, str], title: str) -> Taxobox:
+    """Automatic taxobox: of a genus or above, now and then of a species."""
+    key = _plain(fields.get("taxon", "")) or title
+    name = _QUALIFIER.sub("", key.partition("/")[0])
+    if n_words(name) > 1:
+        rank = "subspecies" if n_words(name) > 2 else "species"
+        return Taxobox(name, rank, _genus_of(name), key)
+    binomial = _plain(fields.get("binomial", ""))
+    return Taxobox(binomial or name, "species" if binomial else "", name if binomial else "", key)
+
+
+def _old_box(fields: dict[str, str]) -> Taxobox:
+    """Taxobox: all ranks, the lowest of which is what the page is about."""
+    values = {level: _plain(fields.get(level, "")) for level in _LEVELS}
+    genus = _genus_of(parse_or(values["genus"]))
+    ranks = {
+        _LEVELS[level] or level: parse_or(name)
+        for level, name in values.items()
+        if name and level != "species"
+    }
+    extra = {name: _plain(value) for name, value in fields.items() if name.startswith("unranked_")}
+    for field_name, rank in (("trinomial", "subspecies"), ("binomial", "species")):
+        if name := parse_or(_plain(fields.get(field_name, "")), genus):
+            return Taxobox(name, rank, _genus_of(name) or genus, "", {**ranks, **extra})
+    species = values["species"]
+    name = parse_or(species if " " in species else f"{genus} {species}".strip(), genus)
+    if species:
+        return Taxobox(name, "species", _genus_of(name) or genus, "", {**ranks, **extra})
+    rank, name = next(iter(ranks.items()), ("", ""))
+    return Taxobox(name, rank, genus, "", {**ranks, **extra})
+
+
+def parse_or(text: str, genus: str = "") -> str:
+    """The scientific name that a text begins with, else its first word; `C. lupus` in full."""
+    text = _expanded(text, genus)
+    name = parse_name(text.replace("× ", "×"))
+    return str(name) if name else text.split(" ")[0]
+
+
+def n_words(name: str) -> int:
+    """Words of a name without the signs of hybrids and the marks of ranks."""
+    return sum(1 for word in name.split() if word not in ("×", "x") and not word.endswith("."))
+
+
+def _genus_of(name: str) -> str:
+    words = name.split()
+    n_sign = 2 if words and words[0] in ("×", "x") else 1
+    return " ".join(words[:n_sign])
+
+
+_SHORT = re.compile(r"([A-Z])[a-z]{0,2}\. ?(?=[a-z×])")
+
+
+def _expanded(name: str, genus: str) -> str:
+    """
+    >>> _expanded("C. lupus", "Canis"), _expanded("F. leo", "Canis")
+    ('Canis lupus', 'F. leo')
+    """
+    match = _SHORT.match(name)
+    same = match is not None and genus.lstrip("× ").startswith(match[1])
+    return f"{genus} {name[match.end() :]}" if match and same else name
+
+
+_MISAPPLIED = re.compile(r"\b(auctt?|sensu|misapplied|misident)\b", re.IGNORECASE)
+
+
+def _names(value: str, genus: str) -> Iterator[str]:
+    """Scientific names of a list: bullets, line breaks or the arguments of a list template.
+
+    Names in the sense of other authors ("auct. non L.") are names of something else.
+    """
+    text = _LINK.sub(lambda match: match[1] or match[2], html.unescape(value))
+    for line in re.split(r"\n|<br[^<>]*>|\{\{|\}\}|\||\*|;", text):
+        plain = _plain(re.sub(r"^\s*[:#=]+", "", line))
+        if _MISAPPLIED.search(plain):
+            continue
+        name = parse_name(_expanded(plain, genus).replace("× ", "×"))
+        if name is not None:
+            genus = name.genus
+            yield str(name)
+
+
+# --- Template:Taxonomy/NAME ---
+
+
+@dataclass(frozen=True, slots=True)
+class TaxonomyEntry:
+    """One level of the classification."""
+
+    rank: str
+    """as in `RANKS` where it is one of them, else Latin ("subfamilia", "clade")"""
+    name: str
+    parent: str
+    """NAME of the level above; "" = none"""
+    same_as: str
+    """NAME of the level that says what this one leaves open"""
+
+
+def taxonomy_title(name: str) -> str:
+    return f"Template:Taxonomy/{name}"
+
+
+def read_taxonomy(wikitext: str, name: str) -> TaxonomyEntry | None:
+    """What a page `Template:Taxonomy/NAME` says; None = it is none.
+
+    The text is one call of `{{Don't edit this line …}}`.
+    """
+    text = _REF.sub("", _COMMENT.sub("", wikitext))
+    start = text.find("{{Don't edit this line")
+    split = template_parts(text, start) if start >= 0 else None
+    if split is None:
+        return None
+    fields = _fields(split[0])
+    latin = _plain(fields.get("rank", "")).lower()
+    shown = _QUALIFIER.sub("", name.partition("/")[0])
+    parent, same_as = (_plain_key(fields.get(word, "")) for word in ("parent", "same_as"))
+    return TaxonomyEntry(_LEVELS.get(latin) or latin, shown, parent, same_as)
+
+
+def _plain_key(value: str) -> str:
+    return "" if "{" in value else " ".join(value.replace("_", " ").split())

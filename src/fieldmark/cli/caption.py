@@ -1,0 +1,115 @@
+"""Caption the images of webdataset shards: one checked sentence each, written beside them.
+
+examples:
+  fieldmark caption shards/a-000.tar --model chat/mock/wren --out captions
+  fieldmark caption shards/*.tar --model chat/openrouter/qwen/qwen2.5-vl-72b-instruct \\
+      --descriptions described --out captions --max-usd 20
+  fieldmark caption 'shards/a-{000..159}.tar' --descriptions described --out captions \\
+      --model 'chat/vllm/OpenGVLab/InternVL3-38B-AWQ?base_url=http://gpu7:8000/v1'
+
+Killed at any moment, the same command goes on and asks nothing twice. Several processes with the
+same arguments share the shards (`sbatch --array=1-12` of one command does that on a cluster).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+
+from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
+from fieldmark.cli._flags import Common, CommonFlags, check_least
+from fieldmark.cli._show import counted, print_json, talk
+from fieldmark.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmark.build.caption import CaptionOptions, CaptionTotals
+
+_Folder = Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")]
+_Number = Annotated[float | None, arg(metavar="X", help_behavior_hint="")]
+_Count = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionArgs:
+    shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
+    """tar files; `a-{000..159}.tar` stands for 160 of them"""
+    model: Annotated[str, arg(metavar="MODEL", help_behavior_hint="")]
+    """a chat model that sees: chat/PROVIDER/MODEL or hf-chat/REPO_OR_FOLDER"""
+    out: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="")]
+    """folder for captions/SHARD.parquet and what is needed to go on after a stop"""
+    descriptions: _Folder = None
+    """folder that `fieldmark describe` wrote [none: species are named, not described]"""
+    materialize: _Folder = None
+    """also copy the shards here, byte for byte, with a caption.txt in each sample that has one"""
+    max_words: Annotated[int, arg(metavar="N")] = 20
+    """most words of a caption"""
+    tries: Annotated[int, arg(metavar="N")] = 3
+    """captions asked for per image, before it is rejected"""
+    temp: Annotated[float, arg(metavar="X")] = 0.0
+    """sampling temperature"""
+    top_p: _Number = None
+    """nucleus sampling [the model's own]"""
+    max_output: _Count = None
+    """most tokens of an answer, thoughts included [by the model]"""
+    again: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="WORD")] = ()
+    """do shards again that have outcomes of this kind: error or rejected; answers are kept"""
+    json: bool = False
+    """print the summary as JSON"""
+    chat: ChatModelFlags = ChatFlags()
+    common: CommonFlags = Common()
+
+
+def run(args: CaptionArgs) -> int:
+    from fieldmark.build.caption import caption_shards, read_words
+    from fieldmark.build.shards import find_shards
+    from fieldmark.progress import for_people
+
+    options = _options(args)
+    shards = find_shards(args.shards)
+    words = read_words(args.descriptions)
+    model = args.chat.model(args.model, args.common.settings())
+    with for_people(args.common.quiet) as progress:
+        totals = caption_shards(shards, model, words, args.out, options, progress)
+    if args.json:
+        print_json(totals.summary())
+    elif not args.common.quiet:
+        _tell(totals, args.out)
+    return 0
+
+
+def _options(args: CaptionArgs) -> CaptionOptions:
+    from fieldmark.build.caption import CaptionOptions
+
+    check_least("--max-words", args.max_words, 5)
+    check_least("--tries", args.tries, 1)
+    if not 0 <= args.temp <= 2:
+        raise UsageError(f"--temp {args.temp}: expected a number from 0 to 2.")
+    if strange := set(args.again) - {"error", "rejected"}:
+        raise UsageError(f"--again {min(strange)}: expected error or rejected.")
+    return CaptionOptions(
+        max_words=args.max_words,
+        tries=args.tries,
+        temperature=args.temp,
+        top_p=args.top_p,
+        max_output=args.max_output,
+        sending=args.chat.options(),
+        budget=args.chat.budget(),
+        materialize=args.materialize,
+        again=frozenset(args.again),
+    )
+
+
+def _tell(totals: CaptionTotals, out: Path) -> None:
+    counts = totals.counts
+    talk(
+        f"{counted(counts.total(), 'image')} in {counted(totals.n_shards, 'shard')}: "
+        f"{counts['ok']:,} captions, {counts['rejected']:,} rejected, {counts['error']:,} errors"
+        + (f"; {totals.n_skipped:,} shards were done before" if totals.n_skipped else "")
+    )
+    for reason, n in totals.reasons.most_common():
+        if not reason.startswith("ok "):
+            talk(f"  {n:>8,}  {reason}")
+    talk(f"captions: {out / 'captions'}")

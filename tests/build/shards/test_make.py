@@ -1,0 +1,339 @@
+"""Making shards: same bytes whatever happened on the way, and what readers need in every sample."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from PIL import Image
+
+from fieldmark.build.shards import (
+    MadeShards,
+    MakeOptions,
+    MemberReader,
+    check_shards,
+    make_shards,
+    read_samples,
+    read_source,
+    sample_taxon,
+)
+from fieldmark.build.shards.items import safe_key
+from fieldmark.build.taxa import Taxon
+from fieldmark.data import load_dataset
+from fieldmark.errors import DataError, UsageError
+from fieldmark.world import World
+from kit.pictures import write_image
+from kit.shards import hashes, read_by_webdataset
+
+RANKS = {"kingdom": "Animalia", "phylum": "Chordata", "class": "Aves", "order": "Passeriformes"}
+BIRDS = [("Corvus", "corax", "Common raven"), ("Pica", "pica", None), ("Turdus", "merula", "")]
+N = 11
+
+
+def write_photos(folder: Path, n: int = N, reverse: bool = False) -> Path:
+    """A table of birds and its photos."""
+    rows = []
+    for number in range(n):
+        genus, species, common = BIRDS[number % 3]
+        write_image(folder / "photos" / f"{number}.jpg", number)
+        image = f"photos/{number}.jpg"
+        more = {"genus": genus, "species": species, "common_name": common}
+        rows.append({"id": f"bird/{number}.x", "image": image, **RANKS, **more})
+    rows = rows[::-1] if reverse else rows
+    pl.DataFrame(rows, infer_schema_length=None).write_csv(folder / "birds.csv")
+    return folder / "birds.csv"
+
+
+def make(source: Path | str, out: Path, **options: Any) -> MadeShards:
+    given = read_source(str(source), lambda name: Path(name))
+    return make_shards(given, out, MakeOptions(**{"name": "birds", "per_shard": 4, **options}))
+
+
+def samples_in(out: Path) -> dict[str, dict[str, bytes]]:
+    return {
+        key: files
+        for path in sorted(out.glob("*.tar"))
+        for key, files in read_by_webdataset(path).items()
+    }
+
+
+def test_samples_hold_the_photo_as_it_is_and_the_texts_of_treeoflife(tmp_path: Path) -> None:
+    made = make(write_photos(tmp_path), tmp_path / "out")
+    assert [path.name for path in made.files] == [f"birds-0000{number}.tar" for number in range(3)]
+    samples = samples_in(tmp_path / "out")
+    assert len(samples) == made.n_samples == N
+    files = samples[safe_key("bird/0.x")]
+    assert files.pop("jpg") == (tmp_path / "photos" / "0.jpg").read_bytes()
+    about = json.loads(files.pop("json"))
+    assert about["id"] == "bird/0.x" and about["genus"] == "Corvus" and about["species"] == "corax"
+    lineage = "Animalia Chordata Aves Passeriformes Corvus corax"
+    tagged = (
+        "kingdom Animalia phylum Chordata class Aves order Passeriformes genus Corvus species corax"
+    )
+    assert {name: text.decode() for name, text in files.items()} == {
+        "sci.txt": "a photo of Corvus corax.",
+        "com.txt": "a photo of Common raven.",
+        "taxon.txt": f"a photo of {lineage}.",
+        "taxontag.txt": f"a photo of {tagged}.",
+        "sci_com.txt": "a photo of Corvus corax with common name Common raven.",
+        "taxon_com.txt": f"a photo of {lineage} with common name Common raven.",
+        "taxontag_com.txt": f"a photo of {tagged} with common name Common raven.",
+        "scientific_name.txt": "Corvus corax",
+        "common_name.txt": "Common raven",
+        "taxonomic_name.txt": lineage,
+    }
+
+
+def test_what_was_made_is_sound_and_names_its_taxa(tmp_path: Path) -> None:
+    made = make(write_photos(tmp_path), tmp_path / "out")
+    report = check_shards(made.files, tmp_path / "out" / "birds-index.json", has_images=True)
+    assert report.is_sound and report.notes == {}
+    taxa = set()
+    for path in made.files:
+        with MemberReader(path) as reader:
+            taxa |= {sample_taxon(sample, reader.read) for sample in read_samples(path)}
+    ranks = tuple(RANKS.values())
+    assert taxa == {Taxon((*ranks, "", *bird[:2]), bird[2] or "") for bird in BIRDS}  # type: ignore[arg-type]
+
+
+def test_the_order_of_rows_changes_nothing_the_seed_does(tmp_path: Path) -> None:
+    make(write_photos(tmp_path / "a"), tmp_path / "1")
+    make(write_photos(tmp_path / "b", reverse=True), tmp_path / "2")
+    make(tmp_path / "a" / "birds.csv", tmp_path / "3", seed=1)
+    assert hashes(tmp_path / "1") == hashes(tmp_path / "2") != hashes(tmp_path / "3")
+    keys = [list(samples_in(tmp_path / place)) for place in ("1", "3")]
+    assert keys[0] != keys[1] and sorted(keys[0]) == sorted(keys[1])
+
+
+def settle() -> None:
+    """Files that were just written are not relied on."""
+    time.sleep(2.1)
+
+
+def test_finished_shards_are_kept_and_a_changed_photo_makes_its_shard_anew(tmp_path: Path) -> None:
+    table, out = write_photos(tmp_path), tmp_path / "out"
+    settle()
+    make(table, out)
+    before, times = hashes(out), {path: path.stat().st_mtime_ns for path in out.glob("*.tar")}
+    assert make(table, out).n_kept == 3 and hashes(out) == before
+    assert times == {path: path.stat().st_mtime_ns for path in out.glob("*.tar")}
+    write_image(tmp_path / "photos" / "5.jpg", 99)
+    assert make(table, out).n_kept == 2
+    after = hashes(out)
+    changed = {name for name in before if before[name] != after[name]}
+    shard = next(path for path in times if safe_key("bird/5.x") in read_by_webdataset(path))
+    assert changed == {shard.name, "birds-index.json"}
+    assert (
+        samples_in(out)[safe_key("bird/5.x")]["jpg"] == (tmp_path / "photos" / "5.jpg").read_bytes()
+    )
+
+
+def test_a_shard_that_was_damaged_or_taken_away_is_made_anew(tmp_path: Path) -> None:
+    table, out = write_photos(tmp_path), tmp_path / "out"
+    settle()
+    make(table, out)
+    before = hashes(out)
+    data = bytearray((out / "birds-00000.tar").read_bytes())
+    data[700] ^= 1
+    (out / "birds-00000.tar").write_bytes(data)
+    (out / "birds-00001.tar").unlink()
+    os.utime(out / "birds-00002.tar", ns=(1, 1))  # copied somewhere: as good as before
+    assert make(table, out).n_kept == 1
+    assert hashes(out) == before
+
+
+@pytest.mark.parametrize("change", [{"per_shard": 6}, {"seed": 2}, {"max_px": 8}])
+def test_other_options_leave_nothing_of_the_old_set(tmp_path: Path, change: dict[str, Any]) -> None:
+    table = write_photos(tmp_path)
+    make(table, tmp_path / "out")
+    make(table, tmp_path / "out", **change)
+    make(table, tmp_path / "fresh", **change)
+    assert hashes(tmp_path / "out") == hashes(tmp_path / "fresh")
+
+
+def test_a_label_that_changes_is_in_the_shard(tmp_path: Path) -> None:
+    table = write_photos(tmp_path)
+    make(table, tmp_path / "out")
+    table.write_text(table.read_text().replace("Common raven", "Raven"))
+    make(table, tmp_path / "out")
+    assert samples_in(tmp_path / "out")[safe_key("bird/0.x")]["common_name.txt"] == b"Raven"
+
+
+# --- photos ---
+
+
+def test_large_photos_are_shrunk_only_when_asked(tmp_path: Path) -> None:
+    table = write_photos(tmp_path)
+    write_image(tmp_path / "photos" / "0.jpg", 1, size=(90, 60))
+    make(table, tmp_path / "out", max_px=30)
+    samples = samples_in(tmp_path / "out")
+    (tmp_path / "small.jpg").write_bytes(samples[safe_key("bird/0.x")]["jpg"])
+    assert Image.open(tmp_path / "small.jpg").size == (30, 20)
+    untouched = (tmp_path / "photos" / "1.jpg").read_bytes()
+    assert samples[safe_key("bird/1.x")]["jpg"] == untouched
+
+
+def test_extensions_follow_the_content(tmp_path: Path) -> None:
+    table = write_photos(tmp_path)
+    png = write_image(tmp_path / "a.png", 1)
+    shutil.copy(png, tmp_path / "photos" / "0.jpg")
+    make(table, tmp_path / "out")
+    assert samples_in(tmp_path / "out")[safe_key("bird/0.x")]["png"] == png.read_bytes()
+
+
+def test_bad_photos_stop_the_work_or_are_left_out_by_name(tmp_path: Path) -> None:
+    table, out = write_photos(tmp_path), tmp_path / "out"
+    photo = tmp_path / "photos" / "3.jpg"
+    photo.write_bytes(photo.read_bytes()[:-30])
+    with pytest.raises(DataError, match=r"photos/3.jpg  is cut off.*--bad-images skip"):
+        make(table, out)
+    assert not (out / "birds-index.json").exists()
+    made = make(table, out, skips_bad=True)
+    assert made.n_samples == N - 1
+    assert made.bad == [("photos/3.jpg", "is cut off: the JPEG has no end marker")]
+    settle()
+    make(table, out, skips_bad=True)
+    assert make(table, out, skips_bad=True).bad == made.bad  # also when the shard is kept
+    with pytest.raises(DataError, match=r"photos/3.jpg"):
+        make(table, out)
+
+
+def test_missing_photos_are_named_before_anything_is_written(tmp_path: Path) -> None:
+    table = write_photos(tmp_path)
+    (tmp_path / "photos" / "3.jpg").unlink()
+    with pytest.raises(DataError, match=r"1 of 11 image files are missing \(.*3.jpg\)"):
+        make(table, tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.tar"))
+    assert make(table, tmp_path / "out", skips_bad=True).n_samples == N - 1
+
+
+def test_photos_that_are_listed_twice(tmp_path: Path) -> None:
+    """For one taxon once; for two taxa twice, since nobody knows which is right."""
+    table = write_photos(tmp_path)
+    with table.open("a") as file:
+        file.write(
+            "again,photos/0.jpg,Animalia,Chordata,Aves,Passeriformes,Corvus,corax,Common raven\n"
+        )
+        file.write("other,photos/0.jpg,Animalia,Chordata,Aves,Passeriformes,Pica,pica,\n")
+        file.write("nameless,photos/1.jpg,,,,,,,\n")
+    made = make(table, tmp_path / "out")
+    counts = (made.chosen.n_repeated, made.chosen.n_contradicting, made.chosen.n_nameless)
+    assert counts == (1, 1, 1) and made.n_samples == N + 1
+
+
+def test_keys_are_safe_and_never_meet() -> None:
+    ids = ["a", "a.b", "a_b", "a/b", "ä", "", "x" * 300, "x" * 301, "__a__", safe_key("a.b")]
+    keys = [safe_key(item) for item in ids]
+    assert len(set(keys)) == len(ids)
+    assert all(set(key).isdisjoint("./ ") and key.isascii() and len(key) < 100 for key in keys)
+
+
+# --- sources ---
+
+
+@pytest.mark.parametrize("name", ["world", "rarespecies", "folder", "csv"])
+def test_datasets_of_the_package_become_shards(tmp_path: Path, name: str) -> None:
+    """Photos of `rarespecies` lie in Parquet files."""
+    root = tmp_path / name
+    root.mkdir()
+    load_dataset(name).make(root, World(seed=3), 24)
+    source = read_source(name, lambda _: root)
+    made = make_shards(source, tmp_path / "out", MakeOptions(name, per_shard=10))
+    assert check_shards(made.files, has_images=True).is_sound
+    (key, files), *_ = samples_in(tmp_path / "out").items()
+    assert len(files["scientific_name.txt"].split()) == 2 and "." not in key
+
+
+def test_a_split_is_chosen(tmp_path: Path) -> None:
+    load_dataset("folder").make(tmp_path / "set", World(seed=3), 24)
+    n_all = make(tmp_path / "set", tmp_path / "1").n_samples
+    made = make(tmp_path / "set", tmp_path / "2", split="train")
+    assert 0 < made.n_samples < n_all
+    splits = {json.loads(files["json"])["split"] for files in samples_in(tmp_path / "2").values()}
+    assert splits == {"train"}
+    with pytest.raises(UsageError, match="--split dev: set has test, train"):
+        make(tmp_path / "set", tmp_path / "3", split="dev")
+
+
+def test_a_folder_with_shards_of_others_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "birds-00000.tar").write_bytes(b"mine")
+    with pytest.raises(DataError, match="did not write"):
+        make(write_photos(tmp_path), tmp_path / "out")
+    assert (tmp_path / "out" / "birds-00000.tar").read_bytes() == b"mine"
+
+
+def test_a_source_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'world'"):
+        read_source("wrld", lambda name: Path(name))
+    with pytest.raises(DataError, match="does not exist"):
+        read_source("photos/birds.csv", lambda name: Path(name))
+
+
+# --- kill -9 ---
+
+
+MAKE = """
+import sys
+from pathlib import Path
+from fieldmark.build.shards import MakeOptions, make_shards, read_source
+from fieldmark.progress import Silent
+
+class Told(Silent):
+    def status(self, text):
+        print(text, flush=True)
+
+source = read_source(sys.argv[1], Path)
+make_shards(source, Path(sys.argv[2]), MakeOptions("birds", per_shard=4), Told())
+"""
+
+
+@pytest.mark.slow
+def test_killed_twenty_times_the_shards_are_the_same(tmp_path: Path) -> None:
+    table, out = write_photos(tmp_path, n=240), tmp_path / "out"
+    words = [sys.executable, "-c", MAKE, str(table)]
+    make(table, tmp_path / "clean")
+    clean = hashes(tmp_path / "clean")
+    rng, n_killed, n_shards = random.Random(5), 0, set[int]()
+    while n_killed < 20:
+        with subprocess.Popen([*words, str(out)], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            is_far = len(n_shards) * 3  # the first ones are kept by now
+            for _ in range(is_far + rng.randrange(6)):
+                process.stdout.readline()
+            time.sleep(rng.uniform(0, 0.03))
+            process.send_signal(signal.SIGKILL)
+            n_killed += process.wait() == -signal.SIGKILL
+        seen = hashes(out)
+        assert {name: clean[name] for name in seen} == seen  # whatever has a name is whole
+        n_shards.add(len(seen))
+        if len(seen) == len(clean):
+            shutil.rmtree(out)
+    make(table, out)
+    assert hashes(out) == clean
+    assert not list(out.glob(".*.part")) and len(n_shards) > 8
+
+
+@pytest.mark.slow
+def test_two_processes_do_not_make_the_same_shards(tmp_path: Path) -> None:
+    table, out = write_photos(tmp_path, n=60), tmp_path / "out"
+    words = [sys.executable, "-m", "fieldmark", "shards", "make", str(table), "--out", str(out)]
+    processes = [
+        subprocess.Popen([*words, "--per-shard", "1"], stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    errors = [process.communicate()[1] for process in processes]
+    codes = sorted(process.returncode for process in processes)
+    assert codes in ([0, 0], [0, 3])
+    assert codes == [0, 0] or any("another process makes" in text for text in errors)
+    assert len(list(out.glob("*.tar"))) == 60
