@@ -43,6 +43,7 @@ def test_a_level_may_be_left_out_and_a_heading_may_come_twice() -> None:
         ("== Head&nbsp;and tail ==", "Head and tail"),
         ("== A = B ==", "A = B"),
         ("== Uneven ===", "Uneven ="),
+        ("=====", "="),
     ],
 )
 def test_headings_are_read_as_they_are_seen(line: str, heading: str) -> None:
@@ -59,7 +60,7 @@ def test_headings_are_read_as_they_are_seen(line: str, heading: str) -> None:
         "{{Infobox\n| x = {{y}}\n== A ==\n}}",
         "== A == text",
         " text == A ==",
-        "=====",
+        "==",
         "<!-- never closed\n== A ==",
     ],
 )

@@ -64,10 +64,10 @@ def _headings(wikitext: str) -> Iterator[tuple[int, int, int, str]]:
     """(start of its line, start of what follows, level, text), in page order."""
     for line in _HEADING.finditer(_masked(wikitext)):
         marks = line[1]
-        if not marks.strip("="):
-            continue
         left, right = (len(marks) - len(rest) for rest in (marks.lstrip("="), marks.rstrip("=")))
-        level = min(left, right, 6)
+        level = min(left, right, (len(marks) - 1) // 2, 6)  # of "=====" the middle is the text
+        if not level:
+            continue
         raw = wikitext[line.start(1) + level : line.end(1) - level]
         text = clean_text(raw).replace(GAP, "") if _MARKUP.search(raw) else raw
         yield line.start(), line.end(), level, " ".join(text.split())
@@ -81,7 +81,8 @@ def _masked(wikitext: str) -> str:
     pieces: list[str] = []
     here = 0
     for start, end, name, _ in _raw_elements(wikitext):
-        pieces += (wikitext[here:start], (_NOTHING if name else _COMMENT) * (end - start))
+        is_comment = not name and wikitext.endswith("-->", start, end)
+        pieces += (wikitext[here:start], (_COMMENT if is_comment else _NOTHING) * (end - start))
         here = end
     text = "".join((*pieces, wikitext[here:]))
     pieces.clear()
@@ -109,8 +110,8 @@ def _template_spans(text: str) -> list[tuple[int, int]]:
 
 _DROPPED = (
     "ref|references|gallery|timeline|score|imagemap|syntaxhighlight|source|style|script|graph|"
-    "mapframe|maplink|hiero|templatedata|templatestyles|indicator|inputbox|categorytree|del|strike|"
-    "s|table|section|includeonly"
+    "mapframe|maplink|hiero|templatedata|templatestyles|indicator|inputbox|categorytree|table|"
+    "section|includeonly"
 )
 _LITERAL = "nowiki|pre"
 _FORMULA = "math|chem|ce"
@@ -353,7 +354,8 @@ _INVISIBLE = re.compile(
 _ASIDE = re.compile(r" ?\([^()]*\)| ?\[[^\[\]]*\]")
 _NOTE = re.compile(rf"(?<=[^\s(\[–—{_LOST}]){_LOST}+")
 _BETWEEN_SENTENCES = re.compile(rf"(^|[.!?][\"”’)]*) ?(?:{_LOST} ?)+(?=[A-Z]|$)")
-_LEAKED = re.compile(r"\[\[+|\]\]+|[{}]+|'{2,}|<(?! ?\d)(?:/?[a-zA-Z][^<>]{0,80}>)?")
+_STRAY = str.maketrans("{}|", "   ")
+_LEAKED = re.compile(r"\[\[+|\]\]+|'{2,}|<(?! ?\d)(?:/?[a-zA-Z][^<>]{0,80}>)?")
 
 
 def _tidy(line: str) -> str:
@@ -364,7 +366,7 @@ def _tidy(line: str) -> str:
     """
     line = _ADDRESS.sub(_NOTHING, _WEB_LINK.sub(r"\1", " ".join(line.split())))
     line = html.unescape(_MAGIC_WORD.sub("", _without_quotes(line)))
-    line = _INVISIBLE.sub("", line).replace(GAP, "").replace("|", " ")
+    line = _INVISIBLE.sub("", line).replace(GAP, "").translate(_STRAY)
     line = _ASIDE.sub(_aside_text, _ASIDE.sub(_aside_text, line))  # brackets in brackets
     line = " ".join(line.replace(_NOTHING, "").split())
     line = _BETWEEN_SENTENCES.sub(r"\1 ", _NOTE.sub("", line))
