@@ -194,6 +194,8 @@ def test_sections_hold_all_text_but_the_headings(wikitext: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     [
+        "1",
+        "1|-|",
         "{{",
         "{{a|",
         "[[",
@@ -241,9 +243,15 @@ def test_sections_hold_all_text_but_the_headings(wikitext: str) -> None:
 @pytest.mark.slow
 def test_time_grows_with_length_only(piece: str) -> None:
     """Ten times the text may take about ten times as long, whatever it holds; closed or not."""
-    for close in ("", "}}" * 6_000, "x" + "]]" * 6_000 + "'[" * 6_000):
+    rest = "x" + "]]" * 6_000 + "'[" * 6_000
+    for before, after in (
+        ("", ""),
+        ("{{convert|", "x|cm}}"),
+        ("[[", "|]]"),
+        ("", "}}" * 6_000 + rest),
+    ):
         start = time.process_time()
-        wikitext = piece * (60_000 // len(piece)) + close
+        wikitext = before + piece * (60_000 // len(piece)) + after
         clean_text(wikitext)
         section_tree(wikitext)
         assert time.process_time() - start < 3

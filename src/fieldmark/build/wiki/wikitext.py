@@ -1,8 +1,8 @@
 """Wikitext parser: the section tree of a page, and the text a reader sees.
 
-A scanner with one stack, and not mwparserfromhell: that one tokenizer backtracks, so 20 kB of
-unclosed "{{a|" keep it busy for longer than anyone waits (2026-11), and it cannot be interrupted.
-Here every stage reads the text once. Templates are not expanded: those that stand for words are
+A scanner with one stack, and not mwparserfromhell, whose tokenizer backtracks: 20 kB of unclosed
+"{{a|" keep its version 0.7 busy for more than ten seconds, in which it cannot be interrupted. Here
+every stage reads the text once. Templates are not expanded: those that stand for words are
 known by name (`templates.py`), all others are dropped. Where a dropped one, or a formula, stood as
 a word of a sentence, `GAP` is left, so that whoever uses the text can leave the sentence out.
 """
@@ -296,19 +296,17 @@ _HIDDEN_LINK = re.compile(
     r"ficheiro|bestand|файл|категория)\s*:",
     re.IGNORECASE,
 )
-
-
 _OTHER_LANGUAGE = re.compile(r"(?!doi)[a-z]{2,3}(?:-[a-z]+){0,2}:")
 
 
 def _link_text(parts: list[str]) -> str:
     """The label; nothing for images, categories and links to other languages."""
     target, *labels = (part.replace(_NOTHING, "") for part in parts)
-    target = target.strip().replace("_", " ")
+    target = " ".join(target.replace("_", " ").split())
     if _HIDDEN_LINK.match(target) or (not labels and _OTHER_LANGUAGE.match(target)):
         return _NOTHING
     if labels:
-        return " ".join(labels).strip("\n") or re.sub(r"\s*\([^()]*\)$", "", target)
+        return " ".join(labels).strip("\n") or re.sub(r" ?\([^()]*\)$", "", target)
     return target.removeprefix(":")
 
 
