@@ -115,6 +115,14 @@ def homonym_of_same_kingdom(made: TrapMaker) -> None:
     made.expect(second, reason="other_taxon")
 
 
+def homonym_that_the_list_lacks(made: TrapMaker) -> None:
+    """One row, one page of its name; but it is a moss, and the row is about a flower."""
+    ranks = made.taxon(PLANTS)
+    moss = changed(ranks, phylum="Bryophyta", class_="Bryopsida", order="Aales", family="Aaceae")
+    made.article(binomial(ranks), moss, old_box(moss, binomial=f"''{binomial(moss)}''"))
+    made.expect(ranks, reason="other_taxon")
+
+
 def homonym_with_author(made: TrapMaker) -> None:
     first, second = made.taxon(("beetle",)), made.taxon(("spider",))
     second |= {"genus": first["genus"], "species": first["species"]}
@@ -329,6 +337,7 @@ KINDS: tuple[Callable[[TrapMaker], None], ...] = (
     hemihomonym_without_page,
     hemihomonym_genus,
     homonym_of_same_kingdom,
+    homonym_that_the_list_lacks,
     homonym_with_author,
     classified_otherwise,
     monotypic_by_redirect,
