@@ -187,6 +187,31 @@ def test_a_wiki_that_takes_fewer_titles_is_asked_one_by_one(store: PageStore) ->
     assert len(store) == 8
 
 
+RUBBISH: list[Any] = [
+    [], "text", None, 7, {}, {"query": None}, {"query": []}, {"query": {"pages": 3}},
+    {"query": {"pages": {"1": {"title": "A"}}}},  # format version 1
+    {"query": {"pages": [{"title": "A", "revisions": [{"revid": "x"}]}]}},
+    {"query": {"pages": [{"pageid": 1, "title": "A", "revisions": [{}]}]}},
+    {"query": {"pages": [{}]}}, {"query": {"redirects": [{"from": "A"}]}}, {"error": "no"},
+    {"error": None}, {"query": {"pages": []}, "continue": {"rvcontinue": "1"}},
+    {"query": {"pages": []}, "continue": "on"}, {"query": {"pages": []}}, {"query": {}},
+    {"query": {"pages": [{"pageid": 1, "title": "A"}]}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", RUBBISH, ids=str)
+def test_rubbish_is_told_in_one_line(store: PageStore, body: Any) -> None:
+    class Rubbish(MockWiki):
+        def answer(self, query: Any) -> Any:
+            return body if "titles" in query else super().answer(query)
+
+    with running(Rubbish([])) as url, WikiApi(url, CONTACT, hurried()) as api:
+        with pytest.raises(ModelError) as caught:
+            api.fetch(["A", "B"], store)
+        assert "\n" not in str(caught.value)
+        assert store.lookup("A") is None
+
+
 # --- faults ---
 
 PASSING = ("429", "429 date", "429 bare", "503", "maxlag", "ratelimited", "gzip", "cut", "reset")

@@ -157,6 +157,7 @@ class CaptionRun:
         self._again: deque[Request] = deque()
         self._job: ShardJob | None = None
         self._open: set[ShardJob] = set()
+        self._dropped: list[ShardJob] = []
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="captions")
         self._written: dict[ShardJob, Future[None]] = {}
         self._failed_in_a_row = 0
@@ -190,7 +191,7 @@ class CaptionRun:
                         time.sleep(_POLL_S)  # the rest is in the hands of other workers
         finally:
             self._writer.shutdown()
-            for job in list(self._open):
+            for job in [*self._open, *self._dropped]:
                 job.close()
             self._journals.close()
 
@@ -206,7 +207,10 @@ class CaptionRun:
         """
         while True:
             if self._again:
-                return self._again.popleft()
+                request = self._again.popleft()
+                if request.info.job.is_dropped:
+                    continue
+                return request
             if self._job is None:
                 self._collect(wait=False)
                 self._job = self._next_job()
@@ -216,12 +220,12 @@ class CaptionRun:
             if not self._is_still_ours(job):
                 continue
             try:
-                request = job.next_request()
+                coming = job.next_request()
             except DataError as error:  # a sample without outcome is no outcome: the whole shard
                 self._drop(job, str(error))
                 continue
-            if request is not None:
-                return request
+            if coming is not None:
+                return coming
             if job.is_read:
                 self._job = None
                 self._finish_if_settled(job)
@@ -337,7 +341,8 @@ class CaptionRun:
             self.totals.counts.update(job.spool.counts)
             self.totals.reasons.update(job.spool.kinds)
             del self._left[job.name]
-            self._close(job)
+            job.close()
+            self._forget(job)
             self.progress.advance()
 
     def _drop(self, job: ShardJob, reason: str) -> None:
@@ -345,7 +350,9 @@ class CaptionRun:
         if reason:
             self._refuse(job.name, reason)
         self._leases.give_up(job.lease, is_done=False)
-        self._close(job)
+        job.drop()
+        self._dropped.append(job)
+        self._forget(job)
         self._job = None if self._job is job else self._job
 
     def _refuse(self, name: str, reason: str) -> None:
@@ -353,8 +360,7 @@ class CaptionRun:
         del self._left[name]
         self.progress.say(f"left out: {reason}")
 
-    def _close(self, job: ShardJob) -> None:
-        job.close()
+    def _forget(self, job: ShardJob) -> None:
         self._journals.close_shard(job.name)
         self._open.discard(job)
 

@@ -15,7 +15,7 @@ import logging
 import math
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Protocol
@@ -106,7 +106,8 @@ class _PageAnswers:
     pages: dict[str, dict[str, Any]] = field(default_factory=dict)
     """title → what is known of a page whose text has not been stored"""
 
-    def read(self, answer: Mapping[str, Any]) -> None:
+    def read(self, answer: Mapping[str, Any]) -> Mapping[str, str] | None:
+        """What to add to the query for the rest; None = this was all."""
         query = answer["query"]
         for step in query.get("normalized", ()):
             self.normalised[step["from"]] = step["to"]
@@ -121,10 +122,15 @@ class _PageAnswers:
                 part = {name: value for name, value in page.items() if value != []}
                 self.pages[page["title"]] = self.pages.get(page["title"], {}) | part
 
-    def complete(self) -> list[WikiPage]:
-        """Takes out the pages of which all is known."""
+        more = answer.get("continue")
+        return None if more is None else {str(name): str(value) for name, value in more.items()}
+
+    def store(self, store: PageStore) -> None:
+        """Adds what is known; pages whose text has come are known."""
         titles = [title for title, page in self.pages.items() if "revisions" in page]
-        return [_page(self.pages.pop(title)) for title in titles]
+        pages = [_page(self.pages.pop(title)) for title in titles]
+        redirects = ((here, *there) for here, there in self.redirects.items())
+        store.add(pages, redirects, self.missing, self.normalised.items())
 
 
 class WikiApi:
@@ -176,6 +182,7 @@ class WikiApi:
             self._runner.run(self._fetch_batches(lacking, BATCH, store))
             # A wiki that takes fewer titles than most leaves some unanswered.
             self._runner.run(self._fetch_batches(store.unknown(titles), 1, store))
+            store.add([], missing=store.unknown(titles))
         except ModelError as error:
             if not len(store):
                 raise
@@ -210,21 +217,22 @@ class WikiApi:
 
     async def _fetch_batch(self, titles: Sequence[str], store: PageStore) -> None:
         """Asks for one batch, and again for what the wiki cut off."""
-        batch, query = _PageAnswers(), _ASK_PAGES | {"titles": "|".join(titles)}
+        answers, query = _PageAnswers(), _ASK_PAGES | {"titles": "|".join(titles)}
         more: Mapping[str, str] | None = {}
         while more is not None:
-            answer = await self._ask({**query, **more})
-            try:
-                batch.read(answer)
-            except (KeyError, TypeError, AttributeError) as error:
-                raise self._stopped("its answer is not MediaWiki's") from error
+            before, answer = more, await self._ask({**query, **more})
             if warnings := answer.get("warnings"):
                 LOG.info("%s: %s", self.endpoint, warnings)
-            more = answer.get("continue")
-            if more is None or _has_properties(more):
-                _store(batch, store)
-        if len(titles) == 1:  # alone and without any answer: there is no such page
-            store.add([], missing=store.unknown(titles))
+            try:
+                more = answers.read(answer)
+                if more is None or _has_properties(more):
+                    answers.store(store)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise self._stopped("its answer is not MediaWiki's") from error
+            if more == before:
+                raise self._stopped("its answer never ends")
+        if len(titles) > 1 and len(store.unknown(titles)) == len(titles):
+            raise self._stopped("its answer says nothing about the titles")
 
     async def _ask(self, query: Mapping[str, str]) -> dict[str, Any]:
         """The answer to one query, however many attempts it takes."""
@@ -356,24 +364,17 @@ def _has_properties(more: Mapping[str, str]) -> bool:
     return "pageprops" in more.get("continue", "").rpartition("||")[2].split("|")
 
 
-def _store(batch: _PageAnswers, store: PageStore) -> None:
-    redirects: Iterable[tuple[str, str, str]] = (
-        (here, there, fragment) for here, (there, fragment) in batch.redirects.items()
-    )
-    store.add(batch.complete(), redirects, batch.missing, batch.normalised.items())
-
-
 def _page(facts: Mapping[str, Any]) -> WikiPage:
     """A page whose text is hidden, or lost, has none."""
     revision, properties = facts["revisions"][0], facts.get("pageprops", {})
     return WikiPage(
         title=facts["title"],
-        page_id=facts["pageid"],
-        revision_id=revision["revid"],
-        timestamp=revision.get("timestamp", ""),
-        wikitext=revision.get("slots", {}).get("main", {}).get("content", ""),
+        page_id=int(facts["pageid"]),
+        revision_id=int(revision["revid"]),
+        timestamp=str(revision.get("timestamp", "")),
+        wikitext=str(revision.get("slots", {}).get("main", {}).get("content", "")),
         is_disambiguation="disambiguation" in properties,
-        wikidata=properties.get("wikibase_item", ""),
+        wikidata=str(properties.get("wikibase_item", "")),
     )
 
 
