@@ -2,6 +2,7 @@
 
     ROOT/photos.csv     a row a photo: id, image, split, label, unit, question, answer, truth
     ROOT/species.csv    ranks, names, traits and description of every species
+    ROOT/wiki.xml.bz2   dump of an encyclopedia of the species, as MediaWiki writes one
     ROOT/images/*.jpg
 
 Seven sub-collections, so that all questions can be asked of 300 photos or of 1,500. Every answer to
@@ -11,6 +12,7 @@ burst is one unit and lies in one split.
 
 from __future__ import annotations
 
+import bz2
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +27,7 @@ from fieldmark.data._dataset import Finding, Info, finish_table, need
 from fieldmark.errors import DataError
 from fieldmark.files import write_file
 from fieldmark.world import Scene, write_photo
+from fieldmark.world.wiki import export_xml, wiki_pages
 
 if TYPE_CHECKING:
     from fieldmark.world import Species, World
@@ -36,6 +39,7 @@ INFO = Info(
     layout=(
         "photos.csv      one row per photo, with everything that is true of it\n"
         "species.csv     ranks, names, traits and description of every species\n"
+        "wiki.xml.bz2    dump of an encyclopedia of the species, as MediaWiki writes one\n"
         "images/*.jpg    256 × 256 pixels"
     ),
 )
@@ -94,6 +98,7 @@ def make(root: Path, world: World, size: int) -> None:
     _remove_old(root, {row["id"] for row in rows})
     write_file(root / "species.csv", _csv(_species_rows(world)))
     write_file(root / "photos.csv", _csv(rows))
+    write_file(root / "wiki.xml.bz2", bz2.compress(export_xml(wiki_pages(world).pages)))
 
 
 def _remove_old(root: Path, kept: set[object]) -> None:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
-from fieldmark.chat.parse.text import Passage, Word, fold, read, strip_reasoning
+from fieldmark.chat.parse.text import Passage, Word, read, strip_reasoning
 
 RULES_VERSION = 1
 """part of every manifest: captions that other rules let through are checked anew"""
@@ -164,12 +165,13 @@ class CaptionRules:
 
     def _places(self, words: Sequence[Word]) -> set[int]:
         """Numbers of the words that are the species' name."""
-        texts = [word.text for word in words]
+        numbers = [number for number, word in enumerate(words) if word.text != "x"]
         places: set[int] = set()
         for name in self._own:
-            for start in range(len(texts) - len(name) + 1):
-                if _is_name(tuple(texts[start : start + len(name)]), name):
-                    places.update(range(start, start + len(name)))
+            for start in range(len(numbers) - len(name) + 1):
+                run = numbers[start : start + len(name)]
+                if _is_name([words[number].text for number in run], name):
+                    places.update(range(run[0], run[-1] + 1))
         return places
 
     def _other(self, words: Sequence[Word], own: set[int]) -> str:
@@ -183,13 +185,14 @@ class CaptionRules:
         return ""
 
 
+@lru_cache(4096)
 def fold_name(name: str) -> tuple[str, ...]:
     """The words of a name whatever its case, hyphens, accents and the sign of a hybrid.
 
     >>> fold_name("Mentha × piperita"), fold_name("Red-tailed Hawk")
     (('mentha', 'piperita'), ('red', 'tailed', 'hawk'))
     """
-    return tuple(word for word in fold(name.replace("×", " ")) if word != "x")
+    return tuple(word.text for word in read(name.replace("×", " ")).words if word.text != "x")
 
 
 _PLAIN_NAME = re.compile(r"[A-Za-z \-]+")
@@ -202,7 +205,7 @@ def folded_name(name: str) -> str:
     return " ".join(fold_name(name))
 
 
-def _is_name(words: tuple[str, ...], name: tuple[str, ...]) -> bool:
+def _is_name(words: Sequence[str], name: Sequence[str]) -> bool:
     """Equal, or the plural or genitive of it ("Mallards", "a raven's bill")."""
     *first, last = name
     return [*words[:-1]] == first and words[-1] in (last, f"{last}s", f"{last}es")
@@ -211,7 +214,7 @@ def _is_name(words: tuple[str, ...], name: tuple[str, ...]) -> bool:
 def n_sentences(words: Sequence[Word]) -> int:
     """As many as the reader counts, less those that an abbreviation seems to end."""
     n = 1
-    for before, word in zip(words, words[1:], strict=False):
+    for before, word in pairwise(words):
         n += word.sentence != before.sentence and before.text not in _SHORT
     return n
 
@@ -256,9 +259,15 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def _is_copy(words: Sequence[Word], example: str) -> bool:
-    mine, theirs = _grams([word.text for word in words]), _grams(list(fold(example)))
+    mine, theirs = _grams(words), _example_grams(example)
     return bool(mine) and len(mine & theirs) >= _COPIED * len(mine)
 
 
-def _grams(words: Sequence[str]) -> set[tuple[str, ...]]:
-    return {tuple(words[i : i + _GRAM]) for i in range(len(words) - _GRAM + 1)}
+@lru_cache(4096)
+def _example_grams(example: str) -> set[tuple[str, ...]]:
+    return _grams(read(example).words)
+
+
+def _grams(words: Sequence[Word]) -> set[tuple[str, ...]]:
+    texts = [word.text for word in words]
+    return {tuple(texts[i : i + _GRAM]) for i in range(len(texts) - _GRAM + 1)}

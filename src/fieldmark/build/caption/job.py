@@ -20,7 +20,14 @@ from fieldmark.build.caption.outcomes import (
     write_manifest,
 )
 from fieldmark.build.caption.prompt import CaptionPrompt, ask_again
-from fieldmark.build.shards import MemberReader, Sample, read_samples, sample_taxon
+from fieldmark.build.shards import (
+    MemberReader,
+    Sample,
+    SampleMember,
+    materialize,
+    read_samples,
+    sample_taxon,
+)
 from fieldmark.build.taxa import Taxon
 from fieldmark.chat import Answer, AnswerSettings, Message, Picture, Request
 from fieldmark.errors import DataError, plain_reason
@@ -62,6 +69,8 @@ class ShardJob:
         self.path, self.name, self.lease = path, name, lease
         self.files, self.rules = files, rules
         self.made_from: dict[str, Any] = {}
+        self.copy: Path | None = None
+        """where a copy with captions goes; None = none is wanted"""
         self.n_read = 0
         self.is_read = False
         """all samples were seen"""
@@ -99,8 +108,13 @@ class ShardJob:
         if taxon is None:
             self._settle(number, CaptionRow(sample.key, "error", reason="no_taxon"))
             return None
-        messages = self.rules.prompt.messages(taxon, Picture(lambda: self._reader.read(image)))
+        messages = self.rules.prompt.messages(taxon, Picture(lambda: self._read(image)))
         return self._ask(CaptionAsk(self, number, sample.key, taxon), messages)
+
+    def _read(self, image: SampleMember) -> bytes:
+        if self.is_dropped:
+            raise DataError(f"{self.path}  is in other hands.")
+        return self._reader.read(image)
 
     def _ask(self, ask: CaptionAsk, messages: tuple[Message, ...]) -> Request:
         return Request(
@@ -153,15 +167,25 @@ class ShardJob:
         expected = self.made_from["input"]
         if (self.n_read, self.spool.keys_hash) != (expected["n_samples"], expected["keys_sha256"]):
             raise DataError(f"{self.path}  was changed while it was read: run the command again.")
-        digest = self.spool.write_parquet(self.files.captions(self.name), self.lease)
+        captions = self.files.captions(self.name)
+        digest = self.spool.write_parquet(captions, self.lease)
         self.lease.check()
+        if self.copy is not None:  # one that was made of other captions must not outlive them
+            self.copy.unlink(missing_ok=True)
         write_manifest(self.files.manifest(self.name), self.spool, self.made_from, digest)
+        if self.copy is not None:
+            materialize(self.path, captions, self.copy)
+
+    def drop(self) -> None:
+        """Answers that still come are nobody's; the shard stays open, for some may be reading."""
+        self.is_dropped = True
+        self.spool.close()
 
     def close(self) -> None:
-        self.is_dropped = True
+        """When nothing is under way any more."""
+        self.drop()
         self._samples.close()  # type: ignore[attr-defined]  # a generator
         self._reader.close()
-        self.spool.close()
 
 
 def _is_text(key: str) -> bool:

@@ -116,6 +116,9 @@ class LeaseFolder:
         path = _lease_path(self.folder, name, 0) if newest is None else _next(newest)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
             return None
@@ -157,7 +160,7 @@ class LeaseFolder:
         return _lease_path(self.folder, name, max(numbers)) if numbers else None
 
     def _numbers(self) -> Iterator[tuple[str, int]]:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for entry in os.scandir(self.folder):
                 if entry.name.endswith(".lease"):
                     yield _parts(Path(entry.name))

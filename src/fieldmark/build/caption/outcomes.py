@@ -192,9 +192,7 @@ def is_done(files: CaptionFiles, name: str, made_from: dict[str, Any]) -> dict[s
     return {status: manifest["counts"].get(status, 0) for status in STATUSES}
 
 
-def write_manifest(
-    path: Path, spool: OutcomeSpool, made_from: dict[str, Any], digest: str
-) -> None:
+def write_manifest(path: Path, spool: OutcomeSpool, made_from: dict[str, Any], digest: str) -> None:
     facts = {
         "shard": spool.shard,
         "made_from": made_from,

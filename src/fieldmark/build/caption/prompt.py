@@ -9,7 +9,6 @@ and the photo does not show teaches a model nothing about photos.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.build.describe.sentences import split_sentences
 from fieldmark.build.taxa import Taxon
 from fieldmark.chat import Message, Picture, Text, assistant, user
 from fieldmark.errors import DataError
@@ -43,7 +43,6 @@ REFERENCE = (
     "Reference text, only to choose the right terms for traits that are visible in this photo; "
     "leave out whatever it says that the photo does not show:"
 )
-_SENTENCE_END = re.compile(r"(?<![A-Z])[.!?](?=\s)")
 AGAIN = "That caption cannot be used: {problem}. Write another one that follows all rules."
 
 
@@ -130,10 +129,11 @@ def excerpt(text: str, most: int = EXCERPT_CHARS) -> str:
     text = " ".join(text.split())
     if len(text) <= most:
         return text
-    ends = [end.end() for end in _SENTENCE_END.finditer(text, 0, most + 1) if end.end() <= most]
+    ends = [span.end for span in split_sentences(text[: most + 100]) if span.end <= most]
     if ends:
         return text[: ends[-1]]
-    return text[: text.rfind(" ", 0, most)].rstrip(" ,;:") + " …"
+    space = text.rfind(" ", 0, most + 1)
+    return text[: space if space > 0 else most].rstrip(" ,;:") + " …"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from the same input, words, prompt, rules, model and sampling settings.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 from collections import Counter, deque
@@ -25,7 +24,7 @@ from fieldmark.build.caption.journals import ShardJournals
 from fieldmark.build.caption.leases import LeaseFolder
 from fieldmark.build.caption.outcomes import STATUSES, CaptionFiles, is_done
 from fieldmark.build.caption.prompt import MAX_WORDS, CaptionPrompt, SpeciesWords
-from fieldmark.build.shards import read_samples
+from fieldmark.build.shards import materialize, shard_index
 from fieldmark.chat import (
     Answer,
     AnswerSettings,
@@ -158,6 +157,7 @@ class CaptionRun:
         self._again: deque[Request] = deque()
         self._job: ShardJob | None = None
         self._open: set[ShardJob] = set()
+        self._dropped: list[ShardJob] = []
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="captions")
         self._written: dict[ShardJob, Future[None]] = {}
         self._failed_in_a_row = 0
@@ -171,9 +171,7 @@ class CaptionRun:
 
     def carry_out(self) -> CaptionTotals:
         # Whether it is the endpoint that fails, or photos of which a shard has many, is told here.
-        sending = replace(
-            self.options.sending, max_failures=_NEVER, max_failures_in_a_row=_NEVER
-        )
+        sending = replace(self.options.sending, max_failures=_NEVER, max_failures_in_a_row=_NEVER)
         budget = self.options.budget
         try:
             with self._leases, open_connection(self.model, sending, self._journals, budget) as line:
@@ -193,7 +191,7 @@ class CaptionRun:
                         time.sleep(_POLL_S)  # the rest is in the hands of other workers
         finally:
             self._writer.shutdown()
-            for job in list(self._open):
+            for job in [*self._open, *self._dropped]:
                 job.close()
             self._journals.close()
 
@@ -209,7 +207,10 @@ class CaptionRun:
         """
         while True:
             if self._again:
-                return self._again.popleft()
+                request = self._again.popleft()
+                if request.info.job.is_dropped:
+                    continue
+                return request
             if self._job is None:
                 self._collect(wait=False)
                 self._job = self._next_job()
@@ -219,12 +220,12 @@ class CaptionRun:
             if not self._is_still_ours(job):
                 continue
             try:
-                request = job.next_request()
+                coming = job.next_request()
             except DataError as error:  # a sample without outcome is no outcome: the whole shard
                 self._drop(job, str(error))
                 continue
-            if request is not None:
-                return request
+            if coming is not None:
+                return coming
             if job.is_read:
                 self._job = None
                 self._finish_if_settled(job)
@@ -253,6 +254,8 @@ class CaptionRun:
             try:
                 made_from = self._made_from(name, path)
                 if self._is_done(name, made_from):
+                    if (copy := self._copy(name)) is not None and not copy.exists():
+                        materialize(path, self.files.captions(name), copy)
                     self._leases.give_up(lease, is_done=True)
                     continue
                 job = ShardJob(path, name, lease, self.files, self.rules)
@@ -260,12 +263,16 @@ class CaptionRun:
                 self._leases.give_up(lease, is_done=False)
                 self._refuse(name, str(error))
                 continue
-            job.made_from = made_from
+            job.made_from, job.copy = made_from, self._copy(name)
             self._journals.open_shard(name, self.files.journal(name))
             self._open.add(job)
             self._lease_seen = time.monotonic()
             return job
         return None
+
+    def _copy(self, name: str) -> Path | None:
+        folder = self.options.materialize
+        return None if folder is None else folder / f"{name}.tar"
 
     def _is_done(self, name: str, made_from: dict[str, Any]) -> bool:
         counts = is_done(self.files, name, made_from)
@@ -334,7 +341,8 @@ class CaptionRun:
             self.totals.counts.update(job.spool.counts)
             self.totals.reasons.update(job.spool.kinds)
             del self._left[job.name]
-            self._close(job)
+            job.close()
+            self._forget(job)
             self.progress.advance()
 
     def _drop(self, job: ShardJob, reason: str) -> None:
@@ -342,7 +350,9 @@ class CaptionRun:
         if reason:
             self._refuse(job.name, reason)
         self._leases.give_up(job.lease, is_done=False)
-        self._close(job)
+        job.drop()
+        self._dropped.append(job)
+        self._forget(job)
         self._job = None if self._job is job else self._job
 
     def _refuse(self, name: str, reason: str) -> None:
@@ -350,8 +360,7 @@ class CaptionRun:
         del self._left[name]
         self.progress.say(f"left out: {reason}")
 
-    def _close(self, job: ShardJob) -> None:
-        job.close()
+    def _forget(self, job: ShardJob) -> None:
         self._journals.close_shard(job.name)
         self._open.discard(job)
 
@@ -372,13 +381,13 @@ def shard_facts(path: Path, memory: Path) -> dict[str, Any]:
         known = json.loads(memory.read_bytes())
         if known["stamp"] == mark.hex():
             return dict(known["facts"])
-    n_samples, keys = 0, hashlib.sha256()
-    for sample in read_samples(path):
-        n_samples += 1
-        keys.update(sample.key.encode() + b"\n")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    facts = {"sha256": digest, "n_samples": n_samples, "keys_sha256": keys.hexdigest()}
+    index = shard_index(path)
+    facts = {
+        "sha256": index.sha256,
+        "n_bytes": index.n_bytes,
+        "n_samples": index.n_samples,
+        "keys_sha256": index.keys_sha256,
+    }
     if is_settled:
         note = {"stamp": mark.hex(), "facts": facts}
         write_file(memory, json.dumps(note).encode())

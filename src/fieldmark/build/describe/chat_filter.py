@@ -1,11 +1,9 @@
 """Chat filter (extraction by a language model): which words of a text tell what can be seen?
 
-The sentences of a text are numbered, and the model answers with quotes from them. A quote counts
-only where it stands in its sentence letter by letter, from the beginning of a word to the end of
-one ("spotted" is no quote of "unspotted"); where it stands is computed here. So nothing invented
-can be kept: an answer with a false quote is asked for once more, with what was wrong in it; what is
-false then is dropped and counted. A text with an answer that cannot be read is an error, not an
-empty text.
+The sentences of a text are numbered, and the model answers with quotes from them, which are looked
+up (`quotes`): so nothing invented can be kept. An answer with a false quote is asked for once more,
+with what was wrong in it; what is false then is dropped and counted. A text with an answer that
+cannot be read is an error, not an empty text.
 
 Requests go through any chat model of this package. Answers are journalled as they come, so the same
 text is never paid for twice, and a run that was killed or ran out of money goes on from there. The
@@ -18,12 +16,21 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmark import draws
+from fieldmark.build.describe.quotes import (
+    MAX_CHARACTERS,
+    MAX_SENTENCES,
+    QuotedSpans,
+    SentenceBlock,
+    cut_text,
+    merged,
+    read_quotes,
+)
 from fieldmark.build.describe.sentences import Span, split_sentences
 from fieldmark.chat import (
     Answer,
@@ -34,7 +41,6 @@ from fieldmark.chat import (
     Estimator,
     Journal,
     LocalModel,
-    Message,
     Options,
     Request,
     Text,
@@ -43,8 +49,6 @@ from fieldmark.chat import (
     open_connection,
     user,
 )
-from fieldmark.chat.parse.text import strip_reasoning
-from fieldmark.chat.parse.values import AMBIGUOUS, read_json
 from fieldmark.errors import FieldmarkError, ModelError
 from fieldmark.progress import Progress, Silent
 
@@ -68,7 +72,8 @@ A colour or a body part that is only mentioned is no description: "It feeds on r
 
 Answer with JSON: {"spans": [{"sentence": NUMBER, "quote": "WORDS"}]}. A quote is copied letter by
 letter from the sentence of that number: all of it, or the part that tells the look if the rest is
-about something else. List nothing that is to be left out; {"spans": []} if nothing is kept.
+about something else. Quote whole words, and a "not" or "lacks" with what it denies. List nothing
+that is to be left out; {"spans": []} if nothing is kept.
 
 An example.
 Sentences:
@@ -102,8 +107,8 @@ SCHEMA: dict[str, Any] = {
     "required": ["spans"],
     "additionalProperties": False,
 }
-MAX_CHARACTERS, MAX_SENTENCES = 4_000, 40
-"""of one request; a longer text is cut at sentence borders into several"""
+ROOM_TO_THINK = 16_384
+"""tokens, for models that think before they answer"""
 _AT_ONCE = 20
 """sentences without a text that are asked about together"""
 _PROBLEMS_TOLD = 10
@@ -111,125 +116,6 @@ PROMPT_HASH = draws.digest(
     PROMPT, SENTENCES, AGAIN, json.dumps(SCHEMA), MAX_CHARACTERS, MAX_SENTENCES, _PROBLEMS_TOLD
 ).hex()
 """changes when the wording does"""
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceBlock:
-    """Some sentences of a text that follow each other: what one request shows."""
-
-    sentences: tuple[str, ...]
-    """as shown: every kind of space is one blank, so that places stay the same"""
-    starts: tuple[int, ...]
-    """where each begins in the text"""
-
-    @property
-    def text(self) -> str:
-        numbered = (f"{n}. {sentence}" for n, sentence in enumerate(self.sentences, 1))
-        return "\n".join([SENTENCES, *numbered])
-
-    @property
-    def settings(self) -> AnswerSettings:
-        """With room to quote everything."""
-        room = 200 + sum(len(sentence) // 2 + 16 for sentence in self.sentences)
-        return AnswerSettings(max_output_tokens=room, schema=SCHEMA)
-
-    def place(self, number: int, quote: str) -> Span | None:
-        """Where a quote stands in the text; None = not in this sentence."""
-        if not 1 <= number <= len(self.sentences):
-            return None
-        sentence, at = self.sentences[number - 1], -1
-        while quote.strip() and (at := sentence.find(quote, at + 1)) >= 0:
-            if _is_whole(sentence, at, at + len(quote)):
-                start = self.starts[number - 1] + at
-                return Span(start, start + len(quote))
-        return None
-
-
-def _is_whole(sentence: str, start: int, end: int) -> bool:
-    """Do these words begin and end at the border of a word?"""
-    is_begun = start > 0 and sentence[start - 1].isalnum() and sentence[start].isalnum()
-    is_cut = end < len(sentence) and sentence[end].isalnum() and sentence[end - 1].isalnum()
-    return not (is_begun or is_cut)
-
-
-def cut_text(text: str, sentences: Sequence[Span]) -> list[SentenceBlock]:
-    """The blocks of a text, as few as hold it."""
-    blocks: list[list[Span]] = []
-    for span in sentences:
-        is_full = not blocks or len(blocks[-1]) >= MAX_SENTENCES
-        if is_full or span.end - blocks[-1][0].start > MAX_CHARACTERS:
-            blocks.append([])
-        blocks[-1].append(span)
-    return [_block(text, block) for block in blocks]
-
-
-def _block(text: str, spans: Sequence[Span]) -> SentenceBlock:
-    texts = (text[span.start : span.end] for span in spans)
-    shown = ("".join(" " if sign.isspace() else sign for sign in part) for part in texts)
-    return SentenceBlock(tuple(shown), tuple(span.start for span in spans))
-
-
-def _loose_block(sentences: Sequence[str]) -> SentenceBlock:
-    """Sentences that do not come from one text."""
-    ends = list(accumulate(len(sentence) for sentence in sentences))
-    spans = [Span(end - len(part), end) for part, end in zip(sentences, ends, strict=True)]
-    return _block("".join(sentences), spans)
-
-
-@dataclass(frozen=True, slots=True)
-class QuotedSpans:
-    """What an answer quotes, and what is wrong with the rest."""
-
-    spans: tuple[Span, ...]
-    problems: tuple[str, ...] = ()
-    error: str = ""
-    """why nothing could be read; "" = it could"""
-
-
-def read_quotes(answer: Answer, block: SentenceBlock) -> QuotedSpans:
-    """The places of an answer's quotes."""
-    if error := _unreadable(answer):
-        return QuotedSpans((), error=error)
-    text = strip_reasoning(answer.text)
-    entries = AMBIGUOUS if text is None else read_json(text)
-    if not isinstance(entries, list):
-        return QuotedSpans((), error="the answer is not the JSON that was asked for")
-    spans, problems = [], []
-    for entry in entries:
-        number, quote = _entry(entry)
-        if span := block.place(number, quote):
-            spans.append(span)
-        else:
-            problems.append(f"{json.dumps(quote, ensure_ascii=False)} is not in sentence {number}")
-    return QuotedSpans(merged(spans), tuple(problems))
-
-
-def _unreadable(answer: Answer) -> str:
-    if answer.outcome == "failed":
-        return answer.error or "the request failed"
-    if answer.outcome == "refused":
-        return "the model refused to answer"
-    return "the answer was cut off" if answer.outcome == "length" else ""
-
-
-def _entry(entry: object) -> tuple[int, str]:
-    """Sentence and quote; number 0, which no sentence has, where it is neither."""
-    if not isinstance(entry, dict):
-        return 0, str(entry)
-    number, quote = str(entry.get("sentence")), entry.get("quote")
-    is_number = number.isascii() and number.isdigit() and len(number) < 9
-    return int(number) if is_number else 0, quote if isinstance(quote, str) else ""
-
-
-def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """In the order of the text, those that overlap as one."""
-    whole: list[Span] = []
-    for span in sorted(spans, key=lambda span: (span.start, span.end)):
-        if whole and span.start < whole[-1].end:
-            whole[-1] = Span(whole[-1].start, max(whole[-1].end, span.end))
-        else:
-            whole.append(span)
-    return tuple(whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +179,8 @@ class ChatFilter:
     """folder of the answers"""
     options: Options = Options()
     budget: Budget = field(default_factory=Budget)
+    asks_errors_again: bool = False
+    """answers of the journal that cannot be read are not taken: the question is put once more"""
     totals: FilterTotals = field(default_factory=FilterTotals)
 
     @property
@@ -306,7 +194,7 @@ class ChatFilter:
 
     def filter(
         self, texts: Iterable[tuple[str, str]], progress: Progress | None = None
-    ) -> Iterator[FilteredText]:
+    ) -> Generator[FilteredText]:
         """One outcome for each (key, text), as they come. ModelError when money or tokens run out,
         after all that is complete was given.
         """
@@ -316,11 +204,11 @@ class ChatFilter:
     def keep(self, sentences: Sequence[str]) -> list[bool | None]:
         """Is something of each sentence kept? None where that could not be found out."""
         starts = range(0, len(sentences), _AT_ONCE)
-        texts = ((str(n), _loose_block(sentences[n : n + _AT_ONCE])) for n in starts)
+        texts = ((str(n), SentenceBlock.of_sentences(sentences[n : n + _AT_ONCE])) for n in starts)
         kept: list[bool | None] = [None] * len(sentences)
         for result in self._ask(((key, [block]) for key, block in texts), Silent()):
             first = int(result.key)
-            block = _loose_block(sentences[first : first + _AT_ONCE])
+            block = SentenceBlock.of_sentences(sentences[first : first + _AT_ONCE])
             for n, start in enumerate(block.starts) if not result.error else ():
                 end = start + len(block.sentences[n])
                 kept[first + n] = any(start <= span.start < end for span in result.spans)
@@ -329,12 +217,12 @@ class ChatFilter:
     def estimate(self, texts: Iterable[tuple[str, str]]) -> Estimate:
         """What asking about these texts takes; sends nothing."""
         blocks = (cut_text(text, split_sentences(text)) for _, text in texts)
-        requests = ((_first_request("", block, None), ()) for some in blocks for block in some)
+        requests = ((self._first_request("", block), ()) for some in blocks for block in some)
         return estimate(requests, Estimator(self.model.card))
 
     def _ask(
         self, texts: Iterable[tuple[str, list[SentenceBlock]]], progress: Progress
-    ) -> Iterator[FilteredText]:
+    ) -> Generator[FilteredText]:
         ready: deque[FilteredText] = deque()
         again: list[Request] = []
 
@@ -344,7 +232,7 @@ class ChatFilter:
                 if not blocks:
                     ready.append(opened.result())
                 for n, block in enumerate(blocks):
-                    yield _first_request(f"{key}#{n}", block, opened)
+                    yield self._first_request(f"{key}#{n}", block, opened)
 
         def hear(request: Request, answer: Answer) -> bool:
             opened, block, before = request.info
@@ -361,12 +249,34 @@ class ChatFilter:
 
         with (
             Journal(self.journal) as journal,
-            open_connection(self.model, self.options, journal, self.budget) as line,
+            open_connection(self.model, self._sending(), journal, self.budget) as line,
         ):
             for result in _rounds(line, requests(), again, hear, ready):
                 self._note(result)
                 progress.advance()
                 yield result
+
+    def _first_request(
+        self, name: str, block: SentenceBlock, opened: _OpenText | None = None
+    ) -> Request:
+        numbered = (f"{n}. {sentence}" for n, sentence in enumerate(block.sentences, 1))
+        message = user(Text(PROMPT, ends_shared=True), "\n".join([SENTENCES, *numbered]))
+        settings = AnswerSettings(max_output_tokens=self._room(block), schema=SCHEMA)
+        return Request(name, (message,), settings, info=(opened, block, None))
+
+    def _room(self, block: SentenceBlock) -> int:
+        """Tokens that quote everything; three letters a token are few in English."""
+        card = self.model.card
+        room = 100 + sum(len(sentence) // 3 + 14 for sentence in block.sentences)
+        room += ROOM_TO_THINK if card.thinks else 0
+        return min(room, card.max_output or room)
+
+    def _sending(self) -> Options:
+        def is_unread(request: Request, answer: Answer) -> bool:
+            return bool(read_quotes(answer, request.info[1]).error)
+
+        again = is_unread if self.asks_errors_again else None
+        return replace(self.options, is_asked_again=again)
 
     def _count(self, answer: Answer, is_last: bool) -> None:
         self.totals.n_requests += 1
@@ -390,7 +300,8 @@ def _rounds(
 ) -> Iterator[FilteredText]:
     """All first questions, then those that are asked again."""
     for requests in (first, again):
-        totals = yield from _results(line.steps(requests, hear), ready)
+        with closing(line.steps(requests, hear)) as steps:
+            totals = yield from _results(steps, ready)
         if totals.stopped:
             raise ModelError(
                 f"{totals.stopped}: what was answered is kept; the same command with a higher "
@@ -417,14 +328,6 @@ def _results(
         assert failure is not None
         raise failure
     return totals
-
-
-def _messages(block: SentenceBlock) -> tuple[Message, ...]:
-    return (user(Text(PROMPT, ends_shared=True), block.text),)
-
-
-def _first_request(name: str, block: SentenceBlock, opened: _OpenText | None) -> Request:
-    return Request(name, _messages(block), block.settings, info=(opened, block, None))
 
 
 def _second_request(first: Request, answer: Answer, quoted: QuotedSpans) -> Request:

@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 
 from fieldmark.build.wiki.page import Lookup, WikiPage, WikiSite
 from fieldmark.errors import StoreError, at
@@ -54,20 +53,16 @@ class PageStore:
         """The store in this file, which is made where it is not there."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with _explained(path):
-                # threads may share it one after the other, as `asyncio.to_thread` does
-                connection = sqlite3.connect(
-                    path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False
-                )
-                store = cls(path, connection)
-                try:
-                    store._make()
-                except BaseException:
-                    connection.close()
-                    raise
-                return store
         except OSError as error:
             raise StoreError(at(path, None, f"cannot be made ({error.strerror}).")) from error
+        with _explained(path):
+            store = cls(path, sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None))
+        try:
+            store._make()
+        except BaseException:
+            store.close()
+            raise
+        return store
 
     def close(self) -> None:
         self._db.close()
@@ -75,12 +70,7 @@ class PageStore:
     def __enter__(self) -> PageStore:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- facts about the wiki ---
@@ -217,6 +207,9 @@ class PageStore:
     def _hops(self, title: str) -> Iterator[tuple[str | None, str]]:
         """Where a title leads, step by step: (title, fragment); None last = there is no page."""
         here, seen = title, {title}
+        if _ILLEGAL.search(title):
+            yield None, ""
+            return
         for _ in range(_MOST_HOPS + 1):
             step = self._signpost(here)
             if step is None:
@@ -302,7 +295,7 @@ _NAMESPACE = re.compile(
     re.IGNORECASE,
 )
 _ILLEGAL = re.compile(
-    "[\0-\x1f\x7f\ufffd#<>\\[\\]{}|]|%[0-9A-Fa-f]{2}|&[A-Za-z0-9\x80-\uffff]+;|&#[0-9]+;"
+    "[\0-\x1f\x7f\ud800-\udfff\ufffd#<>\\[\\]{}|]|%[0-9A-Fa-f]{2}|&[A-Za-z0-9\x80-\uffff]+;|&#[0-9]+;"
     "|&#[xX][0-9A-Fa-f]+;|~~~"
 )
 _MOST_BYTES = 255

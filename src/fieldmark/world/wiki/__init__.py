@@ -8,6 +8,7 @@ of trap stands in several lines of life; pages of traps share no title with the 
 from __future__ import annotations
 
 from fieldmark.world.wiki import name_traps, page_traps
+from fieldmark.world.wiki.export import export_xml
 from fieldmark.world.wiki.pages import WorldPage, WorldWiki, visual_sentences, wiki_pages
 from fieldmark.world.wiki.trap_maker import Trap, TrapMaker, TrapWiki
 
@@ -16,6 +17,7 @@ __all__ = [
     "TrapWiki",
     "WorldPage",
     "WorldWiki",
+    "export_xml",
     "trap_wiki",
     "visual_sentences",
     "wiki_pages",
