@@ -24,6 +24,7 @@ class DumpRevision:
     """None = deleted"""
     revision_id: int
     timestamp: str = "2026-01-02T03:04:05Z"
+    comment: str = 'Rewording "this" & that'
     slots: dict[str, str] = field(default_factory=dict)
     """texts of other slots than the main one"""
 
@@ -116,7 +117,7 @@ def _revision_xml(revision: DumpRevision) -> str:
         f"    <revision>\n      <id>{revision.revision_id}</id>\n      <parentid>7</parentid>\n"
         f"      <timestamp>{revision.timestamp}</timestamp>\n      <contributor>\n"
         f"        <username>Some &amp; One</username>\n        <id>12</id>\n      </contributor>\n"
-        f"      <minor />\n      <comment>&lt;page&gt; {{{{taxobox}}}} &quot;x&quot;</comment>\n"
+        f"      <minor />\n      <comment>{xml(revision.comment)}</comment>\n"
         f"      <origin>{revision.revision_id}</origin>\n      <model>wikitext</model>\n"
         f"      <format>text/x-wiki</format>\n      {_text_xml(revision.text)}\n{slots}"
         f"      <sha1>{_sha1(revision.text or '')}</sha1>\n    </revision>\n"

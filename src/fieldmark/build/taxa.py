@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import polars as pl
@@ -58,8 +59,8 @@ class Taxon:
 # --- names that mean the same ---
 
 _KINGDOMS = {
-    "animal": "animalia metazoa",
-    "plant": "plantae viridiplantae archaeplastida chloroplastida",
+    "animal": "animalia metazoa animals",
+    "plant": "plantae plants viridiplantae archaeplastida chloroplastida",
     "fungus": "fungi eumycota mycota",
     "prokaryote": "bacteria eubacteria monera archaea archaebacteria bacillati pseudomonadati "
     "fusobacteriati thermotogati methanobacteriati thermoproteati promethearchaeati nanobdellati",
@@ -120,8 +121,7 @@ def same_organism(one: Taxon, other: Taxon) -> bool:
     family, order, class_, phylum = (_agree(one, other, rank) for rank in RANKS[4:0:-1])
     if family or order:
         return True
-    kinds = (kingdom_kind([taxon.at("kingdom")]) for taxon in (one, other))
-    if kingdoms_differ(*kinds) or (family is False and order is False):
+    if _in_other_kingdoms(one, other) or (family is False and order is False):
         return False
     return (phylum if class_ is None else class_) is not False
 
@@ -131,18 +131,26 @@ def _agree(one: Taxon, other: Taxon, rank: str) -> bool | None:
     return names[0] == names[1] if all(names) else None
 
 
-def find_homonyms(taxa: Iterable[Taxon]) -> frozenset[str]:
-    """Keys of the taxa whose name another organism of the list has too."""
+def find_homonyms(taxa: Iterable[Taxon]) -> dict[str, str]:
+    """Keys of the taxa whose name another organism of the list has too → of what sort they are.
+
+    "hemihomonym": kingdoms tell them apart; "homonym": only other ranks do.
+    """
     by_name: dict[str, list[Taxon]] = {}
     for taxon in taxa:
         by_name.setdefault(taxon.name, []).append(taxon)
-    return frozenset(
-        one.key
-        for group in by_name.values()
-        if len(group) > 1
-        for one in group
-        if any(not same_organism(one, other) for other in group)
-    )
+    kinds: dict[str, str] = {}
+    for group in by_name.values():
+        for one in group if len(group) > 1 else ():
+            others = [other for other in group if not same_organism(one, other)]
+            is_apart = all(_in_other_kingdoms(one, other) for other in others)
+            if others:
+                kinds[one.key] = "hemihomonym" if is_apart else "homonym"
+    return kinds
+
+
+def _in_other_kingdoms(one: Taxon, other: Taxon) -> bool:
+    return kingdoms_differ(*(kingdom_kind([taxon.at("kingdom")]) for taxon in (one, other)))
 
 
 # --- lists of taxa ---
@@ -158,14 +166,14 @@ class TaxonList:
     """why rows name no taxon → how many rows"""
 
     @property
-    def homonyms(self) -> frozenset[str]:
-        """Keys of the taxa that share their name with another organism of the list."""
+    def homonyms(self) -> dict[str, str]:
+        """Keys of the taxa that share their name with another organism of the list → the sort."""
         return find_homonyms(self.taxa)
 
 
-EMPTY, UNNAMED, UNSURE, CODE, NO_NAME = (
+EMPTY, UNNAMED, UNSURE, CODE, NO_NAME, BETWEEN = (
     "no name in any rank", "species not named (sp.)", "species not sure (cf., aff., nr.)",
-    "a code in place of a species", "not a scientific name",
+    "a code in place of a species", "not a scientific name", "a group between the seven ranks",
 )  # fmt: skip
 _NOTHING = {
     "", "-", "?", "na", "n/a", "nan", "none", "null", "unknown", "unidentified", "incertae sedis",
@@ -173,49 +181,68 @@ _NOTHING = {
 }  # fmt: skip
 _UNSURE_WORDS = re.compile(r"\b(cf|aff|nr|near|affin)\b\.?")
 _UNNAMED_WORDS = re.compile(r"\b(sp|spp|indet|ssp|species)\b\.?(?!\w)")
+_GENUS, _EPITHET = (
+    re.compile(r"[A-Z][a-z]+"),
+    re.compile(r"(?=\w\S)[a-z]+(-[a-z]+)*( [a-z]+(-[a-z]+)*)?"),
+)
 _NAMES = ("scientific_name", "scientificname", "binomial", "canonicalname", "species_name")
 _COMMON = ("common_name", "common", "vernacular", "vernacular_name", "vernacularname")
 _EPITHETS = ("specificepithet", "specific_epithet", "epithet")
+_BELOW = ("infraspecificepithet", "infraspecific_epithet", "subspecies")
 
 
 def normal_taxon(values: Mapping[str, str | None]) -> Taxon | str:
     """The taxon that a row names, or why it names none.
 
-    Keys are those of `RANKS` (species as epithet or whole), `scientific_name`, `common_name`.
+    Keys are those of `RANKS` (species as epithet or whole), `below` (an epithet below the species),
+    `scientific_name`, `common_name`.
 
     >>> normal_taxon({"genus": "mentha", "species": "Mentha x piperita L."}).name
     'Mentha × piperita'
     >>> normal_taxon({"genus": "Dasineura", "species": "sp. 2"})
     'species not named (sp.)'
     """
-    ranks = [_cell(values.get(rank)) for rank in RANKS[:5]]
+    ranks = [_capital(_cell(values.get(rank))) for rank in RANKS[:5]]
     genus, species = _cell(values.get("genus")), _cell(values.get("species"))
-    whole = _whole_name(genus, species) or _cell(values.get("scientific_name"))
-    common = " ".join(_cell(values.get("common_name")).split())
-    ranks = [name[:1].upper() + name[1:] for name in ranks]
-    if not whole:
-        if not any((*ranks, genus)):
-            return EMPTY
-        whole = genus
-    if not whole:
-        return Taxon((*ranks, "", ""), common)  # type: ignore[arg-type]
+    common = _cell(values.get("common_name"))
+    if species and (below := _cell(values.get("below"))):
+        species = f"{species} {below}"
+    whole = _whole_name(genus, species) or _cell(values.get("scientific_name")) or genus
+    if not whole or whole in ranks:
+        lowest = max((place for place, name in enumerate(ranks) if name), default=-1)
+        return _taxon(ranks[: lowest + 1], common) if lowest >= 0 else EMPTY
+    if not genus and "genus" in values and " " not in whole:
+        return BETWEEN
     if reason := _why_unnamed(whole):
         return reason
-    whole = whole.capitalize() if whole.isupper() else whole[:1].upper() + whole[1:]
-    name = parse_name(whole)
+    if _EPITHET.fullmatch(species) and _GENUS.fullmatch(genus):
+        return _taxon([*ranks, genus, species], common)
+    name = parse_name(whole.capitalize() if whole.isupper() else _capital(whole))
     if name is None or (" " in whole.strip("x× ") and not name.species):
         return NO_NAME
     parts = (_signed(name.genus), _signed(f"{name.species} {name.below}".strip()))
-    return Taxon((*ranks, *parts), common)  # type: ignore[arg-type]
+    return _taxon([*ranks, *parts], common)
 
 
+def _taxon(ranks: list[str], common_name: str) -> Taxon:
+    kingdom, phylum, class_, order, family, genus, species = [*ranks, *[""] * 7][:7]
+    return Taxon((kingdom, phylum, class_, order, family, genus, species), common_name)
+
+
+def _capital(text: str) -> str:
+    """With a capital; a hybrid's sign stays as it is."""
+    start = 2 if text.startswith(("x ", "× ")) else 0
+    return text[:start] + text[start : start + 1].upper() + text[start + 1 :]
+
+
+@lru_cache(maxsize=1 << 16)
 def _cell(value: str | None) -> str:
     text = " ".join((value or "").replace("_", " ").split())
     return "" if text.lower() in _NOTHING else text
 
 
 def _whole_name(genus: str, species: str) -> str:
-    if not species:
+    if not species or (not genus and " " not in species):
         return ""
     if species.isupper() or " " not in species:
         species = species.lower()
@@ -300,6 +327,7 @@ def _columns(path: Path, names: Sequence[str]) -> dict[str, str]:
     columns = {rank: plain[rank] for rank in RANKS if rank in plain}
     for word, aliases in (
         ("species", () if "species" in columns else _EPITHETS),
+        ("below", _BELOW),
         ("scientific_name", _NAMES),
         ("common_name", _COMMON),
     ):

@@ -14,7 +14,8 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 ORDER = (
     "demo", "run", "plan", "table", "compare", "plot", "site", "serve", "export", "rescore",
-    "tasks", "models", "datasets", "check", "data", "embed", "cache", "runs",
+    "tasks", "models", "datasets", "check", "data", "embed", "describe",
+    "shards", "caption", "cache", "runs",
 )  # fmt: skip
 """what a newcomer needs first comes first; the rest follows by name"""
 

@@ -52,6 +52,8 @@ class DescribeArgs:
     and with -index.txt.bz2, is used where it lies beside it"""
     contact: Annotated[str, arg(metavar="TEXT", help_behavior_hint="")] = ""
     """your mail address or page, sent to the wiki as its rules ask [FIELDMARK_CONTACT]"""
+    wiki_rpm: Annotated[float, arg(metavar="X")] = 60.0
+    """most requests per minute that are sent to the wiki"""
     filter: Annotated[str, arg(metavar="rules|MODEL")] = RULES
     """what picks the sentences about appearance: rules, or a chat model"""
     judge: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
@@ -100,7 +102,7 @@ def _wiki(
 ) -> Iterator[tuple[PageStore, WikiSource | None]]:
     """The pages that are here, and where further ones come from."""
     from fieldmark.build.describe.run import PAGES
-    from fieldmark.build.wiki.api import WikiApi
+    from fieldmark.build.wiki.api import Etiquette, WikiApi
     from fieldmark.build.wiki.dump_index import open_dump
     from fieldmark.build.wiki.store import PageStore
 
@@ -112,7 +114,8 @@ def _wiki(
             return
         if settings.offline:
             raise UsageError("--offline: a wiki is not asked; --dump FILE reads a dump instead.")
-        api = WikiApi(args.wiki, args.contact or settings.contact)
+        etiquette = Etiquette(per_minute=args.wiki_rpm)
+        api = WikiApi(args.wiki, args.contact or settings.contact, etiquette)
         store = stack.enter_context(PageStore.open(out / PAGES))
         stack.enter_context(api)
         store.set_site(api.site())
@@ -166,11 +169,15 @@ def _judge(args: DescribeArgs, settings: Settings) -> int:
 
 
 def _tell(taxa: TaxonList, made: Described) -> None:
+    from fieldmark.build.describe.run import WHY
+
     n_described, n = made.counts.get("described", 0), len(taxa.taxa)
     talk(f"{counted(taxa.n_rows, 'row')}, {n:,} taxa: {n_described:,} described")
     for reason, n_rows in taxa.skipped.items():
         talk(f"  {n_rows:>8,}  rows left out: {reason}")
     for reason, n_taxa in made.reasons.items():
-        talk(f"  {n_taxa:>8,}  without description: {reason}")
+        talk(f"  {n_taxa:>8,}  {reason}" + (f": {WHY[reason]}" if reason in WHY else ""))
     for path in made.files:
         talk(str(path))
+    words = made.files[0].parent
+    talk(f"next: fieldmark caption SHARDS --model MODEL --descriptions {words} --out FOLDER")

@@ -38,6 +38,8 @@ def test_other_families_first_then_the_rest() -> None:
     assert len(chosen) == 3 and chosen[1] == f"Genus spz: {PLAIN}"
     assert chosen == examples(*reversed(rows))["Aves"], "the order of rows decides nothing"
     assert len(set(chosen)) == 3
+    twice = [row("a", "F", f"{GOOD} {PLAIN}"), row("a", "G", f"{GOOD} {PLAIN}")]
+    assert len(examples(*twice)["Aves"]) == 1, "one organism in two families of a list"
 
 
 def test_what_is_no_example() -> None:
@@ -54,6 +56,8 @@ def test_what_is_no_example() -> None:
 
 def test_sentences_that_lean_on_others_come_last() -> None:
     assert score(GOOD) > score(GOOD.replace("The head", "Its head"))
+    assert score(GOOD) > score(GOOD.replace("is brown", "is often brown")) > 0
+    assert score(GOOD.replace("long", "9 cm long")) == 0, "no photo shows a measurement"
     assert score("Range and habits are known from a few old records of the coast only.") == 0
 
 

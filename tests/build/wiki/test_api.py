@@ -187,6 +187,31 @@ def test_a_wiki_that_takes_fewer_titles_is_asked_one_by_one(store: PageStore) ->
     assert len(store) == 8
 
 
+RUBBISH: list[Any] = [
+    [], "text", None, 7, {}, {"query": None}, {"query": []}, {"query": {"pages": 3}},
+    {"query": {"pages": {"1": {"title": "A"}}}},  # format version 1
+    {"query": {"pages": [{"title": "A", "revisions": [{"revid": "x"}]}]}},
+    {"query": {"pages": [{"pageid": 1, "title": "A", "revisions": [{}]}]}},
+    {"query": {"pages": [{}]}}, {"query": {"redirects": [{"from": "A"}]}}, {"error": "no"},
+    {"error": None}, {"query": {"pages": []}, "continue": {"rvcontinue": "1"}},
+    {"query": {"pages": []}, "continue": "on"}, {"query": {"pages": []}}, {"query": {}},
+    {"query": {"pages": [{"pageid": 1, "title": "A"}]}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", RUBBISH, ids=str)
+def test_rubbish_is_told_in_one_line(store: PageStore, body: Any) -> None:
+    class Rubbish(MockWiki):
+        def answer(self, query: Any) -> Any:
+            return body if "titles" in query else super().answer(query)
+
+    with running(Rubbish([])) as url, WikiApi(url, CONTACT, hurried()) as api:
+        with pytest.raises(ModelError) as caught:
+            api.fetch(["A", "B"], store)
+        assert "\n" not in str(caught.value)
+        assert store.lookup("A") is None
+
+
 # --- faults ---
 
 PASSING = ("429", "429 date", "429 bare", "503", "maxlag", "ratelimited", "gzip", "cut", "reset")
@@ -211,6 +236,21 @@ def test_a_fault_changes_nothing_in_the_store(wiki: MockWiki, tmp_path: Path, fa
         least = proxy.retry_after_s - (2 if fault == "429 date" else 0)
         assert min(waits[1], waits[3], waits[4]) >= least
     assert min(waits[1], waits[3], waits[4]) > 0
+
+
+@pytest.mark.slow
+def test_a_pause_is_for_all(wiki: MockWiki, store: PageStore) -> None:
+    """Also for requests that waited for their turn when it came. By the real clock."""
+    with running(wiki) as url:
+        proxy = FaultProxy(url, ["", "429"], retry_after_s=2)
+        with running(proxy) as front:
+            etiquette = Etiquette(concurrency=4, per_minute=120)
+            with WikiApi(front, CONTACT, etiquette) as api:
+                api.fetch([f"Species {i}" for i in range(170)], store)
+    assert len(proxy.arrivals) == 1 + 4 + 1
+    assert proxy.arrivals[2] - proxy.arrivals[1] >= 2
+    gaps = [b - a for a, b in zip(proxy.arrivals[2:], proxy.arrivals[3:], strict=False)]
+    assert min(gaps) > 0.3, "no burst after the pause"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -282,7 +322,10 @@ def test_a_contact_that_reaches_nobody_is_refused(contact: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("contact", ["ada@museum.org", "https://museum.org/~ada", "a.b@c.co.uk"])
+@pytest.mark.parametrize(
+    "contact",
+    ["ada@museum.org", "https://museum.org/~ada", "a.b@c.co.uk", "me@my.org", "youssef@museum.org"],
+)
 def test_contacts(contact: str) -> None:
     assert f"({contact})" in user_agent(contact)
 

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -16,11 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmark.build.wiki.dump import read_dump
-from fieldmark.build.wiki.dump_index import DumpIndex, index_path
+from fieldmark.build.wiki.dump_index import DumpIndex, index_path, open_dump
 from fieldmark.build.wiki.export import read_pages
 from fieldmark.build.wiki.page import WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import DataError
+from fieldmark.progress import Silent
 from kit.wiki_dump import DumpPage, DumpRevision, head, page, page_xml, redirect, write_dump
 
 BOX = "{{Speciesbox | taxon = Corvus corax}}\nThe '''common raven''' is black."
@@ -52,6 +54,7 @@ def little_wiki() -> list[DumpPage]:
         redirect("To nowhere", "Nowhere", 18),
         redirect("Far", "Corvus corax", 19),
         page("Beetles", "{{Animal common name}}", 20),
+        DumpPage("Said in a comment", 21, [DumpRevision("A town.", 4, comment="{{taxobox}}")]),
     ]
 
 
@@ -160,6 +163,7 @@ def test_texts_are_those_of_an_xml_parser(texts: list[str], seed: int) -> None:
     [
         "{{Taxobox", "{{taxobox|", "{{ Taxobox ", "{{Automatic_taxobox", "{{\nSubspeciesbox",
         "{{speciesbox<!-- x -->", "{{Template:Taxobox", "{{Hybridbox\n", "{{Ichnobox",
+        "{{\u00a0Taxobox\u00a0|",
     ],
 )  # fmt: skip
 def test_taxobox_in_any_spelling(call: str) -> None:
@@ -172,6 +176,44 @@ def test_taxobox_in_any_spelling(call: str) -> None:
 )
 def test_no_taxobox(text: str) -> None:
     assert read_pages(page_xml(page("A", text, 1))).pages == []
+
+
+pieces = st.sampled_from(
+    [
+        *("{{", "}}", "|", "\n", " ", "_", "\u00a0", "<!-- -->", "Template:", "template", ":", "x"),
+        *(
+            "Taxobox",
+            "taxobox",
+            "Automatic taxobox",
+            "speciesBox",
+            "Disambiguation",
+            "__DISAMBIG__",
+        ),
+        *("SIA", "dab", "Hndis", "letter–number combination disambiguation", "Human_name"),
+    ]
+)
+
+
+@given(st.lists(st.lists(pieces, max_size=8).map("".join), min_size=1, max_size=30))
+def test_bytes_rule_out_no_page_that_is_kept(texts: list[str]) -> None:
+    pages = [page(f"Page {number}", text, number) for number, text in enumerate(texts)]
+    data = b"".join(map(page_xml, pages))
+    assert read_pages(data) == read_pages(data, wanted={item.title for item in pages})
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("#REDIRECT [[Raven]]", ""),
+        ("#redirect[[Raven#Taxonomy_and names]]", "Taxonomy and names"),
+        ("\n #Redirect: [[:raven#Caf%C3%A9|see there]] [[Other#No]]", "Café"),
+        ("#WEITERLEITUNG [[Raven#A &amp; B]]", "A & B"),
+        ("", ""),
+    ],
+)
+def test_fragment_of_a_redirect(text: str, fragment: str) -> None:
+    item = DumpPage("Old", 1, [DumpRevision(text, 2)], redirect="Raven")
+    assert read_pages(page_xml(item)).redirects == [("Old", "Raven", fragment)]
 
 
 # --- through the index ---
@@ -198,8 +240,23 @@ def test_the_index_reads_few_streams(tmp_path: Path) -> None:
     source.fetch(titles, some)
     assert not some.is_whole and some.unknown(titles) == []
     assert [some.lookup(title) for title in titles] == [whole.lookup(title) for title in titles]
-    assert source.n_streams == 62
+    assert source.n_streams == -(-len(pages) // 10)
     assert source.n_read <= 2 * len(titles) < source.n_streams
+
+
+def test_few_names_go_through_the_index(tmp_path: Path) -> None:
+    pages = many_pages(200)
+    path = write_dump(tmp_path / "wiki-multistream.xml.bz2", pages, per_stream=2)
+    with open_dump(path, tmp_path / "few", 5, 1, Silent()) as (store, source):
+        assert source is not None and not store.is_whole
+        source.fetch(["Old name 0"], store)
+        few = store.lookup("Old name 0")
+    for folder in ("many", "few"):
+        with open_dump(path, tmp_path / folder, 6, 1, Silent()) as (store, source):
+            assert source is None and store.is_whole
+            assert store.lookup("Old name 0") == few
+    with open_dump(path, tmp_path / "few", 1, 1, Silent()) as (store, source):
+        assert source is None and store.is_whole
 
 
 def test_all_titles_by_either_way(tmp_path: Path) -> None:
@@ -219,6 +276,7 @@ def test_all_titles_by_either_way(tmp_path: Path) -> None:
     [
         ("en-multistream.xml.bz2", "en-multistream-index.txt.bz2"),
         ("en-multistream.xml.bz2", "en-multistream-index.txt"),
+        ("en-20261101.xml.bz2", "en-20261101-index.txt.bz2"),
         ("en-multistream12.xml-p1p41242.bz2", "en-multistream-index12.txt-p1p41242.bz2"),
     ],
 )
@@ -239,13 +297,31 @@ def test_index_of_another_dump(tmp_path: Path) -> None:
         DumpIndex(path, index).fetch(["Species 1"], PageStore.open(tmp_path / "c.db"))
 
 
+def test_index_cut_short(tmp_path: Path) -> None:
+    """Titles of the lines that are gone would count as missing."""
+    path = write_dump(tmp_path / "wiki-multistream.xml.bz2", many_pages(50), per_stream=5)
+    index = index_path(path)
+    assert index is not None
+    lines = bz2.decompress(index.read_bytes()).splitlines(keepends=True)
+    store = PageStore.open(tmp_path / "b.db")
+    index.write_bytes(bz2.compress(b"".join(lines[:30])))
+    with pytest.raises(DataError, match=r"-index.txt.bz2  does not reach the end of"):
+        DumpIndex(path, index).fetch(["Species 1"], store)
+    halves = [bz2.compress(b"".join(part)) for part in (lines[:30], lines[30:])]
+    index.write_bytes(halves[0] + halves[1][:-20] + bytes(20))
+    with pytest.raises(DataError, match=rf"damaged .* stream at byte {len(halves[0])}"):
+        DumpIndex(path, index).fetch(["Species 1"], store)
+    index.write_bytes(b"".join(halves))
+    DumpIndex(path, index).fetch(["Species 1"], store)
+
+
 # --- faults of files ---
 
 
-def is_refused(path: Path, match: str) -> None:
+def is_refused(path: Path, match: str, processes: int = 1) -> None:
     store = PageStore.open(path.with_name(f"{path.name}.db"))
     with pytest.raises(DataError, match=match):
-        read_dump(path, store)
+        read_dump(path, store, processes=processes)
     assert not store.is_whole
     store.close()
 
@@ -256,7 +332,7 @@ def test_cut_short(tmp_path: Path, name: str, share: float) -> None:
     path = write_dump(tmp_path / name, many_pages(400), per_stream=20)
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * share)])
-    is_refused(path, r"wiki.*(cut short|Compressed file ended)")
+    is_refused(path, r"wiki.*cut short.*download it again")
 
 
 def test_cut_between_two_streams(tmp_path: Path) -> None:
@@ -275,13 +351,25 @@ def test_damaged(tmp_path: Path, name: str) -> None:
     is_refused(path, "damaged|cannot be read")
 
 
+def test_damaged_behind_sound_streams(tmp_path: Path) -> None:
+    """What bz2.open takes for the end of the file."""
+    path = write_dump(tmp_path / "wiki-multistream.xml.bz2", many_pages(400), per_stream=20)
+    data = path.read_bytes()
+    last_pages = data.rindex(b"BZh9", 0, data.rindex(b"BZh9"))
+    path.write_bytes(data[: last_pages + 4] + bytes(10) + data[last_pages + 14 :])
+    with bz2.open(path) as file:
+        assert file.read().endswith(b"</page>\n")
+    is_refused(path, f"damaged in the bzip2 stream at byte {last_pages}")
+    is_refused(path, f"damaged in the bzip2 stream at byte {last_pages}", processes=2)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "match"),
     [
-        (b"  </page>", b"  </pag3>", r"has a page without an end at byte \d+"),
-        (b"  <page>", b"  <pag3>", r"something between two pages at byte \d+"),
+        (b"  </page>", b"  </pag3>", r"has a page without an end, at byte \d+"),
+        (b"  <page>", b"  <pag3>", r"something between two pages, at byte \d+"),
         (b"<ns>0</ns>", b"<n>0</n>", "schema older than 0.6"),
-        (b"{{Speciesbox", b"&box;{{Speciesbox", "no XML"),
+        (b"{{Speciesbox", b"&box;{{Speciesbox", r"undefined entity.*, at byte \d+\."),
         (b"<mediawiki", b"<html", "no XML export of a MediaWiki"),
         (b"<text bytes", b'<text id="7" bytes', "stub dump"),
     ],
@@ -349,25 +437,52 @@ print(read_dump(Path(sys.argv[1]), store, Killed()).n_pages)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["wiki.xml", "wiki-multistream.xml.bz2"])
-def test_killed_runs_go_on(tmp_path: Path, name: str) -> None:
-    pages = [redirect(f"Old {i}", f"Species {i % 1000}", i) for i in range(12_000)]
-    pages += many_pages(2000)
-    path, store_path = write_dump(tmp_path / name, pages, per_stream=500), tmp_path / "killed.db"
-    n_steps, returned = (14, []) if "multistream" in name else (3, [])
-    while len(returned) < 20 and 0 not in returned:
-        command = [sys.executable, "-c", READER, path, store_path, str(n_steps)]
-        run = subprocess.run(command, capture_output=True, text=True)
-        with PageStore.open(store_path) as store:
-            assert store.is_whole == (run.returncode == 0)
-        returned.append(run.returncode)
-    assert {*returned[:-1]} == {-signal.SIGKILL} and returned[-1] == 0, run.stderr
-    assert int(run.stdout) < 10_000, "the last run went on from where the one before was killed"
+def read_killed(path: Path, store_path: Path, n_steps: int) -> subprocess.CompletedProcess[str]:
+    """Reads on in a process that is killed after so many steps, if it is not done before."""
+    command = [sys.executable, "-c", READER, path, store_path, str(n_steps)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode in (0, -signal.SIGKILL), run.stderr
+    with PageStore.open(store_path) as store:
+        assert store.is_whole == (run.returncode == 0)
+    return run
+
+
+def is_as_unkilled(path: Path, store_path: Path, pages: list[DumpPage]) -> bool:
     with PageStore.open(store_path) as store, filled(path) as whole:
-        assert list(store.pages()) == list(whole.pages())
-        titles = [item.title for item in pages]
-        assert list(map(store.lookup, titles)) == list(map(whole.lookup, titles))
+        titles = [item.title for item in pages[::7]]
+        lookups = [list(map(pages.lookup, titles)) for pages in (store, whole)]
+        return list(store.pages()) == list(whole.pages()) and lookups[0] == lookups[1]
+
+
+def pages_of_three_commits() -> list[DumpPage]:
+    pages = [redirect(f"Old {i}", f"Species {i % 1000}", i) for i in range(12_000)]
+    return pages + many_pages(2000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "n_steps"), [("wiki.xml", 3), ("wiki-multistream.xml.bz2", 14)])
+def test_killed_runs_go_on(tmp_path: Path, name: str, n_steps: int) -> None:
+    pages = pages_of_three_commits()
+    path, store_path = write_dump(tmp_path / name, pages, per_stream=500), tmp_path / "killed.db"
+    n_killed = 0
+    while (run := read_killed(path, store_path, n_steps)).returncode and n_killed < 20:
+        n_killed += 1
+    assert n_killed > 0 and run.returncode == 0
+    assert int(run.stdout) < 10_000, "the last run went on from where the one before was killed"
+    assert is_as_unkilled(path, store_path, pages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_bytes", [10_000_000, 20_000])
+def test_killed_where_no_stream_ends_with_a_page(tmp_path: Path, n_bytes: int) -> None:
+    pages, store_path = pages_of_three_commits(), tmp_path / "killed.db"
+    plain, path = write_dump(tmp_path / "plain.xml", pages), tmp_path / "wiki.xml.bz2"
+    data = plain.read_bytes()
+    cuts = range(0, len(data), n_bytes)
+    path.write_bytes(b"".join(bz2.compress(data[cut : cut + n_bytes]) for cut in cuts))
+    assert read_killed(path, store_path, 3 if len(cuts) < 10 else len(cuts) * 9 // 10).returncode
+    assert read_killed(path, store_path, 0).returncode == 0
+    assert is_as_unkilled(path, store_path, pages)
 
 
 @pytest.mark.slow
@@ -378,3 +493,38 @@ def test_processes_give_the_same(tmp_path: Path) -> None:
         counts = read_dump(path, store, processes=2)
         assert counts.n_pages == len(pages)
         assert content(store, pages) == content(whole, pages)
+
+
+@pytest.mark.slow
+def test_processes_end_with_a_killed_parent(tmp_path: Path) -> None:
+    path = write_dump(tmp_path / "wiki-multistream.xml.bz2", many_pages(200), per_stream=10)
+    code = (
+        "import os, signal, sys, pathlib\n"
+        "from fieldmark.build.wiki import dump, store\n"
+        "from fieldmark.progress import Silent\n"
+        "class Killed(Silent):\n"
+        "    def status(self, text):\n"
+        "        pid = os.getpid()\n"
+        "        print(pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text(), flush=True)\n"
+        "        os.kill(pid, signal.SIGKILL)\n"
+        "if __name__ == '__main__':\n"
+        "    pages = store.PageStore.open(pathlib.Path(sys.argv[2]))\n"
+        "    dump.read_dump(pathlib.Path(sys.argv[1]), pages, Killed(), processes=2)\n"
+    )
+    command = [sys.executable, "-c", code, path, tmp_path / "pages.db"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        children = [Path("/proc") / pid for pid in run.stdout.readline().split()]
+        assert run.wait() == -signal.SIGKILL
+        assert len(children) >= 2
+        deadline = time.monotonic() + 30
+        while any(map(is_alive, children)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(map(is_alive, children))
+
+
+def is_alive(process: Path) -> bool:
+    try:
+        return "Z (zombie)" not in (process / "status").read_text()
+    except OSError:
+        return False

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from fieldmark.build.wiki.api import Etiquette, WikiApi
-from fieldmark.build.wiki.mock import MockWiki, mock_pages
+from fieldmark.build.wiki.mock import MockWiki, mock_pages, redirect_target
 from fieldmark.build.wiki.store import PageStore, is_title, normal_title
+from fieldmark.world.wiki import trap_wiki
 from kit.chat import running
 from kit.fault_proxy import FaultProxy, LeapClock
 from kit.mediawiki import CONTACT, MediaWiki
@@ -95,9 +96,11 @@ def test_the_mock_answers_as_mediawiki_does(wiki: MediaWiki) -> None:
         assert mocked["rightsinfo"].keys() <= real["rightsinfo"].keys()
 
 
-def fetched(endpoint: str, path: Path, **changes: Any) -> dict[str, Any]:
+ASKED = [*TITLES, *(f"Species {i}" for i in range(40))]
+
+
+def fetched(endpoint: str, path: Path, titles: list[str] = ASKED, **changes: Any) -> dict[str, Any]:
     """What titles lead to, without the numbers of pages, which differ between wikis."""
-    titles = [*TITLES, *(f"Species {i}" for i in range(40))]
     etiquette = Etiquette(clock=LeapClock().clock, **changes)
     with PageStore.open(path) as store, WikiApi(endpoint, CONTACT, etiquette) as api:
         api.fetch(titles, store)
@@ -118,6 +121,25 @@ def test_both_fill_the_same_store(wiki: MediaWiki, tmp_path: Path) -> None:
     real = fetched(wiki.endpoint, tmp_path / "real.db")
     assert real == mocked
     assert len(real["pages"]) == len(TEXTS) - 9, "nine are redirects or empty"
+
+
+@pytest.mark.slow
+def test_both_hold_the_worlds_encyclopedia(mediawiki: MediaWiki, tmp_path: Path) -> None:
+    """Taxoboxes, hemihomonyms, hybrids, other scripts, titles as long as they may be."""
+    world = trap_wiki(0, 1)
+    texts = {
+        page.title: page.wikitext + ("\n__DISAMBIG__" if page.is_disambiguation else "")
+        for page in world.pages
+    }
+    pages = mock_pages(texts)
+    names = [name for trap in world.traps for name in (" ".join(trap.ranks[5:]), trap.common_name)]
+    titles = [*texts, *names]
+    mediawiki.load(pages)
+    with running(MockWiki(pages)) as mock:
+        mocked = fetched(mock, tmp_path / "mock.db", titles)
+    assert fetched(mediawiki.endpoint, tmp_path / "real.db", titles) == mocked
+    n_redirects = sum(redirect_target(text) is not None for text in texts.values())
+    assert len(mocked["pages"]) == len(texts) - n_redirects
 
 
 def test_the_site_is_known(wiki: MediaWiki, tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_unknown_titles_come_once_in_order(store: PageStore) -> None:
 
 
 def test_illegal_titles_have_no_page_and_are_never_fetched(store: PageStore) -> None:
-    assert store.unknown(["a[b]", "x" * 256, "", "a#b"]) == []
+    assert store.unknown(["a[b]", "x" * 256, "", "a#b", "\ud800"]) == []
     lookup = store.lookup("a[b]")
     assert lookup is not None and lookup.page is None
 

@@ -4,6 +4,14 @@
 $wgRightsText = 'CC BY-SA 4.0';
 $wgRightsUrl = 'https://creativecommons.org/licenses/by-sa/4.0/';
 
+// Nothing has to survive: without this, 100 pages took 26 s on a busy disk, with it 4 s (2026-11-16).
+$wgDBservers = [ [
+	'type' => 'sqlite', 'dbname' => $wgDBname, 'dbDirectory' => $wgSQLiteDataDir, 'load' => 1,
+	'flags' => DBO_DEFAULT, 'variables' => [ 'synchronous' => 'OFF' ],
+] ];
+$wgDisableSearchUpdate = true;
+$wgParserCacheType = $wgMessageCacheType = CACHE_NONE;
+
 // The extension Disambiguator, as far as page properties go.
 $wgExtensionMessagesFiles['TestMagicWords'] = __DIR__ . '/magic_words.php';
 $wgHooks['GetDoubleUnderscoreIDs'][] = static function ( &$ids ) {

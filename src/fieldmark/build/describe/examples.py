@@ -9,34 +9,31 @@ families left. The choice depends on the descriptions alone, not on their order.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
 from fieldmark import draws
+from fieldmark.build.describe.lexicon import group_of
 
 FEWEST, MOST = 50, 150
 """characters of a sentence that can be an example"""
 _IDEAL = 110
 _LEAST_KEPT = 2
 """sentences of a description that can be trusted with an example"""
-_COLOURS = re.compile(
-    r"\b(?:black|white|gr[ae]y|brown|red|reddish|pink|orange|yellow|green|blue|violet|purple|olive|"
-    r"buff|cream|chestnut|golden|silvery|tawny|rufous|crimson|scarlet|dark|pale)(?:ish)?\b",
+_RICH = {"part": 4, "colour": 3, "pattern": 2, "shape": 2}
+"""groups of words that tell a look, and how many of each count"""
+_WORD = re.compile(r"[^\W\d_]+")
+_UNFIT = re.compile(r"\d|[\[\]{}<>|]|\bcm\b|\bmm\b")
+"""measurements, which no photo shows, and left-over markup"""
+_WEAK = re.compile(
+    r"\b(?:it|its|they|their|this|these|similar|resembles?|than|unlike|usually|often|sometimes|"
+    r"typically|generally|may|can|known)\b",
     re.IGNORECASE,
 )
-_PARTS = re.compile(
-    r"\b(?:head|crown|crest|face|eyes?|ears?|bill|beak|snout|neck|throat|breast|back|belly|flanks?|"
-    r"wings?|forewings?|hindwings?|elytra|tail|legs?|feet|toes|fins?|scales|shell|carapace|abdomen|"
-    r"thorax|antennae|coat|fur|plumage|skin|horns?|leaf|leaves|leaflets|stems?|bark|flowers?|petals|"
-    r"fruits?|berry|berries|cones?|spikes?|fronds?|caps?|gills?|stipe|pores|thallus|lobes|arms|"
-    r"spines?|tentacles|body|surface|margins?|tips?|base)\b",
-    re.IGNORECASE,
-)
-_WHERE_FROM = re.compile(r"\d|[\[\]{}<>|]|\b(?:it|its|they|their|this|these)\b", re.IGNORECASE)
-"""numbers, left-over markup, words that lean on a sentence before"""
-
+"""words that lean on a sentence before, compare, or speak of other individuals"""
 _TEXTS = pl.List(pl.String)
 
 
@@ -97,13 +94,13 @@ def score(sentence: str) -> float:
     >>> score("The wings are black with white tips.") > score("The wings are black.") > 0
     True
     """
-    parts = {match.lower().rstrip("s") for match in _PARTS.findall(sentence)}
-    colours = {match.lower() for match in _COLOURS.findall(sentence)}
-    if not parts:
+    words = {word.rstrip("s"): group_of(word) for word in _WORD.findall(sentence.lower())}
+    counts = Counter(group for group in words.values() if group)
+    if not counts["part"] or _UNFIT.search(sentence):
         return 0.0
-    leaning = 2.0 if _WHERE_FROM.search(sentence) else 0.0
-    richness = min(len(parts), 4) + min(len(colours), 3)
-    return max(0.01, richness - leaning - abs(len(sentence) - _IDEAL) / _IDEAL)
+    n_weak = len(set(_WEAK.findall(sentence.lower())))
+    richness = sum(min(counts[group], most) for group, most in _RICH.items())
+    return max(0.01, richness - 1.5 * n_weak - abs(len(sentence) - _IDEAL) / _IDEAL)
 
 
 def _rank(example: FormatExample) -> tuple[float, bytes]:
@@ -111,8 +108,11 @@ def _rank(example: FormatExample) -> tuple[float, bytes]:
 
 
 def _choose(examples: Iterable[FormatExample], n: int) -> list[str]:
-    """The best, a family's second only after every family's first."""
-    ordered = sorted(examples, key=_rank, reverse=True)
+    """The best, a family's second only after every family's first, and none twice (rows of one
+    organism share its page).
+    """
+    different = {example.text: example for example in sorted(examples, key=_rank)}
+    ordered = sorted(different.values(), key=_rank, reverse=True)
     n_before: dict[str, int] = {}
     turns = []
     for place, example in enumerate(ordered):

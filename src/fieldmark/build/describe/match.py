@@ -21,7 +21,7 @@ _GERMAN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "
 
 
 @dataclass(frozen=True, slots=True)
-class NameMatch:
+class TaxonMatch:
     """How a box's name fits."""
 
     reason: str = ""
@@ -89,54 +89,54 @@ def _stem(epithet: str) -> str:
     return re.sub(r"ae|oe", "e", stem).replace("y", "i").replace("sylv", "silv")
 
 
-def match_name(taxon: Taxon, boxes: Sequence[Taxobox], title: str, is_own_name: bool) -> NameMatch:
+def match_name(taxon: Taxon, boxes: Sequence[Taxobox], title: str, is_own_name: bool) -> TaxonMatch:
     """Do the boxes of a page name the taxon? `is_own_name`: its own name led to the page."""
-    names = {box.name for box in boxes if box.rank in ("species", "subspecies")}
-    if len(names) > 1:
-        return NameMatch("several_taxa")
+    names = (_words(box.name) for box in boxes if box.rank in ("species", "subspecies"))
+    if len({tuple(words[:2]) for words in names}) > 1:
+        return TaxonMatch("several_taxa")
     box, level = boxes[0], level_of(taxon)
     if level in ("species", "subspecies"):
         return _match_species(taxon, box, level, is_own_name)
     return _match_group(taxon, box, level, title)
 
 
-def _match_species(taxon: Taxon, box: Taxobox, level: str, is_own_name: bool) -> NameMatch:
+def _match_species(taxon: Taxon, box: Taxobox, level: str, is_own_name: bool) -> TaxonMatch:
     if box.rank not in ("species", "subspecies"):
         return _match_genus_page(taxon, box, level)
     if box.rank == level and same_name(taxon.name, box.name):
-        return NameMatch()
+        return TaxonMatch()
     if box.rank == level and any(same_name(taxon.name, name) for name in box.synonyms):
-        return NameMatch(how="synonym")
+        return TaxonMatch(how="synonym")
     ours, theirs = _words(taxon.name), _words(box.name)
     if box.rank != level:
         is_near = same_name(" ".join(ours[:2]), " ".join(theirs[:2]))
-        return NameMatch(f"{box.rank}_page" if is_near else OTHER_TAXON)
+        return TaxonMatch(f"{box.rank}_page" if is_near else OTHER_TAXON)
     if is_own_name and same_epithet(ours[-1], theirs[-1]) and ours[0] != theirs[0]:
-        return NameMatch(how="synonym", needs_family=True)
-    return NameMatch(OTHER_TAXON)
+        return TaxonMatch(how="synonym", needs_family=True)
+    return TaxonMatch(OTHER_TAXON)
 
 
-def _match_genus_page(taxon: Taxon, box: Taxobox, level: str) -> NameMatch:
+def _match_genus_page(taxon: Taxon, box: Taxobox, level: str) -> TaxonMatch:
     """The page of a genus is a species' page only where there is no other species."""
     is_only = len(box.subdivisions) == 1 and same_name(taxon.name, box.subdivisions[0])
     if level == "species" and is_only:
-        return NameMatch(how="genus")
+        return TaxonMatch(how="genus")
     is_ours = same_name(taxon.at("genus"), box.name) or box.rank == "genus"
-    return NameMatch("genus_page" if is_ours else OTHER_TAXON)
+    return TaxonMatch("genus_page" if is_ours else OTHER_TAXON)
 
 
-def _match_group(taxon: Taxon, box: Taxobox, level: str, title: str) -> NameMatch:
+def _match_group(taxon: Taxon, box: Taxobox, level: str, title: str) -> TaxonMatch:
     """A genus or above: the box's own name; or the genus' title over the box of its species."""
     if box.rank in ("species", "subspecies"):
         is_inside = level == "genus" and same_name(box.genus, taxon.name)
         if is_inside and same_name(re.sub(r" \(.*\)$", "", title), taxon.name):
-            return NameMatch(how="genus")
-        return NameMatch("species_page" if is_inside else OTHER_TAXON)
+            return TaxonMatch(how="genus")
+        return TaxonMatch("species_page" if is_inside else OTHER_TAXON)
     if same_name(taxon.name, box.name):
-        return NameMatch()
+        return TaxonMatch()
     if any(same_name(taxon.name, name) for name in box.synonyms):
-        return NameMatch(how="synonym")
-    return NameMatch("genus_page" if box.rank == "genus" else OTHER_TAXON)
+        return TaxonMatch(how="synonym")
+    return TaxonMatch("genus_page" if box.rank == "genus" else OTHER_TAXON)
 
 
 # --- ranks ---

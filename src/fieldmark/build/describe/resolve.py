@@ -12,7 +12,7 @@ round fetches what all of them need. The answer depends on the store's content a
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -137,7 +137,7 @@ Trying = Generator[list[str], None, _Try]
 class _Search:
     """Looks taxa up in one store; what it read of the classification it keeps."""
 
-    def __init__(self, store: PageStore, homonyms: frozenset[str]) -> None:
+    def __init__(self, store: PageStore, homonyms: Mapping[str, str]) -> None:
         self._store, self._homonyms = store, homonyms
         self._levels: dict[str, TaxonomyEntry | None] = {}
 
@@ -178,16 +178,21 @@ class _Search:
             is_other = reason in ("other_taxon", "other_kingdom")
             more = _hatnotes(page, title) if is_other else ()
             return _Try(title, None, "hatnote", reason, chain, more)
-        if how == "title" and same_title(lookup) is False:
+        if how == "title" and not same_title(lookup):
             how = "redirect"
         return _Try(title, page, match.how or how, "", chain)
 
-    def _try_more(self, taxon: Taxon, first: _Try) -> Trying:
-        """The other meanings that a page names: one of them, or none."""
+    def _try_more(self, taxon: Taxon, first: _Try, is_last: bool = False) -> Trying:
+        """The other meanings that a page names: one of them, or none.
+
+        A note above a page may lead to a disambiguation page, which leads on.
+        """
         yield list(first.more)
         right: dict[str, _Try] = {}
         for title in first.more:
             result = yield from self._try(taxon, title, first.how)
+            if result.page is None and result.more and not is_last:
+                result = yield from self._try_more(taxon, result, is_last=True)
             if result.page is not None:
                 right.setdefault(result.page.title, result)
         if len(right) != 1:
@@ -201,7 +206,7 @@ class _Search:
         """Why the ranks do not fit, in a word; "" = they do, or nothing speaks against them."""
         if not has_ranks(taxon):
             return ""
-        is_homonym = taxon.key in self._homonyms
+        is_homonym = self._homonyms.get(taxon.key) == "homonym"
         lineage = list(box.ranks.items())
         verdict = match_ranks(taxon, lineage, is_homonym, needs_family)
         key = box.taxonomy
@@ -215,10 +220,12 @@ class _Search:
             verdict = match_ranks(taxon, lineage, is_homonym, needs_family)
             key = entry.parent
         if verdict == OPEN:
-            return "other_taxon" if is_homonym or needs_family else ""
+            return "other_taxon" if taxon.key in self._homonyms or needs_family else ""
         return "" if verdict == SAME else verdict
 
-    def _level(self, name: str) -> Generator[list[str], None, TaxonomyEntry | None]:
+    def _level(
+        self, name: str, is_alias: bool = False
+    ) -> Generator[list[str], None, TaxonomyEntry | None]:
         """One level of the classification, with what it leaves to another one filled in."""
         if name not in self._levels:
             title = taxonomy_title(name)
@@ -226,8 +233,8 @@ class _Search:
             lookup = self._store.lookup(title)
             page = lookup.page if lookup is not None else None
             entry = read_taxonomy(page.wikitext, name) if page is not None else None
-            if entry is not None and entry.same_as not in ("", name):
-                other = yield from self._level(entry.same_as)
+            if entry is not None and entry.same_as and not is_alias:
+                other = yield from self._level(entry.same_as, is_alias=True)
                 if other is not None:
                     rank, parent = entry.rank or other.rank, entry.parent or other.parent
                     entry = replace(entry, rank=rank, parent=parent)
@@ -251,7 +258,7 @@ def _candidates(taxon: Taxon) -> Iterator[tuple[str, str]]:
     titles: dict[str, str] = {}
     for name in _spellings(taxon.name):
         titles.setdefault(name, "title")
-    common = taxon.common_name.replace("_", " ")
+    common = taxon.common_name.replace("_", " ").replace("’", "'")
     for name in (common, common[:1].upper() + common[1:].lower()):
         titles.setdefault(name, "common_name")
     if level_of(taxon) == "species":

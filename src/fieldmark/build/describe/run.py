@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fieldmark.build.describe.examples import format_examples
-from fieldmark.build.describe.resolve import Resolution, resolve
+from fieldmark.build.describe.resolve import REASONS, Resolution, resolve
 from fieldmark.build.describe.rules import visible_spans
 from fieldmark.build.describe.sections import AppearanceText, appearance_text
 from fieldmark.build.describe.sentences import Span
@@ -44,6 +44,12 @@ SUMMARY = "describe.json"
 PAGES = "pages.sqlite"
 JOURNAL = "journal"
 
+WHY = {
+    **REASONS,
+    "no_text": "the page has no text but tables and lists of names",
+    "nothing_visible": "no sentence of the page speaks of appearance",
+}
+"""word of a reason → what it means"""
 Spans = Sequence[Span] | str
 """sentences that are kept, or why a text could not be filtered"""
 Filter = Callable[[Mapping[str, str]], Iterable[tuple[str, Spans]]]
@@ -68,7 +74,7 @@ class Described:
 
 
 @dataclass(slots=True)
-class _Row:
+class _TaxonRow:
     """A taxon on its way to the table."""
 
     resolution: Resolution
@@ -112,19 +118,19 @@ def describe(
     return Described(counts, reasons, files)
 
 
-def _read_page(resolution: Resolution) -> _Row:
+def _read_page(resolution: Resolution) -> _TaxonRow:
     if resolution.page is None:
-        return _Row(resolution, status="no_page", reason=resolution.reason)
+        return _TaxonRow(resolution, status="no_page", reason=resolution.reason)
     appearance = appearance_text(resolution.page.wikitext)
     resolution = replace(resolution, page=replace(resolution.page, wikitext=""))
     if appearance is None:
-        return _Row(resolution, status="no_appearance", reason="no_text")
-    return _Row(resolution, appearance)
+        return _TaxonRow(resolution, status="no_appearance", reason="no_text")
+    return _TaxonRow(resolution, appearance)
 
 
-def _filter(rows: Sequence[_Row], keep: Filter, progress: Progress) -> None:
+def _filter(rows: Sequence[_TaxonRow], keep: Filter, progress: Progress) -> None:
     """Rows of one organism share a page, so a text is filtered once."""
-    sharing: dict[str, list[_Row]] = {}
+    sharing: dict[str, list[_TaxonRow]] = {}
     texts: dict[str, str] = {}
     for row in rows:
         if row.appearance is not None and row.resolution.page is not None:
@@ -138,7 +144,7 @@ def _filter(rows: Sequence[_Row], keep: Filter, progress: Progress) -> None:
         progress.advance()
 
 
-def _settle(row: _Row, spans: Spans) -> None:
+def _settle(row: _TaxonRow, spans: Spans) -> None:
     if isinstance(spans, str):
         row.status, row.reason = "error", spans
     elif spans:
@@ -147,7 +153,7 @@ def _settle(row: _Row, spans: Spans) -> None:
         row.status, row.reason = "no_appearance", "nothing_visible"
 
 
-def _frame(rows: Sequence[_Row], site: WikiSite) -> pl.DataFrame:
+def _frame(rows: Sequence[_TaxonRow], site: WikiSite) -> pl.DataFrame:
     import polars as pl
 
     schema: dict[str, Any] = {
@@ -164,7 +170,7 @@ def _frame(rows: Sequence[_Row], site: WikiSite) -> pl.DataFrame:
     return pl.DataFrame([_cells(row, site) for row in rows], schema=schema)
 
 
-def _cells(row: _Row, site: WikiSite) -> dict[str, Any]:
+def _cells(row: _TaxonRow, site: WikiSite) -> dict[str, Any]:
     taxon, page = row.resolution.taxon, row.resolution.page
     text = row.appearance.text if row.appearance is not None else None
     kept = [text[span.start : span.end] for span in row.spans] if text is not None else []

@@ -145,9 +145,9 @@ _BODY = word_set(
 _PLAIN = word_set(
     """
     the of a an in its flight external general outer overall main upper lower fore hind front
-    back big small adult other visible growth first second third fourth fifth final last early
-    late mature summer winter breeding nonbreeding non spring size bodies fruiting underside
-    upperside underwing upperwing length mass
+    back big small other visible growth first second third fourth fifth final last early late
+    mature summer winter breeding nonbreeding non spring bodies fruiting underside upperside
+    underwing upperwing length mass species subspecies variety varieties
     """
 )
 _ELSEWHERE = word_set(

@@ -43,14 +43,14 @@ def split_sentences(text: str) -> list[Span]:
 
 _STOP = re.compile(
     r"\n"
-    r"|(?P<stop>[.!?…]+)(?P<closing>[\"'”’»)\]]*)"
-    r"(?:(?P<space>[^\S\n]+)(?=[\"'“‘«(\[]*[^\W_a-z])|(?=[A-Z][a-z]+[\s,]))"
+    r"|(?<![.!?…])(?P<stop>[.!?…]++)(?P<closing>[\"'”’»)\]]*+)"
+    r"(?:(?P<space>[^\S\n]++)(?=[\"'“‘«(\[]{0,3}[^\W_a-z])|(?=[A-Z][a-z]{1,30}[\s,]))"
 )
 """a line break; or a stop, with what closes behind it, and a sentence that may start: behind a
 space anything but a small letter, without one a capitalised word"""
 _ASIDE = re.compile(r"\([^()\n]{0,400}\)")
 _WORD_BEFORE = re.compile(r"(?:[^\W_]|[.'’-])+$")
-_WORD_AFTER = re.compile(r"[\"'“‘«(\[]*([^\W_]+)")
+_WORD_AFTER = re.compile(r"[\"'“‘«(\[]{0,3}([^\W_]{1,30})")
 
 
 def _boundaries(text: str) -> Iterator[int]:
@@ -74,15 +74,10 @@ def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
     word = before[0] if before else ""
     if not stop["space"]:
         return len(word) > 1 and word.islower() and word not in _NEVER_LAST
-    if stop["closing"]:
-        return True
     if word.lower() in _NEVER_LAST:
         return False
     after = _WORD_AFTER.match(text, stop.end())
-    starter = after[1] if after else ""
-    if _is_ambiguous(word):
-        return starter in _STARTERS
-    return True
+    return not _is_ambiguous(word) or bool(after and after[1] in _STARTERS)
 
 
 def _is_ambiguous(word: str) -> bool:

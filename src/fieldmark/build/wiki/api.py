@@ -12,9 +12,10 @@ import asyncio
 import html
 import json
 import logging
+import math
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any, Protocol
@@ -24,8 +25,8 @@ import aiohttp
 
 from fieldmark.build.wiki.page import WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore
-from fieldmark.chat.send.options import FEW, Clock
-from fieldmark.chat.send.rate_limiter import AdaptiveConcurrency, TokenBucket
+from fieldmark.chat.send.options import FEW, Clock, is_loopback
+from fieldmark.chat.send.rate_limiter import TokenBucket
 from fieldmark.chat.send.retry import (
     TRANSIENT,
     Fault,
@@ -34,6 +35,7 @@ from fieldmark.chat.send.retry import (
     retry_after_s,
 )
 from fieldmark.errors import ModelError, UsageError
+from fieldmark.progress import Progress, Silent
 
 BATCH = 50
 """titles a request may have without special rights"""
@@ -51,7 +53,7 @@ _ASK_PAGES = _JSON | {
 _ASK_SITE = _JSON | {"meta": "siteinfo", "siprop": "general|rightsinfo"}
 _BOGUS = re.compile(
     r"(^|[@./])(example\.(com|org|net|edu)|[\w.-]+\.(example|invalid|test)|localhost)\b"
-    r"|^(test|foo|user|you|your|me|name|email|contact)@",
+    r"|^(foo|name|user|you|your[._-]?(name|e?mail))@",
     re.IGNORECASE,
 )
 _CONTACT = re.compile(r"[^@\s()]+@[^@\s()]+\.[a-z]{2,}|https?://[^\s/()]+\.[^\s()]+", re.IGNORECASE)
@@ -104,7 +106,8 @@ class _PageAnswers:
     pages: dict[str, dict[str, Any]] = field(default_factory=dict)
     """title → what is known of a page whose text has not been stored"""
 
-    def read(self, answer: Mapping[str, Any]) -> None:
+    def read(self, answer: Mapping[str, Any]) -> Mapping[str, str] | None:
+        """What to add to the query for the rest; None = this was all."""
         query = answer["query"]
         for step in query.get("normalized", ()):
             self.normalised[step["from"]] = step["to"]
@@ -119,24 +122,35 @@ class _PageAnswers:
                 part = {name: value for name, value in page.items() if value != []}
                 self.pages[page["title"]] = self.pages.get(page["title"], {}) | part
 
-    def complete(self) -> list[WikiPage]:
-        """Takes out the pages of which all is known."""
+        more = answer.get("continue")
+        return None if more is None else {str(name): str(value) for name, value in more.items()}
+
+    def store(self, store: PageStore) -> None:
+        """Adds what is known; pages whose text has come are known."""
         titles = [title for title, page in self.pages.items() if "revisions" in page]
-        return [_page(self.pages.pop(title)) for title in titles]
+        pages = [_page(self.pages.pop(title)) for title in titles]
+        redirects = ((here, *there) for here, there in self.redirects.items())
+        store.add(pages, redirects, self.missing, self.normalised.items())
 
 
 class WikiApi:
     """Fetches pages from one wiki; used in a `with`, from synchronous code."""
 
-    def __init__(self, endpoint: str, contact: str, etiquette: Etiquette | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        contact: str,
+        etiquette: Etiquette | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         if urlsplit(endpoint).scheme not in ("http", "https") or not urlsplit(endpoint).hostname:
             text = "is no address of an API, such as https://en.wikipedia.org/w/api.php."
             raise UsageError(f"{endpoint!r} {text}")
         self.endpoint, self.agent = endpoint, user_agent(contact)
-        self.etiquette = etiquette or Etiquette()
+        self.etiquette, self._progress = etiquette or Etiquette(), progress or Silent()
         self.n_requests = 0
         """sent so far, those that were tried again included"""
-        self._has_answered = False
+        self._has_answered, self._paused_until = False, -math.inf
         self._runner = asyncio.Runner()
         self._session: aiohttp.ClientSession | None = None
 
@@ -168,6 +182,7 @@ class WikiApi:
             self._runner.run(self._fetch_batches(lacking, BATCH, store))
             # A wiki that takes fewer titles than most leaves some unanswered.
             self._runner.run(self._fetch_batches(store.unknown(titles), 1, store))
+            store.add([], missing=store.unknown(titles))
         except ModelError as error:
             if not len(store):
                 raise
@@ -177,11 +192,10 @@ class WikiApi:
     async def _start(self) -> None:
         etiquette = self.etiquette
         self._bucket = TokenBucket(etiquette.per_minute, etiquette.clock, "requests")
-        most = etiquette.concurrency
-        self._limiter = AdaptiveConcurrency(etiquette.clock, most, most)
         self._session = aiohttp.ClientSession(
             headers={"User-Agent": self.agent, "Accept-Encoding": "gzip"},
             timeout=aiohttp.ClientTimeout(total=etiquette.timeout_s),
+            trust_env=not is_loopback(self.endpoint),
         )
 
     async def _fetch_batches(self, titles: Sequence[str], size: int, store: PageStore) -> None:
@@ -203,35 +217,49 @@ class WikiApi:
 
     async def _fetch_batch(self, titles: Sequence[str], store: PageStore) -> None:
         """Asks for one batch, and again for what the wiki cut off."""
-        batch, query = _PageAnswers(), _ASK_PAGES | {"titles": "|".join(titles)}
+        answers, query = _PageAnswers(), _ASK_PAGES | {"titles": "|".join(titles)}
         more: Mapping[str, str] | None = {}
         while more is not None:
-            answer = await self._ask({**query, **more})
+            before, answer = more, await self._ask({**query, **more})
+            if warnings := answer.get("warnings"):
+                LOG.info("%s: %s", self.endpoint, warnings)
             try:
-                batch.read(answer)
-            except (KeyError, TypeError, AttributeError) as error:
+                more = answers.read(answer)
+                if more is None or _has_properties(more):
+                    answers.store(store)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise self._stopped("its answer is not MediaWiki's") from error
-            more = answer.get("continue")
-            if more is None or _has_properties(more):
-                _store(batch, store)
-        if len(titles) == 1:  # alone and without any answer: there is no such page
-            store.add([], missing=store.unknown(titles))
+            if more == before:
+                raise self._stopped("its answer never ends")
+        if len(titles) > 1 and len(store.unknown(titles)) == len(titles):
+            raise self._stopped("its answer says nothing about the titles")
 
     async def _ask(self, query: Mapping[str, str]) -> dict[str, Any]:
         """The answer to one query, however many attempts it takes."""
-        began, faults = self.etiquette.clock.now(), list[Fault]()
+        clock, faults = self.etiquette.clock, list[Fault]()
+        began = clock.now()
         while True:
-            await self._limiter.enter(is_again=bool(faults))
-            try:
-                await self._bucket.take()
-                outcome = await self._attempt({**query, "maxlag": str(self.etiquette.maxlag_s)})
-            finally:
-                self._limiter.leave()
+            await self._take_turn()
+            outcome = await self._attempt({**query, "maxlag": str(self.etiquette.maxlag_s)})
             if not isinstance(outcome, Fault):
                 self._has_answered = True
+                self._progress.status(f"{self.n_requests:,} requests to the wiki")
                 return outcome
             faults.append(outcome)
-            self._limiter.pause(self._wait_s(faults, began, urlencode(query)))
+            wait_s = self._wait_s(faults, began, urlencode(query))
+            self._paused_until = max(self._paused_until, clock.now() + wait_s)
+            self._progress.status(f"{outcome.text}: the next request is in {wait_s:.0f} s")
+
+    async def _take_turn(self) -> None:
+        """Returns when the rate allows a request and no pause is on. One that was allowed before
+        a pause is forgone, so that a pause does not end in a burst.
+        """
+        clock = self.etiquette.clock
+        while True:
+            await self._bucket.take()
+            if (wait_s := self._paused_until - clock.now()) <= 0:
+                return
+            await clock.sleep(wait_s)
 
     async def _attempt(self, query: dict[str, str]) -> dict[str, Any] | Fault:
         """By POST: 50 titles make a long address, and a GET that is reset aiohttp sends again at
@@ -255,7 +283,7 @@ class WikiApi:
             raise self._stopped(fault.text)
         drawn_s = backoff_s(key, len(faults) - 1, etiquette.backoff_s, etiquette.backoff_cap_s)
         wait_s = max(drawn_s, fault.wait_s or 0.0)
-        LOG.info("%s: %s, next request in %.1f s", self.endpoint, fault.text, wait_s)
+        LOG.info("%s: %s; the next request is in %.1f s", self.endpoint, fault.text, wait_s)
         late_s = etiquette.clock.now() + wait_s - began
         if _is_put_off(fault) and late_s > etiquette.patience_s:
             raise self._stopped(f"{fault.text} (put off by {late_s / 60:.0f} minutes)")
@@ -336,24 +364,17 @@ def _has_properties(more: Mapping[str, str]) -> bool:
     return "pageprops" in more.get("continue", "").rpartition("||")[2].split("|")
 
 
-def _store(batch: _PageAnswers, store: PageStore) -> None:
-    redirects: Iterable[tuple[str, str, str]] = (
-        (here, there, fragment) for here, (there, fragment) in batch.redirects.items()
-    )
-    store.add(batch.complete(), redirects, batch.missing, batch.normalised.items())
-
-
 def _page(facts: Mapping[str, Any]) -> WikiPage:
     """A page whose text is hidden, or lost, has none."""
     revision, properties = facts["revisions"][0], facts.get("pageprops", {})
     return WikiPage(
         title=facts["title"],
-        page_id=facts["pageid"],
-        revision_id=revision["revid"],
-        timestamp=revision.get("timestamp", ""),
-        wikitext=revision.get("slots", {}).get("main", {}).get("content", ""),
+        page_id=int(facts["pageid"]),
+        revision_id=int(revision["revid"]),
+        timestamp=str(revision.get("timestamp", "")),
+        wikitext=str(revision.get("slots", {}).get("main", {}).get("content", "")),
         is_disambiguation="disambiguation" in properties,
-        wikidata=properties.get("wikibase_item", ""),
+        wikidata=str(properties.get("wikibase_item", "")),
     )
 
 

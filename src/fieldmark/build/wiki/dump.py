@@ -3,7 +3,7 @@
 A multistream dump is a bzip2 file of many streams: the head of the XML, then about 100 whole pages
 a stream, then its end. An index beside it names the stream of every title. Hence two ways with the
 same answers: `read_dump` goes through all of the file, which suits long lists of titles, and
-`DumpIndex` (index.py) unpacks only the streams that hold the titles asked for.
+`DumpIndex` (dump_index.py) unpacks only the streams that hold the titles asked for.
 
 A dump is kept for its taxa (export.py says which pages those are): the title of any other page
 counts as missing. `kill -9` loses what was read since the last commit; multistream dumps and plain
@@ -19,19 +19,24 @@ import hashlib
 import json
 import mmap
 import multiprocessing
+import os
 import re
 import zlib
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import wait
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
 
 from fieldmark.build.wiki.export import (
     PAGE_END,
     PAGE_START,
+    XML_END,
     ExportFault,
     KeptPages,
     read_pages,
@@ -50,27 +55,28 @@ _MARK_BYTES = 2**16
 _COMMIT_ROWS = 5_000
 _RANGE_BYTES = 2**20
 """compressed, at least, for one process to unpack: results travel back in one piece"""
-_XML_END = b"</mediawiki>"
 _STREAM_START = re.compile(rb"BZh[1-9]1AY&SY")
 """header of a bzip2 stream and of its first block: 10 bytes that chance does not write"""
 _NOTE = "dump"
 
 
 class Chunk(NamedTuple):
-    """Unpacked bytes of a dump."""
+    """Unpacked bytes of a dump; all positions are in the file."""
 
     data: bytes
     position: int
-    """in the file: of the bzip2 stream that they begin in; of themselves in plain XML"""
+    """of the bzip2 stream that they begin in; of themselves in plain XML"""
+    done: int
+    """how far the file was read for them"""
     after: int | None
-    """position in the file at which reading can begin anew behind them; None = inside a stream"""
+    """where reading can begin anew behind them; None = inside a stream"""
 
 
 class ReadPages(NamedTuple):
     """What is kept of a chunk."""
 
     kept: KeptPages
-    position: int
+    done: int
     after: int | None
 
 
@@ -147,8 +153,8 @@ def _fill(
             counts.n_kept += _commit(store, batch)
             if part.after is not None:
                 _note(store, mark, part.after)
-        progress.advance((part.position >> 20) - n_mb)
-        n_mb = part.position >> 20
+        progress.advance((part.done >> 20) - n_mb)
+        n_mb = part.done >> 20
         progress.status(f"{counts.n_pages:,} pages, {counts.n_kept + n_rows:,} kept")
     counts.n_kept += _commit(store, batch)
     return counts
@@ -198,27 +204,24 @@ def _read_in_turn(path: Path, start: int) -> Iterator[ReadPages]:
 
 def _read_chunk(path: Path, chunk: Chunk, has_head: bool) -> ReadPages:
     try:
-        return ReadPages(read_pages(chunk.data, has_head), chunk.position, chunk.after)
+        return ReadPages(read_pages(chunk.data, has_head), chunk.done, chunk.after)
     except ExportFault as fault:
-        place = f"at byte {chunk.position}"
-        if fault.position:
-            place += f" + {fault.position} unpacked"
-        raise DataError(at(path, None, f"{fault} {place}: download it again.")) from fault
+        place = f"{fault.position} bytes into the stream at byte {chunk.position}"
+        if _kind(path) == "xml":
+            place = f"at byte {chunk.position + fault.position}"
+        raise DataError(at(path, None, f"{fault}, {place}.")) from fault
 
 
 def _whole_pages(path: Path, start: int) -> Iterator[Chunk]:
     """Unpacked bytes cut behind the end of a page; the end of the file must be that of the XML."""
-    rest, rest_at, is_plain = b"", start, _kind(path) == "xml"
+    rest, rest_at = b"", start
     for chunk in _unpacked(path, start):
-        data, data_at = rest + chunk.data, rest_at if rest else chunk.position
+        data, data_at = (rest + chunk.data, rest_at) if rest else (chunk.data, chunk.position)
         n_whole = _n_whole(data)
-        rest = data[n_whole:] if data[n_whole:].strip() else b""
-        after = chunk.after
-        if after is not None:
-            after = after - len(rest) if is_plain else None if rest else after
-        rest_at = data_at if not n_whole else after if is_plain and after else chunk.position
+        rest, rest_at = data[n_whole:], chunk.position if n_whole else data_at
+        rest = rest if rest.strip() else b""
         if n_whole:
-            yield Chunk(data[:n_whole], data_at, after)
+            yield Chunk(data[:n_whole], data_at, chunk.done, None if rest else chunk.after)
     _check_end(path, rest)
 
 
@@ -229,7 +232,7 @@ def _n_whole(data: bytes) -> int:
 
 
 def _check_end(path: Path, rest: bytes) -> None:
-    if PAGE_START in rest or not rest.rstrip().endswith(_XML_END):
+    if PAGE_START in rest or not rest.rstrip().endswith(XML_END):
         size = path.stat().st_size
         text = f"ends without </mediawiki> at byte {size}: it is cut short, download it again."
         raise DataError(at(path, None, text))
@@ -248,28 +251,47 @@ def _kind(path: Path) -> str:
 
 
 def _unpacked(path: Path, start: int) -> Iterator[Chunk]:
-    kind = _kind(path)
-    if kind == "bz2":
-        yield from _bz2_chunks(path, start)
-        return
-    with gzip.open(path) if kind == "gz" else path.open("rb") as file:
+    readers = {"bz2": _bz2_chunks, "gz": _gz_chunks, "xml": _xml_chunks}
+    return readers[_kind(path)](path, start)
+
+
+def _xml_chunks(path: Path, start: int) -> Iterator[Chunk]:
+    """Cut behind the end of a page, so that reading can begin anew there."""
+    with path.open("rb") as file:
         file.seek(start)
-        position = start
+        position, rest = start, b""
         while data := file.read(_UNPACK_BYTES):
-            after = position + len(data) if kind == "xml" else None
-            yield Chunk(data, position if kind == "xml" else 0, after)
-            position += len(data)
+            data = rest + data
+            n_whole = _n_whole(data) or len(data)
+            rest = data[n_whole:]
+            yield Chunk(data[:n_whole], position, position + n_whole, position + n_whole)
+            position += n_whole
+    yield Chunk(rest, position, position + len(rest), None)
 
 
-def _bz2_chunks(path: Path, start: int) -> Iterator[Chunk]:
-    """Every chunk is of one stream; `after` is the beginning of the next one."""
+def _gz_chunks(path: Path, start: int) -> Iterator[Chunk]:
+    with path.open("rb") as packed, gzip.GzipFile(fileobj=packed) as file:
+        file.seek(start)
+        try:
+            while data := file.read(_UNPACK_BYTES):
+                yield Chunk(data, 0, packed.tell(), None)
+        except (EOFError, OSError, zlib.error) as error:
+            text = f"is damaged or cut short before byte {packed.tell()}: download it again."
+            raise DataError(at(path, None, text)) from error
+
+
+def _bz2_chunks(path: Path, start: int, end: int | None = None) -> Iterator[Chunk]:
+    """Every chunk is of one stream; `after` is the beginning of the next one.
+
+    The bz2 module's own readers take a damaged stream behind a sound one for the end of the file.
+    """
     stream_at = done = start
     unpacker, raw = bz2.BZ2Decompressor(), b""
     with path.open("rb") as file:
         file.seek(start)
         while True:
             if not raw and unpacker.needs_input:
-                raw = file.read(_READ_BYTES)
+                raw = file.read(_READ_BYTES if end is None else min(_READ_BYTES, end - done))
                 done += len(raw)
                 if not raw:
                     break
@@ -280,11 +302,12 @@ def _bz2_chunks(path: Path, start: int) -> Iterator[Chunk]:
                 raise DataError(at(path, None, text)) from error
             raw = b""
             if not unpacker.eof:
-                yield Chunk(data, stream_at, None)
+                yield Chunk(data, stream_at, done, None)
                 continue
             raw = unpacker.unused_data
-            yield Chunk(data, stream_at, done - len(raw))
-            stream_at, unpacker = done - len(raw), bz2.BZ2Decompressor()
+            after = done - len(raw)
+            yield Chunk(data, stream_at, after, after)
+            stream_at, unpacker = after, bz2.BZ2Decompressor()
     if stream_at < done:
         text = f"ends inside the bzip2 stream at byte {stream_at}: it is cut short, download it "
         raise DataError(at(path, None, f"{text}again."))
@@ -295,20 +318,32 @@ def faults_named(path: Path) -> Iterator[None]:
     """Faults of a file as one line that names it."""
     try:
         yield
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(at(path, None, f"cannot be read ({reason}).")) from error
 
 
-def read_stream(path: Path, offset: int) -> bytes:
-    """All of the bzip2 stream that begins at this byte."""
-    parts = []
+def read_stream(path: Path, offset: int) -> tuple[bytes, int]:
+    """All of the bzip2 stream that begins at this byte, and where the next one does."""
+    data, after = b"", offset
     with faults_named(path):
         for chunk in _bz2_chunks(path, offset):
-            parts.append(chunk.data)
+            data += chunk.data
             if chunk.after is not None:
+                after = chunk.after
                 break
-    return b"".join(parts)
+    return data, after
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Lines of a text file, plain or packed by bzip2, without their ends."""
+    rest, read = b"", _bz2_chunks if path.suffix == ".bz2" else _xml_chunks
+    with faults_named(path):
+        for chunk in read(path, 0):
+            *lines, rest = (rest + chunk.data).split(b"\n")
+            yield from lines
+    if rest:
+        yield rest
 
 
 # --- several processes ---
@@ -318,17 +353,16 @@ def _is_multistream(path: Path) -> bool:
     """Does the second stream of a bzip2 file begin with a page?"""
     if _kind(path) != "bz2":
         return False
-    head = next((chunk for chunk in _bz2_chunks(path, 0) if chunk.after is not None), None)
-    if head is None or head.after is None or head.after >= path.stat().st_size:
-        return False
-    return next(_bz2_chunks(path, head.after)).data.lstrip().startswith(PAGE_START)
+    head = next(_bz2_chunks(path, 0))
+    second = None if head.after is None else next(_bz2_chunks(path, head.after), None)
+    return second is not None and second.data.lstrip().startswith(PAGE_START)
 
 
 def _read_in_processes(path: Path, start: int, processes: int) -> Iterator[ReadPages]:
     """In the order of the file, with a few results at most waiting for their turn."""
     context = multiprocessing.get_context("spawn")
     waiting: deque[Future[ReadPages]] = deque()
-    with ProcessPoolExecutor(processes, context) as pool:
+    with ProcessPoolExecutor(processes, context, _end_with_parent) as pool:
         try:
             for first, last in _ranges(path, start):
                 waiting.append(pool.submit(_read_range, path, first, last))
@@ -336,8 +370,18 @@ def _read_in_processes(path: Path, start: int, processes: int) -> Iterator[ReadP
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            text = "a process that read it was killed (out of memory?): use fewer processes."
+            raise DataError(at(path, None, text)) from error
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A parent that is killed cannot tell its processes to end."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
 
 
 def _ranges(path: Path, start: int) -> Iterator[tuple[int, int]]:
@@ -353,18 +397,12 @@ def _ranges(path: Path, start: int) -> Iterator[tuple[int, int]]:
 
 
 def _read_range(path: Path, first: int, last: int) -> ReadPages:
-    with path.open("rb") as file:
-        file.seek(first)
-        raw = file.read(last - first)
-    try:
-        data = bz2.decompress(raw)
-    except (OSError, ValueError) as error:
-        text = f"is damaged between bytes {first} and {last} ({error}): download it again."
-        raise DataError(at(path, None, text)) from error
+    with faults_named(path):
+        data = b"".join(chunk.data for chunk in _bz2_chunks(path, first, last))
     rest = data[_n_whole(data) :]
     if last == path.stat().st_size:
         _check_end(path, rest)
     elif rest.strip():
         text = f"has a stream before byte {last} that does not end with a page: use one process."
         raise DataError(at(path, None, text))
-    return _read_chunk(path, Chunk(data, first, last), has_head=first == 0)
+    return _read_chunk(path, Chunk(data, first, last, last), has_head=first == 0)

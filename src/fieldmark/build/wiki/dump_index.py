@@ -8,9 +8,7 @@ is compared by its title.
 
 from __future__ import annotations
 
-import bz2
 import hashlib
-import io
 import re
 import zlib
 from array import array
@@ -23,8 +21,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmark.build.wiki.dump import claim_store, faults_named, file_mark, read_dump, read_stream
-from fieldmark.build.wiki.export import ExportFault, KeptPages, read_pages
+from fieldmark.build.wiki.dump import claim_store, file_mark, read_dump, read_lines, read_stream
+from fieldmark.build.wiki.export import PAGE_START, XML_END, ExportFault, KeptPages, read_pages
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import DataError, at
 from fieldmark.progress import Progress, Silent
@@ -42,7 +40,7 @@ def index_path(dump: Path) -> Path | None:
     `…-multistream.xml.bz2` has `…-multistream-index.txt.bz2`; of a dump in parts,
     `…-multistream1.xml-p1p9.bz2` has `…-multistream-index1.txt-p1p9.bz2`.
     """
-    name = re.sub(r"(\d*)\.xml", r"-index\1.txt", dump.name, count=1)
+    name = re.sub(r"((?<=multistream)\d+)?\.xml", r"-index\1.txt", dump.name, count=1)
     beside = [dump.with_name(name), dump.with_name(name.removesuffix(".bz2"))]
     return next((path for path in beside if path != dump and path.is_file()), None)
 
@@ -90,9 +88,9 @@ class DumpIndex:
     def _read(self, offset: int, wanted: set[str]) -> KeptPages:
         self.n_read += 1
         try:
-            kept = read_pages(read_stream(self.dump, offset), has_head=True, wanted=wanted)
+            kept = read_pages(read_stream(self.dump, offset)[0], wanted=wanted)
         except ExportFault as fault:
-            text = f"{fault} at byte {offset} + {fault.position} unpacked: download it again."
+            text = f"{fault}, {fault.position} bytes into the stream at byte {offset}."
             raise DataError(at(self.dump, None, text)) from fault
         if not kept.n_read:
             text = f"names byte {offset} of {self.dump}, where no page is: it is another's index."
@@ -113,24 +111,28 @@ class DumpIndex:
         """Offsets of the streams; checksum and number of a stream for every page, sorted."""
         self._progress.status(f"reading {self.index.name}")
         offsets, keys, offset = array("Q"), array("Q"), b""
-        with faults_named(self.index), self._open() as file:
-            try:
-                for line in file:
-                    before = offset
-                    offset, _, title = line.rstrip(b"\n").split(b":", 2)
-                    if offset != before:
-                        offsets.append(int(offset))
-                    keys.append(_checksum(title) << _STREAM_BITS | len(offsets) - 1)
-            except (ValueError, OverflowError) as error:
-                text = "offset:page id:title is expected, as in an index of a multistream dump."
-                raise DataError(at(self.index, len(keys) + 1, text)) from error
+        try:
+            for line in read_lines(self.index):
+                before = offset
+                offset, _, title = line.split(b":", 2)
+                if offset != before:
+                    offsets.append(int(offset))
+                keys.append(_checksum(title) << _STREAM_BITS | len(offsets) - 1)
+        except (ValueError, OverflowError) as error:
+            text = "offset:page id:title is expected, as in an index of a multistream dump."
+            raise DataError(at(self.index, len(keys) + 1, text)) from error
+        self._check_end(offsets)
         by_sum = np.frombuffer(keys, np.uint64)
         by_sum.sort()
         return offsets, by_sum
 
-    def _open(self) -> io.BufferedReader:
-        is_packed = self.index.suffix == ".bz2"
-        return io.BufferedReader(bz2.open(self.index) if is_packed else self.index.open("rb"))
+    def _check_end(self, offsets: array[int]) -> None:
+        """Behind the last stream of the index only the end of the XML may come."""
+        after = read_stream(self.dump, offsets[-1])[1] if offsets else 0
+        ending, _ = read_stream(self.dump, after)
+        if not ending.strip().endswith(XML_END) or PAGE_START in ending:
+            text = f"does not reach the end of {self.dump}: one of them is cut short, or another's."
+            raise DataError(at(self.index, None, text))
 
 
 def _checksum(title: bytes) -> int:

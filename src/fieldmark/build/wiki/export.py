@@ -28,18 +28,15 @@ from fieldmark.build.wiki.taxobox import (
     template_names,
 )
 
-PAGE_START, PAGE_END = b"<page>", b"</page>"
+PAGE_START, PAGE_END, XML_END = b"<page>", b"</page>", b"</mediawiki>"
 _HEAD = re.compile(
     rb"<page>\s*<title>([^<]*)</title>\s*<ns>(-?\d+)</ns>\s*<id>\d+</id>\s*(<redirect\b)?"
 )
 _MAIN, _TEMPLATE = b"0", b"10"
 _KEPT_TEMPLATES = TAXOBOX_TEMPLATES | DISAMBIGUATION_TEMPLATES | SET_INDEX_TEMPLATES
-_MAY_MATTER = re.compile(
-    rb"\{\{[\s_]*(?:template:[\s_]*)?(?:"
-    + "|".join(re.escape(name).replace(r"\ ", "[ _]") for name in sorted(_KEPT_TEMPLATES)).encode()
-    + rb")|__disambig__"
-)
-"""in lower case: more than what is kept, never less"""
+_NAMES = "|".join(re.escape(name).replace(r"\ ", "[ _]") for name in sorted(_KEPT_TEMPLATES))
+_CALL = re.compile(rb"\{\{[^a-z|{}]*(?:template:[^a-z|{}]*)?(?:" + _NAMES.encode() + rb")")
+"""in lower case: more calls than those of kept templates, never fewer"""
 _STUB = re.compile(rb"<text\b[^>]*\s(?:id|location)=")
 _REDIRECT_LINK = re.compile(r"\s*#[^\[\n]*\[\[([^\]|\n]+)")
 
@@ -90,9 +87,11 @@ def read_pages(
 
 def _may_matter(head: re.Match[bytes], lower: bytes, end: int) -> bool:
     title, namespace, redirect = head.groups()
-    if namespace == _MAIN:
-        return redirect is not None or _MAY_MATTER.search(lower, head.end(), end) is not None
-    return namespace == _TEMPLATE and b":Taxonomy/" in title
+    if namespace != _MAIN:
+        return namespace == _TEMPLATE and b":Taxonomy/" in title
+    # one pattern for both would have no fixed beginning and take ten times as long
+    has_mark = redirect is not None or lower.find(b"__disambig__", head.end(), end) >= 0
+    return has_mark or _CALL.search(lower, head.end(), end) is not None
 
 
 def _keep(
@@ -100,8 +99,9 @@ def _keep(
 ) -> None:
     try:
         element = ElementTree.fromstring(data[start:end])
-    except ElementTree.ParseError as error:
-        raise ExportFault(f"has a page that is no XML ({error})", start) from error
+        revision = max(element.findall("revision"), key=_age, default=None)
+    except (ElementTree.ParseError, ValueError) as error:
+        raise ExportFault(f"has a page that cannot be read ({error})", start) from error
     title, namespace = element.findtext("title"), element.findtext("ns")
     if not title or namespace is None:
         raise ExportFault("has a page without <title> or <ns> (schema older than 0.6)", start)
@@ -110,7 +110,6 @@ def _keep(
     is_taxonomy = namespace == "10" and ":Taxonomy/" in title
     if namespace != "0" and not is_taxonomy:
         return
-    revision = max(element.findall("revision"), key=_age, default=None)
     text = "" if revision is None else revision.findtext("text") or ""
     mark = element.find("redirect")
     if mark is not None:

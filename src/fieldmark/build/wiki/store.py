@@ -207,6 +207,9 @@ class PageStore:
     def _hops(self, title: str) -> Iterator[tuple[str | None, str]]:
         """Where a title leads, step by step: (title, fragment); None last = there is no page."""
         here, seen = title, {title}
+        if _ILLEGAL.search(title):
+            yield None, ""
+            return
         for _ in range(_MOST_HOPS + 1):
             step = self._signpost(here)
             if step is None:
@@ -292,7 +295,7 @@ _NAMESPACE = re.compile(
     re.IGNORECASE,
 )
 _ILLEGAL = re.compile(
-    "[\0-\x1f\x7f\ufffd#<>\\[\\]{}|]|%[0-9A-Fa-f]{2}|&[A-Za-z0-9\x80-\uffff]+;|&#[0-9]+;"
+    "[\0-\x1f\x7f\ud800-\udfff\ufffd#<>\\[\\]{}|]|%[0-9A-Fa-f]{2}|&[A-Za-z0-9\x80-\uffff]+;|&#[0-9]+;"
     "|&#[xX][0-9A-Fa-f]+;|~~~"
 )
 _MOST_BYTES = 255

@@ -63,6 +63,28 @@ def hemihomonym_by_hatnote(made: TrapMaker) -> None:
     made.expect(plant, f"{name} (plant)")
 
 
+def hemihomonym_by_two_steps(made: TrapMaker) -> None:
+    """The note above the animal's page leads to a page that lists the plant."""
+    animal, plant = _pair(made)
+    name, genus = binomial(animal), animal["genus"]
+    box = template("Speciesbox", {"genus": f"{genus} (animal)", "species": animal["species"]})
+    made.article(name, animal, box, "{{Other uses}}\n")
+    lines = f"'''{name}''' may be:\n* ''[[{name}]]''\n* [[{name} (plant)]]\n{_DAB}"
+    made.add(WorldPage(f"{name} (disambiguation)", lines, is_disambiguation=True))
+    made.species_page(f"{name} (plant)", changed(plant, genus=f"{genus} (plant)"))
+    made.expect(animal, name)
+    made.expect(plant, f"{name} (plant)")
+
+
+def hemihomonym_classified_otherwise(made: TrapMaker) -> None:
+    """Kingdoms tell the two apart, so that other families and orders do no harm."""
+    animal, plant = _pair(made)
+    name, genus = binomial(animal), animal["genus"]
+    made.species_page(name, changed(animal, genus=f"{genus} (animal)"))
+    made.expect(changed(animal, order="Aliformes", family="Aliidae"), name)
+    made.expect(plant, reason="other_kingdom")
+
+
 def hemihomonym_without_page(made: TrapMaker) -> None:
     animal, plant = _pair(made)
     key = f"{animal['genus']} (animal)"
@@ -230,8 +252,10 @@ def redirect_to_section(made: TrapMaker) -> None:
 
 
 def disambiguation_by_property(made: TrapMaker) -> None:
+    """By a template that no list of templates has."""
     ranks = made.taxon()
-    lines = f"'''{binomial(ranks)}''' may be [[Olm]] or [[Vesk]]."
+    lines = f"'''{binomial(ranks)}''' may be [[Olm]] or [[Vesk]].\n{{{{Olmdis}}}}"
+    made.add(WorldPage("Template:Olmdis", "One of many names.__DISAMBIG__"))
     made.add(WorldPage(binomial(ranks), lines, is_disambiguation=True))
     made.expect(ranks, reason="disambiguation")
 
@@ -300,6 +324,8 @@ def nothing(made: TrapMaker) -> None:
 KINDS: tuple[Callable[[TrapMaker], None], ...] = (
     hemihomonym_by_disambiguation,
     hemihomonym_by_hatnote,
+    hemihomonym_by_two_steps,
+    hemihomonym_classified_otherwise,
     hemihomonym_without_page,
     hemihomonym_genus,
     homonym_of_same_kingdom,

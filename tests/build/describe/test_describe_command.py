@@ -1,0 +1,196 @@
+"""`fieldmark describe` from names to descriptions: through an API, a dump, kills and rubbish."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from fieldmark.build.wiki.mock import MockWiki, mock_pages
+from fieldmark.cli import main
+from fieldmark.world import RANKS
+from fieldmark.world.wiki import WorldPage, export_xml, trap_wiki
+from kit.chat import running
+from kit.mediawiki import CONTACT, MediaWiki
+
+N_KILLS = 20
+
+
+def write_names(path: Path, n_each: int) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow((*RANKS, "common_name"))
+        rows.writerows((*trap.ranks, trap.common_name) for trap in trap_wiki(0, n_each).traps)
+    return path
+
+
+def texts(pages: Iterable[WorldPage]) -> dict[str, str]:
+    """A page property that no template tells is what MediaWiki's magic word gives."""
+    return {
+        page.title: page.wikitext + ("\n__DISAMBIG__" if page.is_disambiguation else "")
+        for page in pages
+    }
+
+
+def described(folder: Path) -> pl.DataFrame:
+    return pl.read_parquet(folder / "descriptions.parquet")
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_names(tmp_path_factory.mktemp("names") / "names.csv", 2)
+
+
+def test_api_and_dump_describe_alike(names: Path, tmp_path: Path) -> None:
+    pages = trap_wiki(0, 2).pages
+    with running(MockWiki(mock_pages(texts(pages)))) as url:
+        command = ["describe", str(names), "--wiki", url, "--contact", CONTACT, "--wiki-rpm", "1e6"]
+        assert main([*command, "--out", str(tmp_path / "api"), "--quiet"]) == 0
+    dump = tmp_path / "wiki.xml.bz2"
+    dump.write_bytes(bz2.compress(export_xml(
+        WorldPage(title, text) for title, text in texts(pages).items()
+    )))  # fmt: skip
+    out = tmp_path / "dump"
+    assert main(["describe", str(names), "--dump", str(dump), "--out", str(out), "--quiet"]) == 0
+    by_api, by_dump = described(tmp_path / "api"), described(out)
+    # A dump keeps no page without a taxobox, so that the reason for none is another.
+    whatever = ["page_id", "revision_id", "timestamp", "url", "licence", "reason"]
+    assert by_api.drop(whatever).equals(by_dump.drop(whatever))
+    assert by_api.filter(status="described").height > 50
+    assert by_api["key"].n_unique() == by_api.height == len(trap_wiki(0, 2).traps)
+
+
+def test_kept_sentences_are_the_pages_own(names: Path, tmp_path: Path) -> None:
+    with running(MockWiki(mock_pages(texts(trap_wiki(0, 2).pages)))) as url:
+        command = ["describe", str(names), "--wiki", url, "--contact", CONTACT, "--wiki-rpm", "1e6"]
+        assert main([*command, "--out", str(tmp_path), "--quiet"]) == 0
+    for row in described(tmp_path).filter(status="described").to_dicts():
+        kept = [row["text"][start:end] for start, end in row["spans"]]
+        assert " ".join(kept) == row["description"]
+        assert row["page_id"] and row["revision_id"] and row["timestamp"] and row["licence"]
+        assert row["url"].startswith("http://127.0.0.1/")
+
+
+KILLER = """
+import os, random, signal, sys, time
+from fieldmark.cli import main
+
+n_killed, rng, most = 0, random.Random(4), int(sys.argv[1])
+while True:
+    child = os.fork()
+    if child == 0:
+        os._exit(main(sys.argv[2:]))
+    if n_killed < most:
+        time.sleep(rng.uniform(0.02, 0.4))
+        os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    if os.WIFEXITED(status):
+        print(n_killed)
+        sys.exit(os.WEXITSTATUS(status))
+    n_killed += 1
+"""
+
+
+@pytest.mark.slow
+def test_a_thousand_names_and_twenty_kills(tmp_path: Path) -> None:
+    """Nothing lost or doubled; a tenth of a request per name, and one more per kill."""
+    names = write_names(tmp_path / "names.csv", 18)
+    traps = trap_wiki(0, 18).traps
+    assert len(traps) >= 900
+    tables = []
+    for n_kills in (0, N_KILLS):
+        wiki = MockWiki(mock_pages(texts(trap_wiki(0, 18).pages)), latency_s=0.05)
+        out = tmp_path / f"out{n_kills}"
+        with running(wiki) as url:
+            command = ["describe", str(names), "--wiki", url, "--contact", CONTACT]
+            command += ["--wiki-rpm", "1e6", "--out", str(out), "--quiet"]
+            done = subprocess.run(
+                [sys.executable, "-c", KILLER, str(n_kills), *command],
+                capture_output=True, text=True, timeout=300,
+            )  # fmt: skip
+        assert (done.returncode, done.stdout.strip()) == (0, str(n_kills)), done.stderr
+        # Each start asks once what the site is, and what was in flight is asked for again.
+        assert wiki.counts.n_requests <= 0.1 * len(traps) + 2 * n_kills
+        tables.append(described(out).drop("url", "licence"))
+    assert tables[0].equals(tables[1])
+    assert tables[1]["key"].n_unique() == tables[1].height == len(traps)
+    right = sum(
+        (row["title"] or "") == trap.title
+        for row, trap in zip(tables[1].to_dicts(), traps, strict=True)
+    )
+    assert right >= 0.99 * len(traps)
+
+
+@pytest.mark.slow
+def test_a_real_mediawiki_is_described(mediawiki: MediaWiki, tmp_path: Path) -> None:
+    made = trap_wiki(0, 2)
+    mediawiki.load(mock_pages(texts(made.pages)))
+    names = write_names(tmp_path / "names.csv", 2)
+    command = ["describe", str(names), "--wiki", mediawiki.endpoint, "--contact", CONTACT]
+    assert main([*command, "--wiki-rpm", "1e6", "--out", str(tmp_path), "--quiet"]) == 0
+    rows = described(tmp_path).to_dicts()
+    wrong = [
+        (trap.kind, row["title"], row["reason"], trap.title)
+        for row, trap in zip(rows, made.traps, strict=True)
+        if (row["title"] or "") != trap.title
+    ]
+    assert len(wrong) <= 0.01 * len(rows), wrong
+
+
+def test_a_page_that_changed_is_seen_after_a_new_fetch(tmp_path: Path) -> None:
+    """What was fetched is kept: another folder, or none of it, asks again."""
+    made = trap_wiki(0, 1)
+    names = write_names(tmp_path / "names.csv", 1)
+    wiki = MockWiki(mock_pages(texts(made.pages)))
+    with running(wiki) as url:
+        command = ["describe", str(names), "--wiki", url, "--contact", CONTACT, "--wiki-rpm", "1e6"]
+        command += ["--out", str(tmp_path / "out"), "--quiet"]
+        assert main(command) == 0
+        n_first = wiki.counts.n_requests
+        assert main(command) == 0
+    assert wiki.counts.n_requests == n_first + 1  # what the site is
+
+
+def test_chat_filter_by_the_mock(names: Path, tmp_path: Path) -> None:
+    with running(MockWiki(mock_pages(texts(trap_wiki(0, 2).pages)))) as url:
+        command = ["describe", str(names), "--wiki", url, "--contact", CONTACT, "--wiki-rpm", "1e6"]
+        command += ["--filter", "chat/mock/wren", "--out", str(tmp_path), "--quiet"]
+        assert main(command) == 0
+    about = json.loads((tmp_path / "describe.json").read_text())
+    assert about["filter"]["model"] == "chat/mock/wren" and about["filter"]["prompt"]
+    rows = described(tmp_path).filter(status="described")
+    assert rows.height > 50
+    assert all(part in row["text"] for row in rows.to_dicts() for part in [row["description"][:20]])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["describe"], 2, "expected names and a folder"),
+        (["describe", "no.csv", "--out", "o", "--contact", CONTACT], 3, "no.csv"),
+        (["describe", "names.csv", "--out", "o"], 2, "contact"),
+        (["describe", "names.csv", "--out", "o", "--contact", "me@example.com"], 2, "contact"),
+        (["describe", "names.csv", "--out", "o", "--offline"], 2, "--dump"),
+        (["describe", "names.csv", "--out", "o", "--dump", "no.xml.bz2"], 3, "no.xml.bz2"),
+        (["describe", "names.csv", "--out", "o", "--dump", "names.csv"], 3, "names.csv"),
+        (["describe", "names.csv", "--out", "o", "--filter", "classical/colour"], 2, "chat model"),
+        (["describe", "--judge", "names.csv"], 3, "sentence"),
+    ],
+)
+def test_mistakes(
+    words: list[str], code: int, told: str, names: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "names.csv").write_bytes(names.read_bytes())
+    assert main(words) == code
+    error = capsys.readouterr().err
+    assert told in error and error.count("\n") == 1 and "Traceback" not in error
+    assert not (tmp_path / "o" / "descriptions.parquet").exists()
