@@ -17,7 +17,7 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.build.describe.sentences import split_sentences
-from fieldmark.build.taxa import Taxon
+from fieldmark.build.taxa import Taxon, normal_taxon, same_organism
 from fieldmark.chat import Message, Picture, Text, assistant, user
 from fieldmark.errors import DataError
 from fieldmark.world import RANKS
@@ -46,14 +46,20 @@ REFERENCE = (
 AGAIN = "That caption cannot be used: {problem}. Write another one that follows all rules."
 
 
+def _normal(taxon: Taxon) -> Taxon:
+    """As lists of names spell it: shards keep hybrid signs, capitals and authors as they came."""
+    made = normal_taxon(dict(zip(RANKS, taxon.ranks, strict=True)))
+    return made if isinstance(made, Taxon) else taxon
+
+
 @dataclass(frozen=True, slots=True)
 class SpeciesWords:
     """What descriptions and class examples say; all of it is optional."""
 
     by_key: Mapping[str, str] = field(default_factory=dict)
     """taxon key → description"""
-    by_name: Mapping[str, str] = field(default_factory=dict)
-    """scientific name → description, where one taxon alone has that name"""
+    by_name: Mapping[str, tuple[tuple[Taxon, str], ...]] = field(default_factory=dict)
+    """scientific name → the taxa of that name with their descriptions"""
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """taxonomic class → captions as they should be"""
     names: frozenset[str] = frozenset()
@@ -64,12 +70,16 @@ class SpeciesWords:
     """changes when any of this does"""
 
     def description(self, taxon: Taxon) -> str:
-        """By all ranks; by the name alone only where a sample knows no other ranks."""
-        own = self.by_key.get(taxon.key, "")
-        return own if own or any(taxon.ranks[:5]) else self.by_name.get(taxon.name, "")
+        """By all ranks; else by the name, where all taxa that it can mean have one description."""
+        taxon = _normal(taxon)
+        if own := self.by_key.get(taxon.key, ""):
+            return own
+        named = self.by_name.get(taxon.name, ())
+        texts = {text for other, text in named if same_organism(taxon, other)}
+        return texts.pop() if len(texts) == 1 else ""
 
     def common_name(self, taxon: Taxon) -> str:
-        return taxon.common_name or self.common.get(taxon.key, "")
+        return taxon.common_name or self.common.get(_normal(taxon).key, "")
 
     def examples_of(self, taxon: Taxon) -> tuple[str, ...]:
         return self.examples.get(taxon.at("class")) or GENERIC_EXAMPLES
@@ -83,7 +93,7 @@ def read_words(folder: Path | None) -> SpeciesWords:
     rows = _read(folder / "descriptions.parquet", wanted).unique(maintain_order=True).sort("key")
     examples = _read(folder / "format_examples.parquet", ["class", "examples"]).sort("class")
     by_key, common = dict[str, str](), dict[str, str]()
-    by_name: dict[str, set[str]] = {}
+    by_name: dict[str, list[tuple[Taxon, str]]] = {}
     names: set[str] = set()
     for row in rows.iter_rows(named=True):
         ranks = tuple(row[rank] or "" for rank in RANKS)
@@ -92,12 +102,12 @@ def read_words(folder: Path | None) -> SpeciesWords:
         if taxon.common_name:
             common[taxon.key] = taxon.common_name
         text = row["description"] if row["status"] == "described" else None
-        by_name.setdefault(taxon.name, set()).add(text or "")
+        by_name.setdefault(taxon.name, []).append((taxon, text or ""))
         if text:
             by_key[taxon.key] = text
     return SpeciesWords(
         by_key,
-        {name: min(texts) for name, texts in by_name.items() if len(texts) == 1},
+        {name: tuple(pairs) for name, pairs in by_name.items()},
         {row[0]: tuple(row[1]) for row in examples.iter_rows() if row[0] and row[1]},
         frozenset(names),
         common,
