@@ -88,3 +88,9 @@ def test_other_prompts_are_answered_as_ever() -> None:
         for word in ("Which Species", "Which one")
     )
     assert first == second
+
+
+def test_the_builder_is_unclear_now_and_then() -> None:
+    model = chat_model("chat/mock/jay?p_unclear=0.5")
+    texts = [model.answer([user(PROMPT.format(f"{LINES} {n}"))], SPANS).text for n in range(40)]
+    assert 5 < texts.count("I cannot tell.") < 35

@@ -59,8 +59,8 @@ class Taxon:
 # --- names that mean the same ---
 
 _KINGDOMS = {
-    "animal": "animalia metazoa",
-    "plant": "plantae viridiplantae archaeplastida chloroplastida",
+    "animal": "animalia metazoa animals",
+    "plant": "plantae plants viridiplantae archaeplastida chloroplastida",
     "fungus": "fungi eumycota mycota",
     "prokaryote": "bacteria eubacteria monera archaea archaebacteria bacillati pseudomonadati "
     "fusobacteriati thermotogati methanobacteriati thermoproteati promethearchaeati nanobdellati",
@@ -121,8 +121,7 @@ def same_organism(one: Taxon, other: Taxon) -> bool:
     family, order, class_, phylum = (_agree(one, other, rank) for rank in RANKS[4:0:-1])
     if family or order:
         return True
-    kinds = (kingdom_kind([taxon.at("kingdom")]) for taxon in (one, other))
-    if kingdoms_differ(*kinds) or (family is False and order is False):
+    if _in_other_kingdoms(one, other) or (family is False and order is False):
         return False
     return (phylum if class_ is None else class_) is not False
 
@@ -132,18 +131,26 @@ def _agree(one: Taxon, other: Taxon, rank: str) -> bool | None:
     return names[0] == names[1] if all(names) else None
 
 
-def find_homonyms(taxa: Iterable[Taxon]) -> frozenset[str]:
-    """Keys of the taxa whose name another organism of the list has too."""
+def find_homonyms(taxa: Iterable[Taxon]) -> dict[str, str]:
+    """Keys of the taxa whose name another organism of the list has too → of what sort they are.
+
+    "hemihomonym": kingdoms tell them apart; "homonym": only other ranks do.
+    """
     by_name: dict[str, list[Taxon]] = {}
     for taxon in taxa:
         by_name.setdefault(taxon.name, []).append(taxon)
-    return frozenset(
-        one.key
-        for group in by_name.values()
-        if len(group) > 1
-        for one in group
-        if any(not same_organism(one, other) for other in group)
-    )
+    kinds: dict[str, str] = {}
+    for group in by_name.values():
+        for one in group if len(group) > 1 else ():
+            others = [other for other in group if not same_organism(one, other)]
+            is_apart = all(_in_other_kingdoms(one, other) for other in others)
+            if others:
+                kinds[one.key] = "hemihomonym" if is_apart else "homonym"
+    return kinds
+
+
+def _in_other_kingdoms(one: Taxon, other: Taxon) -> bool:
+    return kingdoms_differ(*(kingdom_kind([taxon.at("kingdom")]) for taxon in (one, other)))
 
 
 # --- lists of taxa ---
@@ -159,8 +166,8 @@ class TaxonList:
     """why rows name no taxon → how many rows"""
 
     @property
-    def homonyms(self) -> frozenset[str]:
-        """Keys of the taxa that share their name with another organism of the list."""
+    def homonyms(self) -> dict[str, str]:
+        """Keys of the taxa that share their name with another organism of the list → the sort."""
         return find_homonyms(self.taxa)
 
 

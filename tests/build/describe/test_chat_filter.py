@@ -165,6 +165,31 @@ def test_the_same_text_is_paid_for_once(tmp_path: Path) -> None:
     assert again.totals.n_replayed == again.totals.n_requests == n > 20
 
 
+def test_errors_are_asked_again_only_if_wanted(tmp_path: Path) -> None:
+    answers = {LOOKS[1]: ["I cannot.", quoted((1, LOOKS[0]))]}
+    server = MockServer(MockScript(skill=1.0), answers=answers)
+    texts = [("a", TEXT), ("b", "A blue wing.")]
+    with running(server) as url:
+        model = chat_model(f"chat/mock/wren?base_url={url}")
+        for is_wanted, n_requests, n_errors in ((False, 2, 1), (False, 2, 1), (True, 3, 0)):
+            by_chat = ChatFilter(model, tmp_path, FAST, asks_errors_again=is_wanted)
+            list(by_chat.filter(texts))
+            assert (server.counts.n_requests, by_chat.totals.n_errors) == (n_requests, n_errors)
+
+
+def test_who_stops_listening_stops_the_asking(tmp_path: Path) -> None:
+    texts = [(str(n), f"{TEXT} The back is number {n}.") for n in range(300)]
+    server = MockServer(MockScript(skill=1.0, latency_s=0.02))
+    with running(server) as url:
+        model = chat_model(f"chat/mock/wren?base_url={url}")
+        by_chat = ChatFilter(model, tmp_path, FAST)
+        results = by_chat.filter(texts)
+        next(results)
+        results.close()
+        assert server.counts.n_requests < 200
+        assert len(list(ChatFilter(model, tmp_path, FAST).filter(texts))) == 300
+
+
 def test_a_cap_stops_with_what_is_kept_and_goes_on(tmp_path: Path) -> None:
     texts = [(str(n), f"{TEXT} The back is number {n}.") for n in range(40)]
     server = MockServer(MockScript(skill=1.0))
@@ -193,6 +218,20 @@ def test_the_instruction_comes_before_the_text_and_is_the_same(tmp_path: Path) -
     assert list(schema["properties"]) == ["spans"]
 
 
+def test_models_that_think_get_room_for_it(tmp_path: Path) -> None:
+    calm, thinking = (
+        ChatFilter(chat_model(name), tmp_path).estimate([("a", TEXT)]).tokens_out
+        for name in ("chat/openai/gpt-4o-mini", "chat/openai/gpt-5-mini")
+    )
+    assert calm < 400 and thinking > 16_000
+
+
+def test_a_full_block_fits_into_a_small_context(tmp_path: Path) -> None:
+    text = "The wings are blue with a white band across the middle of the outer half. " * 40
+    guess = ChatFilter(chat_model("chat/openai/gpt-4o-mini"), tmp_path).estimate([("a", text)])
+    assert guess.n == 2 and (guess.tokens_in + guess.tokens_out) / guess.n < 4096
+
+
 def test_sentences_without_a_text_are_decided_one_by_one(tmp_path: Path) -> None:
     sentences = [f"Sentence {n}{' has wings' if n % 3 else ''}." for n in range(50)]
     server = MockServer(MockScript(skill=1.0), answers={"Sentence 49": "no JSON"})
@@ -201,14 +240,6 @@ def test_sentences_without_a_text_are_decided_one_by_one(tmp_path: Path) -> None
         kept = ChatFilter(model, tmp_path, FAST).keep(sentences)
     assert kept[:40] == [bool(n % 3) for n in range(40)]
     assert kept[40:] == [None] * 10
-
-
-def test_spans_are_what_describing_takes(tmp_path: Path) -> None:
-    server = MockServer(MockScript(skill=1.0), answers={"no JSON": "none"})
-    with running(server) as url:
-        by_chat = ChatFilter(chat_model(f"chat/mock/wren?base_url={url}"), tmp_path, FAST)
-        spans = dict(by_chat.spans({"a": "It sings.", "b": "A no JSON wing.", "c": "A red wing."}))
-    assert spans["a"] == () and "JSON" in spans["b"] and spans["c"] == (Span(0, 11),)
 
 
 def test_identity_changes_with_the_model_and_names_the_prompt(tmp_path: Path) -> None:
@@ -268,6 +299,7 @@ def test_spans_that_only_touch_stay_apart() -> None:
     ("It lacks a crest, but has a red comb.", "has a red comb", ""),
     ("A white tail, not a white rump, shows.", "white tail", ""),
     ("White, the tail (white) shows.", "white", ""),
+    ("The tail is not forked but rounded.", "rounded.", ""),
     ("Not white but pale; white below.", "white below", ""),
     ("Ends in 5.", "Ends in 5", ""),
 ])  # fmt: skip
@@ -277,3 +309,18 @@ def test_a_quote_keeps_words_and_negations_whole(sentence: str, quote: str, prob
         assert isinstance(place, str) and f"{problem} sentence 2" in place
     else:
         assert isinstance(place, Span) and f"First.{sentence}"[place.start : place.end] == quote
+
+
+@pytest.mark.slow
+def test_a_model_on_this_machine_is_asked_alike(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from kit.tiny_chat import KINDS, load_tiny, save_tiny
+
+    model = load_tiny(save_tiny(KINDS[0], tmp_path / "tiny"), "?max_tokens=8&context=8192")
+    texts = [("a", TEXT), ("b", ""), ("c", LOOKS[0])]
+    first, again = (ChatFilter(model, tmp_path / "journal") for _ in range(2))
+    results = {result.key: result for result in first.filter(texts)}
+    assert results["b"] == FilteredText("b", ())
+    assert results["a"].error and results["c"].error, "untrained, it answers no JSON"
+    assert {result.key: result for result in again.filter(texts)} == results
+    assert again.totals.n_replayed == again.totals.n_requests == 2

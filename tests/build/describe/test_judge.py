@@ -52,6 +52,16 @@ def test_the_report_is_text_and_json() -> None:
     assert "The tail" not in format_report(report, n_wrong=0)
 
 
+def test_splits_are_told_apart() -> None:
+    rows = [
+        LabelledSentence(row.sentence, row.is_visible, "", "ab"[n % 2])
+        for n, row in enumerate(ROWS)
+    ]
+    report = judge(rows, blue)
+    assert report.by_split == {"a": FilterFigures(1, 0, 1, 0, 1), "b": FilterFigures(0, 1, 0, 1)}
+    assert "split b: 2 sentences, 0 visible" in format_report(report) and report.by_group == {}
+
+
 def test_nothing_kept_has_no_precision() -> None:
     report = judge(ROWS, lambda sentences: [False] * len(sentences))
     assert np.isnan(report.overall.precision) and report.overall.recall == 0.0

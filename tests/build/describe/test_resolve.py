@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,26 @@ def test_traps_through_a_dump(store: PageStore, tmp_path: Path) -> None:
     answers = list(resolve(as_taxa(trapped.traps), store, None, Silent()))
     titles = [one.page.title if one.page is not None else "" for one in answers]
     assert titles == [trap.title for trap in trapped.traps]
+
+
+def unkempt(wikitext: str) -> str:
+    """The same page as other editors write it: comments, references, spaces, templates above."""
+    if wikitext.startswith("#"):
+        return wikitext
+    ref = "<!-- or: | genus = Aus --><ref name=z>{{cite web|title=''Aus bus''|a=[[b|c]]}}</ref>"
+    text = re.sub(r"^\| (genus|species|taxon|binomial) = (.*\S)", rf"|\1=  \2 {ref}", wikitext,
+                  flags=re.MULTILINE)  # fmt: skip
+    text = re.sub(r"\{\{(Speciesbox|Taxobox|Automatic taxobox)\n", r"{{ \1 \n", text)
+    above = "{{Short description|One}}\n{{Infobox event|a={{b|c=[[d|e]]}}|genus=Xus}}\n"
+    return (above + text).replace("\n", "\r\n")
+
+
+def test_traps_as_other_editors_write_them(store: PageStore) -> None:
+    trapped = trap_wiki(seed=2, n_each=2)
+    pages = [replace(page, wikitext=unkempt(page.wikitext)) for page in trapped.pages]
+    with running(MockWiki(as_wiki_pages(pages))) as url:
+        answers, _ = resolved(as_taxa(trapped.traps), store, url)
+    assert wrong_answers(trapped.traps, answers) == []
 
 
 # --- the world's species ---

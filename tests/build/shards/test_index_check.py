@@ -135,6 +135,15 @@ def test_images_of_a_packed_shard_are_looked_at(tmp_path: Path, photo: bytes) ->
     assert check_shards([tmp_path / "a.tgz"], has_images=True).counts == {"bad_image": 1}
 
 
+def test_packed_shards_that_are_cut_are_counted(tmp_path: Path, photo: bytes) -> None:
+    path = write_shard(tmp_path / "a.tar", whole(photo, "a", "b"))
+    packed = tmp_path / "a.tgz"
+    packed.write_bytes(gzip.compress(path.read_bytes())[:-30])
+    write_index(tmp_path / "index.json", [shard_index(path).row("a.tgz")])
+    counts = check_shards([packed], tmp_path / "index.json", has_images=True).counts
+    assert counts["cut_off"] == 1 and counts["differs_from_index"] > 2
+
+
 def test_one_changed_bit_disagrees_with_the_index(tmp_path: Path, photo: bytes) -> None:
     paths = write_set(tmp_path / "set", photo)
     data = bytearray(paths[0].read_bytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -21,6 +22,7 @@ from fieldmark.build.shards import (
     MadeShards,
     MakeOptions,
     MemberReader,
+    ShardSource,
     check_shards,
     make_shards,
     read_samples,
@@ -191,6 +193,26 @@ def test_extensions_follow_the_content(tmp_path: Path) -> None:
     assert samples_in(tmp_path / "out")[safe_key("bird/0.x")]["png"] == png.read_bytes()
 
 
+def test_crops_are_cut_out(tmp_path: Path) -> None:
+    """Two animals on one photo are two samples."""
+    image = Image.new("RGB", (60, 40), "white")
+    image.paste("red", (0, 0, 20, 40))
+    image.save(tmp_path / "a.png")
+    rows = {"id": ["left", "right", "whole"], "image": ["a.png"] * 3, "split": [None] * 3}
+    crops = [[0.0, 0.0, 20.0, 40.0], [20.0, 0.0, 40.0, 30.0], None]
+    table = pl.DataFrame({**rows, "crop": crops, "label": ["Corvus corax"] * 3})
+    source = ShardSource("boxes", tmp_path, table)
+    make_shards(source, tmp_path / "out", MakeOptions("boxes"))
+    samples = samples_in(tmp_path / "out")
+    assert samples["whole"]["png"] == (tmp_path / "a.png").read_bytes()
+    sizes = {}
+    for key in ("left", "right"):
+        with Image.open(io.BytesIO(samples[key]["jpg"])) as cut:
+            sizes[key] = (cut.size, cut.getpixel((5, 5))[1] > 200)
+    assert sizes == {"left": ((20, 40), False), "right": ((40, 30), True)}
+    assert json.loads(samples["right"]["json"])["crop"] == [20, 0, 40, 30]
+
+
 def test_bad_photos_stop_the_work_or_are_left_out_by_name(tmp_path: Path) -> None:
     table, out = write_photos(tmp_path), tmp_path / "out"
     photo = tmp_path / "photos" / "3.jpg"
@@ -322,6 +344,22 @@ def test_killed_twenty_times_the_shards_are_the_same(tmp_path: Path) -> None:
     make(table, out)
     assert hashes(out) == clean
     assert not list(out.glob(".*.part")) and len(n_shards) > 8
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_told_in_one_line_and_finished_shards_stay(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk."""
+    table, out = write_photos(tmp_path), tmp_path / "out"
+    write_image(tmp_path / "photos" / "7.jpg", 7, size=(900, 900))
+    make(table, tmp_path / "clean")
+    words = f"{sys.executable} -m fieldmark shards make {table} --out {out} --per-shard 4"
+    done = subprocess.run(f"ulimit -f 200; {words}", shell=True, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3 and done.stderr.count("\n") == 1
+    assert "cannot be written: File too large." in done.stderr
+    clean, seen = hashes(tmp_path / "clean"), hashes(out)
+    assert seen == {name: clean[name] for name in seen} and not list(out.glob(".*.part"))
+    make(table, out)
+    assert hashes(out) == clean
 
 
 @pytest.mark.slow

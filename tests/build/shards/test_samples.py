@@ -63,30 +63,39 @@ def test_keys_follow_webdataset(name: str) -> None:
     assert split_name(name) == expected
 
 
-WHOLE = tar_bytes(MEMBERS)
-END = len(WHOLE.rstrip(b"\0"))
-END_MARK = -(-END // 512) * 512 + 1024
+LONG = "train/" + "ü" * 60
+WHOLE = {
+    form: tar_bytes([(f"{LONG}.jpg", b"1" * 700), *MEMBERS, (f"{LONG}2.jpg", b"2")], form)
+    for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)
+}
+END_MARK = {form: -(-len(data.rstrip(b"\0")) // 512) * 512 + 1024 for form, data in WHOLE.items()}
 """what lies behind it is padding: a shard without it is whole"""
 
 
-@given(st.one_of(st.integers(0, END_MARK - 1), st.sampled_from(range(0, END_MARK, 512))))
-@settings(max_examples=300, deadline=None)
-def test_a_cut_is_noticed_wherever_it_is(tmp_path_factory: pytest.TempPathFactory, at: int) -> None:
-    path = shard(tmp_path_factory.mktemp("cut"), WHOLE[:at])
+@given(st.data(), st.sampled_from(list(WHOLE)), st.booleans())
+@settings(max_examples=400, deadline=None)
+def test_a_cut_is_noticed_wherever_it_is(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, form: int, at_block: bool
+) -> None:
+    at = data.draw(st.integers(0, END_MARK[form] - 1))
+    path = shard(tmp_path_factory.mktemp("cut"), WHOLE[form][: at // 512 * 512 if at_block else at])
     with pytest.raises(DataError, match="cut off|empty") as caught:
         list(read_samples(path))
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_cut_at_every_block_is_noticed(tmp_path: Path) -> None:
-    for at in range(0, END_MARK, 512):
-        with pytest.raises(DataError, match="at byte"):
-            list(read_samples(shard(tmp_path, WHOLE[:at])))
+@pytest.mark.parametrize("form", list(WHOLE))
+def test_a_cut_at_every_block_is_noticed(tmp_path: Path, form: int) -> None:
+    for at in range(0, END_MARK[form], 512):
+        with pytest.raises(DataError, match="at byte .*cut off|empty"):
+            list(read_samples(shard(tmp_path, WHOLE[form][:at])))
 
 
-def test_padding_behind_the_end_mark_is_no_loss(tmp_path: Path) -> None:
-    assert len(list(read_samples(shard(tmp_path, WHOLE[:END_MARK])))) == 3
-    assert len(list(read_samples(shard(tmp_path, WHOLE + bytes(10_240))))) == 3
+@pytest.mark.parametrize("form", list(WHOLE))
+def test_padding_behind_the_end_mark_is_no_loss(tmp_path: Path, form: int) -> None:
+    whole = WHOLE[form]
+    for data in (whole, whole[: END_MARK[form]], whole + bytes(10_240)):
+        assert len(list(read_samples(shard(tmp_path, data)))) == 5
 
 
 @given(st.data())
@@ -94,7 +103,7 @@ def test_padding_behind_the_end_mark_is_no_loss(tmp_path: Path) -> None:
 def test_a_cut_in_a_packed_shard_is_noticed(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    packed = gzip.compress(WHOLE)
+    packed = gzip.compress(WHOLE[tarfile.PAX_FORMAT])
     path = tmp_path_factory.mktemp("cut") / "a.tar.gz"
     path.write_bytes(packed[: data.draw(st.integers(0, len(packed) - 1))])
     with pytest.raises(DataError, match="cut off|empty"):
@@ -146,6 +155,23 @@ def test_a_size_beyond_the_file_is_noticed(tmp_path: Path) -> None:
 def test_a_shard_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No such file"):
         list(read_samples(tmp_path / "a.tar"))
+
+
+@given(st.data())
+@settings(max_examples=200, deadline=None)
+def test_damage_of_any_kind_gives_samples_or_a_data_error(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    broken = bytearray(WHOLE[tarfile.PAX_FORMAT])
+    headers = st.integers(0, 600)  # the first member has an extended header
+    places = data.draw(st.lists(headers | st.integers(0, len(broken) - 1), min_size=1, max_size=8))
+    for place in places:
+        broken[place] = data.draw(st.sampled_from(b"\0 059=xgLKS\xff\n"))
+    path = shard(tmp_path_factory.mktemp("broken"), bytes(broken))
+    try:
+        assert all(sample.members for sample in read_samples(path))
+    except DataError as error:
+        assert "\n" not in str(error)
 
 
 # --- taxa ---

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.parse
+import urllib.request
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -16,12 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fieldmark.build.wiki.api import Etiquette, WikiApi
 from fieldmark.build.wiki.dump import read_dump
-from fieldmark.build.wiki.dump_index import DumpIndex, index_path
+from fieldmark.build.wiki.dump_index import DumpIndex, index_path, open_dump
 from fieldmark.build.wiki.export import read_pages
+from fieldmark.build.wiki.mock import mock_pages
 from fieldmark.build.wiki.page import WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import DataError
+from fieldmark.progress import Silent
+from kit.mediawiki import CONTACT, MediaWiki
 from kit.wiki_dump import DumpPage, DumpRevision, head, page, page_xml, redirect, write_dump
 
 BOX = "{{Speciesbox | taxon = Corvus corax}}\nThe '''common raven''' is black."
@@ -71,7 +77,9 @@ def content(store: PageStore, pages: list[DumpPage]) -> list[object]:
 def test_what_is_kept(tmp_path: Path) -> None:
     store = filled(write_dump(tmp_path / "wiki.xml.bz2", little_wiki()))
     assert store.is_whole
-    assert store.site == WikiSite("Wikipedia", "https://en.wikipedia.org/wiki/", "CC BY-SA 4.0")
+    assert store.site == WikiSite(
+        "Wikipedia (en)", "https://en.wikipedia.org/wiki/", "CC BY-SA 4.0"
+    )
     kept = {item.title: item for item in store.pages()}
     assert set(kept) == {
         "Common raven", "Raven (disambiguation)", "Merkur", "Template:Taxonomy/Corvus",
@@ -162,6 +170,7 @@ def test_texts_are_those_of_an_xml_parser(texts: list[str], seed: int) -> None:
     [
         "{{Taxobox", "{{taxobox|", "{{ Taxobox ", "{{Automatic_taxobox", "{{\nSubspeciesbox",
         "{{speciesbox<!-- x -->", "{{Template:Taxobox", "{{Hybridbox\n", "{{Ichnobox",
+        "{{\u00a0Taxobox\u00a0|",
     ],
 )  # fmt: skip
 def test_taxobox_in_any_spelling(call: str) -> None:
@@ -240,6 +249,21 @@ def test_the_index_reads_few_streams(tmp_path: Path) -> None:
     assert [some.lookup(title) for title in titles] == [whole.lookup(title) for title in titles]
     assert source.n_streams == -(-len(pages) // 10)
     assert source.n_read <= 2 * len(titles) < source.n_streams
+
+
+def test_few_names_go_through_the_index(tmp_path: Path) -> None:
+    pages = many_pages(200)
+    path = write_dump(tmp_path / "wiki-multistream.xml.bz2", pages, per_stream=2)
+    with open_dump(path, tmp_path / "few", 5, 1, Silent()) as (store, source):
+        assert source is not None and not store.is_whole
+        source.fetch(["Old name 0"], store)
+        few = store.lookup("Old name 0")
+    for folder in ("many", "few"):
+        with open_dump(path, tmp_path / folder, 6, 1, Silent()) as (store, source):
+            assert source is None and store.is_whole
+            assert store.lookup("Old name 0") == few
+    with open_dump(path, tmp_path / "few", 1, 1, Silent()) as (store, source):
+        assert source is None and store.is_whole
 
 
 def test_all_titles_by_either_way(tmp_path: Path) -> None:
@@ -404,6 +428,7 @@ def test_a_store_of_other_pages_is_refused(tmp_path: Path) -> None:
 READER = """
 import os, signal, sys
 from pathlib import Path
+from fieldmark.build.wiki.api import Etiquette, WikiApi
 from fieldmark.build.wiki.dump import read_dump
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.progress import Silent
@@ -420,25 +445,52 @@ print(read_dump(Path(sys.argv[1]), store, Killed()).n_pages)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["wiki.xml", "wiki-multistream.xml.bz2"])
-def test_killed_runs_go_on(tmp_path: Path, name: str) -> None:
-    pages = [redirect(f"Old {i}", f"Species {i % 1000}", i) for i in range(12_000)]
-    pages += many_pages(2000)
-    path, store_path = write_dump(tmp_path / name, pages, per_stream=500), tmp_path / "killed.db"
-    n_steps, returned = (14, []) if "multistream" in name else (3, [])
-    while len(returned) < 20 and 0 not in returned:
-        command = [sys.executable, "-c", READER, path, store_path, str(n_steps)]
-        run = subprocess.run(command, capture_output=True, text=True)
-        with PageStore.open(store_path) as store:
-            assert store.is_whole == (run.returncode == 0)
-        returned.append(run.returncode)
-    assert {*returned[:-1]} == {-signal.SIGKILL} and returned[-1] == 0, run.stderr
-    assert int(run.stdout) < 10_000, "the last run went on from where the one before was killed"
+def read_killed(path: Path, store_path: Path, n_steps: int) -> subprocess.CompletedProcess[str]:
+    """Reads on in a process that is killed after so many steps, if it is not done before."""
+    command = [sys.executable, "-c", READER, path, store_path, str(n_steps)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode in (0, -signal.SIGKILL), run.stderr
+    with PageStore.open(store_path) as store:
+        assert store.is_whole == (run.returncode == 0)
+    return run
+
+
+def is_as_unkilled(path: Path, store_path: Path, pages: list[DumpPage]) -> bool:
     with PageStore.open(store_path) as store, filled(path) as whole:
-        assert list(store.pages()) == list(whole.pages())
-        titles = [item.title for item in pages]
-        assert list(map(store.lookup, titles)) == list(map(whole.lookup, titles))
+        titles = [item.title for item in pages[::7]]
+        lookups = [list(map(pages.lookup, titles)) for pages in (store, whole)]
+        return list(store.pages()) == list(whole.pages()) and lookups[0] == lookups[1]
+
+
+def pages_of_three_commits() -> list[DumpPage]:
+    pages = [redirect(f"Old {i}", f"Species {i % 1000}", i) for i in range(12_000)]
+    return pages + many_pages(2000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "n_steps"), [("wiki.xml", 3), ("wiki-multistream.xml.bz2", 14)])
+def test_killed_runs_go_on(tmp_path: Path, name: str, n_steps: int) -> None:
+    pages = pages_of_three_commits()
+    path, store_path = write_dump(tmp_path / name, pages, per_stream=500), tmp_path / "killed.db"
+    n_killed = 0
+    while (run := read_killed(path, store_path, n_steps)).returncode and n_killed < 20:
+        n_killed += 1
+    assert n_killed > 0 and run.returncode == 0
+    assert int(run.stdout) < 10_000, "the last run went on from where the one before was killed"
+    assert is_as_unkilled(path, store_path, pages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_bytes", [10_000_000, 20_000])
+def test_killed_where_no_stream_ends_with_a_page(tmp_path: Path, n_bytes: int) -> None:
+    pages, store_path = pages_of_three_commits(), tmp_path / "killed.db"
+    plain, path = write_dump(tmp_path / "plain.xml", pages), tmp_path / "wiki.xml.bz2"
+    data = plain.read_bytes()
+    cuts = range(0, len(data), n_bytes)
+    path.write_bytes(b"".join(bz2.compress(data[cut : cut + n_bytes]) for cut in cuts))
+    assert read_killed(path, store_path, 3 if len(cuts) < 10 else len(cuts) * 9 // 10).returncode
+    assert read_killed(path, store_path, 0).returncode == 0
+    assert is_as_unkilled(path, store_path, pages)
 
 
 @pytest.mark.slow
@@ -484,3 +536,37 @@ def is_alive(process: Path) -> bool:
         return "Z (zombie)" not in (process / "status").read_text()
     except OSError:
         return False
+
+
+# --- a real wiki ---
+
+
+@pytest.mark.parametrize("schema", ["0.10", "0.11"])
+def test_an_export_of_a_real_wiki_says_what_its_api_says(
+    mediawiki: MediaWiki, tmp_path: Path, schema: str
+) -> None:
+    texts = {
+        "Dumped raven": BOX + ' <ref>a & b</ref> &nbsp; "é" 鳥 </page>\n\n== Taxonomy ==\nx',
+        "Dumped Corvus": "#REDIRECT [[dumped raven#Taxonomy_and &amp; names|x]]",
+        "Dumped crow": "#redirect: [[:Dumped_Corvus]] {{R from move}}",
+        "Dumped café": "#REDIRECT [[Dumped raven#Caf%C3%A9]]",
+        "Dumped loop": "#REDIRECT [[Dumped loop]]",
+        "Dumped nowhere": "#REDIRECT [[Dumped hole]]",
+        "Dumped names": "* a bird\n* a plant\n__DISAMBIG__",
+        "Template:Taxonomy/Dumped": "{{Don't edit this line}}\n|rank=genus",
+    }
+    mediawiki.load(mock_pages(texts))
+    query = {"action": "query", "export": "1", "exportnowrap": "1", "exportschema": schema}
+    data = urllib.parse.urlencode(query | {"titles": "|".join(texts)}).encode()
+    path = tmp_path / "export.xml"
+    path.write_bytes(urllib.request.urlopen(mediawiki.endpoint, data, timeout=60).read())
+    titles = [*texts, "dumped_raven", "Dumped hole"]
+    with (
+        filled(path) as dumped,
+        PageStore.open(tmp_path / "api.db") as asked,
+        WikiApi(mediawiki.endpoint, CONTACT, Etiquette(per_minute=1e6)) as api,
+    ):
+        api.fetch(titles, asked)
+        assert [dumped.lookup(title) for title in titles] == [asked.lookup(t) for t in titles]
+        assert dumped.site is not None
+        assert (dumped.site.name, dumped.site.url) == (api.site().name, api.site().url)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from fieldmark.chat.parse.text import Passage, Word, read, strip_reasoning
@@ -184,6 +185,7 @@ class CaptionRules:
         return ""
 
 
+@lru_cache(4096)
 def fold_name(name: str) -> tuple[str, ...]:
     """The words of a name whatever its case, hyphens, accents and the sign of a hybrid.
 
@@ -212,7 +214,7 @@ def _is_name(words: Sequence[str], name: Sequence[str]) -> bool:
 def n_sentences(words: Sequence[Word]) -> int:
     """As many as the reader counts, less those that an abbreviation seems to end."""
     n = 1
-    for before, word in zip(words, words[1:], strict=False):
+    for before, word in pairwise(words):
         n += word.sentence != before.sentence and before.text not in _SHORT
     return n
 
@@ -257,12 +259,15 @@ def _statements(text: str) -> Iterator[str]:
 
 
 def _is_copy(words: Sequence[Word], example: str) -> bool:
-    mine, theirs = (
-        _grams([word.text for word in words]),
-        _grams([word.text for word in read(example).words]),
-    )
+    mine, theirs = _grams(words), _example_grams(example)
     return bool(mine) and len(mine & theirs) >= _COPIED * len(mine)
 
 
-def _grams(words: Sequence[str]) -> set[tuple[str, ...]]:
-    return {tuple(words[i : i + _GRAM]) for i in range(len(words) - _GRAM + 1)}
+@lru_cache(4096)
+def _example_grams(example: str) -> set[tuple[str, ...]]:
+    return _grams(read(example).words)
+
+
+def _grams(words: Sequence[Word]) -> set[tuple[str, ...]]:
+    texts = [word.text for word in words]
+    return {tuple(texts[i : i + _GRAM]) for i in range(len(texts) - _GRAM + 1)}

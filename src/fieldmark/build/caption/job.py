@@ -20,7 +20,14 @@ from fieldmark.build.caption.outcomes import (
     write_manifest,
 )
 from fieldmark.build.caption.prompt import CaptionPrompt, ask_again
-from fieldmark.build.shards import MemberReader, Sample, materialize, read_samples, sample_taxon
+from fieldmark.build.shards import (
+    MemberReader,
+    Sample,
+    SampleMember,
+    materialize,
+    read_samples,
+    sample_taxon,
+)
 from fieldmark.build.taxa import Taxon
 from fieldmark.chat import Answer, AnswerSettings, Message, Picture, Request
 from fieldmark.errors import DataError, plain_reason
@@ -101,8 +108,13 @@ class ShardJob:
         if taxon is None:
             self._settle(number, CaptionRow(sample.key, "error", reason="no_taxon"))
             return None
-        messages = self.rules.prompt.messages(taxon, Picture(lambda: self._reader.read(image)))
+        messages = self.rules.prompt.messages(taxon, Picture(lambda: self._read(image)))
         return self._ask(CaptionAsk(self, number, sample.key, taxon), messages)
+
+    def _read(self, image: SampleMember) -> bytes:
+        if self.is_dropped:
+            raise DataError(f"{self.path}  is in other hands.")
+        return self._reader.read(image)
 
     def _ask(self, ask: CaptionAsk, messages: tuple[Message, ...]) -> Request:
         return Request(
@@ -113,9 +125,9 @@ class ShardJob:
         """Settles the sample, or gives the request that asks for another caption."""
         ask: CaptionAsk = request.info
         if answer.outcome == "failed":
-            kind = "request" if answer.attempts else "bad_image"
-            reason = f"{kind}: {answer.error.removeprefix('picture  ').rstrip('.')}"
-            self._settle(ask.number, CaptionRow(ask.key, "error", "", reason, ask.attempt - 1))
+            self._settle(
+                ask.number, CaptionRow(ask.key, "error", "", _failure(answer), ask.attempt - 1)
+            )
             return None
         checked = self._checks(ask.taxon).check(answer.text)
         problem = {
@@ -164,11 +176,23 @@ class ShardJob:
         if self.copy is not None:
             materialize(self.path, captions, self.copy)
 
-    def close(self) -> None:
+    def drop(self) -> None:
+        """Answers that still come are nobody's; the shard stays open, for some may be reading."""
         self.is_dropped = True
+        self.spool.close()
+
+    def close(self) -> None:
+        """When nothing is under way any more."""
+        self.drop()
         self._samples.close()  # type: ignore[attr-defined]  # a generator
         self._reader.close()
-        self.spool.close()
+
+
+def _failure(answer: Answer) -> str:
+    text = answer.error.removeprefix("picture  ").rstrip(".")
+    if text.startswith("poison: "):
+        return text
+    return f"request: {text}" if answer.attempts else f"bad_image: {text}"
 
 
 def _is_text(key: str) -> bool:

@@ -22,6 +22,7 @@ from fieldmark.build.caption.checks import RULES_VERSION, folded_name
 from fieldmark.build.caption.job import AskingRules, CaptionAsk, ShardJob
 from fieldmark.build.caption.journals import ShardJournals
 from fieldmark.build.caption.leases import LeaseFolder
+from fieldmark.build.caption.offline import OfflineConnection, OfflineModel, Quarantine
 from fieldmark.build.caption.outcomes import STATUSES, CaptionFiles, is_done
 from fieldmark.build.caption.prompt import MAX_WORDS, CaptionPrompt, SpeciesWords
 from fieldmark.build.shards import materialize, shard_index
@@ -30,7 +31,9 @@ from fieldmark.chat import (
     AnswerSettings,
     Budget,
     ChatModel,
+    LocalConnection,
     LocalModel,
+    ModelConnection,
     Options,
     Request,
     open_connection,
@@ -98,7 +101,7 @@ class CaptionTotals:
 
 def caption_shards(
     shards: Sequence[Path],
-    model: ChatModel | LocalModel,
+    model: ChatModel | LocalModel | OfflineModel,
     words: SpeciesWords,
     out: Path,
     options: CaptionOptions | None = None,
@@ -139,7 +142,7 @@ class CaptionRun:
     def __init__(
         self,
         shards: dict[str, Path],
-        model: ChatModel | LocalModel,
+        model: ChatModel | LocalModel | OfflineModel,
         words: SpeciesWords,
         files: CaptionFiles,
         options: CaptionOptions,
@@ -157,6 +160,7 @@ class CaptionRun:
         self._again: deque[Request] = deque()
         self._job: ShardJob | None = None
         self._open: set[ShardJob] = set()
+        self._dropped: list[ShardJob] = []
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="captions")
         self._written: dict[ShardJob, Future[None]] = {}
         self._failed_in_a_row = 0
@@ -169,11 +173,8 @@ class CaptionRun:
         return AnswerSettings(own.temperature, own.top_p, max_output_tokens=room)
 
     def carry_out(self) -> CaptionTotals:
-        # Whether it is the endpoint that fails, or photos of which a shard has many, is told here.
-        sending = replace(self.options.sending, max_failures=_NEVER, max_failures_in_a_row=_NEVER)
-        budget = self.options.budget
         try:
-            with self._leases, open_connection(self.model, sending, self._journals, budget) as line:
+            with self._leases, self._line() as line:
                 self.progress.start("captions", len(self.shards))
                 while True:
                     tally = yield_all(line.steps(self, self._hear))
@@ -190,9 +191,18 @@ class CaptionRun:
                         time.sleep(_POLL_S)  # the rest is in the hands of other workers
         finally:
             self._writer.shutdown()
-            for job in list(self._open):
+            for job in [*self._open, *self._dropped]:
                 job.close()
             self._journals.close()
+
+    def _line(self) -> ModelConnection | LocalConnection | OfflineConnection:
+        if isinstance(self.model, OfflineModel):
+            quarantine = Quarantine(self.files.quarantine)
+            return OfflineConnection(self.model, self._journals, quarantine)
+        # Whether it is the endpoint that fails, or photos of which a shard has many, is told here.
+        own = self.options.sending
+        sending = replace(own, max_failures=_NEVER, max_failures_in_a_row=_NEVER)
+        return open_connection(self.model, sending, self._journals, self.options.budget)
 
     # --- requests ---
 
@@ -206,7 +216,10 @@ class CaptionRun:
         """
         while True:
             if self._again:
-                return self._again.popleft()
+                request = self._again.popleft()
+                if request.info.job.is_dropped:
+                    continue
+                return request
             if self._job is None:
                 self._collect(wait=False)
                 self._job = self._next_job()
@@ -216,12 +229,12 @@ class CaptionRun:
             if not self._is_still_ours(job):
                 continue
             try:
-                request = job.next_request()
+                coming = job.next_request()
             except DataError as error:  # a sample without outcome is no outcome: the whole shard
                 self._drop(job, str(error))
                 continue
-            if request is not None:
-                return request
+            if coming is not None:
+                return coming
             if job.is_read:
                 self._job = None
                 self._finish_if_settled(job)
@@ -337,7 +350,8 @@ class CaptionRun:
             self.totals.counts.update(job.spool.counts)
             self.totals.reasons.update(job.spool.kinds)
             del self._left[job.name]
-            self._close(job)
+            job.close()
+            self._forget(job)
             self.progress.advance()
 
     def _drop(self, job: ShardJob, reason: str) -> None:
@@ -345,7 +359,9 @@ class CaptionRun:
         if reason:
             self._refuse(job.name, reason)
         self._leases.give_up(job.lease, is_done=False)
-        self._close(job)
+        job.drop()
+        self._dropped.append(job)
+        self._forget(job)
         self._job = None if self._job is job else self._job
 
     def _refuse(self, name: str, reason: str) -> None:
@@ -353,8 +369,7 @@ class CaptionRun:
         del self._left[name]
         self.progress.say(f"left out: {reason}")
 
-    def _close(self, job: ShardJob) -> None:
-        job.close()
+    def _forget(self, job: ShardJob) -> None:
         self._journals.close_shard(job.name)
         self._open.discard(job)
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,8 @@ SCHEMA: dict[str, Any] = {
     "required": ["spans"],
     "additionalProperties": False,
 }
+ROOM_TO_THINK = 16_384
+"""tokens, for models that think before they answer"""
 _AT_ONCE = 20
 """sentences without a text that are asked about together"""
 _PROBLEMS_TOLD = 10
@@ -176,6 +179,8 @@ class ChatFilter:
     """folder of the answers"""
     options: Options = Options()
     budget: Budget = field(default_factory=Budget)
+    asks_errors_again: bool = False
+    """answers of the journal that cannot be read are not taken: the question is put once more"""
     totals: FilterTotals = field(default_factory=FilterTotals)
 
     @property
@@ -189,17 +194,12 @@ class ChatFilter:
 
     def filter(
         self, texts: Iterable[tuple[str, str]], progress: Progress | None = None
-    ) -> Iterator[FilteredText]:
+    ) -> Generator[FilteredText]:
         """One outcome for each (key, text), as they come. ModelError when money or tokens run out,
         after all that is complete was given.
         """
         cut_texts = ((key, cut_text(text, split_sentences(text))) for key, text in texts)
         return self._ask(cut_texts, progress or Silent())
-
-    def spans(self, texts: Mapping[str, str]) -> Iterator[tuple[str, Sequence[Span] | str]]:
-        """As `filter`, for those who only want what is kept, or why a text has no outcome."""
-        for result in self.filter(texts.items()):
-            yield result.key, result.error or result.spans
 
     def keep(self, sentences: Sequence[str]) -> list[bool | None]:
         """Is something of each sentence kept? None where that could not be found out."""
@@ -217,12 +217,12 @@ class ChatFilter:
     def estimate(self, texts: Iterable[tuple[str, str]]) -> Estimate:
         """What asking about these texts takes; sends nothing."""
         blocks = (cut_text(text, split_sentences(text)) for _, text in texts)
-        requests = ((_first_request("", block, None), ()) for some in blocks for block in some)
+        requests = ((self._first_request("", block), ()) for some in blocks for block in some)
         return estimate(requests, Estimator(self.model.card))
 
     def _ask(
         self, texts: Iterable[tuple[str, list[SentenceBlock]]], progress: Progress
-    ) -> Iterator[FilteredText]:
+    ) -> Generator[FilteredText]:
         ready: deque[FilteredText] = deque()
         again: list[Request] = []
 
@@ -232,7 +232,7 @@ class ChatFilter:
                 if not blocks:
                     ready.append(opened.result())
                 for n, block in enumerate(blocks):
-                    yield _first_request(f"{key}#{n}", block, opened)
+                    yield self._first_request(f"{key}#{n}", block, opened)
 
         def hear(request: Request, answer: Answer) -> bool:
             opened, block, before = request.info
@@ -249,12 +249,34 @@ class ChatFilter:
 
         with (
             Journal(self.journal) as journal,
-            open_connection(self.model, self.options, journal, self.budget) as line,
+            open_connection(self.model, self._sending(), journal, self.budget) as line,
         ):
             for result in _rounds(line, requests(), again, hear, ready):
                 self._note(result)
                 progress.advance()
                 yield result
+
+    def _first_request(
+        self, name: str, block: SentenceBlock, opened: _OpenText | None = None
+    ) -> Request:
+        numbered = (f"{n}. {sentence}" for n, sentence in enumerate(block.sentences, 1))
+        message = user(Text(PROMPT, ends_shared=True), "\n".join([SENTENCES, *numbered]))
+        settings = AnswerSettings(max_output_tokens=self._room(block), schema=SCHEMA)
+        return Request(name, (message,), settings, info=(opened, block, None))
+
+    def _room(self, block: SentenceBlock) -> int:
+        """Tokens that quote everything; three letters a token are few in English."""
+        card = self.model.card
+        room = 100 + sum(len(sentence) // 3 + 14 for sentence in block.sentences)
+        room += ROOM_TO_THINK if card.thinks else 0
+        return min(room, card.max_output or room)
+
+    def _sending(self) -> Options:
+        def is_unread(request: Request, answer: Answer) -> bool:
+            return bool(read_quotes(answer, request.info[1]).error)
+
+        again = is_unread if self.asks_errors_again else None
+        return replace(self.options, is_asked_again=again)
 
     def _count(self, answer: Answer, is_last: bool) -> None:
         self.totals.n_requests += 1
@@ -278,7 +300,8 @@ def _rounds(
 ) -> Iterator[FilteredText]:
     """All first questions, then those that are asked again."""
     for requests in (first, again):
-        totals = yield from _results(line.steps(requests, hear), ready)
+        with closing(line.steps(requests, hear)) as steps:
+            totals = yield from _results(steps, ready)
         if totals.stopped:
             raise ModelError(
                 f"{totals.stopped}: what was answered is kept; the same command with a higher "
@@ -305,15 +328,6 @@ def _results(
         assert failure is not None
         raise failure
     return totals
-
-
-def _first_request(name: str, block: SentenceBlock, opened: _OpenText | None) -> Request:
-    """With room to quote everything."""
-    numbered = (f"{n}. {sentence}" for n, sentence in enumerate(block.sentences, 1))
-    message = user(Text(PROMPT, ends_shared=True), "\n".join([SENTENCES, *numbered]))
-    room = 200 + sum(len(sentence) // 2 + 16 for sentence in block.sentences)
-    settings = AnswerSettings(max_output_tokens=room, schema=SCHEMA)
-    return Request(name, (message,), settings, info=(opened, block, None))
 
 
 def _second_request(first: Request, answer: Answer, quoted: QuotedSpans) -> Request:

@@ -94,7 +94,7 @@ def score(sentence: str) -> float:
     >>> score("The wings are black with white tips.") > score("The wings are black.") > 0
     True
     """
-    words = {word.rstrip("s"): group_of().get(word) for word in _WORD.findall(sentence.lower())}
+    words = {word.rstrip("s"): group_of(word) for word in _WORD.findall(sentence.lower())}
     counts = Counter(group for group in words.values() if group)
     if not counts["part"] or _UNFIT.search(sentence):
         return 0.0

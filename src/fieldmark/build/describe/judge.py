@@ -35,6 +35,9 @@ class LabelledSentence:
     note: str = ""
 
 
+_Decision = tuple[LabelledSentence, bool | None]
+
+
 @dataclass(frozen=True, slots=True)
 class FilterFigures:
     """How often a filter is right about some sentences."""
@@ -109,6 +112,8 @@ class JudgeReport:
     """What a labelled set says of a filter."""
 
     overall: FilterFigures
+    by_split: dict[str, FilterFigures]
+    """rules may have been written with one split in view: the other one counts"""
     by_group: dict[str, FilterFigures]
     false_kept: tuple[LabelledSentence, ...]
     missed: tuple[LabelledSentence, ...]
@@ -118,6 +123,7 @@ class JudgeReport:
         """For JSON."""
         return {
             **self.overall.facts(),
+            "splits": {split: figures.facts() for split, figures in self.by_split.items()},
             "groups": {group: figures.facts() for group, figures in self.by_group.items()},
             "false_kept": [row.sentence for row in self.false_kept],
             "missed": [row.sentence for row in self.missed],
@@ -161,15 +167,6 @@ def _labelled(path: Path, number: int, line: dict[str, str | None]) -> LabelledS
     return LabelledSentence(sentence, visible == "1", *more)
 
 
-def keep_by(visible_spans: Callable[[str], Sequence[object]]) -> Keep:
-    """What a filter of texts keeps of single sentences: those of which it keeps something.
-
-    >>> keep_by(lambda text: [text] if "blue" in text else [])(["Its wings are blue.", "It sings."])
-    [True, False]
-    """
-    return lambda sentences: [bool(visible_spans(sentence)) for sentence in sentences]
-
-
 def judge(rows: Iterable[LabelledSentence], keep: Keep) -> JudgeReport:
     """Holds a filter against labels. It is given all sentences at once and no label."""
     rows = list(rows)
@@ -177,17 +174,26 @@ def judge(rows: Iterable[LabelledSentence], keep: Keep) -> JudgeReport:
     if len(kept) != len(rows):
         raise ValueError(f"the filter decided {len(kept)} of {len(rows)} sentences.")
     pairs = list(zip(rows, kept, strict=True))
-    groups = sorted({row.group for row in rows if row.group})
     return JudgeReport(
         _figures(pairs),
-        {group: _figures([pair for pair in pairs if pair[0].group == group]) for group in groups},
+        _figures_by(pairs, lambda row: row.split),
+        _figures_by(pairs, lambda row: row.group),
         tuple(row for row, is_kept in pairs if is_kept and not row.is_visible),
         tuple(row for row, is_kept in pairs if is_kept is False and row.is_visible),
         tuple(row for row, is_kept in pairs if is_kept is None),
     )
 
 
-def _figures(pairs: Sequence[tuple[LabelledSentence, bool | None]]) -> FilterFigures:
+def _figures_by(
+    pairs: Sequence[_Decision], part_of: Callable[[LabelledSentence], str]
+) -> dict[str, FilterFigures]:
+    parts: dict[str, list[_Decision]] = {}
+    for pair in pairs:
+        parts.setdefault(part_of(pair[0]), []).append(pair)
+    return {name: _figures(parts[name]) for name in sorted(parts) if name}
+
+
+def _figures(pairs: Sequence[_Decision]) -> FilterFigures:
     def count(is_kept: bool, is_visible: bool) -> int:
         return sum(kept is is_kept and row.is_visible is is_visible for row, kept in pairs)
 
@@ -199,21 +205,9 @@ def _figures(pairs: Sequence[tuple[LabelledSentence, bool | None]]) -> FilterFig
 
 def format_report(report: JudgeReport, title: str = "", n_wrong: int = 20) -> str:
     """The report for a person, with at most so many of the wrong sentences of either kind."""
-    overall = report.overall
-    undecided = f", {overall.n_undecided:,} undecided" if overall.n_undecided else ""
-    lines = [
-        f"{title + ': ' if title else ''}{overall.n:,} sentences, {overall.n_visible:,} visible"
-        + undecided,
-        *(
-            f"  {name:<10}{_percent(value)}  95 % interval {_percent(limits.low)} to "
-            f"{_percent(limits.high)}"
-            for name, value, limits in (
-                ("precision", overall.precision, overall.precision_interval),
-                ("recall", overall.recall, overall.recall_interval),
-                ("F1", overall.f1, overall.f1_interval),
-            )
-        ),
-    ]
+    lines = _summary(f"{title}: " if title else "", report.overall)
+    for split, own in report.by_split.items():
+        lines += _summary(f"split {split}: ", own)
     if report.by_group:
         lines.append(f"  {'group':<16}{'n':>5}  {'visible':>7}  precision  recall      F1")
     for group, own in report.by_group.items():
@@ -225,6 +219,23 @@ def format_report(report: JudgeReport, title: str = "", n_wrong: int = 20) -> st
     lines += _wrong("kept, though nothing is visible", report.false_kept, n_wrong)
     lines += _wrong("left out, though visible", report.missed, n_wrong)
     return "\n".join(lines)
+
+
+def _summary(title: str, own: FilterFigures) -> list[str]:
+    undecided = f", {own.n_undecided:,} undecided" if own.n_undecided else ""
+    shares = (
+        ("precision", own.precision, own.precision_interval),
+        ("recall", own.recall, own.recall_interval),
+        ("F1", own.f1, own.f1_interval),
+    )
+    return [
+        f"{title}{own.n:,} sentences, {own.n_visible:,} visible{undecided}",
+        *(
+            f"  {name:<10}{_percent(value)}  95 % interval {_percent(limits.low)} to "
+            f"{_percent(limits.high)}"
+            for name, value, limits in shares
+        ),
+    ]
 
 
 def _percent(share: float) -> str:

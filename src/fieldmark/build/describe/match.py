@@ -91,8 +91,8 @@ def _stem(epithet: str) -> str:
 
 def match_name(taxon: Taxon, boxes: Sequence[Taxobox], title: str, is_own_name: bool) -> TaxonMatch:
     """Do the boxes of a page name the taxon? `is_own_name`: its own name led to the page."""
-    names = {box.name for box in boxes if box.rank in ("species", "subspecies")}
-    if len(names) > 1:
+    names = (_words(box.name) for box in boxes if box.rank in ("species", "subspecies"))
+    if len({tuple(words[:2]) for words in names}) > 1:
         return TaxonMatch("several_taxa")
     box, level = boxes[0], level_of(taxon)
     if level in ("species", "subspecies"):

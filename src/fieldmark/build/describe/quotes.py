@@ -18,12 +18,14 @@ from fieldmark.chat import Answer
 from fieldmark.chat.parse.text import strip_reasoning
 from fieldmark.chat.parse.values import AMBIGUOUS, read_json
 
-MAX_CHARACTERS, MAX_SENTENCES = 4_000, 40
-"""of one request; a longer text is cut at sentence borders into several"""
+MAX_CHARACTERS, MAX_SENTENCES = 3_000, 30
+"""of one request, which then fits into a context of 4,096 tokens with its answer; a longer text is
+cut at sentence borders into several"""
+_SPACE = re.compile(r"\s")
 _WORD = re.compile(r"\w+(?:(?:[-‐‑–'’]|(?<=\d)[.,](?=\d))\w+)*")
 _NEGATED = re.compile(
     r"\b(not|no|never|nor|neither|without|lacks?|lacking|cannot|hardly|scarcely)\b"
-    r"(?: [\w-]+){0,2} ?\Z|\b(\w+n['’]t)(?: \w+){0,2} ?\Z",
+    r"(?: (?!but\b)[\w-]+){0,2} ?\Z|\b(\w+n['’]t)(?: \w+){0,2} ?\Z",
     re.IGNORECASE,
 )
 _DENIED = re.compile(r" ?(?:is|are|was|were|being) (not|absent|lacking|missing)\b", re.IGNORECASE)
@@ -41,8 +43,9 @@ class SentenceBlock:
     @classmethod
     def of_text(cls, text: str, spans: Sequence[Span]) -> SentenceBlock:
         texts = (text[span.start : span.end] for span in spans)
-        shown = ("".join(" " if sign.isspace() else sign for sign in part) for part in texts)
-        return cls(tuple(shown), tuple(span.start for span in spans))
+        return cls(
+            tuple(_SPACE.sub(" ", part) for part in texts), tuple(span.start for span in spans)
+        )
 
     @classmethod
     def of_sentences(cls, sentences: Sequence[str]) -> SentenceBlock:
@@ -68,6 +71,8 @@ class SentenceBlock:
 
 def _loss(sentence: str, start: int, end: int) -> str:
     """What a quote from here to there leaves out that it must not; "" = nothing."""
+    if end - start == len(sentence):
+        return ""
     words = (word.span() for word in _WORD.finditer(sentence))
     if any(first < start < last or first < end < last for first, last in words):
         return "cuts a word of"

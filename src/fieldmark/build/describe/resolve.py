@@ -12,7 +12,7 @@ round fetches what all of them need. The answer depends on the store's content a
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -94,13 +94,11 @@ def resolve(
     progress.start("pages", len(taxa))
     for start in range(0, len(taxa), BLOCK):
         steps = [search.taxon(taxon) for taxon in taxa[start : start + BLOCK]]
-        for resolution in _together(steps, store, source):
-            progress.advance()
-            yield resolution
+        yield from _together(steps, store, source, progress)
 
 
 def _together(
-    all_steps: list[Steps], store: PageStore, source: WikiSource | None
+    all_steps: list[Steps], store: PageStore, source: WikiSource | None, progress: Progress
 ) -> list[Resolution]:
     """Runs all of them in rounds, each of which fetches what is needed for the next."""
     done: dict[int, Resolution] = {}
@@ -113,7 +111,9 @@ def _together(
                 wanted.update(dict.fromkeys(next(steps)))
             except StopIteration as stop:
                 done[number] = stop.value
+                progress.advance()
         if source is not None and (titles := store.unknown(wanted)):
+            progress.status(f"asking for {len(titles):,} titles")
             source.fetch(titles, store)
     return [done[number] for number in range(len(all_steps))]
 
@@ -137,7 +137,7 @@ Trying = Generator[list[str], None, _Try]
 class _Search:
     """Looks taxa up in one store; what it read of the classification it keeps."""
 
-    def __init__(self, store: PageStore, homonyms: frozenset[str]) -> None:
+    def __init__(self, store: PageStore, homonyms: Mapping[str, str]) -> None:
         self._store, self._homonyms = store, homonyms
         self._levels: dict[str, TaxonomyEntry | None] = {}
 
@@ -178,16 +178,21 @@ class _Search:
             is_other = reason in ("other_taxon", "other_kingdom")
             more = _hatnotes(page, title) if is_other else ()
             return _Try(title, None, "hatnote", reason, chain, more)
-        if how == "title" and same_title(lookup) is False:
+        if how == "title" and not same_title(lookup):
             how = "redirect"
         return _Try(title, page, match.how or how, "", chain)
 
-    def _try_more(self, taxon: Taxon, first: _Try) -> Trying:
-        """The other meanings that a page names: one of them, or none."""
+    def _try_more(self, taxon: Taxon, first: _Try, is_last: bool = False) -> Trying:
+        """The other meanings that a page names: one of them, or none.
+
+        A note above a page may lead to a disambiguation page, which leads on.
+        """
         yield list(first.more)
         right: dict[str, _Try] = {}
         for title in first.more:
             result = yield from self._try(taxon, title, first.how)
+            if result.page is None and result.more and not is_last:
+                result = yield from self._try_more(taxon, result, is_last=True)
             if result.page is not None:
                 right.setdefault(result.page.title, result)
         if len(right) != 1:
@@ -201,7 +206,7 @@ class _Search:
         """Why the ranks do not fit, in a word; "" = they do, or nothing speaks against them."""
         if not has_ranks(taxon):
             return ""
-        is_homonym = taxon.key in self._homonyms
+        is_homonym = self._homonyms.get(taxon.key) == "homonym"
         lineage = list(box.ranks.items())
         verdict = match_ranks(taxon, lineage, is_homonym, needs_family)
         key = box.taxonomy
@@ -215,7 +220,7 @@ class _Search:
             verdict = match_ranks(taxon, lineage, is_homonym, needs_family)
             key = entry.parent
         if verdict == OPEN:
-            return "other_taxon" if is_homonym or needs_family else ""
+            return "other_taxon" if taxon.key in self._homonyms or needs_family else ""
         return "" if verdict == SAME else verdict
 
     def _level(
@@ -253,7 +258,7 @@ def _candidates(taxon: Taxon) -> Iterator[tuple[str, str]]:
     titles: dict[str, str] = {}
     for name in _spellings(taxon.name):
         titles.setdefault(name, "title")
-    common = taxon.common_name.replace("_", " ")
+    common = taxon.common_name.replace("_", " ").replace("’", "'")
     for name in (common, common[:1].upper() + common[1:].lower()):
         titles.setdefault(name, "common_name")
     if level_of(taxon) == "species":

@@ -1,7 +1,11 @@
 """Rule-based sentence classifier: which sentences speak of what the organism looks like?
 
-A linear score over how many words of each group of the lexicon a sentence has, with weights that
-are written below. The default filter, and the baseline for filters that ask a language model.
+A linear score over signs that a reader can check: how many words of each group of the lexicon a
+sentence has ("wing", "reddish", "feeds"), and how it is built. "The wings are red" describes,
+"it feeds on red berries" does not, so words for looks count more behind a link ("are", "has",
+"with"), and the first verb counts on its own. Measures alone say nothing on looks.
+
+The default filter, and the baseline for filters that ask a language model.
 """
 
 from __future__ import annotations
@@ -9,37 +13,66 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from fieldmark.build.describe.lexicon import group_of
+from fieldmark.build.describe.lexicon import group_of, word_set
 from fieldmark.build.describe.sentences import Span, split_sentences
 
 WEIGHTS = {
-    "colour": 1.5,
-    "pattern": 0.8,
-    "part": 0.7,
-    "shape": 0.8,
-    "texture": 0.8,
-    "size": 0.5,
-    "look": 0.4,
-    "habit": 0.2,
-    "measure": 0.4,
-    "behaviour": -0.9,
-    "habitat": -0.9,
-    "taxonomy": -0.7,
-    "name": -0.8,
+    "colour": 0.6,
+    "pattern": 0.5,
+    "shape": 0.6,
+    "texture": 0.6,
+    "part": 0.5,
+    "size": 0.3,
+    "look": 0.3,
+    "arrange": 0.4,
+    "person": 0.0,
+    "habit": 0.0,
+    "behaviour": -0.7,
+    "habitat": -0.6,
+    "taxonomy": -0.6,
+    "name": -0.7,
     "use": -0.8,
-    "status": -1.2,
-    "hidden": -1.2,
-    "voice": -1.0,
-    "time": -0.6,
-    "year": -1.0,
+    "status": -0.8,
+    "hidden": -0.9,
+    "voice": -0.9,
+    "time": -0.2,
+    "research": -0.6,
+    "named": -0.4,
+    "colour of a name": -1.0,
+    "year": -0.6,
+    "number": -0.2,
+    "predicate": 0.7,
+    "subject": 0.5,
+    "part is": 0.3,
+    "link": 0.3,
+    "deed": -0.4,
+    "passive": -0.4,
+    "undescribed": -0.4,
+    "bare number": -1.0,
+    "hidden subject": -1.2,
 }
-BIAS = -1.0
-_MAX_COUNT = 3
-"""more words of a group than this say no more"""
+"""Set by hand. A logistic regression on labelled sentences, pulled towards these, was no better on
+sentences it had not seen (10 × 10-fold cross-validation), so the plain numbers stayed.
+"""
+BIAS = -1.2
+MAX_COUNT = 3
+"""a sign that a sentence has more often than this says no more"""
 
-_WORD = re.compile(r"[^\W\d_]+")
-_MEASURE = re.compile(r"\d\s?(?:mm|cm|m|in|ft|kg|g|lb|oz|inch(?:es)?|feet|met(?:re|er)s?)\b")
-_YEAR = re.compile(r"\b(?:1[789]|20)\d\d\b")
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_NUMBER = re.compile(r"\d[\d.,]*(?:\s?[–-]\s?\d[\d.,]*)?")
+_YEAR = re.compile(r"(?:1[789]|20)\d\d[.,]?")
+_DESCRIPTORS = frozenset({"colour", "pattern", "shape", "texture"})
+_BE = word_set("is are was were be been being")
+_LINKS = _BE | word_set(
+    """
+    has have had having with without bear bears bearing lack lacks lacking carry carries show shows
+    possess possesses turn turns become becomes becoming look looks appear appears no
+    """
+)
+_IRREGULAR = word_set(
+    "eaten seen known found made sold shown given taken drawn laid kept held built thought caught"
+    " bred fed grown led used"
+)
 
 
 def visible_spans(text: str) -> list[Span]:
@@ -48,17 +81,59 @@ def visible_spans(text: str) -> list[Span]:
 
 
 def score(sentence: str) -> float:
-    """Above 0 = it speaks of visible appearance; the sum of `WEIGHTS` over what it holds."""
-    counts = count_groups(sentence)
-    return BIAS + sum(WEIGHTS[group] * min(n, _MAX_COUNT) for group, n in counts.items())
+    """Above 0 = it speaks of visible appearance; `BIAS` and the `WEIGHTS` of its signs."""
+    return BIAS + sum(WEIGHTS[sign] * n for sign, n in signs(sentence).items())
 
 
-def count_groups(sentence: str) -> Counter[str]:
-    """How many words of each group the sentence has, measures and years among them."""
-    groups = group_of()
-    counts = Counter(groups[word] for word in _WORD.findall(sentence.lower()) if word in groups)
-    if measures := len(_MEASURE.findall(sentence)):
-        counts["measure"] = measures
-    if years := len(_YEAR.findall(sentence)):
-        counts["year"] = years
+def signs(sentence: str) -> dict[str, int]:
+    """What speaks for and against, with how often it occurs, at most `MAX_COUNT` times."""
+    words = _WORD.findall(sentence.lower())
+    groups = [group_of(word) for word in words]
+    counts = Counter(groups)
+    del counts[""]
+    counts.update(_built(words, groups))
+    for number in _NUMBER.findall(sentence):
+        counts["year" if _YEAR.fullmatch(number) else "number"] += 1
+    if counts.keys().isdisjoint(_DESCRIPTORS):
+        counts["undescribed"] = 1
+        counts["bare number"] = int("number" in counts)
+    return {sign: min(n, MAX_COUNT) for sign, n in counts.items()}
+
+
+def _built(words: list[str], groups: list[str]) -> Counter[str]:
+    """Signs that lie in how the sentence is built."""
+    counts: Counter[str] = Counter()
+    link, verb = -9, ""
+    for here, group in enumerate(groups):
+        if words[here] in _LINKS:
+            link, verb = here, verb or "link"
+            if words[here] in _BE and _is_passive(words, groups, here + 1):
+                counts["passive"] += 1
+        elif group == "behaviour":
+            verb = verb or "deed"
+        if group in _DESCRIPTORS:
+            if here - link <= 4:
+                counts["predicate"] += 1
+            if group == "colour" and groups[here + 1 : here + 2] == ["named"]:
+                counts["colour of a name"] += 1
+    if verb:
+        counts[verb] = 1
+    if "part" in groups[:4]:
+        counts["subject"] = 1
+        counts["part is"] = int(verb == "link")
+    if "hidden" in groups[:4]:
+        counts["hidden subject"] = 1
     return counts
+
+
+def _is_passive(words: list[str], groups: list[str], here: int) -> bool:
+    """Something is done there ("was often collected"), and nothing described ("are flattened")."""
+    while here < len(words) and (words[here].endswith("ly") or words[here] in _ADVERBS):
+        here += 1
+    if here >= len(words) or groups[here] in _SEEN:
+        return False
+    return words[here] in _IRREGULAR or (len(words[here]) > 4 and words[here].endswith("ed"))
+
+
+_ADVERBS = word_set("often also never not always sometimes then now first")
+_SEEN = _DESCRIPTORS | {"part", "size", "look", "arrange"}

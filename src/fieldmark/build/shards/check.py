@@ -67,10 +67,13 @@ def check_shards(
     for path in paths:
         progress.status(path.name)
         one = _ShardCheck(path, report)
-        facts = one.check(has_images, has_hashes=index is not None)
+        try:
+            facts = one.check(has_images, has_hashes=index is not None)
+            if index is not None:
+                _compare(report, path, facts, listed.get(path.resolve()), index)
+        except DataError as error:
+            report.add(path, Defect("unreadable", 0, "", plain_reason(error)))
         hashes.append(one.hashes)
-        if index is not None:
-            _compare(report, path, facts, listed.get(path.resolve()), index)
         progress.advance()
     for path, sample, other in _shared_keys(paths, hashes):
         text = f"{other} has a sample with the same key"

@@ -3,7 +3,8 @@
 The file has the schema of wids, webdataset's indexed reader (`wids-shard-index-v1`: url, nsamples,
 filesize, md5sum), and three fields of our own: `sha256`, `keys_sha256` (of the keys in their order,
 each with a line feed behind it) and `extensions` (how many members have which). One pass over the
-bytes of a shard gives all of it. No times and no absolute paths: the same shards, the same file.
+bytes of a shard gives all of it (two, if it is packed). No times and no absolute paths: the same
+shards, the same file.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.build.shards.samples import Sample, scan
-from fieldmark.build.shards.tar import SHARD_SUFFIXES, Defect, TarBytes
+from fieldmark.build.shards.tar import CHUNK, SHARD_SUFFIXES, Defect, TarBytes, is_packed
 from fieldmark.data import expand_ranges
 from fieldmark.errors import DataError, UsageError, meant
 from fieldmark.files import write_file
@@ -72,7 +73,12 @@ def survey(
     """One pass over a shard. Without hashes only headers are read."""
     sha, md5, keys = hashlib.sha256(), hashlib.md5(usedforsecurity=False), hashlib.sha256()
     extensions, n_samples = Counter[str](), 0
-    with TarBytes(path, (sha, md5) if has_hashes else ()) as stream:
+
+    def add(data: bytes) -> None:
+        sha.update(data)
+        md5.update(data)
+
+    with TarBytes(path, add if has_hashes and not is_packed(path) else None) as stream:
         for part in scan(stream):
             if isinstance(part, Defect):
                 on_defect(part)
@@ -82,11 +88,15 @@ def survey(
             extensions.update(member.extension for member in part.members)
             if on_sample is not None:
                 on_sample(part)
-        stream.drain()
-        n_bytes = stream.n_bytes
+        if not is_packed(path):
+            stream.skip_to(stream.n_bytes)  # what lies behind damage
+    if has_hashes and is_packed(path):
+        with path.open("rb") as file:
+            for data in iter(lambda: file.read(CHUNK), b""):
+                add(data)
     digests = (sha.hexdigest(), md5.hexdigest()) if has_hashes else ("", "")
     counts = dict(sorted(extensions.items()))
-    return ShardIndex(n_samples, n_bytes, *digests, keys.hexdigest(), counts)
+    return ShardIndex(n_samples, stream.n_bytes, *digests, keys.hexdigest(), counts)
 
 
 def find_shards(words: Sequence[str]) -> list[Path]:

@@ -117,7 +117,7 @@ class MemberReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._packed = Gunzip(path) if is_packed(path) else None
-        self._file = -1 if is_packed(path) else open_file(path)
+        self._file = open_file(path)
 
     def read(self, member: SampleMember) -> bytes:
         data = self._read_at(member.offset, member.size)
@@ -132,15 +132,13 @@ class MemberReader:
         if self._packed is not None:
             return self._packed.read_at(offset, size)
         parts: list[bytes] = []
-        while size > 0 and (part := os.pread(self._file, size, offset)):
+        while size > 0 and (part := os.pread(self._file.fileno(), size, offset)):
             parts.append(part)
             offset, size = offset + len(part), size - len(part)
         return b"".join(parts)
 
     def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        self._file.close()
 
     def __enter__(self) -> MemberReader:
         return self
@@ -177,24 +175,24 @@ class _SampleRuns:
 
     def add(self, entry: TarEntry) -> Iterator[Sample | Defect]:
         if entry.kind == tarfile.DIRTYPE:
-            yield Defect("folder", entry.start, "", f"folder {entry.name!r} is passed over", True)
+            yield Defect("folder", entry.header, "", f"folder {entry.name!r} is passed over", True)
             return
         names = split_name(entry.name)
         if names is None:
             text = f"{entry.name!r} has no key and extension and is passed over"
-            yield Defect("ignored", entry.start, "", text, True)
+            yield Defect("ignored", entry.header, "", text, True)
             return
         key, extension = names
         if entry.kind not in FILE_TYPES:
             text = f"member {entry.name!r} is {_kind_name(entry.kind)}, which readers pass over"
-            yield Defect("no_file", entry.start, key, text)
+            yield Defect("no_file", entry.header, key, text)
             return
         if key != self.key:
             yield from self.finish()
             self.key = key
         if extension in self._members:
             text = f"member {entry.name!r}: the sample has two {extension!r}"
-            yield Defect("extension_twice", entry.start, key, text)
+            yield Defect("extension_twice", entry.header, key, text)
             return
         member = SampleMember(entry.name, extension, entry.offset, entry.size)
         self._members[extension] = member
@@ -203,9 +201,9 @@ class _SampleRuns:
 
     def _again(self, entry: TarEntry, extension: str) -> Defect:
         if extension in self._seen[self.key]:
-            return Defect("key_twice", entry.start, self.key, "another sample has the same key")
+            return Defect("key_twice", entry.header, self.key, "another sample has the same key")
         text = "members of the sample do not lie together: readers take them for two samples"
-        return Defect("key_apart", entry.start, self.key, text)
+        return Defect("key_apart", entry.header, self.key, text)
 
     def finish(self) -> Iterator[Sample]:
         if not self._members:

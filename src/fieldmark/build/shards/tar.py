@@ -8,18 +8,14 @@ file that was cut between two members is noticed. Nothing is known here of sampl
 from __future__ import annotations
 
 import gzip
-import io
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 
 from fieldmark.errors import DataError
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
 
 BLOCK = tarfile.BLOCKSIZE
 SHARD_SUFFIXES = (".tar", ".tar.gz", ".tgz")
@@ -30,6 +26,11 @@ _BUFFER = 1 << 14
 """holds the text members of a sample, but few images that would only be passed over"""
 _MAX_EXTENDED = 1 << 20
 """bytes of an extended header (a long name); a larger one is damage"""
+_ZEROS = bytes(BLOCK)
+_WITHOUT_DATA = (
+    tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE,
+    tarfile.FIFOTYPE,
+)  # fmt: skip
 _EXTENDED = (
     tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
     tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
@@ -57,10 +58,13 @@ class Defect(NamedTuple):
 class TarEntry(NamedTuple):
     name: str
     kind: bytes
-    start: int
-    """of its first header"""
     offset: int
+    """of its first byte"""
     size: int
+
+    @property
+    def header(self) -> int:
+        return self.offset - BLOCK
 
 
 def padded(n_bytes: int) -> int:
@@ -83,54 +87,44 @@ def is_packed(path: Path) -> bool:
     return not path.name.lower().endswith(".tar") and path.name.lower().endswith(("gz", ".tgz"))
 
 
-def open_file(path: Path) -> int:
+def open_file(path: Path) -> BinaryIO:
     try:
-        return os.open(path, os.O_RDONLY)
+        return path.open("rb", buffering=_BUFFER)
     except OSError as error:
         raise DataError(f"{path}  cannot be read: {error.strerror or error}.") from error
 
 
-class Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-
 class TarBytes:
-    """The unpacked bytes of a shard from front to back; `hashes` see every byte of the file."""
+    """The unpacked bytes of a shard, from front to back."""
 
-    def __init__(self, path: Path, hashes: tuple[Hash, ...] = ()) -> None:
-        raw = _HashedFile(open_file(path), hashes)
+    def __init__(self, path: Path, on_bytes: Callable[[bytes], None] | None = None) -> None:
+        """`on_bytes` is given every byte; without it members are passed over where they can be."""
         self.path, self.at = path, 0
         self.content_end = -1
         """where the end mark begins, once it was read"""
-        self.n_bytes: int = os.fstat(raw.fileno()).st_size
+        self._on_bytes = on_bytes
+        self._raw = open_file(path)
+        self.n_bytes = os.fstat(self._raw.fileno()).st_size
         """of the file as it is"""
-        self._can_seek = not hashes and not is_packed(path)
-        self._raw = raw
-        self._file: Any = io.BufferedReader(raw, CHUNK if hashes else _BUFFER)
-        if is_packed(path):
-            self._file = gzip.GzipFile(fileobj=self._file, mode="rb")
+        self._file: Any = gzip.GzipFile(fileobj=self._raw) if is_packed(path) else self._raw
 
     def read(self, n: int) -> bytes:
         """Fewer only at the end."""
         data: bytes = self._file.read(n)
         self.at += len(data)
+        if self._on_bytes is not None:
+            self._on_bytes(data)
         return data
 
     def skip_to(self, place: int) -> None:
         """Moves on to a place, or to the end where that comes first."""
-        if self._can_seek:
+        if self._on_bytes is None and self._file is self._raw:
             self.at = min(place, self.n_bytes)
             self._file.seek(self.at)
         while self.at < place and self.read(min(CHUNK, place - self.at)):
             pass
 
-    def drain(self) -> None:
-        """Reads on to the end of the file where hashes want every byte, damaged or not."""
-        while not self._can_seek and self._raw.read(CHUNK):
-            pass
-
     def close(self) -> None:
-        self._file.close()
         self._raw.close()
 
     def __enter__(self) -> TarBytes:
@@ -138,35 +132,6 @@ class TarBytes:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class _HashedFile(io.RawIOBase):
-    def __init__(self, descriptor: int, hashes: tuple[Hash, ...]) -> None:
-        self._file, self._hashes = io.FileIO(descriptor, "rb"), hashes
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        return self._file.seek(offset, whence)
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        n = self._file.readinto(buffer) or 0
-        if n:
-            data = memoryview(buffer).cast("B")[:n]
-            for one in self._hashes:
-                one.update(data)  # type: ignore[arg-type]  # any buffer
-        return n
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
 
 
 # --- members ---
@@ -185,31 +150,29 @@ def read_entries(stream: TarBytes) -> Iterator[TarEntry | Defect]:
 def _read_entries(stream: TarBytes) -> Iterator[TarEntry | Defect]:
     every: dict[str, str] = {}
     own: dict[str, str] = {}
-    start = 0
     while True:
         at = stream.at
-        start = start if own else at
         block = stream.read(BLOCK)
         if len(block) < BLOCK:
-            yield _cut(at, len(block))
+            yield _cut(at, stream.at)
             return
-        if not any(block):
+        if block == _ZEROS:
             yield from _ending(stream, at)
             return
         try:
-            header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-            if header.type in _EXTENDED:
-                fields = _extended(stream, header)
-                (every if header.type == tarfile.XGLTYPE else own).update(fields)
+            name, kind, size = _plain_file(block) or _any_header(block)
+            if kind in _EXTENDED:
+                fields = _fields(stream, kind, size)
+                (every if kind == tarfile.XGLTYPE else own).update(fields)
                 continue
-            entry = _entry(header, {**every, **own}, start, stream.at)
+            entry = _entry(name, kind, size, every | own if every else own, at + BLOCK)
         except (tarfile.HeaderError, ValueError) as error:
             text = "is no tar file" if at == 0 else f"has a damaged header ({error})"
             yield Defect("no_tar" if at == 0 else "bad_header", at, "", text)
             return
         own = {}
-        has_data = entry.kind in FILE_TYPES or header.type not in tarfile.SUPPORTED_TYPES
-        end = entry.offset + entry.size if has_data or entry.kind == b"S" else entry.offset
+        has_data = entry.kind not in _WITHOUT_DATA
+        end = entry.offset + entry.size if has_data else entry.offset
         stream.skip_to(padded(end))
         if stream.at < end:
             text = f"is cut off inside member {entry.name!r}: {end - stream.at:,} bytes are missing"
@@ -218,46 +181,63 @@ def _read_entries(stream: TarBytes) -> Iterator[TarEntry | Defect]:
         yield entry
 
 
-def _cut(at: int, n_left: int) -> Defect:
-    if at == 0 and n_left == 0:
+def _plain_file(block: bytes) -> tuple[str, bytes, int] | None:
+    """Name, type and size of an ordinary file; None = look closer. `tarfile` takes five times as
+    long for a header, and shards have a dozen of them for each image.
+    """
+    kind, checksum, size = block[156:157], block[148:156], block[124:136]
+    if kind != tarfile.REGTYPE:
+        return None
+    try:
+        is_sound = int(checksum.strip(b" \0"), 8) == sum(block) - sum(checksum) + 256
+        n_bytes = int(size.strip(b" \0"), 8)
+    except ValueError:
+        return None
+    name, prefix = (block[a:b].partition(b"\0")[0] for a, b in ((0, 100), (345, 500)))
+    whole = prefix + b"/" + name if prefix else name
+    return (whole.decode("utf-8", "surrogateescape"), kind, n_bytes) if is_sound else None
+
+
+def _any_header(block: bytes) -> tuple[str, bytes, int]:
+    header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    return header.name, header.type, header.size
+
+
+def _cut(start: int, end: int) -> Defect:
+    if end == 0:
         return Defect("cut_off", 0, "", "is empty (0 bytes)")
-    text = "has no end mark: the shard is cut off between two members"
-    if n_left or at % BLOCK:
-        text = "is cut off inside a header"
-    return Defect("cut_off", at + n_left, "", text)
+    if start == end and start % BLOCK == 0:
+        text = "has no end mark: the shard is cut off between two members"
+        return Defect("cut_off", end, "", text)
+    return Defect("cut_off", end, "", "is cut off inside a header or the padding before it")
 
 
 def _ending(stream: TarBytes, at: int) -> Iterator[Defect]:
     """Two blocks of zeros, then nothing but zeros."""
     stream.content_end = at
-    second = stream.read(BLOCK)
-    if len(second) < BLOCK:
+    part = stream.read(BLOCK)
+    if len(part) < BLOCK:
         yield Defect("cut_off", stream.at, "", "is cut off inside its end mark")
         return
-    part = second
-    while part:
-        if any(part):
-            text = "holds more behind its end mark, which readers never see (files joined?)"
-            yield Defect("data_after_end", at, "", text)
-            break
+    while part and part.count(0) == len(part):
         part = stream.read(CHUNK)
-    while stream.read(CHUNK):  # hashes want all of it, gzip checks itself at the end
+    if part:
+        text = "holds more behind its end mark, which readers never see (files joined?)"
+        yield Defect("data_after_end", at, "", text)
+    while stream.read(CHUNK):  # `on_bytes` wants all of it, and gzip checks itself at the end
         pass
 
 
-def _extended(stream: TarBytes, header: tarfile.TarInfo) -> dict[str, str]:
-    """Fields of an extended header: a name too long for an ordinary one, a size too large."""
-    if header.size > _MAX_EXTENDED:
-        raise ValueError(f"an extended header of {header.size:,} bytes")
-    data = stream.read(padded(header.size))
-    if len(data) < header.size:
-        raise ValueError("cut off inside an extended header")
-    data = data[: header.size]
-    if header.type == tarfile.GNUTYPE_LONGNAME:
+def _fields(stream: TarBytes, kind: bytes, size: int) -> dict[str, str]:
+    """What an extended header says: a name too long for an ordinary one, a size too large."""
+    if size > _MAX_EXTENDED:
+        raise ValueError(f"an extended header of {size:,} bytes")
+    data = stream.read(padded(size))[:size]  # if it is cut, the next header is missing
+    if len(data) < size:
+        return {}
+    if kind == tarfile.GNUTYPE_LONGNAME:
         return {"path": data.partition(b"\0")[0].decode("utf-8", "surrogateescape")}
-    if header.type == tarfile.GNUTYPE_LONGLINK:
-        return {"linkpath": ""}
-    return dict(_records(data))
+    return {} if kind == tarfile.GNUTYPE_LONGLINK else dict(_records(data))
 
 
 def _records(data: bytes) -> Iterator[tuple[str, str]]:
@@ -271,12 +251,11 @@ def _records(data: bytes) -> Iterator[tuple[str, str]]:
         yield keyword.decode("utf-8", "replace"), value.decode("utf-8", "surrogateescape")
 
 
-def _entry(header: tarfile.TarInfo, fields: dict[str, str], start: int, offset: int) -> TarEntry:
-    kind = header.type
-    if any(name.startswith("GNU.sparse") for name in fields):
-        kind = tarfile.GNUTYPE_SPARSE
-    size = int(fields.get("size", header.size))
+def _entry(name: str, kind: bytes, size: int, fields: dict[str, str], offset: int) -> TarEntry:
+    if fields:
+        name, size = fields.get("path", name), int(fields.get("size", size))
+        if any(field.startswith("GNU.sparse") for field in fields):
+            kind = tarfile.GNUTYPE_SPARSE
     if size < 0:
         raise ValueError(f"a size of {size}")
-    name = fields.get("path", header.name)
-    return TarEntry(name, kind, start, offset, size)
+    return TarEntry(name, kind, offset, size)

@@ -74,6 +74,7 @@ def says_disambiguation(wikitext: str) -> bool:
 
 _COMMENT = re.compile(r"<!--.*?-->|<nowiki>.*?</nowiki>", re.DOTALL | re.IGNORECASE)
 _REF = re.compile(r"<ref\b[^>]*/>|<ref\b.*?</ref\s*>", re.DOTALL | re.IGNORECASE)
+_HEADING = re.compile(r"^==[^=\n].*==\s*$", re.MULTILINE)
 _TOKEN = re.compile(r"\{\{|\}\}|\[\[|\]\]|\|")
 
 
@@ -140,7 +141,7 @@ _LEVELS = {
     "regnum": "kingdom", "domain": "", "realm": "",
 }  # fmt: skip
 """levels of an old box from the bottom → the rank of `RANKS`"""
-_BELOW = ("subspecies", "variety", "varietas", "form", "forma")
+_BELOW = ("subspecies", "variety", "varietas", "form", "forma", "infraspecies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +164,17 @@ class Taxobox:
 
 
 def read_taxoboxes(wikitext: str, title: str) -> list[Taxobox]:
-    """The boxes of a page in order; boxes without a name take the page's title, as wikis do."""
+    """The boxes above the first heading, in order; those below it where there are none above.
+
+    Boxes without a name take the page's title, as wikis do.
+    """
     text = _REF.sub("", _COMMENT.sub("", wikitext))
-    boxes = []
+    heading = _HEADING.search(text)
+    lead = list(_boxes(text[: heading.start()], title)) if heading else []
+    return lead or list(_boxes(text, title))
+
+
+def _boxes(text: str, title: str) -> Iterator[Taxobox]:
     end = 0
     for match in _TEMPLATE_NAME.finditer(text):
         kind = plain_template(match[1])
@@ -174,8 +183,7 @@ def read_taxoboxes(wikitext: str, title: str) -> list[Taxobox]:
         split = template_parts(text, match.start())
         if split is not None:
             parts, end = split
-            boxes.append(_read_box(kind, _fields(parts), _QUALIFIER.sub("", title)))
-    return boxes
+            yield _read_box(kind, _fields(parts), _QUALIFIER.sub("", title))
 
 
 def _read_box(kind: str, fields: dict[str, str], title: str) -> Taxobox:
@@ -198,20 +206,21 @@ def _read_box(kind: str, fields: dict[str, str], title: str) -> Taxobox:
 
 def _species_box(fields: dict[str, str], title: str) -> Taxobox:
     """Speciesbox and its kin: `taxon`, or `genus` and `species`, or the page's title."""
-    values = {name: _plain(value) for name, value in fields.items()}
-    key, epithet = values.get("genus", ""), values.get("species", "")
+    names = ("taxon", "genus", "species", "parent", *_BELOW)
+    values = {name: _plain(fields.get(name, "")) for name in names}
+    key, epithet = values["genus"], values["species"]
     genus = _QUALIFIER.sub("", key)
     is_whole = epithet[:1].isupper() or epithet.startswith(f"{genus} ")
     name = epithet if is_whole else f"{genus} {epithet}".strip() if epithet else ""
-    whole = values.get("taxon", "") or name or title
-    below = next((values[rank] for rank in _BELOW if values.get(rank)), "")
+    whole = values["taxon"] or name or title
+    below = next((values[rank] for rank in _BELOW if values[rank]), "")
     if below and not whole.endswith(f" {below}"):
         whole = f"{whole} {below}"
     qualified = re.match(r"\S+ \([^()]*\)", whole)
     key = key or (qualified[0] if qualified else _genus_of(whole))
     whole = re.sub(r" \([^()]*\)", "", whole)
     rank = "subspecies" if below or n_words(whole) > 2 else "species"
-    return Taxobox(whole, rank, _genus_of(whole), values.get("parent", "") or key)
+    return Taxobox(whole, rank, _genus_of(whole), values["parent"] or key)
 
 
 def _automatic_box(fields: dict[str, str], title: str) -> Taxobox:
@@ -277,11 +286,19 @@ def _expanded(name: str, genus: str) -> str:
     return f"{genus} {name[match.end() :]}" if match and same else name
 
 
+_MISAPPLIED = re.compile(r"\b(auctt?|sensu|misapplied|misident)\b", re.IGNORECASE)
+
+
 def _names(value: str, genus: str) -> Iterator[str]:
-    """Scientific names of a list: bullets, line breaks or the arguments of a list template."""
-    text = _LINK.sub(lambda match: match[1] or match[2], value)
+    """Scientific names of a list: bullets, line breaks or the arguments of a list template.
+
+    Names in the sense of other authors ("auct. non L.") are names of something else.
+    """
+    text = _LINK.sub(lambda match: match[1] or match[2], html.unescape(value))
     for line in re.split(r"\n|<br[^<>]*>|\{\{|\}\}|\||\*|;", text):
         plain = _plain(re.sub(r"^\s*[:#=]+", "", line))
+        if _MISAPPLIED.search(plain):
+            continue
         name = parse_name(_expanded(plain, genus).replace("× ", "×"))
         if name is not None:
             genus = name.genus

@@ -153,7 +153,7 @@ class MockServer:
     async def _answer(self, request: web.BaseRequest, data: bytes) -> web.StreamResponse:
         if self.keeps_bodies:
             self.bodies.append(json.loads(data))
-        digest = hashlib.blake2b(data, digest_size=16).hexdigest() if self.is_recording else ""
+        digest = _digest(data) if self.is_recording else ""
         time_asked = self.asked[digest]
         if digest:
             self.asked[digest] += 1
@@ -200,7 +200,8 @@ class MockServer:
         text = self._scripted.find(view, body)
         if text is None and not self._vision.labels and may_be_builder(body, data):
             seen = read_prompt(json.loads(data), with_pictures=False)
-            text = build_answer(seen, self.script, hashlib.blake2b(data).hexdigest())
+            digest = digest or _digest(data)
+            text = build_answer(seen, self.script, digest)
             view = view if text is None else seen
         if text is None:
             text = phrase_answer(self._vision.choose(view, self.script), view, self.script)
@@ -279,6 +280,10 @@ class MockServer:
             await response.write(data[start : start + 16])
             await asyncio.sleep(self.script.drip_s * 16 / len(data))
         return response
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _error(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:

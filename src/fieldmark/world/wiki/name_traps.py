@@ -163,7 +163,7 @@ def diacritics(made: TrapMaker) -> None:
 
 def title_of_many_bytes(made: TrapMaker) -> None:
     ranks, other = made.taxon(), made.taxon()
-    longest = f"Ж{made.number}" + "ж" * 126  # 255 bytes, the most a title can have
+    longest = f"Ж{made.number:03d}" + "ж" * 125  # 255 bytes, the most a title can have
     made.species_page(longest, ranks)
     made.add(redirect(binomial(ranks), longest))
     made.expect(ranks, longest, common=longest)
@@ -219,6 +219,27 @@ def synonym_listed(made: TrapMaker) -> None:
     made.expect(old, binomial(new))
 
 
+def synonym_misapplied(made: TrapMaker) -> None:
+    """Listed as what other authors wrongly called it, and so the name of something else."""
+    old = made.taxon()
+    new = made.taxon(like=old)
+    new["species"] = f"{new['species']}oides"
+    made.species_page(binomial(new), new, synonyms=f"* ''{binomial(old)}'' auct. non Olm")
+    made.add(redirect(binomial(old), binomial(new)))
+    made.expect(old, reason="other_taxon")
+
+
+def boxes_further_down(made: TrapMaker) -> None:
+    """The first box is the page's; one in a section is that of a relative."""
+    ranks = made.taxon()
+    made.species_page(binomial(ranks), ranks)
+    page = made.pages[binomial(ranks)]
+    below = template("Speciesbox", {"genus": ranks["genus"], "species": "fossilis"})
+    text = f"{page.wikitext}\n==Extinct relatives==\n{below}\nLarger."
+    made.pages[page.title] = WorldPage(page.title, text)
+    made.expect(ranks, page.title)
+
+
 def moved_to_another_genus(made: TrapMaker) -> None:
     """Not listed, but the epithet stayed, in the gender of the new genus."""
     old = made.taxon()
@@ -267,6 +288,8 @@ KINDS: tuple[Callable[[TrapMaker], None], ...] = (
     redirect_to_common_name,
     double_redirect,
     synonym_listed,
+    synonym_misapplied,
+    boxes_further_down,
     moved_to_another_genus,
     moved_to_another_family,
     redirect_to_sister,

@@ -63,6 +63,28 @@ def hemihomonym_by_hatnote(made: TrapMaker) -> None:
     made.expect(plant, f"{name} (plant)")
 
 
+def hemihomonym_by_two_steps(made: TrapMaker) -> None:
+    """The note above the animal's page leads to a page that lists the plant."""
+    animal, plant = _pair(made)
+    name, genus = binomial(animal), animal["genus"]
+    box = template("Speciesbox", {"genus": f"{genus} (animal)", "species": animal["species"]})
+    made.article(name, animal, box, "{{Other uses}}\n")
+    lines = f"'''{name}''' may be:\n* ''[[{name}]]''\n* [[{name} (plant)]]\n{_DAB}"
+    made.add(WorldPage(f"{name} (disambiguation)", lines, is_disambiguation=True))
+    made.species_page(f"{name} (plant)", changed(plant, genus=f"{genus} (plant)"))
+    made.expect(animal, name)
+    made.expect(plant, f"{name} (plant)")
+
+
+def hemihomonym_classified_otherwise(made: TrapMaker) -> None:
+    """Kingdoms tell the two apart, so that other families and orders do no harm."""
+    animal, plant = _pair(made)
+    name, genus = binomial(animal), animal["genus"]
+    made.species_page(name, changed(animal, genus=f"{genus} (animal)"))
+    made.expect(changed(animal, order="Aliformes", family="Aliidae"), name)
+    made.expect(plant, reason="other_kingdom")
+
+
 def hemihomonym_without_page(made: TrapMaker) -> None:
     animal, plant = _pair(made)
     key = f"{animal['genus']} (animal)"
@@ -91,6 +113,14 @@ def homonym_of_same_kingdom(made: TrapMaker) -> None:
     made.species_page(binomial(first), first)
     made.expect(first, binomial(first))
     made.expect(second, reason="other_taxon")
+
+
+def homonym_that_the_list_lacks(made: TrapMaker) -> None:
+    """One row, one page of its name; but it is a moss, and the row is about a flower."""
+    ranks = made.taxon(PLANTS)
+    moss = changed(ranks, phylum="Bryophyta", class_="Bryopsida", order="Aales", family="Aaceae")
+    made.article(binomial(ranks), moss, old_box(moss, binomial=f"''{binomial(moss)}''"))
+    made.expect(ranks, reason="other_taxon")
 
 
 def homonym_with_author(made: TrapMaker) -> None:
@@ -302,9 +332,12 @@ def nothing(made: TrapMaker) -> None:
 KINDS: tuple[Callable[[TrapMaker], None], ...] = (
     hemihomonym_by_disambiguation,
     hemihomonym_by_hatnote,
+    hemihomonym_by_two_steps,
+    hemihomonym_classified_otherwise,
     hemihomonym_without_page,
     hemihomonym_genus,
     homonym_of_same_kingdom,
+    homonym_that_the_list_lacks,
     homonym_with_author,
     classified_otherwise,
     monotypic_by_redirect,

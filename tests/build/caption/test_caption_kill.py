@@ -1,0 +1,167 @@
+"""Whatever is killed, and however many work at once: the same captions, nothing asked twice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from fieldmark.chat import MockScript, MockServer
+from kit.captions import make_shards, stubborn
+from kit.chat import running
+
+KILLS, CONCURRENCY, N_SHARDS, N = 20, 8, 8, 120
+RUN = "import sys; from fieldmark.cli import main; sys.exit(main())"
+SHORT = "import fieldmark.build.caption.leases as l; l.BEAT_S, l.SILENCE_S = 0.1, 1.5; " + RUN
+"""a run whose leases are lost after a second and a half"""
+
+
+def start(url: str, shards: Path, out: Path, code: str = RUN) -> subprocess.Popen[str]:
+    flags = ["--model", f"chat/vllm/seer?base_url={url}", "--out", str(out)]
+    flags += ["--concurrency", str(CONCURRENCY), "--quiet"]
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "caption", str(shards), *flags],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(*workers: subprocess.Popen[str]) -> None:
+    for worker in workers:
+        _, errors = worker.communicate(timeout=120)
+        assert worker.returncode == 0, errors
+
+
+def digests(out: Path) -> dict[str, str]:
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((out / "captions").iterdir())
+    }
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("shards")
+    make_shards(folder, N_SHARDS, N)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[tuple[MockServer, str]]:
+    server = MockServer(MockScript(latency_s=0.004), answers=stubborn)
+    server.is_recording = True
+    with running(server) as url:
+        yield server, url
+
+
+@pytest.fixture(scope="module")
+def calm(
+    serving: tuple[MockServer, str], shards: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """What an undisturbed run writes."""
+    out = tmp_path_factory.mktemp("calm")
+    finish(start(serving[1], shards, out))
+    return digests(out)
+
+
+@pytest.fixture
+def server(serving: tuple[MockServer, str], calm: dict[str, str]) -> tuple[MockServer, str]:
+    """A server that counts from nothing."""
+    assert len(calm) == 2 * N_SHARDS
+    serving[0].asked.clear()
+    serving[0].answered.clear()
+    serving[0].counts.n_requests = 0
+    return serving
+
+
+def check_rows(out: Path) -> None:
+    table = pl.read_parquet(out / "captions/*.parquet")
+    assert table.height == table.select("shard", "key").n_unique() == N_SHARDS * N
+    assert not list((out / "work/leases").iterdir()), "no lease is left"
+
+
+@pytest.mark.slow
+def test_kill_nine_twenty_times_gives_the_same_bytes(
+    server: tuple[MockServer, str], calm: dict[str, str], shards: Path, tmp_path: Path
+) -> None:
+    luck, out, n_killed, total = random.Random(17), tmp_path / "out", 0, 16 * N_SHARDS * N // 9
+    for kill in range(KILLS):
+        worker = start(server[1], shards, out)
+        bound = (kill + luck.random()) * total / KILLS
+        while server[0].counts.n_requests < bound and worker.poll() is None:
+            time.sleep(0.002)
+        time.sleep(luck.random() * 0.1)
+        n_killed += worker.poll() is None
+        worker.kill()
+        worker.communicate()
+    assert n_killed == KILLS, "it was killed in the middle of its work"
+    finish(start(server[1], shards, out))
+    assert digests(out) == calm
+    check_rows(out)
+    n_twice = server[0].answered.total() - len(server[0].answered)
+    assert n_twice <= KILLS * CONCURRENCY, "only what was in flight is paid twice"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_workers", [2, 3])
+def test_workers_share_shards_and_nothing_is_asked_twice(
+    server: tuple[MockServer, str],
+    calm: dict[str, str],
+    shards: Path,
+    tmp_path: Path,
+    n_workers: int,
+) -> None:
+    finish(*(start(server[1], shards, tmp_path / "out") for _ in range(n_workers)))
+    assert digests(tmp_path / "out") == calm
+    check_rows(tmp_path / "out")
+    assert server[0].answered.total() == len(server[0].answered)
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_with_a_lease_is_replaced_and_its_answers_are_used(
+    server: tuple[MockServer, str], calm: dict[str, str], shards: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    first = start(server[1], shards, out)
+    while server[0].counts.n_requests < 60:
+        time.sleep(0.002)
+    second = start(server[1], shards, out)
+    while server[0].counts.n_requests < 400 and first.poll() is None:
+        time.sleep(0.002)
+    first.kill()
+    first.communicate()
+    finish(second)
+    assert digests(out) == calm
+    n_twice = server[0].answered.total() - len(server[0].answered)
+    assert n_twice <= CONCURRENCY
+
+
+@pytest.mark.slow
+def test_a_worker_that_slept_too_long_writes_nothing(
+    server: tuple[MockServer, str], calm: dict[str, str], shards: Path, tmp_path: Path
+) -> None:
+    """SIGSTOP, as a machine that hangs; its lease is made to look like one of another machine."""
+    out = tmp_path / "out"
+    sleeper = start(server[1], shards, out, SHORT)
+    while server[0].counts.n_requests < 100:
+        time.sleep(0.002)
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    for path in (out / "work/leases").iterdir():
+        facts = json.loads(path.read_text())
+        path.write_text(json.dumps({**facts, "host": "there", "place": "there/1"}))
+    finish(start(server[1], shards, out, SHORT))
+    whole = digests(out)
+    os.kill(sleeper.pid, signal.SIGCONT)
+    finish(sleeper)
+    assert digests(out) == whole == calm
+    check_rows(out)

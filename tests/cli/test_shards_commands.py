@@ -1,0 +1,104 @@
+"""`fieldmark shards make|check|index` as a person uses them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldmark.cli import main
+from kit.pictures import write_image
+from kit.shards import hashes
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for number in range(6):
+        name = ("Corvus corax", "Pica pica")[number % 2]
+        write_image(tmp_path / "photos" / name / f"{number}.jpg", number)
+    return tmp_path
+
+
+MAKE = ["shards", "make", "photos", "--per-shard", "4"]
+
+
+def test_made_indexed_checked(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(MAKE) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "shards  2 shards, 6 samples, " in shown.err
+    next_command = shown.err.splitlines()[-1].removeprefix("next: fieldmark ").split()
+    assert main(next_command) == 0
+    assert "2 shards, 6 samples, " in capsys.readouterr().err
+    assert main(["shards", "index", "shards", "--out", "shards/photos-index2.json"]) == 0
+    one, two = (json.loads((place / f"shards/photos-index{n}.json").read_text()) for n in ("", "2"))
+    assert one["shardlist"] == two["shardlist"]
+
+
+def test_summaries_are_json(capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*words: str) -> Any:
+        code = main([*words, "--json", "--quiet"])
+        shown = capsys.readouterr()
+        assert shown.err == ""
+        return code, json.loads(shown.out)
+
+    code, made = run(*MAKE)
+    assert code == 0 and made["samples"] == 6 and made["bad"] == []
+    code, checked = run("shards", "check", "shards", "--images")
+    assert code == 0 and checked["ok"] and checked["extensions"]["jpg"] == 6
+    code, rows = run("shards", "index", *made["files"], "--out", "index.json")
+    assert code == 0 and [row["url"] for row in rows] == made["files"]
+    shard = Path(made["files"][0])
+    shard.write_bytes(shard.read_bytes()[:-1024])
+    code, checked = run("shards", "check", "shards", "--index", "index.json")
+    assert code == 3 and not checked["ok"]
+    assert checked["defects"] == {"cut_off": 1, "differs_from_index": 6}
+    kinds = [line["kind"] for line in checked["first"]]
+    assert kinds == ["cut_off", *["differs_from_index"] * 6]
+
+
+def test_a_set_without_an_index_is_checked_by_its_headers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main([*MAKE, "--quiet"])
+    assert main(["shards", "check", "shards/photos-{00000..00001}.tar"]) == 0
+    assert "sound" in capsys.readouterr().err
+    assert main(["shards", "check", "shards/photos-{00000..00002}.tar"]) == 3
+    assert "photos-00002.tar  does not exist." in capsys.readouterr().err
+
+
+def test_bad_photos_are_left_out_when_asked(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "photos" / "Pica pica" / "1.jpg").write_bytes(b"")
+    assert main(MAKE) == 3
+    assert "photos/Pica pica/1.jpg  is empty (0 bytes)" in capsys.readouterr().err
+    assert main([*MAKE, "--bad-images", "skip"]) == 0
+    assert "1 image left out, because unreadable." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--per-shard", "0"], "--per-shard 0: expected"),
+        (["--max-px", "0"], "--max-px 0: expected"),
+        (["--name", "a/b"], "--name a/b: expected"),
+    ],
+)
+def test_flags_that_cannot_be_meant(
+    flags: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*MAKE, *flags]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_the_index_of_a_damaged_shard_is_not_written(place: Path) -> None:
+    main([*MAKE, "--quiet"])
+    before = hashes(place / "shards")
+    shard = place / "shards" / "photos-00001.tar"
+    shard.write_bytes(shard.read_bytes()[:2_000])
+    assert main(["shards", "index", "shards", "--out", "shards/photos-index.json"]) == 3
+    assert hashes(place / "shards")["photos-index.json"] == before["photos-index.json"]
