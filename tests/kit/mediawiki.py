@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -37,6 +36,8 @@ CONTACT = "tests@fieldmark-test-suite.org"
 SCRIPTS = Path("/usr/share/mediawiki")
 SETTINGS = Path(__file__).parent / "wiki_settings" / "settings.php"
 WORKERS = 4
+GUARD = '"$@" & cat; kill -9 0'
+"""ends the server and its workers when whoever started it closes its end of a pipe, or dies"""
 PATIENCE_S = 60.0
 
 
@@ -72,17 +73,19 @@ class MediaWiki:
         with (self.folder / "LocalSettings.php").open("a", encoding="utf-8") as settings:
             settings.write(f"\nrequire_once '{SETTINGS}';\n")
         self._server = subprocess.Popen(
-            ["php", "-S", f"127.0.0.1:{self.port}", "-t", str(SCRIPTS)],
+            ["sh", "-c", GUARD, "sh", "php", "-S", f"127.0.0.1:{self.port}", "-t", str(SCRIPTS)],
             env=self._environment() | {"PHP_CLI_SERVER_WORKERS": str(WORKERS)},
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "server.log").open("wb"),
-            start_new_session=True,  # its workers end with it
+            start_new_session=True,
         )
         self._wait_until_up()
 
     def stop(self) -> None:
         if self._server is not None:
-            os.killpg(self._server.pid, signal.SIGKILL)
+            assert self._server.stdin is not None
+            self._server.stdin.close()
             self._server.wait()
 
     def load(self, pages: Iterable[WikiPage]) -> None:
