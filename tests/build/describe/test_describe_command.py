@@ -16,9 +16,10 @@ import pytest
 from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.cli import main
 from fieldmark.world import RANKS
-from fieldmark.world.wiki import WorldPage, export_xml, trap_wiki
+from fieldmark.world.wiki import WorldPage, export_xml
 from kit.chat import running
 from kit.mediawiki import CONTACT, MediaWiki
+from kit.wiki_traps import trap_wiki
 
 N_KILLS = 20
 

@@ -58,6 +58,7 @@ def test_population_structure_is_no_structure() -> None:
             ("Life cycle > Larva", "Life cycle > Adult"),
         ),
         (("== Biology ==", "==== Description ===="), ("Biology > Description",)),
+        (("== Natural history ==", "=== Plumage ==="), ("Natural history > Plumage",)),
         (("== Subspecies ==", "=== Plumage ==="), ("Subspecies > Plumage",)),
         (
             ("== Description ==", "=== Variety of names ===", "=== In winter ==="),
@@ -110,6 +111,9 @@ def test_headings_are_judged_with_those_above(
         "First instar",
         "Species description",
         "Fruiting body",
+        "Fruiting bodies",
+        "Colour variation",
+        "Early stages",
         "Cap",
         "Male",
         "Imago",

@@ -85,5 +85,5 @@ def test_spans_are_in_order_and_cover_all_text(text: str) -> None:
 )
 def test_time_grows_with_length_only(piece: str) -> None:
     start = time.process_time()
-    split_sentences(piece * (200_000 // len(piece)))
-    assert time.process_time() - start < 5
+    split_sentences(piece * (60_000 // len(piece)))
+    assert time.process_time() - start < 3

@@ -14,10 +14,10 @@ import pytest
 from fieldmark.build.wiki.api import Etiquette, WikiApi
 from fieldmark.build.wiki.mock import MockWiki, mock_pages, redirect_target
 from fieldmark.build.wiki.store import PageStore, is_title, normal_title
-from fieldmark.world.wiki import trap_wiki
 from kit.chat import running
 from kit.fault_proxy import FaultProxy, LeapClock
 from kit.mediawiki import CONTACT, MediaWiki
+from kit.wiki_traps import trap_wiki
 
 TEXTS = {
     "Common raven": "The '''common raven''' (''Corvus corax'') is [[black]].\n\n== Taxonomy ==\n…",

@@ -125,9 +125,9 @@ class ShardJob:
         """Settles the sample, or gives the request that asks for another caption."""
         ask: CaptionAsk = request.info
         if answer.outcome == "failed":
-            kind = "request" if answer.attempts else "bad_image"
-            reason = f"{kind}: {answer.error.removeprefix('picture  ').rstrip('.')}"
-            self._settle(ask.number, CaptionRow(ask.key, "error", "", reason, ask.attempt - 1))
+            self._settle(
+                ask.number, CaptionRow(ask.key, "error", "", _failure(answer), ask.attempt - 1)
+            )
             return None
         checked = self._checks(ask.taxon).check(answer.text)
         problem = {
@@ -186,6 +186,13 @@ class ShardJob:
         self.drop()
         self._samples.close()  # type: ignore[attr-defined]  # a generator
         self._reader.close()
+
+
+def _failure(answer: Answer) -> str:
+    text = answer.error.removeprefix("picture  ").rstrip(".")
+    if text.startswith("poison: "):
+        return text
+    return f"request: {text}" if answer.attempts else f"bad_image: {text}"
 
 
 def _is_text(key: str) -> bool:

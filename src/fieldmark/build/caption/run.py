@@ -22,6 +22,7 @@ from fieldmark.build.caption.checks import RULES_VERSION, folded_name
 from fieldmark.build.caption.job import AskingRules, CaptionAsk, ShardJob
 from fieldmark.build.caption.journals import ShardJournals
 from fieldmark.build.caption.leases import LeaseFolder
+from fieldmark.build.caption.offline import OfflineConnection, OfflineModel, Quarantine
 from fieldmark.build.caption.outcomes import STATUSES, CaptionFiles, is_done
 from fieldmark.build.caption.prompt import MAX_WORDS, CaptionPrompt, SpeciesWords
 from fieldmark.build.shards import materialize, shard_index
@@ -30,7 +31,9 @@ from fieldmark.chat import (
     AnswerSettings,
     Budget,
     ChatModel,
+    LocalConnection,
     LocalModel,
+    ModelConnection,
     Options,
     Request,
     open_connection,
@@ -98,7 +101,7 @@ class CaptionTotals:
 
 def caption_shards(
     shards: Sequence[Path],
-    model: ChatModel | LocalModel,
+    model: ChatModel | LocalModel | OfflineModel,
     words: SpeciesWords,
     out: Path,
     options: CaptionOptions | None = None,
@@ -139,7 +142,7 @@ class CaptionRun:
     def __init__(
         self,
         shards: dict[str, Path],
-        model: ChatModel | LocalModel,
+        model: ChatModel | LocalModel | OfflineModel,
         words: SpeciesWords,
         files: CaptionFiles,
         options: CaptionOptions,
@@ -170,11 +173,8 @@ class CaptionRun:
         return AnswerSettings(own.temperature, own.top_p, max_output_tokens=room)
 
     def carry_out(self) -> CaptionTotals:
-        # Whether it is the endpoint that fails, or photos of which a shard has many, is told here.
-        sending = replace(self.options.sending, max_failures=_NEVER, max_failures_in_a_row=_NEVER)
-        budget = self.options.budget
         try:
-            with self._leases, open_connection(self.model, sending, self._journals, budget) as line:
+            with self._leases, self._line() as line:
                 self.progress.start("captions", len(self.shards))
                 while True:
                     tally = yield_all(line.steps(self, self._hear))
@@ -194,6 +194,15 @@ class CaptionRun:
             for job in [*self._open, *self._dropped]:
                 job.close()
             self._journals.close()
+
+    def _line(self) -> ModelConnection | LocalConnection | OfflineConnection:
+        if isinstance(self.model, OfflineModel):
+            quarantine = Quarantine(self.files.quarantine)
+            return OfflineConnection(self.model, self._journals, quarantine)
+        # Whether it is the endpoint that fails, or photos of which a shard has many, is told here.
+        own = self.options.sending
+        sending = replace(own, max_failures=_NEVER, max_failures_in_a_row=_NEVER)
+        return open_connection(self.model, sending, self._journals, self.options.budget)
 
     # --- requests ---
 

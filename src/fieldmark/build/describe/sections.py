@@ -88,7 +88,8 @@ def judge_heading(heading: str) -> Verdict:
     >>> judge_heading("Population structure"), judge_heading("Leaves and bark")
     (<Verdict.CLOSED: ...>, <Verdict.APPEARANCE: ...>)
     """
-    parts = [_words(part) for part in re.split(r",|/|;|:|&|\band\b|\bor\b", heading.lower())]
+    text = re.sub(r"\b(?:natural|life) history\b", "biology", heading.lower())
+    parts = [_words(part) for part in re.split(r",|/|;|:|&|\band\b|\bor\b", text)]
     verdicts = [_judge_part(words) for words in parts if words]
     others = {word for words in parts for word in words}
     if Verdict.APPEARANCE in verdicts:
@@ -121,7 +122,8 @@ _LOOKS = word_set(
     identifying plumage plumages pelage coat coloration colouration color colour colors colours
     colouring coloring markings pattern patterning dimorphism polymorphism morphs features marks
     macroscopic macromorphology habit physique anatomy looks diagnosis recognition physical
-    morphological moult molt foliage physiognomy
+    morphological moult molt foliage physiognomy wingspan macroscopy characters colourings
+    moulting molting
     """
 )
 """decide for a part of a heading, whatever else it says"""
@@ -129,16 +131,17 @@ _BODY = word_set(
     """
     leaf leaves flower flowers inflorescence inflorescences fruit fruits seed seeds bark stem
     stems trunk root roots cone cones needles petals sepals bracts branches twigs buds bulb
-    rhizome frond fronds spore spores sori thallus cladodes spines thorns larva larvae
-    caterpillar caterpillars adult adults imago imagines pupa pupae chrysalis nymph nymphs egg
-    eggs juvenile juveniles immature immatures chick chicks male males female females young
-    worker workers queen queens soldier soldiers drone drones size weight measurements
-    dimensions head body tail wing wings leg legs feet fins fin scales teeth dentition skull
-    horns antlers tusks beak bill shell shells skin fur hair feathers face eyes ears trunk mane
-    crest carapace plastron abdomen thorax antennae forewing forewings hindwing hindwings cap
-    pileus gills hymenium stipe stalk flesh sporocarp sporocarps basidiocarp basidiocarps
-    ascocarp polyps polyp structure shape form tentacles bell mantle aperture habitus whorls
-    spire operculum instar instars limbs snout
+    rhizome frond fronds sori thallus cladodes spines thorns larva larvae caterpillar
+    caterpillars adult adults imago imagines pupa pupae chrysalis nymph nymphs egg eggs juvenile
+    juveniles immature immatures chick chicks male males female females young worker workers
+    queen queens soldier soldiers drone drones size weight measurements dimensions head body
+    tail wing wings leg legs feet fins fin scales teeth horns antlers tusks beak bill shell
+    shells skin fur hair feathers face eyes ears trunk mane crest carapace plastron abdomen
+    thorax antennae forewing forewings hindwing hindwings cap pileus gills hymenium stipe stalk
+    flesh sporocarp sporocarps basidiocarp basidiocarps ascocarp polyps polyp structure shape
+    form tentacles bell mantle aperture habitus whorls spire operculum instar instars limbs
+    snout bodies stage stages rhizomes integument plan fruitbody fruitbodies basidiomata pods
+    thorn needle twig branch
     """
 )
 """decide if a part holds only these and plain words"""
@@ -146,8 +149,8 @@ _PLAIN = word_set(
     """
     the of a an in its flight external general outer overall main upper lower fore hind front
     back big small other visible growth first second third fourth fifth final last early late
-    mature summer winter breeding nonbreeding non spring bodies fruiting underside upperside
-    underwing upperwing length mass species subspecies variety varieties
+    mature summer winter breeding nonbreeding non spring fruiting underside upperside underwing
+    upperwing length mass species subspecies variety varieties pollen variation
     """
 )
 _ELSEWHERE = word_set(
@@ -167,7 +170,7 @@ _ELSEWHERE = word_set(
     chemical biochemistry biochemical compounds constituents toxicity toxicology poisoning venom
     edibility edible similar lookalikes relatives comparison economic importance trade human
     humans people pollination dispersal germination propagation production nutrition nutritional
-    breeds list synonyms captivity domestication aquarium pets
+    breeds list synonyms captivity domestication aquarium pets alike alikes pet timber
     """
 )
 """decide against a part, and what is below it"""
@@ -178,7 +181,7 @@ _LIFE = word_set(
     internal circulatory nervous sensory digestive excretory respiratory skeletal muscular
     musculoskeletal immune system systems metabolism locomotion senses vision hearing smell
     sociality social phenology genitalia neuroanatomy flowering hibernation migration flight
-    species subspecies genera subgenera varieties hybrids variation
+    species subspecies genera subgenera varieties hybrids
     """
 )
 _FORMAL = {"first", "original", "scientific", "formal", "type"}

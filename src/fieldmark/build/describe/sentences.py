@@ -44,10 +44,11 @@ def split_sentences(text: str) -> list[Span]:
 _STOP = re.compile(
     r"\n"
     r"|(?<![.!?…])(?P<stop>[.!?…]++)(?P<closing>[\"'”’»)\]]*+)"
-    r"(?:(?P<space>[^\S\n]++)(?=[\"'“‘«(\[]{0,3}[^\W_a-z])|(?=[A-Z][a-z]{1,30}[\s,]))"
+    r"(?:(?P<space>[^\S\n]++)(?=[\"'“‘«(\[]{0,3}(?:[^\W_a-z]|\ufffc))|(?=[A-Z][a-z]{1,30}[\s,]))"
 )
 """a line break; or a stop, with what closes behind it, and a sentence that may start: behind a
-space anything but a small letter, without one a capitalised word"""
+space anything but a small letter (or U+FFFC, where words are missing), without one a capitalised
+word"""
 _ASIDE = re.compile(r"\([^()\n]{0,400}\)")
 _WORD_BEFORE = re.compile(r"(?:[^\W_]|[.'’-])+$")
 _WORD_AFTER = re.compile(r"[\"'“‘«(\[]{0,3}([^\W_]{1,30})")

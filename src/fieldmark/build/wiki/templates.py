@@ -12,6 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+SUPERSCRIPT = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+SUBSCRIPT = str.maketrans("0123456789+-−", "₀₁₂₃₄₅₆₇₈₉₊₋₋")
+
 
 @dataclass(frozen=True, slots=True)
 class _Arguments:
@@ -46,7 +49,7 @@ def template_text(parts: Sequence[str]) -> str | None:
     """The words of a template, given its name and its arguments as text; "" = it has none that a
     reader misses; None = not known.
     """
-    name = " ".join(parts[0].replace("_", " ").lower().split())
+    name = " ".join(parts[0].replace("_", " ").lower().split()).removeprefix("template:").lstrip()
     if ":" in name:
         function, _, value = parts[0].partition(":")
         return _function_text(function.strip().lower(), value.strip(), parts[1:])
@@ -54,6 +57,8 @@ def template_text(parts: Sequence[str]) -> str | None:
         return _SIGNS[name]
     if _NOTES.fullmatch(name):
         return ""
+    if re.fullmatch(r"\d+/\d+", name):
+        return name
     arguments = _Arguments.read(parts[1:])
     place = next((place for place, names in _SHOWN if re.fullmatch(names, name)), None)
     if place is not None:
@@ -85,8 +90,9 @@ _SIGNS = {
     **dict.fromkeys(("'", "apostrophe", "hamza", "okina", "`"), "’"),
     **dict.fromkeys(("'s",), "’s"),
     **dict.fromkeys(('"', "' \"", "\" '", "'-"), '"'),
-    **dict.fromkeys(("shy", "wbr", "zwsp", "zwj", "zwnj", "gaps", "void"), ""),
-    **dict.fromkeys(("times", "x", "×", "hybrid"), "×"),
+    **dict.fromkeys(("shy", "wbr", "zwsp", "zwj", "zwnj", "void"), ""),
+    **dict.fromkeys(("nowrap begin", "nowrap end", "nobr begin", "nobr end", "nwr"), ""),
+    **dict.fromkeys(("times", "×", "hybrid"), "×"),
     **dict.fromkeys(("·", "dot", "middot", "•", "bull", "bullet"), " · "),
     **dict.fromkeys(("male", "♂"), "♂"),
     **dict.fromkeys(("female", "♀"), "♀"),
@@ -126,15 +132,15 @@ _NOTES = re.compile(
 _SHOWN = (
     (
         1,
-        r"nowrap|nobr|nobreak|nowr|j|small(er|caps)?|sm|sc|big|larger?|resize|midsize|sup|sub|em|"
+        r"nowrap|nobr|nobreak|nowr|j|small(er|caps)?|sm|sc|big|larger?|resize|midsize|em|"
         r"strong|bold|nobold|italics?|noitalics?|underline|overline|u|mono|code|kbd|samp|text|sic|"
-        r"m?var|math|chem|ce|abbr|abbrv|tooltip|hover|visible anchor|vanchor|angbr|center|div|"
-        r"ill|illm|interlanguage link.*|not ?a ?typo|as written|proper name|ruby|nihongo|"
+        r"m?var|math|abbr|abbrv|tooltip|hover|visible anchor|vanchor|angbr|center|div|"
+        r"ill|illm|interlanguage link.*|not ?a? ?typo|as written|proper name|ruby|nihongo|"
         r"blockquote|[bc]?quote|bq|quotation|quote box|pull ?quote|plainlist|flatlist|"
         r"unbulleted list|ubl|lang-.*",
     ),
     (2, r"lang|(font|background)? ?colou?r|bg"),
-    (-1, r"linktext|wikt-lang|wt|wikt|wiktionary|section link|langx|transl(iteration)?"),
+    (-1, r"wikt-lang|wt|wikt|wiktionary|section link|langx|transl(iteration)?"),
 )
 """Templates that show one of their arguments: its place, their names."""
 
@@ -152,11 +158,16 @@ def _fraction(arguments: _Arguments) -> str | None:
 
 
 def _value(arguments: _Arguments) -> str | None:
-    """{{val|1.5|0.2|u=cm}} is 1.5±0.2 cm."""
+    """{{val|1.5|0.2|u=cm}} is 1.5±0.2 cm, {{val|5|-|8}} is 5–8."""
     if not arguments.places:
         return None
+    first, *others = arguments.places
     unit = arguments.names.get("u") or arguments.names.get("ul") or ""
-    return f"{'±'.join(filter(None, arguments.places[:2]))} {_UNITS.get(unit, unit)}".strip()
+    if others and others[0] in _RANGES:
+        text = "".join((first, _RANGES[others[0]], *others[1:2]))
+    else:
+        text = "±".join(filter(None, (first, *others[:1])))
+    return f"{text} {_UNITS.get(unit, unit)}".strip()
 
 
 _RANGES = {"to": " to ", "and": " and ", "or": " or ", "by": " by ", "+/-": "±", "±": "±"}
@@ -190,7 +201,8 @@ def _measure(arguments: _Arguments) -> str | None:
 
 
 def _since(arguments: _Arguments) -> str | None:
-    return " ".join(("As of", *reversed(arguments.places))) if arguments.places else None
+    start = "as of" if arguments.names.get("lc") else "As of"
+    return " ".join((start, *reversed(arguments.places))) if arguments.places else None
 
 
 def _around(arguments: _Arguments) -> str | None:
@@ -201,11 +213,18 @@ def _joined(arguments: _Arguments) -> str | None:
     return ", ".join(filter(None, arguments.places)) or None
 
 
+def _lowered(arguments: _Arguments) -> str | None:
+    return "".join(arguments.places).translate(SUBSCRIPT) or None
+
+
 _SPECIAL: dict[str, Callable[[_Arguments], str | None]] = {
     **dict.fromkeys(("convert", "cvt", "convinfobox"), _measure),
     **dict.fromkeys(("frac", "fraction", "sfrac"), _fraction),
     **dict.fromkeys(("circa", "c.", "ca", "ca.", "approx"), _around),
     **dict.fromkeys(("hlist", "cslist", "comma separated entries"), _joined),
+    **dict.fromkeys(("linktext", "gaps"), lambda arguments: "".join(arguments.places) or None),
+    **dict.fromkeys(("sub", "chem", "chem2", "ce"), _lowered),
+    "sup": lambda arguments: arguments.at(1).translate(SUPERSCRIPT) or None,
     "val": _value,
     "as of": _since,
     "gloss": lambda arguments: f"‘{arguments.at(1)}’",

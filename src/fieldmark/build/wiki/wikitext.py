@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from fieldmark.build.wiki.templates import template_text
+from fieldmark.build.wiki.templates import SUBSCRIPT, SUPERSCRIPT, template_text
 
 GAP = "\N{OBJECT REPLACEMENT CHARACTER}"
 """stands in clean text where words are missing"""
@@ -112,7 +112,7 @@ _DROPPED = (
     "mapframe|maplink|hiero|templatedata|templatestyles|indicator|inputbox|categorytree|del|strike|"
     "s|table|section|includeonly"
 )
-_LITERAL = "nowiki|pre|poem"
+_LITERAL = "nowiki|pre"
 _FORMULA = "math|chem|ce"
 _RAW_START = re.compile(
     rf"<!--|<({_DROPPED}|{_LITERAL}|{_FORMULA})(?=[\s/>])[^<>]*>", re.IGNORECASE
@@ -184,7 +184,7 @@ def _formula_text(tex: str) -> str:
     """A formula that is as simple as "5 \\times 3"; words are missing for any other."""
     text = re.sub(r"\\(?:mathrm|text|textrm|mbox|rm)\b|\\[,;: ]|~", " ", tex)
     text = re.sub(r"\\([a-z]+)", lambda word: _TEX_WORDS.get(word[1], "\\"), text)
-    text = re.sub(r"\^\{?(\d+)\}?", lambda power: power[1].translate(_SUPERSCRIPT), text)
+    text = re.sub(r"\^\{?(\d+)\}?", lambda power: power[1].translate(SUPERSCRIPT), text)
     text = re.sub(r"[{}\s]+", " ", text).strip()
     return _LOST if re.search(r"[\\_^&<>|\[\]]", text) or not text else text
 
@@ -192,14 +192,12 @@ def _formula_text(tex: str) -> str:
 _TAG = re.compile(
     r"<(sup|sub)\b[^<>]*>([-+−\d]{1,9})</\1\s*>|<(/?[a-zA-Z][a-zA-Z0-9]*)\b[^<>]*>", re.IGNORECASE
 )
-_SUPERSCRIPT = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
-_SUBSCRIPT = str.maketrans("0123456789+-−", "₀₁₂₃₄₅₆₇₈₉₊₋₋")
 _BLOCKS = re.compile(r"/?(?:p|div|center|blockquote|ul|ol|dl|hr|h[1-6])")
 
 
 def _tag_text(tag: re.Match[str]) -> str:
     if tag[2]:
-        return tag[2].translate(_SUPERSCRIPT if tag[1].lower() == "sup" else _SUBSCRIPT)
+        return tag[2].translate(SUPERSCRIPT if tag[1].lower() == "sup" else SUBSCRIPT)
     name = tag[3].lower()
     if _BLOCKS.fullmatch(name):
         return "\n\n"
@@ -294,16 +292,19 @@ def _template_text(parts: list[str]) -> str:
 
 _HIDDEN_LINK = re.compile(
     r"(?:file|image|media|category|datei|bild|kategorie|fichier|catégorie|archivo|categoría|"
-    r"ficheiro|bestand|файл|категория|(?!doi:)[a-z]{2,3}(?:-[a-z]+){0,2})\s*:",
+    r"ficheiro|bestand|файл|категория)\s*:",
     re.IGNORECASE,
 )
+
+
+_OTHER_LANGUAGE = re.compile(r"(?!doi)[a-z]{2,3}(?:-[a-z]+){0,2}:")
 
 
 def _link_text(parts: list[str]) -> str:
     """The label; nothing for images, categories and links to other languages."""
     target, *labels = (part.replace(_NOTHING, "") for part in parts)
     target = target.strip().replace("_", " ")
-    if _HIDDEN_LINK.match(target):
+    if _HIDDEN_LINK.match(target) or (not labels and _OTHER_LANGUAGE.match(target)):
         return _NOTHING
     if labels:
         return " ".join(labels).strip("\n") or re.sub(r"\s*\([^()]*\)$", "", target)
@@ -318,7 +319,7 @@ def _paragraphs(text: str) -> Iterator[str]:
     lines: list[list[str]] = []
     is_item = False
     for line in [*text.split("\n"), ""]:
-        if _is_emptied(line) or line.lstrip().startswith(("|", "!")):
+        if _is_emptied(line) or line.lstrip().startswith(("|", "!!")):
             continue
         if not line.strip() or line.startswith("----"):
             if paragraph := "\n".join(filter(None, (_tidy(" ".join(parts)) for parts in lines))):
@@ -364,7 +365,8 @@ def _tidy(line: str) -> str:
     line = _ADDRESS.sub(_NOTHING, _WEB_LINK.sub(r"\1", " ".join(line.split())))
     line = html.unescape(_MAGIC_WORD.sub("", _without_quotes(line)))
     line = _INVISIBLE.sub("", line).replace(GAP, "").replace("|", " ")
-    line = " ".join(_ASIDE.sub(_aside_text, line).replace(_NOTHING, "").split())
+    line = _ASIDE.sub(_aside_text, _ASIDE.sub(_aside_text, line))  # brackets in brackets
+    line = " ".join(line.replace(_NOTHING, "").split())
     line = _BETWEEN_SENTENCES.sub(r"\1 ", _NOTE.sub("", line))
     line = re.sub(r"([,;:])(?: ?[,;:])+", r"\1", line).strip(" ,;")
     line = re.sub(r"(?<=\()[ ,;:]+|[ ,;]+(?=\))| (?=[,;.:!?](?: |$))", "", line)
