@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from fieldmark.build.describe.resolve import Resolution
 from fieldmark.build.taxa import Taxon
 from fieldmark.build.wiki.page import WikiPage
-from fieldmark.world.wiki import Trap, WorldPage
+from fieldmark.world.wiki import WorldPage
+from kit.wiki_traps import Trap
 
 
 def as_wiki_pages(pages: Iterable[WorldPage]) -> list[WikiPage]:

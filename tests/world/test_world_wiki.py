@@ -6,7 +6,8 @@ import re
 from collections import Counter
 
 from fieldmark.world import World
-from fieldmark.world.wiki import trap_wiki, visual_sentences, wiki_pages
+from fieldmark.world.wiki import visual_sentences, wiki_pages
+from kit.wiki_traps import trap_wiki
 
 WORLD = World(n_species=200)
 

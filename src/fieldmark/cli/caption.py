@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
 from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
 from fieldmark.cli._flags import Common, CommonFlags, check_least
@@ -25,7 +25,8 @@ from fieldmark.cli._show import counted, print_json, talk
 from fieldmark.errors import UsageError
 
 if TYPE_CHECKING:
-    from fieldmark.build.caption import CaptionOptions, CaptionTotals
+    from fieldmark.build.caption import CaptionOptions, CaptionTotals, OfflineModel
+    from fieldmark.chat import ChatModel, LocalModel
 
 _Folder = Annotated[Path | None, arg(metavar="FOLDER", help_behavior_hint="")]
 _Number = Annotated[float | None, arg(metavar="X", help_behavior_hint="")]
@@ -37,7 +38,7 @@ class CaptionArgs:
     shards: Annotated[Positional[tuple[str, ...]], arg(metavar="SHARD…", help_behavior_hint="")]
     """tar files; `a-{000..159}.tar` stands for 160 of them"""
     model: Annotated[str, arg(metavar="MODEL", help_behavior_hint="")]
-    """a chat model that sees: chat/PROVIDER/MODEL or hf-chat/REPO_OR_FOLDER"""
+    """a chat model that sees: chat/PROVIDER/MODEL, hf-chat/REPO_OR_FOLDER, vllm/REPO_OR_FOLDER"""
     out: Annotated[Path, arg(metavar="FOLDER", help_behavior_hint="")]
     """folder for captions/SHARD.parquet and what is needed to go on after a stop"""
     descriptions: _Folder = None
@@ -54,8 +55,10 @@ class CaptionArgs:
     """nucleus sampling [the model's own]"""
     max_output: _Count = None
     """most tokens of an answer, thoughts included [by the model]"""
-    again: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="WORD")] = ()
-    """do shards again that have outcomes of this kind: error or rejected; answers are kept"""
+    retry_errors: bool = False
+    """do shards with errors again; only what failed is asked"""
+    isolate: bool = False
+    """run an hf-chat model in a process of its own: what hangs or kills it is left out, by name"""
     json: bool = False
     """print the summary as JSON"""
     chat: ChatModelFlags = ChatFlags()
@@ -70,7 +73,7 @@ def run(args: CaptionArgs) -> int:
     options = _options(args)
     shards = find_shards(args.shards)
     words = read_words(args.descriptions)
-    model = args.chat.model(args.model, args.common.settings())
+    model = _model(args)
     with for_people(args.common.quiet) as progress:
         totals = caption_shards(shards, model, words, args.out, options, progress)
     if args.json:
@@ -80,6 +83,21 @@ def run(args: CaptionArgs) -> int:
     return 0
 
 
+def _model(args: CaptionArgs) -> ChatModel | LocalModel | OfflineModel:
+    from fieldmark.build.caption import isolated, vllm_model
+    from fieldmark.chat import LocalModel
+
+    if args.model.startswith("vllm/"):
+        return vllm_model(args.model)
+    settings = args.common.settings()
+    model: ChatModel | LocalModel = args.chat.model(args.model, settings)
+    if not args.isolate:
+        return model
+    if not isinstance(model, LocalModel):
+        raise UsageError(f"--isolate is for models on this machine, {args.model!r} is none.")
+    return isolated(model, settings.precision, args.chat.concurrency)
+
+
 def _options(args: CaptionArgs) -> CaptionOptions:
     from fieldmark.build.caption import CaptionOptions
 
@@ -87,8 +105,6 @@ def _options(args: CaptionArgs) -> CaptionOptions:
     check_least("--tries", args.tries, 1)
     if not 0 <= args.temp <= 2:
         raise UsageError(f"--temp {args.temp}: expected a number from 0 to 2.")
-    if strange := set(args.again) - {"error", "rejected"}:
-        raise UsageError(f"--again {min(strange)}: expected error or rejected.")
     return CaptionOptions(
         max_words=args.max_words,
         tries=args.tries,
@@ -98,7 +114,7 @@ def _options(args: CaptionArgs) -> CaptionOptions:
         sending=args.chat.options(),
         budget=args.chat.budget(),
         materialize=args.materialize,
-        again=frozenset(args.again),
+        retry_errors=args.retry_errors,
     )
 
 

@@ -299,6 +299,7 @@ def test_spans_that_only_touch_stay_apart() -> None:
     ("It lacks a crest, but has a red comb.", "has a red comb", ""),
     ("A white tail, not a white rump, shows.", "white tail", ""),
     ("White, the tail (white) shows.", "white", ""),
+    ("The tail is not forked but rounded.", "rounded.", ""),
     ("Not white but pale; white below.", "white below", ""),
     ("Ends in 5.", "Ends in 5", ""),
 ])  # fmt: skip

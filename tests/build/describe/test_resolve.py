@@ -17,10 +17,11 @@ from fieldmark.build.wiki.mock import MockWiki, mock_pages
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.progress import Silent
 from fieldmark.world import World
-from fieldmark.world.wiki import export_xml, trap_wiki, wiki_pages
+from fieldmark.world.wiki import export_xml, wiki_pages
 from kit.chat import running
 from kit.fault_proxy import LeapClock
 from kit.mediawiki import CONTACT, MediaWiki
+from kit.wiki_traps import trap_wiki
 from kit.wiki_world import answer_of, as_taxa, as_wiki_pages, wrong_answers
 
 ETIQUETTE = Etiquette(clock=LeapClock().clock)

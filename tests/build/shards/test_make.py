@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -21,6 +22,7 @@ from fieldmark.build.shards import (
     MadeShards,
     MakeOptions,
     MemberReader,
+    ShardSource,
     check_shards,
     make_shards,
     read_samples,
@@ -28,7 +30,7 @@ from fieldmark.build.shards import (
     sample_taxon,
 )
 from fieldmark.build.shards.items import safe_key
-from fieldmark.build.taxa import Taxon
+from fieldmark.build.taxa import Taxon, read_taxa
 from fieldmark.data import load_dataset
 from fieldmark.errors import DataError, UsageError
 from fieldmark.world import World
@@ -98,12 +100,58 @@ def test_what_was_made_is_sound_and_names_its_taxa(tmp_path: Path) -> None:
     made = make(write_photos(tmp_path), tmp_path / "out")
     report = check_shards(made.files, tmp_path / "out" / "birds-index.json", has_images=True)
     assert report.is_sound and report.notes == {}
-    taxa = set()
-    for path in made.files:
-        with MemberReader(path) as reader:
-            taxa |= {sample_taxon(sample, reader.read) for sample in read_samples(path)}
+    taxa = set(taxa_in(made.files).values())
     ranks = tuple(RANKS.values())
     assert taxa == {Taxon((*ranks, "", *bird[:2]), bird[2] or "") for bird in BIRDS}  # type: ignore[arg-type]
+
+
+def taxa_in(paths: list[Path]) -> dict[str, Taxon | None]:
+    """Key of a sample → its taxon."""
+    taxa = {}
+    for path in paths:
+        with MemberReader(path) as reader:
+            for sample in read_samples(path):
+                taxa[sample.key] = sample_taxon(sample, reader.read)
+    return taxa
+
+
+NAMES = {
+    "Corvus corax": "Corvus corax",
+    "Mentha x piperita L.": "Mentha × piperita",
+    "Amanita muscaria (L.) Lam.": "Amanita muscaria",
+    "VULPES VULPES": "Vulpes vulpes",
+}
+
+
+def test_taxa_are_those_under_which_descriptions_are_kept(tmp_path: Path) -> None:
+    """Captions look them up by all ranks: `describe` reads the same table with `read_taxa`."""
+    write_image(tmp_path / "a.jpg", 1)
+    rows = {"image": ["a.jpg"] * len(NAMES), "scientific_name": list(NAMES)}
+    pl.DataFrame(rows).with_columns(kingdom=pl.lit("plantae")).write_csv(tmp_path / "t.csv")
+    taxa = taxa_in(make(tmp_path / "t.csv", tmp_path / "out").files)
+    described = {taxon.key: taxon.name for taxon in read_taxa(tmp_path / "t.csv").taxa}
+    assert {taxon.key: taxon.name for taxon in taxa.values() if taxon} == described
+    assert sorted(described.values()) == sorted(NAMES.values())
+
+
+@pytest.mark.parametrize(
+    ("genus", "species", "label", "name", "common"),
+    [
+        ("Dasineura", "sp. 2", "x", "Dasineura", ""),
+        ("Corvus", "cf. corax", "x", "Corvus", ""),
+        ("", "", "white backed plant hopper", "", "white backed plant hopper"),
+        ("", "", "Cat", "", "Cat"),
+        ("", "", "Corvus corax", "Corvus corax", ""),
+    ],
+)
+def test_names_are_taken_as_far_as_they_are_sure(
+    tmp_path: Path, genus: str, species: str, label: str, name: str, common: str
+) -> None:
+    write_image(tmp_path / "a.jpg", 1)
+    row = {"image": "a.jpg", "label": label, "genus": genus, "species": species}
+    pl.DataFrame([row]).write_csv(tmp_path / "t.csv")
+    (taxon,) = taxa_in(make(tmp_path / "t.csv", tmp_path / "out").files).values()
+    assert taxon is not None and (taxon.name, taxon.common_name) == (name, common)
 
 
 def test_the_order_of_rows_changes_nothing_the_seed_does(tmp_path: Path) -> None:
@@ -191,6 +239,26 @@ def test_extensions_follow_the_content(tmp_path: Path) -> None:
     assert samples_in(tmp_path / "out")[safe_key("bird/0.x")]["png"] == png.read_bytes()
 
 
+def test_crops_are_cut_out(tmp_path: Path) -> None:
+    """Two animals on one photo are two samples."""
+    image = Image.new("RGB", (60, 40), "white")
+    image.paste("red", (0, 0, 20, 40))
+    image.save(tmp_path / "a.png")
+    rows = {"id": ["left", "right", "whole"], "image": ["a.png"] * 3, "split": [None] * 3}
+    crops = [[0.0, 0.0, 20.0, 40.0], [20.0, 0.0, 40.0, 30.0], None]
+    table = pl.DataFrame({**rows, "crop": crops, "label": ["Corvus corax"] * 3})
+    source = ShardSource("boxes", tmp_path, table)
+    make_shards(source, tmp_path / "out", MakeOptions("boxes"))
+    samples = samples_in(tmp_path / "out")
+    assert samples["whole"]["png"] == (tmp_path / "a.png").read_bytes()
+    sizes = {}
+    for key in ("left", "right"):
+        with Image.open(io.BytesIO(samples[key]["jpg"])) as cut:
+            sizes[key] = (cut.size, cut.getpixel((5, 5))[1] > 200)
+    assert sizes == {"left": ((20, 40), False), "right": ((40, 30), True)}
+    assert json.loads(samples["right"]["json"])["crop"] == [20, 0, 40, 30]
+
+
 def test_bad_photos_stop_the_work_or_are_left_out_by_name(tmp_path: Path) -> None:
     table, out = write_photos(tmp_path), tmp_path / "out"
     photo = tmp_path / "photos" / "3.jpg"
@@ -270,7 +338,17 @@ def test_a_folder_with_shards_of_others_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out" / "birds-00000.tar").write_bytes(b"mine")
     with pytest.raises(DataError, match="did not write"):
         make(write_photos(tmp_path), tmp_path / "out")
-    assert (tmp_path / "out" / "birds-00000.tar").read_bytes() == b"mine"
+    assert [path.read_bytes() for path in (tmp_path / "out").iterdir()] == [b"mine"]
+
+
+def test_shards_of_a_larger_set_that_was_killed_are_removed(tmp_path: Path) -> None:
+    """Its last shard had a name already, but no note of what it is."""
+    table, out = write_photos(tmp_path), tmp_path / "out"
+    make(table, out, per_shard=1)
+    (out / "manifest" / "birds-00007.json").write_bytes(b"{}")
+    make(table, out)
+    make(table, tmp_path / "clean")
+    assert hashes(out) == hashes(tmp_path / "clean")
 
 
 def test_a_source_that_is_not_there() -> None:
@@ -322,6 +400,22 @@ def test_killed_twenty_times_the_shards_are_the_same(tmp_path: Path) -> None:
     make(table, out)
     assert hashes(out) == clean
     assert not list(out.glob(".*.part")) and len(n_shards) > 8
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_told_in_one_line_and_finished_shards_stay(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk."""
+    table, out = write_photos(tmp_path), tmp_path / "out"
+    write_image(tmp_path / "photos" / "7.jpg", 7, size=(900, 900))
+    make(table, tmp_path / "clean")
+    words = f"{sys.executable} -m fieldmark shards make {table} --out {out} --per-shard 4"
+    done = subprocess.run(f"ulimit -f 200; {words}", shell=True, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3 and done.stderr.count("\n") == 1
+    assert "cannot be written: File too large." in done.stderr
+    clean, seen = hashes(tmp_path / "clean"), hashes(out)
+    assert seen == {name: clean[name] for name in seen} and not list(out.glob(".*.part"))
+    make(table, out)
+    assert hashes(out) == clean
 
 
 @pytest.mark.slow

@@ -287,8 +287,8 @@ def test_asking_stops_where_it_is_useless(wiki: MockWiki, store: PageStore) -> N
     assert fault_text(wiki, store, "404").startswith("wiki WIKI: 404 Not Found")
     text = fault_text(wiki, store, *["503"] * 3)
     assert text == "wiki WIKI: 503 upstream is down (3 attempts)."
-    text = fault_text(wiki, store, "", *["reset"] * 8)
-    assert text.endswith("(8 attempts).")
+    text = fault_text(wiki, store, "", *["reset"] * 10)
+    assert text.endswith("(10 attempts).")
     text = fault_text(wiki, store, *["maxlag"] * 99, patience_s=60)
     assert "maxlag: Waiting for db1: 7.2 seconds lagged" in text and "minute" in text
 
@@ -331,7 +331,12 @@ def test_contacts(contact: str) -> None:
 
 
 def test_options_are_checked() -> None:
-    for changes in ({"concurrency": 5}, {"concurrency": 0}, {"per_minute": 0}):
+    for changes in (
+        {"concurrency": 5},
+        {"concurrency": 0},
+        {"per_minute": 0},
+        {"per_minute": float("inf")},
+    ):
         with pytest.raises(UsageError):
             Etiquette(**changes)
     for endpoint in ("en.wikipedia.org", "ftp://a/api.php", ""):

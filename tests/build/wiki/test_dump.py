@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.parse
+import urllib.request
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -16,13 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fieldmark.build.wiki.api import Etiquette, WikiApi
 from fieldmark.build.wiki.dump import read_dump
 from fieldmark.build.wiki.dump_index import DumpIndex, index_path, open_dump
 from fieldmark.build.wiki.export import read_pages
+from fieldmark.build.wiki.mock import mock_pages
 from fieldmark.build.wiki.page import WikiPage, WikiSite
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.errors import DataError
 from fieldmark.progress import Silent
+from kit.mediawiki import CONTACT, MediaWiki
 from kit.wiki_dump import DumpPage, DumpRevision, head, page, page_xml, redirect, write_dump
 
 BOX = "{{Speciesbox | taxon = Corvus corax}}\nThe '''common raven''' is black."
@@ -72,7 +77,9 @@ def content(store: PageStore, pages: list[DumpPage]) -> list[object]:
 def test_what_is_kept(tmp_path: Path) -> None:
     store = filled(write_dump(tmp_path / "wiki.xml.bz2", little_wiki()))
     assert store.is_whole
-    assert store.site == WikiSite("Wikipedia", "https://en.wikipedia.org/wiki/", "CC BY-SA 4.0")
+    assert store.site == WikiSite(
+        "Wikipedia (en)", "https://en.wikipedia.org/wiki/", "CC BY-SA 4.0"
+    )
     kept = {item.title: item for item in store.pages()}
     assert set(kept) == {
         "Common raven", "Raven (disambiguation)", "Merkur", "Template:Taxonomy/Corvus",
@@ -421,6 +428,7 @@ def test_a_store_of_other_pages_is_refused(tmp_path: Path) -> None:
 READER = """
 import os, signal, sys
 from pathlib import Path
+from fieldmark.build.wiki.api import Etiquette, WikiApi
 from fieldmark.build.wiki.dump import read_dump
 from fieldmark.build.wiki.store import PageStore
 from fieldmark.progress import Silent
@@ -528,3 +536,37 @@ def is_alive(process: Path) -> bool:
         return "Z (zombie)" not in (process / "status").read_text()
     except OSError:
         return False
+
+
+# --- a real wiki ---
+
+
+@pytest.mark.parametrize("schema", ["0.10", "0.11"])
+def test_an_export_of_a_real_wiki_says_what_its_api_says(
+    mediawiki: MediaWiki, tmp_path: Path, schema: str
+) -> None:
+    texts = {
+        "Dumped raven": BOX + ' <ref>a & b</ref> &nbsp; "é" 鳥 </page>\n\n== Taxonomy ==\nx',
+        "Dumped Corvus": "#REDIRECT [[dumped raven#Taxonomy_and &amp; names|x]]",
+        "Dumped crow": "#redirect: [[:Dumped_Corvus]] {{R from move}}",
+        "Dumped café": "#REDIRECT [[Dumped raven#Caf%C3%A9]]",
+        "Dumped loop": "#REDIRECT [[Dumped loop]]",
+        "Dumped nowhere": "#REDIRECT [[Dumped hole]]",
+        "Dumped names": "* a bird\n* a plant\n__DISAMBIG__",
+        "Template:Taxonomy/Dumped": "{{Don't edit this line}}\n|rank=genus",
+    }
+    mediawiki.load(mock_pages(texts))
+    query = {"action": "query", "export": "1", "exportnowrap": "1", "exportschema": schema}
+    data = urllib.parse.urlencode(query | {"titles": "|".join(texts)}).encode()
+    path = tmp_path / "export.xml"
+    path.write_bytes(urllib.request.urlopen(mediawiki.endpoint, data, timeout=60).read())
+    titles = [*texts, "dumped_raven", "Dumped hole"]
+    with (
+        filled(path) as dumped,
+        PageStore.open(tmp_path / "api.db") as asked,
+        WikiApi(mediawiki.endpoint, CONTACT, Etiquette(per_minute=1e6)) as api,
+    ):
+        api.fetch(titles, asked)
+        assert [dumped.lookup(title) for title in titles] == [asked.lookup(t) for t in titles]
+        assert dumped.site is not None
+        assert (dumped.site.name, dumped.site.url) == (api.site().name, api.site().url)

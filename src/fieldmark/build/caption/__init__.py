@@ -6,14 +6,18 @@ job.py        one shard: samples → requests → outcomes
 run.py        many shards through one sender; what is skipped
 outcomes.py   captions/SHARD.parquet in the shard's order, and the manifest beside it
 leases.py     which worker is on a shard
-journals.py   paid answers, by shard
+offline.py    engines that are asked in batches: bisection, quarantine
+engine_process.py  one of them in a process of its own, with a watchdog
+vllm.py       vLLM without a server
 """
 
 from __future__ import annotations
 
 from fieldmark.build.caption.checks import CaptionRules, CheckedCaption
+from fieldmark.build.caption.offline import OfflineModel, isolated
 from fieldmark.build.caption.prompt import CaptionPrompt, SpeciesWords, read_words
 from fieldmark.build.caption.run import CaptionOptions, CaptionTotals, caption_shards
+from fieldmark.build.caption.vllm import vllm_model
 
 __all__ = [
     "CaptionOptions",
@@ -21,7 +25,10 @@ __all__ = [
     "CaptionRules",
     "CaptionTotals",
     "CheckedCaption",
+    "OfflineModel",
     "SpeciesWords",
     "caption_shards",
+    "isolated",
     "read_words",
+    "vllm_model",
 ]

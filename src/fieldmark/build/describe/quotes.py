@@ -25,7 +25,7 @@ _SPACE = re.compile(r"\s")
 _WORD = re.compile(r"\w+(?:(?:[-‐‑–'’]|(?<=\d)[.,](?=\d))\w+)*")
 _NEGATED = re.compile(
     r"\b(not|no|never|nor|neither|without|lacks?|lacking|cannot|hardly|scarcely)\b"
-    r"(?: [\w-]+){0,2} ?\Z|\b(\w+n['’]t)(?: \w+){0,2} ?\Z",
+    r"(?: (?!but\b)[\w-]+){0,2} ?\Z|\b(\w+n['’]t)(?: \w+){0,2} ?\Z",
     re.IGNORECASE,
 )
 _DENIED = re.compile(r" ?(?:is|are|was|were|being) (not|absent|lacking|missing)\b", re.IGNORECASE)

@@ -94,13 +94,11 @@ def resolve(
     progress.start("pages", len(taxa))
     for start in range(0, len(taxa), BLOCK):
         steps = [search.taxon(taxon) for taxon in taxa[start : start + BLOCK]]
-        for resolution in _together(steps, store, source):
-            progress.advance()
-            yield resolution
+        yield from _together(steps, store, source, progress)
 
 
 def _together(
-    all_steps: list[Steps], store: PageStore, source: WikiSource | None
+    all_steps: list[Steps], store: PageStore, source: WikiSource | None, progress: Progress
 ) -> list[Resolution]:
     """Runs all of them in rounds, each of which fetches what is needed for the next."""
     done: dict[int, Resolution] = {}
@@ -113,7 +111,9 @@ def _together(
                 wanted.update(dict.fromkeys(next(steps)))
             except StopIteration as stop:
                 done[number] = stop.value
+                progress.advance()
         if source is not None and (titles := store.unknown(wanted)):
+            progress.status(f"asking for {len(titles):,} titles")
             source.fetch(titles, store)
     return [done[number] for number in range(len(all_steps))]
 

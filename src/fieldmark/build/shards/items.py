@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmark import draws
-from fieldmark.build.shards.texts import COMMON_KEYS, NAME_KEYS, ranks_of_fields
+from fieldmark.build.shards.texts import COMMON_KEYS, NAME_KEYS, taxon_of_fields
 from fieldmark.build.taxa import Taxon
-from fieldmark.data import DATASETS, Box, read_table
+from fieldmark.data import DATASETS, Box, parse_name, read_table
 from fieldmark.errors import DataError, UnknownName, UsageError
 from fieldmark.registry import is_file_reference, short_name
 from fieldmark.world import RANKS
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 TABLES = (".csv", ".tsv", ".parquet")
-_FIELDS = {*RANKS, *COMMON_KEYS, *NAME_KEYS}
+_FIELDS = {*RANKS, *COMMON_KEYS, *NAME_KEYS, "label"}
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _SAFE_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _HASHED_KEY = re.compile(r".*-[0-9a-f]{16}")
@@ -63,7 +64,7 @@ class ChosenItems:
     n_repeated: int
     """rows that list a photo again for the same taxon"""
     n_contradicting: int
-    """photos that are listed for several taxa, and kept for each"""
+    """rows that list a photo again for another taxon: they are kept"""
 
     def items(self, start: int, n: int) -> list[ShardItem]:
         return list(_items(self.table.slice(start, n)))
@@ -133,21 +134,29 @@ def _fold(name: str) -> str:
 
 def _items(table: pl.DataFrame) -> Iterator[ShardItem]:
     for row in table.iter_rows(named=True):
-        crop = row.pop("crop")
-        item, image, split = row.pop("id"), row.pop("image"), row.pop("split") or ""
-        ranks, common = ranks_of_fields(row)
-        taxon = Taxon(ranks, common)
-        if not taxon.name and not common:
-            taxon = Taxon(ranks, next((name for name in row.values() if name), ""))
+        item, image, crop, split = (row.pop(name) for name in ("id", "image", "crop", "split"))
         box = tuple(map(float, crop)) if crop is not None else None
-        yield ShardItem(item, safe_key(item), image, box, split, taxon)  # type: ignore[arg-type]
+        taxon = _taxon(tuple(row.items()))
+        yield ShardItem(item, safe_key(item), image, box, split or "", taxon)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=1 << 16)
+def _taxon(fields: tuple[tuple[str, str], ...]) -> Taxon:
+    """A label is a scientific name where it has the form of one, else a common name."""
+    names = dict(fields)
+    label = names.pop("label", "")
+    taxon = taxon_of_fields(names)
+    parsed = parse_name(label)
+    if not taxon.name and parsed is not None and parsed.species:
+        taxon = replace(taxon_of_fields({"scientific_name": label}), common_name=taxon.common_name)
+    return taxon if taxon.name or taxon.common_name else replace(taxon, common_name=label)
 
 
 def safe_key(item: str) -> str:
     """A key that no reader takes apart: no dots, no folders; different for different ids.
 
     >>> safe_key("bird-0001"), safe_key("train/a.b.jpg")
-    ('bird-0001', 'train_a_b_jpg-3f0a5f8b0c4e1d2a')
+    ('bird-0001', 'train_a_b_jpg-6969d9f505d5d157')
     """
     if _SAFE_KEY.fullmatch(item) and not _HASHED_KEY.fullmatch(item):
         return item

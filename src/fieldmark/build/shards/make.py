@@ -122,13 +122,15 @@ class _ShardMaker:
 
     def make(self, number: int, items: Sequence[ShardItem]) -> None:
         path = self.path(number)
-        note = self.out / MANIFEST / f"{path.stem}.json"
+        note = _note(path)
         recipe = {"recipe": self._recipe(items), "stamps": _stamps(self.root, items)}
         kept = _kept(note, path, recipe)
         if kept is not None and (self.options.skips_bad or not kept["bad"]):
             self.n_kept += 1
         else:
             self.index.unlink(missing_ok=True)  # it speaks of a set that is no more
+            if not note.exists():
+                write_file(note, b"{}", is_durable=True)  # whatever comes here is ours
             bad: list[tuple[str, str]] = []
             row = self._write(path, items, bad)
             kept = {**recipe, "bad": bad, "row": row, "modified_ns": _modified_ns(path)}
@@ -179,8 +181,8 @@ class _ShardMaker:
     def _refuse(self, item: ShardItem, error: DataError) -> None:
         if not self.options.skips_bad:
             raise DataError(
-                f"{self.root / item.image}  {plain_reason(error)}: mend it, or leave such images "
-                "out with --bad-images skip. Finished shards are kept."
+                f"{_base(self.root) / item.image}  {plain_reason(error)}: mend it, or leave such "
+                "images out with --bad-images skip. Finished shards are kept."
             ) from error
 
 
@@ -257,9 +259,12 @@ def _read(root: Path, image: str) -> bytes | DataError:
         return error
 
 
+def _base(root: Path) -> Path:
+    return root.parent if root.is_file() else root
+
+
 def _file_of(root: Path, image: str) -> Path:
-    base = root.parent if root.is_file() else root
-    return base / split_reference(image)[0]
+    return _base(root) / split_reference(image)[0]
 
 
 def _refuse_missing(root: Path, images: Iterable[str]) -> None:
@@ -323,13 +328,12 @@ def _working(out: Path, name: str) -> Iterator[None]:
     """One process at a time makes these shards; files of others are never touched."""
     manifest = out / MANIFEST
     try:
-        ours = manifest.is_dir()
-        foreign = [] if ours or not out.is_dir() else _shards_in(out, name)
-        if foreign:
-            raise DataError(
-                f"{out}  holds {foreign[0].name}, which `shards make` did not write: choose "
-                "another folder with --out, or another name with --name."
-            )
+        for path in _shards_in(out, name) if out.is_dir() else ():
+            if not _note(path).exists():
+                raise DataError(
+                    f"{out}  holds {path.name}, which `shards make` did not write: choose "
+                    "another folder with --out, or another name with --name."
+                )
         manifest.mkdir(parents=True, exist_ok=True)
         with (manifest / f"{name}.lock").open("ab") as lock:
             if not _try_lock(lock):
@@ -354,6 +358,11 @@ def _try_lock(file: IO[bytes]) -> bool:
     return True
 
 
+def _note(path: Path) -> Path:
+    """What is noted of a shard."""
+    return path.parent / MANIFEST / f"{path.stem}.json"
+
+
 def _shards_in(out: Path, name: str) -> list[Path]:
     own = re.compile(rf"{re.escape(name)}-\d{{5,}}\.tar")
     return sorted(path for path in out.iterdir() if own.fullmatch(path.name))
@@ -362,7 +371,6 @@ def _shards_in(out: Path, name: str) -> list[Path]:
 def _remove_surplus(out: Path, name: str, urls: set[str]) -> None:
     """Shards of an earlier, larger set, now that this one is complete."""
     for path in _shards_in(out, name):
-        note = out / MANIFEST / f"{path.stem}.json"
-        if path.name not in urls and note.exists():
+        if path.name not in urls:
             path.unlink()
-            note.unlink()
+            _note(path).unlink(missing_ok=True)

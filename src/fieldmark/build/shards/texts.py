@@ -3,28 +3,26 @@
 Ten `.txt` members a sample, as TreeOfLife-10M has them (BioCLIP, arXiv 2311.18803): three names and
 seven sentences, "a photo of …". Where no common name is known, the scientific one stands for it.
 Shards of this package also hold a `json` member with the ranks one by one, which is read first.
+Names are brought into the form that descriptions are kept under (`normal_taxon`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from fieldmark.build.shards.samples import Read, Sample
-from fieldmark.build.taxa import Taxon
-from fieldmark.data import parse_name
+from fieldmark.build.taxa import Taxon, normal_taxon
 from fieldmark.world import RANKS
-
-Ranks = tuple[str, str, str, str, str, str, str]
 
 COMMON = " with common name "
 _PHOTO = "a photo of "
 _TAG = re.compile(rf"(?:^|\s)({'|'.join(RANKS)})(?=\s|$)")
 _MAX_BYTES = 1 << 16
 """a longer text is none of these"""
-COMMON_KEYS = ("common_name", "common", "vernacular_name", "vernacular")
-NAME_KEYS = ("scientific_name", "scientificname", "sci_name", "sciname", "taxon", "label")
+NAME_KEYS = ("scientific_name", "scientificname", "sci_name", "sciname", "binomial", "taxon")
+COMMON_KEYS = ("common_name", "common", "vernacular_name", "vernacularname", "vernacular")
 
 
 def taxon_texts(taxon: Taxon) -> dict[str, str]:
@@ -50,18 +48,39 @@ def taxon_texts(taxon: Taxon) -> dict[str, str]:
 
 def sample_taxon(sample: Sample, read: Read) -> Taxon | None:
     """The taxon that the members of a sample name, from the most telling one; None = none does."""
-    ranks, common = _from_json(_text(sample, read, "json"))
+    fields = _json_fields(_text(sample, read, "json"))
+    taxon = taxon_of_fields(fields)
+    common = taxon.common_name
     for extension, parse in _PARSERS:
-        if any(ranks):
+        if taxon.name or fields.keys() >= set(RANKS):  # it says which are known, or that none is
             break
         body, _, tail = _bare(_text(sample, read, extension)).partition(COMMON)
-        ranks, common = parse(body), common or tail
-    common = (
-        common or _text(sample, read, "common_name.txt") or _bare(_text(sample, read, "com.txt"))
+        taxon, common = taxon_of_fields(parse(body)), common or tail
+    if not common:
+        common = _text(sample, read, "common_name.txt") or _bare(_text(sample, read, "com.txt"))
+    if common and taxon_of_fields({"scientific_name": common}).name == taxon.name:
+        common = ""  # stands for one that is not known
+    return Taxon(taxon.ranks, common) if common or taxon.name else None
+
+
+def taxon_of_fields(fields: Mapping[str, str]) -> Taxon:
+    """The taxon that named fields stand for, such as the columns of a table, as far as it is sure:
+    of `Dasineura sp.` the genus, of `white backed plant hopper` nothing but the common name.
+    """
+    names = {name.strip().lower().replace(" ", "_"): value for name, value in fields.items()}
+    values = {rank: names[rank] for rank in RANKS if names.get(rank)}
+    values |= _first(names, "scientific_name", NAME_KEYS) | _first(
+        names, "common_name", COMMON_KEYS
     )
-    taxon = Taxon(ranks)
-    common = "" if common == taxon.name else common
-    return Taxon(ranks, common) if common or any(ranks) else None
+    for unsure in ((), ("species", "scientific_name"), ("genus", "species", "scientific_name")):
+        taxon = normal_taxon({name: text for name, text in values.items() if name not in unsure})
+        if isinstance(taxon, Taxon):
+            return taxon
+    return Taxon(("",) * 7, values.get("common_name", ""))
+
+
+def _first(names: Mapping[str, str], word: str, keys: Iterable[str]) -> dict[str, str]:
+    return next(({word: names[key]} for key in keys if names.get(key)), {})
 
 
 def _text(sample: Sample, read: Read, extension: str) -> str:
@@ -77,68 +96,45 @@ def _bare(text: str) -> str:
     return bare if bare == text else bare.removesuffix(".")
 
 
-def _ranks(names: dict[str, str]) -> Ranks:
-    """Seven names; a species that is given as a binomial becomes its epithet."""
-    values = {rank: " ".join(names.get(rank, "").split()) for rank in RANKS}
-    values["species"] = values["species"].removeprefix(f"{values['genus']} ")
-    kingdom, phylum, class_, order, family, genus, species = (values[rank] for rank in RANKS)
-    return kingdom, phylum, class_, order, family, genus, species
-
-
-def ranks_of_fields(fields: dict[str, str]) -> tuple[Ranks, str]:
-    """Ranks and common name out of named fields, such as the columns of a table."""
-    names = {name.strip().lower().replace(" ", "_"): value for name, value in fields.items()}
-    common = next((names[key] for key in COMMON_KEYS if names.get(key)), "")
-    ranks = _ranks(names)
-    if not ranks[5]:
-        name = next((names[key] for key in ("species", *NAME_KEYS) if names.get(key)), "")
-        parsed = _from_binomial(name)
-        if parsed[6] or (parsed[5] and parsed[5] not in ranks and name != names.get("label")):
-            ranks = (*ranks[:5], *parsed[5:])
-    return ranks, common
-
-
-def _from_json(text: str) -> tuple[Ranks, str]:
+def _json_fields(text: str) -> dict[str, str]:
     try:
         value = json.loads(text) if text else None
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     fields = value if isinstance(value, dict) else {}
-    return ranks_of_fields({str(key): one for key, one in fields.items() if isinstance(one, str)})
+    return {key: text for key, text in fields.items() if isinstance(text, str)}
 
 
-def _from_tags(text: str) -> Ranks:
+def _tags(text: str) -> dict[str, str]:
     """ "kingdom Animalia phylum Chordata …". Some published ones name the tag behind the value:
     these are not read, the plain names stand beside them.
     """
     before, *parts = _TAG.split(text)
-    names = dict(zip(parts[::2], parts[1::2], strict=True))
-    in_order = sorted(parts[::2], key=RANKS.index) == parts[::2]
-    if before.strip() or not in_order or len(names) < len(parts) // 2:
-        return _ranks({})
-    return _ranks(names)
+    ranks = parts[::2]
+    if before.strip() or ranks != sorted(set(ranks), key=RANKS.index):
+        return {}
+    return dict(zip(ranks, parts[1::2], strict=True))
 
 
-def _from_words(text: str) -> Ranks:
+def _words(text: str) -> dict[str, str]:
     """Seven names in a row; of fewer nobody can say which ranks they are."""
     words = text.split()
     if len(words) < len(RANKS):
-        return _ranks({})
-    return _ranks(dict(zip(RANKS, [*words[:6], " ".join(words[6:])], strict=True)))
+        return {}
+    return dict(zip(RANKS, [*words[:6], " ".join(words[6:])], strict=True))
 
 
-def _from_binomial(text: str) -> Ranks:
-    name = parse_name(text)
-    return _ranks({"genus": name.genus, "species": name.species} if name else {})
+def _name(text: str) -> dict[str, str]:
+    return {"scientific_name": text}
 
 
-_PARSERS: tuple[tuple[str, Callable[[str], Ranks]], ...] = (
-    ("taxontag.txt", _from_tags),
-    ("taxontag_com.txt", _from_tags),
-    ("taxonomic_name.txt", _from_words),
-    ("taxon.txt", _from_words),
-    ("taxon_com.txt", _from_words),
-    ("scientific_name.txt", _from_binomial),
-    ("sci.txt", _from_binomial),
-    ("sci_com.txt", _from_binomial),
+_PARSERS: tuple[tuple[str, Callable[[str], dict[str, str]]], ...] = (
+    ("taxontag.txt", _tags),
+    ("taxontag_com.txt", _tags),
+    ("taxonomic_name.txt", _words),
+    ("taxon.txt", _words),
+    ("taxon_com.txt", _words),
+    ("scientific_name.txt", _name),
+    ("sci.txt", _name),
+    ("sci_com.txt", _name),
 )

@@ -80,7 +80,7 @@ class Etiquette:
     """the wiki answers nothing while its databases lag by more"""
     timeout_s: float = 120.0
     """of one attempt, to the last byte of its answer"""
-    max_attempts: int = 8
+    max_attempts: int = 10
     """of one request; being told to wait does not count, it is bounded by `patience_s`"""
     patience_s: float = 1_800.0
     """how long a request may be put off by the wiki"""
@@ -92,8 +92,8 @@ class Etiquette:
         if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
             text = f"expected 1 to {_MOST_CONCURRENCY}: wikis ask for few requests at a time."
             raise UsageError(f"concurrency = {self.concurrency}, {text}")
-        if not self.per_minute > 0:
-            raise UsageError(f"per_minute = {self.per_minute:g}, expected more than 0.")
+        if not 0 < self.per_minute < math.inf:
+            raise UsageError(f"per_minute = {self.per_minute:g}, expected a number above 0.")
 
 
 @dataclass(slots=True)
@@ -121,7 +121,6 @@ class _PageAnswers:
             else:  # an answer that was cut comes in parts
                 part = {name: value for name, value in page.items() if value != []}
                 self.pages[page["title"]] = self.pages.get(page["title"], {}) | part
-
         more = answer.get("continue")
         return None if more is None else {str(name): str(value) for name, value in more.items()}
 
@@ -168,7 +167,7 @@ class WikiApi:
         answer = self._runner.run(self._ask(_ASK_SITE))
         try:
             return _site(answer["query"], self.endpoint)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise self._stopped("its answer about itself cannot be read") from error
 
     def fetch(self, titles: Sequence[str], store: PageStore) -> None:

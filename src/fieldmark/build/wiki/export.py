@@ -38,6 +38,7 @@ _NAMES = "|".join(re.escape(name).replace(r"\ ", "[ _]") for name in sorted(_KEP
 _CALL = re.compile(rb"\{\{[^a-z|{}]*(?:template:[^a-z|{}]*)?(?:" + _NAMES.encode() + rb")")
 """in lower case: more calls than those of kept templates, never fewer"""
 _STUB = re.compile(rb"<text\b[^>]*\s(?:id|location)=")
+_LANGUAGE = re.compile(rb'<mediawiki\b[^>]* xml:lang="([\w-]+)"')
 _REDIRECT_LINK = re.compile(r"\s*#[^\[\n]*\[\[([^\]|\n]+)")
 
 
@@ -158,4 +159,6 @@ def read_site(head: bytes) -> WikiSite:
     base = info.findtext("base") or ""
     is_wikipedia = (urlsplit(base).hostname or "").endswith(".wikipedia.org")
     licence = "CC BY-SA 4.0" if is_wikipedia else ""
-    return WikiSite(info.findtext("sitename") or "", base[: base.rfind("/") + 1], licence)
+    name, language = info.findtext("sitename") or "", _LANGUAGE.search(head)
+    name += f" ({language[1].decode()})" if language else ""
+    return WikiSite(name, base[: base.rfind("/") + 1], licence)

@@ -13,7 +13,7 @@ import sqlite3
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from fieldmark.build.wiki.page import Lookup, WikiPage, WikiSite
@@ -115,7 +115,7 @@ class PageStore:
         empty where the title asked for is the page's. A loop of redirects leads to no page.
         """
         here, chain, fragment = title, list[str](), ""
-        with _explained(self.path):
+        with self._reading():
             for target, part in self._hops(title):
                 if target is None:
                     return Lookup(title, None, tuple(chain), fragment)
@@ -134,9 +134,9 @@ class PageStore:
         """
         if self.is_whole:
             return []
-        lacking: dict[str, None] = {}
-        with _explained(self.path):
-            for title in titles:
+        asked, lacking = list(titles), dict[str, None]()
+        with self._reading():
+            for title in asked:
                 *_, end = title, *(target for target, _ in self._hops(title))
                 if end is not None and not self._has_page(end):
                     lacking[end] = None
@@ -192,11 +192,18 @@ class PageStore:
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """One transaction: all of it is written, or nothing."""
+        return self._transaction("BEGIN IMMEDIATE")
+
+    def _reading(self) -> AbstractContextManager[sqlite3.Connection]:
+        """One look at the file: locking it anew for each question takes longer than the answer."""
+        return self._transaction("BEGIN")
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         with _explained(self.path):
-            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute(begin)
             try:
                 yield self._db
                 self._db.execute("COMMIT")
@@ -308,7 +315,11 @@ def normal_title(text: str) -> str:
     ('Corvus corax', 'Template:Taxonomy/Corvus')
     """
     text = unicodedata.normalize("NFC", _DIRECTION_MARKS.sub("", text))
-    text = _SPACES.sub(" ", text).strip(" ").removeprefix(":").lstrip(" ")
+    text = _SPACES.sub(" ", text).strip(" ")
+    rest = text.removeprefix(":").lstrip(" ")
+    if rest.startswith(":"):  # no title has two
+        return text
+    text = rest
     if match := _NAMESPACE.match(text):
         return f"{match[1].capitalize()}:{_capitalised(text[match.end() :])}"
     return _capitalised(text)

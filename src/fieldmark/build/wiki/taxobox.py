@@ -206,20 +206,21 @@ def _read_box(kind: str, fields: dict[str, str], title: str) -> Taxobox:
 
 def _species_box(fields: dict[str, str], title: str) -> Taxobox:
     """Speciesbox and its kin: `taxon`, or `genus` and `species`, or the page's title."""
-    values = {name: _plain(value) for name, value in fields.items()}
-    key, epithet = values.get("genus", ""), values.get("species", "")
+    names = ("taxon", "genus", "species", "parent", *_BELOW)
+    values = {name: _plain(fields.get(name, "")) for name in names}
+    key, epithet = values["genus"], values["species"]
     genus = _QUALIFIER.sub("", key)
     is_whole = epithet[:1].isupper() or epithet.startswith(f"{genus} ")
     name = epithet if is_whole else f"{genus} {epithet}".strip() if epithet else ""
-    whole = values.get("taxon", "") or name or title
-    below = next((values[rank] for rank in _BELOW if values.get(rank)), "")
+    whole = values["taxon"] or name or title
+    below = next((values[rank] for rank in _BELOW if values[rank]), "")
     if below and not whole.endswith(f" {below}"):
         whole = f"{whole} {below}"
     qualified = re.match(r"\S+ \([^()]*\)", whole)
     key = key or (qualified[0] if qualified else _genus_of(whole))
     whole = re.sub(r" \([^()]*\)", "", whole)
     rank = "subspecies" if below or n_words(whole) > 2 else "species"
-    return Taxobox(whole, rank, _genus_of(whole), values.get("parent", "") or key)
+    return Taxobox(whole, rank, _genus_of(whole), values["parent"] or key)
 
 
 def _automatic_box(fields: dict[str, str], title: str) -> Taxobox:

@@ -1,34 +1,8 @@
-"""Synthetic encyclopedia: the world's species as pages of a wiki, and traps for who looks them up.
-
-What real encyclopedias do to someone who looks up a name: synonyms and homonyms, redirects that
-lead elsewhere, pages of the genus, of a subspecies, of a band. Names are made up, so that each kind
-of trap stands in several lines of life; pages of traps share no title with the world's.
-"""
+"""Synthetic encyclopedia: the world's species as pages of a wiki, and as a dump of them."""
 
 from __future__ import annotations
 
-from fieldmark.world.wiki import name_traps, page_traps
 from fieldmark.world.wiki.export import export_xml
 from fieldmark.world.wiki.pages import WorldPage, WorldWiki, visual_sentences, wiki_pages
-from fieldmark.world.wiki.trap_maker import Trap, TrapMaker, TrapWiki
 
-__all__ = [
-    "Trap",
-    "TrapWiki",
-    "WorldPage",
-    "WorldWiki",
-    "export_xml",
-    "trap_wiki",
-    "visual_sentences",
-    "wiki_pages",
-]
-
-
-def trap_wiki(seed: int = 0, n_each: int = 4) -> TrapWiki:
-    """Every kind of trap `n_each` times."""
-    made = TrapMaker(seed)
-    for kind in (*name_traps.KINDS, *page_traps.KINDS):
-        for number in range(n_each):
-            made.begin(kind.__name__, number)
-            kind(made)
-    return TrapWiki(tuple(made.pages.values()), tuple(made.traps))
+__all__ = ["WorldPage", "WorldWiki", "export_xml", "visual_sentences", "wiki_pages"]

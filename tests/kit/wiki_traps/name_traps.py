@@ -13,7 +13,7 @@ from fieldmark.world.wiki.pages import (
     taxonomy_pages,
     template,
 )
-from fieldmark.world.wiki.trap_maker import (
+from kit.wiki_traps.trap_maker import (
     BEASTS,
     PLANTS,
     TrapMaker,

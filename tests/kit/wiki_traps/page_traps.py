@@ -11,7 +11,7 @@ from fieldmark.world.wiki.pages import (
     taxonomy_pages,
     template,
 )
-from fieldmark.world.wiki.trap_maker import (
+from kit.wiki_traps.trap_maker import (
     BEASTS,
     PLANTS,
     Ranks,
@@ -113,6 +113,14 @@ def homonym_of_same_kingdom(made: TrapMaker) -> None:
     made.species_page(binomial(first), first)
     made.expect(first, binomial(first))
     made.expect(second, reason="other_taxon")
+
+
+def homonym_that_the_list_lacks(made: TrapMaker) -> None:
+    """One row, one page of its name; but it is a moss, and the row is about a flower."""
+    ranks = made.taxon(PLANTS)
+    moss = changed(ranks, phylum="Bryophyta", class_="Bryopsida", order="Aales", family="Aaceae")
+    made.article(binomial(ranks), moss, old_box(moss, binomial=f"''{binomial(moss)}''"))
+    made.expect(ranks, reason="other_taxon")
 
 
 def homonym_with_author(made: TrapMaker) -> None:
@@ -329,6 +337,7 @@ KINDS: tuple[Callable[[TrapMaker], None], ...] = (
     hemihomonym_without_page,
     hemihomonym_genus,
     homonym_of_same_kingdom,
+    homonym_that_the_list_lacks,
     homonym_with_author,
     classified_otherwise,
     monotypic_by_redirect,
