@@ -95,7 +95,7 @@ def test_every_defect_is_counted_by_its_name(tmp_path: Path, photo: bytes) -> No
         "f.txt": b"",
         "g.jpg": photo,
         "g.json": b"{}",
-        "a.cls": b"0",
+        "a.bin": b"0",
         "README": b"",
     }
     cut = write_shard(tmp_path / "cut.tar", whole(photo, "y", "z"))
