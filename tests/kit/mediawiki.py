@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -37,6 +36,8 @@ CONTACT = "tests@fieldmark-test-suite.org"
 SCRIPTS = Path("/usr/share/mediawiki")
 SETTINGS = Path(__file__).parent / "wiki_settings" / "settings.php"
 WORKERS = 4
+GUARD = '"$@" & cat; kill -9 0'
+"""ends the server and its workers when whoever started it closes its end of a pipe, or dies"""
 PATIENCE_S = 60.0
 
 
@@ -60,7 +61,7 @@ class MediaWiki:
         self.url = f"http://127.0.0.1:{self.port}"
         self.endpoint = f"{self.url}/api.php"
         self._texts: dict[str, str] = {}
-        self._items: dict[str, str] = {}
+        self._properties: dict[str, dict[str, str]] = {}
         self._server: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -72,22 +73,24 @@ class MediaWiki:
         with (self.folder / "LocalSettings.php").open("a", encoding="utf-8") as settings:
             settings.write(f"\nrequire_once '{SETTINGS}';\n")
         self._server = subprocess.Popen(
-            ["php", "-S", f"127.0.0.1:{self.port}", "-t", str(SCRIPTS)],
+            ["sh", "-c", GUARD, "sh", "php", "-S", f"127.0.0.1:{self.port}", "-t", str(SCRIPTS)],
             env=self._environment() | {"PHP_CLI_SERVER_WORKERS": str(WORKERS)},
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "server.log").open("wb"),
-            start_new_session=True,  # its workers end with it
+            start_new_session=True,
         )
         self._wait_until_up()
 
     def stop(self) -> None:
         if self._server is not None:
-            os.killpg(self._server.pid, signal.SIGKILL)
+            assert self._server.stdin is not None
+            self._server.stdin.close()
             self._server.wait()
 
     def load(self, pages: Iterable[WikiPage]) -> None:
-        """Adds pages with their time stamps and items; disambiguation is by what the text says.
-        Those that are there already with the same text are not loaded again.
+        """Adds pages with their time stamps and properties. Those that are there already with the
+        same text are not loaded again.
         """
         pages = list(pages)
         texts = {page.title: page.wikitext for page in pages}
@@ -97,13 +100,14 @@ class MediaWiki:
                 texts = {template: "__DISAMBIG__"} | texts
         stamps = {page.title: page.timestamp for page in pages}
         new = {title: text for title, text in texts.items() if self._texts.get(title) != text}
-        self._items |= {page.title: page.wikidata for page in pages if page.wikidata}
-        (self.folder / "items.json").write_text(json.dumps(self._items), encoding="utf-8")
-        has_properties = {title for title, text in new.items() if says_disambiguation(text)}
-        has_properties |= self._items.keys()
-        self._import({t: text for t, text in new.items() if t in has_properties}, stamps)
+        self._properties |= {page.title: _properties(page) for page in pages}
+        path = self.folder / "properties.json"
+        path.write_text(json.dumps(self._properties), encoding="utf-8")
+        parsed = {title for title, text in new.items() if says_disambiguation(text)}
+        parsed |= {title for title, properties in self._properties.items() if properties}
+        self._import({t: text for t, text in new.items() if t in parsed}, stamps)
         # The rest needs no parsing: without it, pages load three times as fast.
-        rest = {t: text for t, text in new.items() if t not in has_properties}
+        rest = {t: text for t, text in new.items() if t not in parsed}
         self._import(rest, stamps, "--no-updates")
         self._texts |= new
 
@@ -134,6 +138,13 @@ class MediaWiki:
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.05)
+
+
+def _properties(page: WikiPage) -> dict[str, str]:
+    """Those that its text does not give it."""
+    properties = {"wikibase_item": page.wikidata} if page.wikidata else {}
+    is_silent = page.is_disambiguation and not says_disambiguation(page.wikitext)
+    return properties | ({"disambiguation": ""} if is_silent else {})
 
 
 def dump_xml(texts: dict[str, str], stamps: dict[str, str] | None = None) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import Positional, arg
 
 from fieldmark.cli._chat_flags import ChatFlags, ChatModelFlags
 from fieldmark.cli._flags import Common, CommonFlags, check_least
@@ -55,8 +55,8 @@ class CaptionArgs:
     """nucleus sampling [the model's own]"""
     max_output: _Count = None
     """most tokens of an answer, thoughts included [by the model]"""
-    again: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="WORD")] = ()
-    """do shards again that have outcomes of this kind: error or rejected; answers are kept"""
+    retry_errors: bool = False
+    """do shards with errors again; only what failed is asked"""
     isolate: bool = False
     """run an hf-chat model in a process of its own: what hangs or kills it is left out, by name"""
     json: bool = False
@@ -105,8 +105,6 @@ def _options(args: CaptionArgs) -> CaptionOptions:
     check_least("--tries", args.tries, 1)
     if not 0 <= args.temp <= 2:
         raise UsageError(f"--temp {args.temp}: expected a number from 0 to 2.")
-    if strange := set(args.again) - {"error", "rejected"}:
-        raise UsageError(f"--again {min(strange)}: expected error or rejected.")
     return CaptionOptions(
         max_words=args.max_words,
         tries=args.tries,
@@ -116,7 +114,7 @@ def _options(args: CaptionArgs) -> CaptionOptions:
         sending=args.chat.options(),
         budget=args.chat.budget(),
         materialize=args.materialize,
-        again=frozenset(args.again),
+        retry_errors=args.retry_errors,
     )
 
 

@@ -165,3 +165,37 @@ def test_a_worker_that_slept_too_long_writes_nothing(
     finish(sleeper)
     assert digests(out) == whole == calm
     check_rows(out)
+
+
+@pytest.mark.parametrize("n_bytes", [600, 9_000])
+def test_a_disk_that_takes_no_more_is_told_in_one_line(
+    server: tuple[MockServer, str], shards: Path, tmp_path: Path, n_bytes: int
+) -> None:
+    limit = f"import resource as r; r.setrlimit(r.RLIMIT_FSIZE, ({n_bytes}, {n_bytes})); "
+    worker = start(server[1], shards, tmp_path / "out", limit + RUN)
+    _, errors = worker.communicate(timeout=60)
+    assert worker.returncode == 3, errors
+    assert len(errors.splitlines()) == 1 and "File too large" in errors
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+def test_the_command_tells_what_it_did(
+    server: tuple[MockServer, str], shards: Path, tmp_path: Path
+) -> None:
+    flags = ["--model", f"chat/vllm/seer?base_url={server[1]}", "--out", str(tmp_path / "out")]
+    names = [str(shards / "s-000.tar"), str(shards / "s-001.tar"), str(tmp_path / "cut.tar")]
+    Path(names[2]).write_bytes(Path(names[0]).read_bytes()[:2048])
+    command = [sys.executable, "-c", RUN, "caption"]
+    run = subprocess.run([*command, *names, *flags], capture_output=True, text=True)
+    assert run.returncode == 5 and "cut.tar  at byte" in run.stderr.splitlines()[-1]
+    run = subprocess.run([*command, *names[:2], *flags, "--json"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    facts = json.loads(run.stdout)
+    assert facts["n_skipped"] == 2 and facts["counts"] == {"ok": 160, "rejected": 80, "error": 0}
+    assert facts["reasons"] == {"rejected guess": 80}
+    run = subprocess.run([*command, names[2], *flags], capture_output=True, text=True)
+    assert run.returncode == 3
+    run = subprocess.run(
+        [*command, *names[:1], *flags, "--max-words", "2"], capture_output=True, text=True
+    )
+    assert run.returncode == 2 and "--max-words 2" in run.stderr

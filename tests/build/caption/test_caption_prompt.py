@@ -105,6 +105,15 @@ def test_homonyms_do_not_share_a_description(tmp_path: Path) -> None:
     assert words.description(known) == "Black.", "the one taxon of that name"
 
 
+def test_a_sample_may_know_fewer_ranks(tmp_path: Path) -> None:
+    mint = Taxon(("Plantae", "", "", "Lamiales", "Lamiaceae", "Mentha", "× piperita"))
+    beast = Taxon(("Animalia", "", "", "", "Mentidae", "Mentha", "× piperita"))
+    words = read_words(write_words(tmp_path, (mint, "Leaves are toothed."), (RAVEN, "Black.")))
+    assert words.description(Taxon(("Plantae", "", "", "", "", "Mentha", "× piperita")))
+    assert words.description(Taxon(("", "", "", "", "", "Corvus", "corax"))) == "Black."
+    assert words.description(beast) == ""
+
+
 def test_digests_follow_what_is_said(tmp_path: Path) -> None:
     one = read_words(write_words(tmp_path / "a", (RAVEN, "Black."), (ROSE, "Pink.")))
     same = read_words(write_words(tmp_path / "b", (ROSE, "Pink."), (RAVEN, "Black.")))

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +18,11 @@ import polars as pl
 import pytest
 
 from fieldmark.build.caption import CaptionOptions, SpeciesWords, caption_shards
-from fieldmark.chat import MockScript, MockServer, Options, chat_model
-from fieldmark.errors import DataError, RunsFailed, UsageError
+from fieldmark.build.caption.job import ShardJob
+from fieldmark.build.caption.outcomes import CaptionRow, OutcomeSpool, unwritable
+from fieldmark.chat import Budget, MockScript, MockServer, Options, chat_model
+from fieldmark.chat.mock.answers import read_prompt
+from fieldmark.errors import DataError, ModelError, RunsFailed, StoreError, UsageError
 from kit.captions import describe, make_samples, make_shards, stubborn, write_shard
 from kit.chat import running
 
@@ -150,4 +159,162 @@ def test_captions_damaged_later_are_made_again(server: Any, tmp_path: Path) -> N
     path.write_bytes(whole[:-1])
     assert caption(server, [shard], tmp_path / "out").n_skipped == 0
     assert path.read_bytes() == whole
-    assert describe
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, server: Any, monkeypatch: Any) -> None:
+    """The disk is full for whatever is written; nothing half is left behind."""
+    shards = make_shards(tmp_path / "in", 2, 9)
+
+    def full(self: Any, path: Path, lease: Any) -> str:
+        raise unwritable(path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OutcomeSpool, "write_parquet", full)
+        with pytest.raises(StoreError) as caught:
+            caption(server, shards, tmp_path / "out")
+    line = r"\S+/s-00\d\.parquet  cannot be written: No space left on device\."
+    assert re.fullmatch(line, str(caught.value))
+    assert not list((tmp_path / "out/work/spool").iterdir())
+    n = server.counts.n_requests
+    caption(server, shards, tmp_path / "out")
+    assert server.counts.n_requests <= n + 2 * 9 * 3 and rows(tmp_path / "out", "s-001").height == 9
+
+
+def test_a_journal_that_cannot_be_written_ends_the_run(tmp_path: Path, server: Any) -> None:
+    (tmp_path / "out/work").mkdir(parents=True)
+    (tmp_path / "out/work/journal").write_text("a file where a folder should be")
+    with pytest.raises(StoreError, match="journal"):
+        caption(server, make_shards(tmp_path / "in", 1, 3), tmp_path / "out")
+    (tmp_path / "out/work/journal").unlink()
+    assert caption(server, [tmp_path / "in/s-000.tar"], tmp_path / "out").counts["ok"] == 2
+
+
+def test_concurrency_stays_full_over_the_borders_of_shards(tmp_path: Path) -> None:
+    """One stream: 64 shards of one photo each keep 16 requests in flight."""
+    calm = MockServer(MockScript(latency_s=0.05), answers=describe)
+    with running(calm) as url:
+        calm.url = url  # type: ignore[attr-defined]
+        caption(calm, make_shards(tmp_path / "in", 64, 1), tmp_path / "out", sending=Options(16))
+    assert calm.counts.max_in_flight == 16
+
+
+def test_memory_holds_a_bounded_number_of_samples(tmp_path: Path, server: Any) -> None:
+    """Defect 8 of the released pipeline: a whole shard in memory before the first batch."""
+    shard = write_shard(tmp_path / "a.tar", make_samples(300))
+    ahead: list[int] = []
+    read = ShardJob.next_request
+
+    def watched(job: ShardJob) -> Any:
+        ahead.append(job.n_read - job.spool.n_settled)
+        return read(job)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ShardJob, "next_request", watched)
+        caption(server, [shard], tmp_path / "out")
+    assert len(ahead) == 301 and max(ahead) < 8 + 64
+
+
+def test_a_budget_ends_the_run_and_a_higher_one_goes_on(tmp_path: Path, server: Any) -> None:
+    shards = make_shards(tmp_path / "in", 2, 30)
+    with pytest.raises(ModelError, match=r"the budget is used up .*continues from there"):
+        caption(server, shards, tmp_path / "out", budget=Budget(max_tokens=20_000))
+    n = server.counts.n_requests
+    assert 0 < n < 60
+    totals = caption(server, shards, tmp_path / "out")
+    assert totals.counts.total() == 60 and server.answered.total() == len(server.answered)
+
+
+def test_an_endpoint_that_fails_is_not_taken_for_bad_photos(tmp_path: Path) -> None:
+    broken = MockServer(MockScript(p_500=1.0), answers=describe)
+    with running(broken) as url:
+        broken.url = url  # type: ignore[attr-defined]
+        fast = Options(8, backoff_s=0.001, backoff_cap_s=0.002, max_attempts=2)
+        with pytest.raises(ModelError, match="nothing was ever answered"):
+            caption(broken, make_shards(tmp_path / "in", 1, 30), tmp_path / "out", sending=fast)
+    assert not (tmp_path / "out/captions").exists()
+
+
+def test_errors_are_asked_again_on_request_and_alone(tmp_path: Path) -> None:
+    samples = make_samples(9)
+    failing = {hashlib.sha256(samples[4][1]["jpg"]).hexdigest()}
+
+    def moody(text: str, body: Any) -> str:
+        if failing & set(read_prompt(body).pictures):
+            raise RuntimeError("this one kills the request")
+        return describe(text, body)
+
+    server = MockServer(MockScript(), answers=moody)
+    fast = Options(4, backoff_s=0.001, backoff_cap_s=0.002, max_attempts=2)
+    with running(server) as url:
+        server.url = url  # type: ignore[attr-defined]
+        shard = write_shard(tmp_path / "a.tar", samples)
+        assert caption(server, [shard], tmp_path / "out", sending=fast).counts["error"] == 1
+        assert rows(tmp_path / "out", "a")["reason"][4].startswith("request: ")
+        failing.clear()
+        n = server.counts.n_requests
+        assert caption(server, [shard], tmp_path / "out").n_skipped == 1
+        totals = caption(server, [shard], tmp_path / "out", retry_errors=True)
+        assert totals.counts == {"ok": 9} and server.counts.n_requests == n + 1
+
+
+def test_copies_hold_the_same_images_and_the_captions(server: Any, tmp_path: Path) -> None:
+    """Defect 7 of the released pipeline: images were decoded and written anew."""
+    shards = make_shards(tmp_path / "in", 2, 9)
+    caption(server, shards, tmp_path / "out", materialize=tmp_path / "copies")
+    table = dict(rows(tmp_path / "out", "s-001").select("key", "caption").iter_rows())
+    with tarfile.open(shards[1]) as old, tarfile.open(tmp_path / "copies/s-001.tar") as new:
+        before = {member.name: old.extractfile(member).read() for member in old}  # type: ignore[union-attr]
+        after = {member.name: new.extractfile(member).read() for member in new}  # type: ignore[union-attr]
+    added = {name: after.pop(name) for name in list(after) if name.endswith("caption.txt")}
+    assert after == before
+    assert added == {f"{key}.caption.txt": text.encode() for key, text in table.items() if text}
+    whole = digest(tmp_path / "copies/s-001.tar")
+    (tmp_path / "copies/s-001.tar").unlink()
+    caption(server, shards, tmp_path / "out", materialize=tmp_path / "copies")
+    assert digest(tmp_path / "copies/s-001.tar") == whole, "a copy that is missing is made"
+    caption(server, shards, tmp_path / "out", materialize=tmp_path / "copies", tries=1)
+    assert digest(tmp_path / "copies/s-001.tar") != whole, "other captions, another copy"
+
+
+def test_the_same_rows_give_the_same_bytes_with_any_number_of_threads(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from fieldmark.build.caption.outcomes import OutcomeSpool, CaptionRow\n"
+        "class Lease:\n    def check(self): pass\n"
+        "spool = OutcomeSpool(Path(sys.argv[1], 'spool'), 'a.tar')\n"
+        "for i in range(25_000): spool.settle(i, CaptionRow(f'{i:07}', 'ok', f'Caption {i}.'))\n"
+        "print(spool.write_parquet(Path(sys.argv[1], 'a.parquet'), Lease()))"
+    )
+    seen = set()
+    for threads in ("1", "2", "5"):
+        environment = {**os.environ, "POLARS_MAX_THREADS": threads}
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        seen.add(done.stdout)
+    assert len(seen) == 1
+
+
+def test_outcomes_are_put_in_order_and_never_twice(tmp_path: Path) -> None:
+    spool = OutcomeSpool(tmp_path / "spool", "a.tar")
+    for number in (2, 1, 3):
+        spool.settle(number, CaptionRow(str(number), "ok"))
+    assert spool.n_waiting == 3 and spool.n_settled == 3
+    spool.settle(0, CaptionRow("0", "error", reason="no_image"))
+    assert spool.n_waiting == 0 and spool.kinds == {"error no_image": 1}
+    with pytest.raises(StoreError, match="settled twice"):
+        spool.settle(2, CaptionRow("2", "ok"))
+    spool.close()
+    assert not (tmp_path / "spool").exists()
+
+
+def test_names_of_shards_may_have_dots(server: Any, tmp_path: Path) -> None:
+    shards = [write_shard(tmp_path / f"a.{n}.tar", make_samples(2)) for n in range(2)]
+    caption(server, shards, tmp_path / "out")
+    assert rows(tmp_path / "out", "a.1")["shard"].to_list() == ["a.1.tar"] * 2
+
+
+def test_a_key_that_is_no_text_refuses_its_shard(server: Any, tmp_path: Path) -> None:
+    samples = make_samples(2)
+    samples[1] = ("\udcff", samples[1][1])
+    with pytest.raises(DataError, match="is no UTF-8 text"):
+        caption(server, [write_shard(tmp_path / "a.tar", samples)], tmp_path / "out")

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from fieldmark.build.describe.lexicon import group_of, lexicon
 from fieldmark.build.describe.rules import BIAS, MAX_COUNT, WEIGHTS, score, signs, visible_spans
+from fieldmark.build.describe.sections import appearance_text
 from fieldmark.build.describe.sentences import split_sentences
+from fieldmark.world import World
+from fieldmark.world.wiki.pages import article, visual_sentences
 
 KEPT = [
     "The upperparts are olive brown, and the breast is streaked with black.",
@@ -88,3 +91,18 @@ def test_spans_are_sentences_and_scores_are_bounded(text: str) -> None:
     assert set(visible_spans(text)) <= set(split_sentences(text))
     assert all(0 <= n <= MAX_COUNT for n in signs(text).values())
     assert abs(score(text)) <= abs(BIAS) + MAX_COUNT * sum(map(abs, WEIGHTS.values()))
+
+
+def test_pages_of_the_world_give_their_visual_sentences() -> None:
+    """From wikitext on: every page also holds sentences with colours that are not its own."""
+    world = World(seed=0)
+    n_visual = n_kept = 0
+    for species in world.species:
+        appearance = appearance_text(article(world, species))
+        assert appearance
+        kept = {appearance.text[span.start : span.end] for span in visible_spans(appearance.text)}
+        visual = set(visual_sentences(world, species))
+        assert kept <= visual
+        n_visual += len(visual)
+        n_kept += len(kept)
+    assert n_kept >= 0.95 * n_visual > 0

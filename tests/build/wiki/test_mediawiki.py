@@ -6,6 +6,7 @@ import json
 import sqlite3
 import urllib.parse
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +128,12 @@ def test_both_fill_the_same_store(wiki: MediaWiki, tmp_path: Path) -> None:
 def test_both_hold_the_worlds_encyclopedia(mediawiki: MediaWiki, tmp_path: Path) -> None:
     """Taxoboxes, hemihomonyms, hybrids, other scripts, titles as long as they may be."""
     world = trap_wiki(0, 1)
-    texts = {
-        page.title: page.wikitext + ("\n__DISAMBIG__" if page.is_disambiguation else "")
-        for page in world.pages
-    }
-    pages = mock_pages(texts)
+    texts = {page.title: page.wikitext for page in world.pages}
+    ambiguous = {page.title for page in world.pages if page.is_disambiguation}
+    pages = [
+        replace(page, is_disambiguation=page.is_disambiguation or page.title in ambiguous)
+        for page in mock_pages(texts)
+    ]
     names = [name for trap in world.traps for name in (" ".join(trap.ranks[5:]), trap.common_name)]
     titles = [*texts, *names]
     mediawiki.load(pages)

@@ -18,14 +18,14 @@ $wgHooks['GetDoubleUnderscoreIDs'][] = static function ( &$ids ) {
 	$ids[] = 'disambiguation';
 };
 
-// The extension Wikibase Client: title => item, from a file beside LocalSettings.php.
+// Page properties that texts do not tell (Wikibase Client's items), from a file of the wiki's own.
 $wgHooks['ParserAfterTidy'][] = static function ( $parser ) {
-	$path = dirname( getenv( 'MW_CONFIG_FILE' ) ) . '/items.json';
-	$items = is_file( $path ) ? json_decode( file_get_contents( $path ), true ) : [];
+	$path = dirname( getenv( 'MW_CONFIG_FILE' ) ) . '/properties.json';
+	$properties = is_file( $path ) ? json_decode( file_get_contents( $path ), true ) : [];
 	$page = $parser->getPage();
 	$title = $page ? Title::castFromPageReference( $page )->getPrefixedText() : '';
-	if ( isset( $items[$title] ) ) {
-		$parser->getOutput()->setPageProperty( 'wikibase_item', $items[$title] );
+	foreach ( $properties[$title] ?? [] as $name => $value ) {
+		$parser->getOutput()->setPageProperty( $name, $value );
 	}
 };
 

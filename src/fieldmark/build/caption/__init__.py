@@ -6,7 +6,6 @@ job.py        one shard: samples → requests → outcomes
 run.py        many shards through one sender; what is skipped
 outcomes.py   captions/SHARD.parquet in the shard's order, and the manifest beside it
 leases.py     which worker is on a shard
-journals.py   paid answers, by shard
 offline.py    engines that are asked in batches: bisection, quarantine
 engine_process.py  one of them in a process of its own, with a watchdog
 vllm.py       vLLM without a server

@@ -7,6 +7,7 @@ rule is asked for again with what was wrong.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,15 @@ from fieldmark.build.caption.outcomes import (
 from fieldmark.build.caption.prompt import CaptionPrompt, ask_again
 from fieldmark.build.shards import (
     MemberReader,
-    Sample,
     SampleMember,
     materialize,
     read_samples,
     sample_taxon,
 )
 from fieldmark.build.taxa import Taxon
-from fieldmark.chat import Answer, AnswerSettings, Message, Picture, Request
-from fieldmark.errors import DataError, plain_reason
+from fieldmark.chat import Answer, AnswerSettings, Journal, Message, Picture, Request
+from fieldmark.errors import DataError
+from fieldmark.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,15 @@ class ShardJob:
     """One shard, from its first sample to its manifest."""
 
     def __init__(
-        self, path: Path, name: str, lease: ShardLease, files: CaptionFiles, rules: AskingRules
+        self,
+        path: Path,
+        lease: ShardLease,
+        files: CaptionFiles,
+        rules: AskingRules,
+        progress: Progress,
     ) -> None:
-        self.path, self.name, self.lease = path, name, lease
-        self.files, self.rules = files, rules
+        self.path, self.name, self.lease = path, shard_name(path), lease
+        self.files, self.rules, self.progress = files, rules, progress
         self.made_from: dict[str, Any] = {}
         self.copy: Path | None = None
         """where a copy with captions goes; None = none is wanted"""
@@ -78,7 +84,7 @@ class ShardJob:
         """another worker has it, or it cannot be read: answers are nobody's"""
         self._reader = MemberReader(path)
         self._samples = read_samples(path)
-        self.spool = OutcomeSpool(files.spool(name), path.name)
+        self.spool = OutcomeSpool(files.spool(self.name), path.name)
 
     @property
     def is_settled(self) -> bool:
@@ -93,20 +99,11 @@ class ShardJob:
         if not _is_text(sample.key):
             raise DataError(f"{self.path}  key {sample.key!r} is no UTF-8 text.")
         number, self.n_read = self.n_read, self.n_read + 1
-        try:
-            return self._request(number, sample)
-        except DataError as error:
-            self._settle(number, CaptionRow(sample.key, "error", reason=_line("sample", error)))
-            return None
-
-    def _request(self, number: int, sample: Sample) -> Request | None:
-        taxon = sample_taxon(sample, self._reader.read)
         image = sample.image
-        if image is None:
-            self._settle(number, CaptionRow(sample.key, "error", reason="no_image"))
-            return None
-        if taxon is None:
-            self._settle(number, CaptionRow(sample.key, "error", reason="no_taxon"))
+        taxon = None if image is None else sample_taxon(sample, self._reader.read)
+        if image is None or taxon is None:
+            lacks = "no_image" if image is None else "no_taxon"
+            self._settle(number, CaptionRow(sample.key, "error", reason=lacks))
             return None
         messages = self.rules.prompt.messages(taxon, Picture(lambda: self._read(image)))
         return self._ask(CaptionAsk(self, number, sample.key, taxon), messages)
@@ -156,6 +153,7 @@ class ShardJob:
     def _settle(self, number: int, row: CaptionRow) -> None:
         if not self.is_dropped:
             self.spool.settle(number, row)
+            self.progress.advance()
 
     def finish(self) -> None:
         """Writes captions and manifest; ClaimLost where the shard is another worker's by now."""
@@ -188,6 +186,15 @@ class ShardJob:
         self._reader.close()
 
 
+def shard_name(path: Path) -> str:
+    """What its captions are called.
+
+    >>> shard_name(Path("train/a.000.tar.gz"))
+    'a.000'
+    """
+    return re.sub(r"\.(tar|tar\.gz|tgz)$", "", path.name, flags=re.IGNORECASE)
+
+
 def _failure(answer: Answer) -> str:
     text = answer.error.removeprefix("picture  ").rstrip(".")
     if text.startswith("poison: "):
@@ -204,5 +211,48 @@ def _is_text(key: str) -> bool:
     return True
 
 
-def _line(kind: str, error: Exception) -> str:
-    return f"{kind}: {plain_reason(error)}"
+# --- answers that were paid for ---
+
+
+class ShardJournals(Journal):
+    """The journals of the shards that are open; `Request.info.shard` says whose an answer is.
+
+    One stream of requests serves several shards at a time. Each has a journal of its own, opened
+    when its lease is taken, so that the answers of a worker that died are known.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = {}
+        self._shards: dict[str, Journal] = {}
+
+    def open_shard(self, name: str, folder: Path) -> None:
+        self._shards[name] = Journal(folder)
+
+    def close_shard(self, name: str) -> None:
+        if (journal := self._shards.pop(name, None)) is not None:
+            journal.close()
+
+    def get(self, key: str) -> Answer | None:
+        for journal in list(self._shards.values()):
+            if key in journal:
+                return journal.get(key)
+        return None
+
+    def add(self, key: str, request: Request, answer: Answer) -> None:
+        journal = self._shards.get(request.info.shard)
+        if journal is not None:  # else its lease was lost, and the answer is nobody's
+            journal.add(key, request, answer)
+
+    def sync(self) -> None:
+        for journal in list(self._shards.values()):
+            journal.sync()
+
+    def close(self) -> None:
+        for name in list(self._shards):
+            self.close_shard(name)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._shards.values()))
+
+    def __contains__(self, key: str) -> bool:
+        return any(key in journal for journal in self._shards.values())

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fieldmark.errors import ClaimLost, DataError
+from fieldmark.errors import ClaimLost, StoreError
 from fieldmark.processes import birth, boot_of, host, is_alive, this_place
 
 BEAT_S = 5.0
@@ -134,6 +134,10 @@ class LeaseFolder:
         self._watched.pop(path, None)
         return lease
 
+    def is_free(self, name: str) -> bool:
+        newest = self._newest(name)
+        return newest is None or not self._is_live(newest)
+
     def give_up(self, lease: ShardLease, is_done: bool) -> None:
         self._held.discard(lease)
         (lease.finish if is_done else lease.release)()
@@ -214,5 +218,5 @@ def _next(path: Path) -> Path:
     return _lease_path(path.parent, name, number + 1)
 
 
-def _unwritable(path: Path, error: OSError) -> DataError:
-    return DataError(f"{path}  cannot be written: {error.strerror or error}.")
+def _unwritable(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path}  cannot be written: {error.strerror or error}.")

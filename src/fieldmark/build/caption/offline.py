@@ -35,7 +35,7 @@ from fieldmark.chat import (
 from fieldmark.chat.journal import request_key
 from fieldmark.chat.prices import Card
 from fieldmark.chat.send.pictures import NO_LIMITS, PictureLimits, SentPicture
-from fieldmark.errors import DataError, ModelError
+from fieldmark.errors import DataError, ModelError, StoreError
 
 BATCH = 256
 _MOST_LOST, _MOST_LOST_AT_FIRST = 64, 12
@@ -93,7 +93,7 @@ class Quarantine:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise DataError(f"{self.path}  cannot be written: {error.strerror}.") from error
+            raise StoreError(f"{self.path}  cannot be written: {error.strerror}.") from error
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from typing import IO, Any, Literal, NamedTuple
 import polars as pl
 
 from fieldmark.build.caption.leases import ShardLease
-from fieldmark.errors import DataError
+from fieldmark.errors import DataError, StoreError
 from fieldmark.files import part_of, sync_folder, write_file
 
 CaptionStatus = Literal["ok", "rejected", "error"]
@@ -54,8 +54,11 @@ class OutcomeSpool:
         self._waiting: dict[int, CaptionRow] = {}
         self._next = 0
         self._keys = hashlib.sha256()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: IO[bytes] = path.open("wb")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: IO[bytes] = path.open("wb")
+        except OSError as error:
+            raise unwritable(path, error) from error
 
     @property
     def n_settled(self) -> int:
@@ -72,9 +75,9 @@ class OutcomeSpool:
         return self._keys.hexdigest()
 
     def settle(self, number: int, row: CaptionRow) -> None:
-        """What became of the sample with this number; DataError when it had an outcome before."""
+        """What became of the sample with this number; StoreError when it had an outcome before."""
         if number < self._next or number in self._waiting:
-            raise DataError(f"{self.shard}  sample {row.key!r} was settled twice: this is a bug.")
+            raise StoreError(f"{self.shard}  sample {row.key!r} was settled twice: this is a bug.")
         self._waiting[number] = row
         self.counts[row.status] += 1
         if row.reason:
@@ -107,7 +110,7 @@ class OutcomeSpool:
             raise unwritable(path, error) from error
         except pl.exceptions.PolarsError as error:
             first = str(error).splitlines()[0]
-            raise DataError(f"{path}  cannot be written: {first}.") from error
+            raise StoreError(f"{path}  cannot be written: {first}.") from error
         finally:
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
@@ -126,12 +129,12 @@ def _verified(part: Path, n_rows: int) -> str:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     n_written = pl.scan_parquet(part, glob=False).select(pl.len()).collect().item()
     if n_written != n_rows:
-        raise DataError(f"{part}  holds {n_written:,} rows after writing, expected {n_rows:,}.")
+        raise StoreError(f"{part}  holds {n_written:,} rows after writing, expected {n_rows:,}.")
     return digest
 
 
-def unwritable(path: Path, error: OSError) -> DataError:
-    return DataError(f"{path}  cannot be written: {error.strerror or error}.")
+def unwritable(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path}  cannot be written: {error.strerror or error}.")
 
 
 # --- manifest ---
@@ -177,8 +180,8 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
     return facts if isinstance(facts, dict) else None
 
 
-def is_done(files: CaptionFiles, name: str, made_from: dict[str, Any]) -> dict[str, int] | None:
-    """Counts of a shard whose captions were made from just this and are complete; else None."""
+def finished(files: CaptionFiles, name: str, made_from: dict[str, Any]) -> dict[str, Any] | None:
+    """The manifest of a shard whose captions were made from just this and are complete."""
     manifest = read_manifest(files.manifest(name))
     if manifest is None or manifest.get("made_from") != made_from:
         return None
@@ -187,9 +190,7 @@ def is_done(files: CaptionFiles, name: str, made_from: dict[str, Any]) -> dict[s
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-    if manifest.get("captions_sha256") != digest:
-        return None
-    return {status: manifest["counts"].get(status, 0) for status in STATUSES}
+    return manifest if manifest.get("captions_sha256") == digest else None
 
 
 def write_manifest(path: Path, spool: OutcomeSpool, made_from: dict[str, Any], digest: str) -> None:
@@ -201,4 +202,7 @@ def write_manifest(path: Path, spool: OutcomeSpool, made_from: dict[str, Any], d
         "reasons": dict(sorted(spool.kinds.items())),
     }
     data = json.dumps(facts, indent=1, ensure_ascii=False) + "\n"
-    write_file(path, data.encode(), is_durable=True)
+    try:
+        write_file(path, data.encode(), is_durable=True)
+    except DataError as error:
+        raise StoreError(str(error)) from error

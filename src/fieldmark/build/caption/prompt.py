@@ -17,7 +17,7 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.build.describe.sentences import split_sentences
-from fieldmark.build.taxa import Taxon
+from fieldmark.build.taxa import Taxon, same_organism
 from fieldmark.chat import Message, Picture, Text, assistant, user
 from fieldmark.errors import DataError
 from fieldmark.world import RANKS
@@ -52,8 +52,8 @@ class SpeciesWords:
 
     by_key: Mapping[str, str] = field(default_factory=dict)
     """taxon key → description"""
-    by_name: Mapping[str, str] = field(default_factory=dict)
-    """scientific name → description, where one taxon alone has that name"""
+    by_name: Mapping[str, tuple[tuple[Taxon, str], ...]] = field(default_factory=dict)
+    """scientific name → the taxa of that name with their descriptions"""
     examples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """taxonomic class → captions as they should be"""
     names: frozenset[str] = frozenset()
@@ -64,9 +64,12 @@ class SpeciesWords:
     """changes when any of this does"""
 
     def description(self, taxon: Taxon) -> str:
-        """By all ranks; by the name alone only where a sample knows no other ranks."""
-        own = self.by_key.get(taxon.key, "")
-        return own if own or any(taxon.ranks[:5]) else self.by_name.get(taxon.name, "")
+        """By all ranks; else by the name, where all taxa that it can mean have one description."""
+        if own := self.by_key.get(taxon.key, ""):
+            return own
+        named = self.by_name.get(taxon.name, ())
+        texts = {text for other, text in named if same_organism(taxon, other)}
+        return texts.pop() if len(texts) == 1 else ""
 
     def common_name(self, taxon: Taxon) -> str:
         return taxon.common_name or self.common.get(taxon.key, "")
@@ -83,7 +86,7 @@ def read_words(folder: Path | None) -> SpeciesWords:
     rows = _read(folder / "descriptions.parquet", wanted).unique(maintain_order=True).sort("key")
     examples = _read(folder / "format_examples.parquet", ["class", "examples"]).sort("class")
     by_key, common = dict[str, str](), dict[str, str]()
-    by_name: dict[str, set[str]] = {}
+    by_name: dict[str, list[tuple[Taxon, str]]] = {}
     names: set[str] = set()
     for row in rows.iter_rows(named=True):
         ranks = tuple(row[rank] or "" for rank in RANKS)
@@ -92,12 +95,12 @@ def read_words(folder: Path | None) -> SpeciesWords:
         if taxon.common_name:
             common[taxon.key] = taxon.common_name
         text = row["description"] if row["status"] == "described" else None
-        by_name.setdefault(taxon.name, set()).add(text or "")
+        by_name.setdefault(taxon.name, []).append((taxon, text or ""))
         if text:
             by_key[taxon.key] = text
     return SpeciesWords(
         by_key,
-        {name: min(texts) for name, texts in by_name.items() if len(texts) == 1},
+        {name: tuple(pairs) for name, pairs in by_name.items()},
         {row[0]: tuple(row[1]) for row in examples.iter_rows() if row[0] and row[1]},
         frozenset(names),
         common,

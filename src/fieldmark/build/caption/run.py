@@ -19,11 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from fieldmark.build.caption.checks import RULES_VERSION, folded_name
-from fieldmark.build.caption.job import AskingRules, CaptionAsk, ShardJob
-from fieldmark.build.caption.journals import ShardJournals
+from fieldmark.build.caption.job import (
+    AskingRules,
+    CaptionAsk,
+    ShardJob,
+    ShardJournals,
+    shard_name,
+)
 from fieldmark.build.caption.leases import LeaseFolder
 from fieldmark.build.caption.offline import OfflineConnection, OfflineModel, Quarantine
-from fieldmark.build.caption.outcomes import STATUSES, CaptionFiles, is_done
+from fieldmark.build.caption.outcomes import STATUSES, CaptionFiles, finished
 from fieldmark.build.caption.prompt import MAX_WORDS, CaptionPrompt, SpeciesWords
 from fieldmark.build.shards import materialize, shard_index
 from fieldmark.chat import (
@@ -40,7 +45,14 @@ from fieldmark.chat import (
 )
 from fieldmark.chat.journal import settings_facts
 from fieldmark.data import stamp
-from fieldmark.errors import ClaimLost, DataError, ModelError, RunsFailed, UsageError
+from fieldmark.errors import (
+    ClaimLost,
+    DataError,
+    ModelError,
+    RunsFailed,
+    StoreError,
+    UsageError,
+)
 from fieldmark.files import write_file
 from fieldmark.progress import Progress, Silent
 
@@ -70,8 +82,8 @@ class CaptionOptions:
     budget: Budget = field(default_factory=Budget)
     materialize: Path | None = None
     """folder for copies of the shards with a caption.txt in each sample"""
-    again: frozenset[str] = frozenset()
-    """shards that have outcomes of these kinds (error, rejected) are done again"""
+    retry_errors: bool = False
+    """shards with errors are done again; only what failed is asked"""
 
 
 @dataclass(slots=True)
@@ -124,7 +136,7 @@ def _by_name(shards: Sequence[Path]) -> dict[str, Path]:
     """Names of outputs are those of the shards, which must therefore differ."""
     names: dict[str, Path] = {}
     for path in shards:
-        name = path.name.partition(".")[0]
+        name = shard_name(path)
         if name in names and names[name] != path:
             raise UsageError(
                 f"{path}  has the name of {names[name]}, and so would its captions: "
@@ -163,6 +175,9 @@ class CaptionRun:
         self._dropped: list[ShardJob] = []
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="captions")
         self._written: dict[ShardJob, Future[None]] = {}
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="look-ahead")
+        self._ahead: dict[str, Future[dict[str, Any]]] = {}
+        self._has_started = False
         self._failed_in_a_row = 0
         self._lease_seen = 0.0
 
@@ -175,7 +190,6 @@ class CaptionRun:
     def carry_out(self) -> CaptionTotals:
         try:
             with self._leases, self._line() as line:
-                self.progress.start("captions", len(self.shards))
                 while True:
                     tally = yield_all(line.steps(self, self._hear))
                     self.totals.usd += tally.usd
@@ -191,6 +205,7 @@ class CaptionRun:
                         time.sleep(_POLL_S)  # the rest is in the hands of other workers
         finally:
             self._writer.shutdown()
+            self._reader.shutdown(cancel_futures=True)
             for job in [*self._open, *self._dropped]:
                 job.close()
             self._journals.close()
@@ -230,7 +245,9 @@ class CaptionRun:
                 continue
             try:
                 coming = job.next_request()
-            except DataError as error:  # a sample without outcome is no outcome: the whole shard
+            except StoreError:
+                raise
+            except DataError as error:  # damage: no part of a shard stands for all of it
                 self._drop(job, str(error))
                 continue
             if coming is not None:
@@ -263,11 +280,11 @@ class CaptionRun:
             try:
                 made_from = self._made_from(name, path)
                 if self._is_done(name, made_from):
-                    if (copy := self._copy(name)) is not None and not copy.exists():
-                        materialize(path, self.files.captions(name), copy)
                     self._leases.give_up(lease, is_done=True)
                     continue
-                job = ShardJob(path, name, lease, self.files, self.rules)
+                job = ShardJob(path, lease, self.files, self.rules, self.progress)
+            except StoreError:
+                raise
             except DataError as error:
                 self._leases.give_up(lease, is_done=False)
                 self._refuse(name, str(error))
@@ -276,6 +293,8 @@ class CaptionRun:
             self._journals.open_shard(name, self.files.journal(name))
             self._open.add(job)
             self._lease_seen = time.monotonic()
+            self._start_progress(job)
+            self._look_ahead()
             return job
         return None
 
@@ -284,24 +303,48 @@ class CaptionRun:
         return None if folder is None else folder / f"{name}.tar"
 
     def _is_done(self, name: str, made_from: dict[str, Any]) -> bool:
-        counts = is_done(self.files, name, made_from)
-        if counts is None or any(counts.get(kind, 0) for kind in self.options.again):
+        manifest = finished(self.files, name, made_from)
+        if manifest is None or (self.options.retry_errors and manifest["counts"]["error"]):
             return False
-        self.totals.counts.update(counts)
+        if (copy := self._copy(name)) is not None and not copy.exists():
+            materialize(self.shards[name], self.files.captions(name), copy)
+        self.totals.counts.update(manifest["counts"])
+        self.totals.reasons.update(manifest["reasons"])
         self.totals.n_skipped += 1
         del self._left[name]
-        self.progress.advance()
         return True
+
+    def _start_progress(self, job: ShardJob) -> None:
+        """All shards are taken to be like the first: what they hold shows when they are read."""
+        if self._has_started:
+            return
+        self._has_started = True
+        first = job.made_from["input"]
+        n_bytes = sum(path.stat().st_size for path in self._left.values())
+        self.progress.start("captions", round(first["n_samples"] * n_bytes / first["n_bytes"]))
+
+    def _look_ahead(self) -> None:
+        """Reads the next shard in a thread, so that nobody waits for its hash."""
+        busy = {job.name for job in self._open}
+        names = (name for name in self._left if name not in busy and self._leases.is_free(name))
+        if (name := next(names, None)) is not None and name not in self._ahead:
+            path, memory = self._left[name], self.files.index(name)
+            self._ahead = {name: self._reader.submit(shard_facts, path, memory)}
 
     def _made_from(self, name: str, path: Path) -> dict[str, Any]:
         return {
-            "input": shard_facts(path, self.files.index(name)),
+            "input": self._facts(name, path),
             "words": self.rules.prompt.words.digest,
             "prompt": self.rules.prompt.digest,
             "rules": {"version": RULES_VERSION, "tries": self.options.tries},
             "model": dict(self.model.address),
             "sampling": settings_facts(self.model.settings(self.rules.settings)),
         }
+
+    def _facts(self, name: str, path: Path) -> dict[str, Any]:
+        if (ahead := self._ahead.pop(name, None)) is not None:
+            return ahead.result()
+        return shard_facts(path, self.files.index(name))
 
     # --- answers ---
 
@@ -347,12 +390,16 @@ class CaptionRun:
                 self.progress.say(str(error))
                 self._drop(job, "")
                 continue
+            except StoreError:
+                raise
+            except DataError as error:
+                self._drop(job, str(error))
+                continue
             self.totals.counts.update(job.spool.counts)
             self.totals.reasons.update(job.spool.kinds)
             del self._left[job.name]
             job.close()
             self._forget(job)
-            self.progress.advance()
 
     def _drop(self, job: ShardJob, reason: str) -> None:
         """Writes nothing for a shard; with a reason, it is left alone from now on."""
@@ -399,5 +446,6 @@ def shard_facts(path: Path, memory: Path) -> dict[str, Any]:
     }
     if is_settled:
         note = {"stamp": mark.hex(), "facts": facts}
-        write_file(memory, json.dumps(note).encode())
+        with contextlib.suppress(DataError):  # only remembered to save time
+            write_file(memory, json.dumps(note).encode())
     return facts
