@@ -115,11 +115,8 @@ def _wiki(
         if settings.offline:
             raise UsageError("--offline: a wiki is not asked; --dump FILE reads a dump instead.")
         etiquette = Etiquette(per_minute=args.wiki_rpm)
-        api = WikiApi(args.wiki, args.contact or settings.contact, etiquette)
-        store = stack.enter_context(PageStore.open(out / PAGES))
-        stack.enter_context(api)
-        store.set_site(api.site())
-        yield store, api
+        api = WikiApi(args.wiki, args.contact or settings.contact, etiquette, progress)
+        yield stack.enter_context(PageStore.open(out / PAGES)), stack.enter_context(api)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ WHOLE = [
     "The bird (cf. Fig. 2) has No. 3 feathers, etc., and more.",
     "Smith et al. 2010 and sp. nov. from the U.S. coast.",
     "It weighs 5 kg (11 lb.) on average.",
+    "It was described by J. A. Miller from plate no. 3 on p. 12.",
 ]
 
 
@@ -52,6 +53,8 @@ def test_a_full_stop_need_not_end_a_sentence(text: str) -> None:
         "Élan grey.|Éclat red.",
         "It lives in the U.S.|It is red.",
         "Wings 5–8 mm.|Legs black.",
+        "A tree of 5 m.|Crown dense.",
+        "It looks like a fig.|These trees are tall.",
     ],
 )
 def test_a_sentence_ends(text: str) -> None:

@@ -17,7 +17,7 @@ import polars as pl
 
 from fieldmark import draws
 from fieldmark.build.describe.sentences import split_sentences
-from fieldmark.build.taxa import Taxon, normal_taxon, same_organism
+from fieldmark.build.taxa import Taxon, same_organism
 from fieldmark.chat import Message, Picture, Text, assistant, user
 from fieldmark.errors import DataError
 from fieldmark.world import RANKS
@@ -46,12 +46,6 @@ REFERENCE = (
 AGAIN = "That caption cannot be used: {problem}. Write another one that follows all rules."
 
 
-def _normal(taxon: Taxon) -> Taxon:
-    """As lists of names spell it: shards keep hybrid signs, capitals and authors as they came."""
-    made = normal_taxon(dict(zip(RANKS, taxon.ranks, strict=True)))
-    return made if isinstance(made, Taxon) else taxon
-
-
 @dataclass(frozen=True, slots=True)
 class SpeciesWords:
     """What descriptions and class examples say; all of it is optional."""
@@ -71,7 +65,6 @@ class SpeciesWords:
 
     def description(self, taxon: Taxon) -> str:
         """By all ranks; else by the name, where all taxa that it can mean have one description."""
-        taxon = _normal(taxon)
         if own := self.by_key.get(taxon.key, ""):
             return own
         named = self.by_name.get(taxon.name, ())
@@ -79,7 +72,7 @@ class SpeciesWords:
         return texts.pop() if len(texts) == 1 else ""
 
     def common_name(self, taxon: Taxon) -> str:
-        return taxon.common_name or self.common.get(_normal(taxon).key, "")
+        return taxon.common_name or self.common.get(taxon.key, "")
 
     def examples_of(self, taxon: Taxon) -> tuple[str, ...]:
         return self.examples.get(taxon.at("class")) or GENERIC_EXAMPLES

@@ -36,7 +36,7 @@ WEIGHTS = {
     "status": -0.8,
     "hidden": -0.9,
     "voice": -0.9,
-    "time": -0.2,
+    "time": -0.3,
     "research": -0.6,
     "named": -0.4,
     "colour of a name": -1.0,

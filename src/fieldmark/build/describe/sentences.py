@@ -50,8 +50,10 @@ _STOP = re.compile(
 space anything but a small letter (or U+FFFC, where words are missing), without one a capitalised
 word"""
 _ASIDE = re.compile(r"\([^()\n]{0,400}\)")
-_WORD_BEFORE = re.compile(r"(?:[^\W_]|[.'’-])+$")
-_WORD_AFTER = re.compile(r"[\"'“‘«(\[]{0,3}([^\W_]{1,30})")
+_WORD_BEFORE = re.compile(r"(?P<digit>\d\s)?(?P<word>(?:[^\W_]|[.'’-])+)$")
+_WORD_AFTER = re.compile(
+    r"[\"'“‘«(\[]{0,3}(?:(?P<number>\d)|(?P<word>[^\W_]{1,30}+)(?!\.))"
+)  # "A." is no article
 
 
 def _boundaries(text: str) -> Iterator[int]:
@@ -72,13 +74,16 @@ def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
     if stop["stop"] != ".":
         return bool(stop["space"])
     before = _WORD_BEFORE.search(text, max(0, stop.start() - 30), stop.start())
-    word = before[0] if before else ""
+    word = before["word"] if before else ""
     if not stop["space"]:
         return len(word) > 1 and word.islower() and word not in _NEVER_LAST
+    after = _WORD_AFTER.match(text, stop.end())
     if word.lower() in _NEVER_LAST:
         return False
-    after = _WORD_AFTER.match(text, stop.end())
-    return not _is_ambiguous(word) or bool(after and after[1] in _STARTERS)
+    if word.lower() in _BEFORE_NUMBERS and after and after["number"]:
+        return False
+    is_unit = before is not None and before["digit"] is not None and word in ("m", "g")
+    return is_unit or not _is_ambiguous(word) or bool(after and after["word"] in _STARTERS)
 
 
 def _is_ambiguous(word: str) -> bool:
@@ -93,11 +98,11 @@ def _is_ambiguous(word: str) -> bool:
 
 _NEVER_LAST = word_set(
     """
-    e.g eg i.e ie cf ca c approx var subsp ssp subvar nothosubsp f. aff cv fig figs pp vs viz dr
-    mr mrs ms prof st mt lit resp incl esp ser sect subg subgen nom pl. no vol vols ed eds al.et
-    fl syn dept gen sen rev hon gov capt col lt sgt
+    e.g eg i.e ie cf ca approx var subsp ssp subvar nothosubsp aff cv vs viz dr mr mrs ms prof
+    st mt lit resp incl esp ser sect subg subgen nom fl syn dept gen sen rev hon gov capt lt sgt
     """
 )
+_BEFORE_NUMBERS = word_set("c fig figs no nos p pp pl vol vols ch")
 _SOMETIMES_LAST = word_set(
     """
     sp spp etc al auct hort jr sr inc ltd co a.m p.m u.s u.k diam alt max min avg temp jan feb

@@ -315,7 +315,11 @@ def normal_title(text: str) -> str:
     ('Corvus corax', 'Template:Taxonomy/Corvus')
     """
     text = unicodedata.normalize("NFC", _DIRECTION_MARKS.sub("", text))
-    text = _SPACES.sub(" ", text).strip(" ").removeprefix(":").lstrip(" ")
+    text = _SPACES.sub(" ", text).strip(" ")
+    rest = text.removeprefix(":").lstrip(" ")
+    if rest.startswith(":"):  # no title has two
+        return text
+    text = rest
     if match := _NAMESPACE.match(text):
         return f"{match[1].capitalize()}:{_capitalised(text[match.end() :])}"
     return _capitalised(text)
