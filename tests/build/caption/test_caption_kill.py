@@ -87,7 +87,8 @@ def server(serving: tuple[MockServer, str], calm: dict[str, str]) -> tuple[MockS
 def check_rows(out: Path) -> None:
     table = pl.read_parquet(out / "captions/*.parquet")
     assert table.height == table.select("shard", "key").n_unique() == N_SHARDS * N
-    assert not list((out / "work/leases").iterdir()), "no lease is left"
+    left = [*(out / "work/leases").iterdir(), *(out / "work/spool").iterdir()]
+    assert not left, "neither leases nor spools are left"
 
 
 @pytest.mark.slow

@@ -11,13 +11,20 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fieldmark.build.caption import OfflineModel, SpeciesWords, caption_shards, vllm_model
+from fieldmark.build.caption import (
+    OfflineModel,
+    SpeciesWords,
+    caption_shards,
+    isolated,
+    vllm_model,
+)
 from fieldmark.build.caption.engine_process import EngineProcess
 from fieldmark.build.caption.vllm import Ticker, VllmEngine
 from fieldmark.chat import AnswerSettings, Picture, Request, user
 from fieldmark.errors import ModelError, UsageError
 from kit.captions import fake_engine, make_samples, write_shard
 from kit.chat import make_jpeg
+from kit.tiny_chat import load_tiny, save_tiny
 
 
 def engine_model(poison: dict[bytes, str], log: Path, **options: Any) -> OfflineModel:
@@ -156,3 +163,15 @@ def test_names_of_vllm_models(monkeypatch: pytest.MonkeyPatch) -> None:
         vllm_model("vllm/org/model?tile=1")
     with pytest.raises(UsageError, match="expected vllm/"):
         vllm_model("vllm/")
+
+
+@pytest.mark.slow
+def test_a_model_of_transformers_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """It answers nonsense, so everything is rejected, and in the same words as without."""
+    folder = save_tiny("llava", tmp_path / "tiny")
+    shard = write_shard(tmp_path / "a.tar", make_samples(3))
+    model = load_tiny(folder, "?context=20000&max_tokens=8")
+    apart = caption(isolated(model, "float32"), [shard], tmp_path / "apart")
+    together = caption(model, [shard], tmp_path / "together")  # type: ignore[arg-type]
+    assert apart["status"].to_list() == ["rejected"] * 3, apart["reason"][0]
+    assert apart.equals(together)

@@ -318,3 +318,17 @@ def test_a_key_that_is_no_text_refuses_its_shard(server: Any, tmp_path: Path) ->
     samples[1] = ("\udcff", samples[1][1])
     with pytest.raises(DataError, match="is no UTF-8 text"):
         caption(server, [write_shard(tmp_path / "a.tar", samples)], tmp_path / "out")
+
+
+def test_what_a_killed_worker_left_is_cleared(server: Any, tmp_path: Path) -> None:
+    shard, out = write_shard(tmp_path / "a.tar", make_samples(3)), tmp_path / "out"
+    left = [
+        out / "captions/.a.parquet.123.part", out / "captions/.a.json.123.part",
+        out / "work/spool/a.0123abcd.jsonl", tmp_path / "copies/.a.tar.77.part",
+    ]  # fmt: skip
+    others = [out / "captions/.a.1.parquet.123.part", out / "work/spool/a.1.0123abcd.jsonl"]
+    for path in left + others:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("half")
+    caption(server, [shard], out, materialize=tmp_path / "copies")
+    assert not any(path.exists() for path in left) and all(path.exists() for path in others)

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +162,16 @@ class CaptionFiles:
 
     def index(self, name: str) -> Path:
         return self.folder / "work" / "index" / f"{name}.json"
+
+    def clear(self, name: str, copy: Path | None = None) -> None:
+        """Removes what a killed worker left of files that were not whole yet."""
+        whole = [self.captions(name), self.manifest(name), *([copy] if copy else [])]
+        parts = [(path.parent, rf"\.{re.escape(path.name)}\.\d+\.part") for path in whole]
+        spools = (self.spool(name).parent, rf"{re.escape(name)}\.[0-9a-f]{{8}}\.jsonl")
+        for folder, pattern in (*parts, spools):
+            for path in folder.iterdir() if folder.is_dir() else ():
+                if re.fullmatch(pattern, path.name):
+                    path.unlink(missing_ok=True)
 
     @property
     def leases(self) -> Path:

@@ -278,6 +278,7 @@ class CaptionRun:
             if lease is None:
                 continue
             try:
+                self.files.clear(name, self._copy(name))
                 made_from = self._made_from(name, path)
                 if self._is_done(name, made_from):
                     self._leases.give_up(lease, is_done=True)
@@ -391,7 +392,10 @@ class CaptionRun:
                 self._drop(job, "")
                 continue
             except StoreError:
-                raise
+                if job.lease.is_held:
+                    raise
+                self._drop(job, "")  # another worker has cleared up after this one
+                continue
             except DataError as error:
                 self._drop(job, str(error))
                 continue
