@@ -11,6 +11,7 @@ from fieldmark.build.taxa import (
     BETWEEN,
     CODE,
     EMPTY,
+    FORMULA,
     NO_NAME,
     UNNAMED,
     UNSURE,
@@ -106,7 +107,7 @@ def test_names_as_they_are_written(row: dict[str, str | None], name: str) -> Non
         ({"genus": "Corvus", "species": "sp27"}, CODE),
         ({"genus": "", "species": "nan", "kingdom": "unknown"}, EMPTY),
         ({"scientific_name": "Tobacco mosaic virus"}, NO_NAME),
-        ({"scientific_name": "Alisterus × Polytelis"}, NO_NAME),
+        ({"scientific_name": "Alisterus × Polytelis"}, FORMULA),
         ({"genus": None, "family": "Felidae", "scientific_name": "Pantherinae"}, BETWEEN),
     ],
 )
