@@ -186,6 +186,7 @@ _UNSURE_WORDS = re.compile(r"\b(cf|aff|nr|near|affin)\b\.?|\?")
 _UNNAMED_WORDS = re.compile(r"\b(sp|spp|indet|ssp|species)\b\.?(?!\w)")
 _GROUP_WORDS = re.compile(r" (group|complex|clade|lineage|sect\.|section|subg\.|subgenus|series)\b")
 _VIRUS_WORDS = re.compile(r" \S*(virus|viroid|phage)(e?s)?\b")
+_SIGN = re.compile(r"×|\b[xX]\b")
 _YEAR = re.compile(r"\b(1[789]|20)\d\d\b")
 _WRAPPING = re.compile(r"</?[A-Za-z]+>|[\u200b-\u200f\u2060\ufeff\u00ad†]|^[\"“”'*]+|[\"“”*]+$")
 _GENUS, _EPITHET = re.compile(r"[A-Z][a-z]+"), re.compile(r"(?=..)[a-z]+(-[a-z]+)*")
@@ -246,7 +247,9 @@ def taxon_columns(names: Iterable[str]) -> dict[str, list[str]]:
 def row_values(row: Mapping[str, str | None], columns: Mapping[str, Sequence[str]]) -> Values:
     """What `normal_taxon` wants of a row: per word the first column that says something."""
     return {
-        word: next((text for name in names if _cell(text := row.get(name))), None)
+        word: row.get(names[0])
+        if len(names) == 1
+        else next((text for name in names if _cell(text := row.get(name))), None)
         for word, names in columns.items()
     }
 
@@ -271,7 +274,7 @@ def normal_taxon(values: Values) -> Taxon | str:
         for word in ("genus", "species", "below", "scientific_name", "common_name")
     )
     species, genus = _whole_name(genus, species, below), _rank_name(genus)
-    if is_formula(species or written) or is_formula(written):
+    if any(is_formula(text) for text in (species, written) if _SIGN.search(text)):
         return FORMULA
     whole = species or written or genus
     if not whole or _rank_name(whole) in ranks:
@@ -296,7 +299,7 @@ def _name_parts(whole: str, genus: str, written: str) -> tuple[str, str] | None:
         name: ScientificName | None = ScientificName(genus, rest)  # also where it is "la" or "de"
     else:
         name = parse_name(text)
-    longer = parse_name(_cased(written)) if written else None
+    longer = parse_name(_cased(written)) if written.count(" ") > 1 else None
     if name and longer and (name.genus, name.species) == (longer.genus, longer.species):
         name = name if name.below else longer
     if name is None:
