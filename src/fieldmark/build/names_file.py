@@ -63,31 +63,42 @@ class NamesFile:
     layout: _Layout
 
     def scan(self) -> pl.LazyFrame:
-        """All columns as text."""
+        """All columns as text. Raises if rows have more fields than the header: polars does so
+        only where it needs the last column, and reads the wrong ones in silence elsewhere.
+        """
+        if self._may_be_ragged():
+            self._refuse_ragged()
+        return self._scan(self.layout.separator, self.layout.quote, self.layout.has_header)
+
+    def _scan(self, separator: str, quote: str | None, has_header: bool) -> pl.LazyFrame:
         return pl.scan_csv(
             self.path if self.text is None else io.BytesIO(self.text.encode()),
-            separator=self.layout.separator,
-            quote_char=self.layout.quote,
-            has_header=self.layout.has_header,
+            separator=separator,
+            quote_char=quote,
+            has_header=has_header,
             skip_lines=self.layout.n_before,
             infer_schema=False,
             glob=False,
         )
 
-    def explain(self, error: Exception) -> str:
-        """Why `scan` fails: the rows with too many fields, if that is it."""
+    def _may_be_ragged(self) -> bool:
+        """Does any line have too many separators, quoted or not?"""
+        if self.layout.n_columns == 1:
+            return False
+        lines = self._scan(_NO_SEPARATOR, None, False)
+        n_marks = pl.nth(0).str.count_matches(self.layout.separator, literal=True)
+        is_odd = lines.select((n_marks >= self.layout.n_columns).any())
+        return bool(is_odd.collect(engine="streaming").item())
+
+    def _refuse_ragged(self) -> None:
         with _lines(self.path, self.text) as lines:
             odd = list(islice(_ragged(lines, self.layout), _MOST_ODD))
-        if not odd:
-            return f"{self.path}  cannot be read as a table of taxa: {first_line(error)}."
-        (line, n_fields), mark = odd[0], self.layout.separator
-        n_odd = f"{len(odd)}{'+' if len(odd) == _MOST_ODD else ''}"
-        return at(
-            self.path,
-            line,
-            f"{n_fields} fields where the header has {self.layout.n_columns} (rows like this: "
-            f"{n_odd}): put values that hold {mark!r} in double quotes.",
-        )
+        if odd:
+            (line, n_fields), mark = odd[0], self.layout.separator
+            n_odd = f"{len(odd)}{'+' if len(odd) == _MOST_ODD else ''}"
+            text = f"{n_fields} fields where the header has {self.layout.n_columns}"
+            text += f" (rows like this: {n_odd}): put values that hold {mark!r} in double quotes."
+            raise DataError(at(self.path, line, text))
 
 
 def open_names(path: Path, is_known: Callable[[str], bool]) -> NamesFile:
@@ -97,16 +108,14 @@ def open_names(path: Path, is_known: Callable[[str], bool]) -> NamesFile:
     for mark, what in _KINDS.items():
         if start.startswith(mark):
             raise DataError(f"{path}  {what}.")
+    if not start:
+        raise DataError(f"{path}  is empty: expected a header line and rows.")
     if path.suffix.lower() in _SPREADSHEETS:
         raise DataError(f"{path}  is a spreadsheet: save the table as CSV (UTF-8).")
     text = None if _is_plain(path) else _decoded(path)
     with _lines(path, text) as lines:
         layout = _layout(list(islice(lines, _MOST_ABOVE)), is_known)
     return NamesFile(path, text, layout)
-
-
-def first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".")
 
 
 def _is_plain(path: Path) -> bool:

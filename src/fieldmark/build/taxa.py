@@ -19,7 +19,7 @@ from pathlib import Path
 
 import polars as pl
 
-from fieldmark.build.names_file import first_line, open_names
+from fieldmark.build.names_file import open_names
 from fieldmark.data.read.names import HYBRID_SIGNS, ScientificName, is_formula, parse_name
 from fieldmark.errors import DataError
 from fieldmark.world import RANKS
@@ -422,11 +422,8 @@ def _unique_rows(path: Path) -> pl.DataFrame:
         counted = rows.group_by(names).agg(pl.col(_ROW).min(), pl.len().alias(_N))
         return counted.collect(engine="streaming").sort(_ROW)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(
-            file.explain(error)
-            if file
-            else f"{path}  cannot be read as a table of taxa: {first_line(error)}."
-        ) from error
+        line = str(error).strip().splitlines()[0].rstrip(".")
+        raise DataError(f"{path}  cannot be read as a table of taxa: {line}.") from error
 
 
 def _used(path: Path, names: Sequence[str]) -> list[str]:
