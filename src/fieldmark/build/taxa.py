@@ -186,7 +186,8 @@ _UNSURE_WORDS = re.compile(r"\b(cf|aff|nr|near|affin)\b\.?|\?")
 _UNNAMED_WORDS = re.compile(r"\b(sp|spp|indet|ssp|species)\b\.?(?!\w)")
 _GROUP_WORDS = re.compile(r" (group|complex|clade|lineage|sect\.|section|subg\.|subgenus|series)\b")
 _VIRUS_WORDS = re.compile(r" \S*(virus|viroid|phage)(e?s)?\b")
-_SIGN = re.compile(r"×|\b[xX]\b")
+_X = re.compile(r"(?<!\S)[xX✕✖⨯](?=\s)")
+"""a hybrid's sign, as keyboards have it"""
 _YEAR = re.compile(r"\b(1[789]|20)\d\d\b")
 _WRAPPING = re.compile(r"</?[A-Za-z]+>|[\u200b-\u200f\u2060\ufeff\u00ad†]|^[\"“”'*]+|[\"“”*]+$")
 _GENUS, _EPITHET = re.compile(r"[A-Z][a-z]+"), re.compile(r"(?=..)[a-z]+(-[a-z]+)*")
@@ -269,12 +270,13 @@ def normal_taxon(values: Values) -> Taxon | str:
     'species not named (sp.)'
     """
     ranks = [_rank_name(_cell(values.get(rank))) for rank in RANKS[:5]]
-    genus, species, below, written, common = (
-        _cell(values.get(word))
-        for word in ("genus", "species", "below", "scientific_name", "common_name")
+    common = _cell(values.get("common_name"))
+    genus, species, below, written = (
+        _X.sub("×", _cell(values.get(word)))
+        for word in ("genus", "species", "below", "scientific_name")
     )
     species, genus = _whole_name(genus, species, below), _rank_name(genus)
-    if any(is_formula(text) for text in (species, written) if _SIGN.search(text)):
+    if any(is_formula(text) for text in (species, written) if "×" in text):
         return FORMULA
     whole = species or written or genus
     if not whole or _rank_name(whole) in ranks:
@@ -323,21 +325,22 @@ def _taxon(ranks: list[str], common_name: str) -> Taxon:
 def _rank_name(text: str) -> str:
     """One way to write it: `ANIMALIA`, `animalia` → `Animalia`."""
     if text.isupper() or text.islower():
-        sign, start, rest = text.rpartition(" ") if text[:2] in ("x ", "× ") else ("", "", text)
-        return sign + start + "-".join(part.capitalize() for part in rest.split("-"))
+        sign = "× " if text.startswith("× ") else ""
+        return sign + "-".join(part.capitalize() for part in text.removeprefix("× ").split("-"))
     return text
 
 
 def _cased(text: str) -> str:
-    """A name with a capital, and not in capitals; a hybrid's sign stays as it is."""
-    words = text.lower().split() if text.isupper() else text.split()
-    at = 1 if len(words) > 1 and words[0] in ("x", "×", "X") else 0
-    for place in (at, at + 1):
-        if len(words) > place and len(words[at]) > 1 and words[at].isupper():
-            words[at + 1 : at + 2] = [word.lower() for word in words[at + 1 : at + 2]]
-    first = words[at] if at < len(words) else ""
-    words[at : at + 1] = [first.capitalize() if first.isupper() else first[:1].upper() + first[1:]]
-    return " ".join(words)
+    """A name with a capital, and not in capitals; a hybrid's sign stays as it is.
+
+    >>> _cased("corvus corax"), _cased("CORVUS CORAX Linnaeus"), _cased("× CUPROCYPARIS")
+    ('Corvus corax', 'Corvus corax Linnaeus', '× Cuprocyparis')
+    """
+    words = (text.lower() if text.isupper() else text).split()
+    sign, name = (words[:1], words[1:]) if words[0] == "×" and len(words) > 1 else ([], words)
+    if len(name[0]) > 1 and name[0].isupper():
+        name[:2] = [word.lower() if word.isupper() else word for word in name[:2]]
+    return " ".join([*sign, name[0][:1].upper() + name[0][1:], *name[1:]])
 
 
 @lru_cache(maxsize=1 << 16)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 HYBRID_SIGNS = ("x", "×")
-_ANY_SIGN = (*HYBRID_SIGNS, "X")
 _UNNAMED = ("sp", "sp.", "spp", "spp.", "indet.")
 _UNSURE = ("cf", "cf.", "aff", "aff.")
 _BELOW = (
@@ -89,9 +88,10 @@ def is_formula(text: str) -> bool:
 def _split(text: str) -> tuple[str, list[str]]:
     """A sign that stands before the genus, and the words behind it."""
     words = re.sub(r"([×,;])", r" \1 ", text.replace("_", " ")).split()
+    words = ["x" if word == "X" else word for word in words]
     sign = ""
-    if len(words) > 1 and words[0] in _ANY_SIGN:
-        sign = f"{words[0].replace('X', 'x')} "
+    if len(words) > 1 and words[0] in HYBRID_SIGNS:
+        sign = f"{words[0]} "
         words = words[1:]
     if len(words) > 1 and words[0].strip("'\"") == "Candidatus":
         words = words[1:]
@@ -101,7 +101,7 @@ def _split(text: str) -> tuple[str, list[str]]:
 def _crosses(words: list[str]) -> bool:
     """A sign behind the epithet, or one before a capital: another parent follows."""
     for place, word in enumerate(words[1:], start=1):
-        if word in _ANY_SIGN and words[place - 1] not in _BELOW:
+        if word in HYBRID_SIGNS and words[place - 1] not in _BELOW:
             after = words[place + 1] if place + 1 < len(words) else ""
             if place > 1 or after[:1].isupper():
                 return True
