@@ -17,6 +17,8 @@ from fieldmark.build.shards import (
     shard_index,
     write_index,
 )
+from fieldmark.build.shards.index import survey
+from fieldmark.build.shards.tar import Defect
 from fieldmark.errors import DataError, UsageError
 from kit.pictures import write_image
 from kit.shards import read_by_webdataset, write_shard
@@ -58,6 +60,16 @@ def test_one_pass_gives_counts_and_hashes_of_the_file(
     assert index.extensions == {"jpg": 3, "txt": 3}
 
 
+def test_hashes_are_of_the_whole_file_also_behind_damage(tmp_path: Path, photo: bytes) -> None:
+    path = write_shard(tmp_path / "a.tar", whole(photo, "a", "b"))
+    data = bytearray(path.read_bytes())
+    data[1_100 : 1_100 + 512] = b"x" * 512
+    path.write_bytes(data)
+    defects: list[Defect] = []
+    assert survey(path, defects.append).sha256 == hashlib.sha256(data).hexdigest()
+    assert [defect.kind for defect in defects] == ["bad_header"]
+
+
 def test_the_index_file_has_what_wids_reads(tmp_path: Path, photo: bytes) -> None:
     """`wids.ShardListDataset` takes addresses relative to the file, and asks for these fields. It
     left webdataset with 1.0; that 0.2.86 reads such a file was tried by hand (2026-11-16).
@@ -95,7 +107,7 @@ def test_every_defect_is_counted_by_its_name(tmp_path: Path, photo: bytes) -> No
         "f.txt": b"",
         "g.jpg": photo,
         "g.json": b"{}",
-        "a.cls": b"0",
+        "a.bin": b"0",
         "README": b"",
     }
     cut = write_shard(tmp_path / "cut.tar", whole(photo, "y", "z"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import random
 import shutil
 import signal
@@ -16,19 +15,23 @@ from typing import Any
 
 import polars as pl
 import pytest
+import webdataset
 from PIL import Image
 
 from fieldmark.build.shards import (
     MadeShards,
     MakeOptions,
     MemberReader,
+    ShardIndex,
     ShardSource,
     check_shards,
     make_shards,
     read_samples,
     read_source,
     sample_taxon,
+    shard_index,
 )
+from fieldmark.build.shards import make as making
 from fieldmark.build.shards.items import safe_key
 from fieldmark.build.taxa import Taxon, read_taxa
 from fieldmark.data import load_dataset
@@ -94,6 +97,15 @@ def test_samples_hold_the_photo_as_it_is_and_the_texts_of_treeoflife(tmp_path: P
         "common_name.txt": "Common raven",
         "taxonomic_name.txt": lineage,
     }
+
+
+def test_webdataset_decodes_what_was_made(tmp_path: Path) -> None:
+    made = make(write_photos(tmp_path), tmp_path / "out")
+    samples = webdataset.WebDataset([str(path) for path in made.files], shardshuffle=False)
+    triples = list(samples.decode("pil").to_tuple("jpg", "taxontag_com.txt", "json"))
+    assert len(triples) == N
+    for image, text, about in triples:
+        assert image.size == (24, 20) and f"genus {about['genus']} species" in text
 
 
 def test_what_was_made_is_sound_and_names_its_taxa(tmp_path: Path) -> None:
@@ -195,7 +207,6 @@ def test_a_shard_that_was_damaged_or_taken_away_is_made_anew(tmp_path: Path) -> 
     data[700] ^= 1
     (out / "birds-00000.tar").write_bytes(data)
     (out / "birds-00001.tar").unlink()
-    os.utime(out / "birds-00002.tar", ns=(1, 1))  # copied somewhere: as good as before
     assert make(table, out).n_kept == 1
     assert hashes(out) == before
 
@@ -356,6 +367,57 @@ def test_a_source_that_is_not_there() -> None:
         read_source("wrld", lambda name: Path(name))
     with pytest.raises(DataError, match="does not exist"):
         read_source("photos/birds.csv", lambda name: Path(name))
+
+
+def test_stopped_between_the_shard_and_its_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, out = write_photos(tmp_path), tmp_path / "out"
+    write_whole = making.write_file
+
+    def stop_at_notes(path: Path, data: bytes, is_durable: bool = False) -> None:
+        if b"recipe" in data:
+            raise KeyboardInterrupt
+        write_whole(path, data, is_durable)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(making, "write_file", stop_at_notes)
+        make(table, out)
+    assert [path.name for path in out.glob("*.tar")] == ["birds-00000.tar"]
+    assert make(table, out).n_kept == 0
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    names = [".birds-00001.tar.77.part", ".birds-b-00001.tar.77.part", ".birds-00001.tar.part"]
+    for name in names:
+        (tmp_path / "out" / name).write_bytes(b"half")
+    make(write_photos(tmp_path), tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").glob(".*")) == sorted(names[1:])
+
+
+def test_an_index_never_outlives_its_shards(tmp_path: Path) -> None:
+    table, out = write_photos(tmp_path), tmp_path / "out"
+    make(table, out)
+    (tmp_path / "photos" / "3.jpg").write_bytes(b"")
+    with pytest.raises(DataError, match=r"3.jpg  is empty"):
+        make(table, out)
+    assert not (out / "birds-index.json").exists()
+
+
+def test_a_disk_that_changes_bits_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_from_bad_disk(path: Path) -> ShardIndex:
+        data = bytearray(path.read_bytes())
+        data[600] ^= 1
+        path.write_bytes(data)
+        return shard_index(path)
+
+    monkeypatch.setattr(making, "shard_index", read_from_bad_disk)
+    with pytest.raises(DataError, match="reads back other than it was written"):
+        make(write_photos(tmp_path), tmp_path / "out")
+    assert not list((tmp_path / "out").glob("*.tar"))
 
 
 # --- kill -9 ---

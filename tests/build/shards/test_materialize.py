@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import os
 import random
 import signal
@@ -18,6 +19,8 @@ from fieldmark.build.shards import materialize, read_samples
 from fieldmark.errors import DataError, UsageError
 from kit.shards import read_by_webdataset, tar_bytes
 
+copying = importlib.import_module("fieldmark.build.shards.materialize")
+"""the package has a function of that name"""
 LONG = "train/" + "ü" * 70
 MEMBERS = [
     (f"{key}.{end}", data)
@@ -113,6 +116,19 @@ def test_a_captioned_shard_is_not_captioned_again(tmp_path: Path, shard: Path) -
 def test_a_cut_shard_leaves_nothing(tmp_path: Path, shard: Path) -> None:
     shard.write_bytes(shard.read_bytes()[:2_048])
     with pytest.raises(DataError, match="cut off"):
+        materialize(shard, captions_file(tmp_path, CAPTIONS), tmp_path / "out.tar")
+    assert not list(tmp_path.glob("*out.tar*"))
+
+
+def test_a_copy_that_reads_back_otherwise_gets_no_name(
+    tmp_path: Path, shard: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = iter(["Written so.", *["Read so."] * 10])
+    member = copying.tar_member
+    monkeypatch.setattr(
+        copying, "tar_member", lambda name, data: member(name, next(texts).encode().ljust(20))
+    )
+    with pytest.raises(DataError, match="reads back other than it was written"):
         materialize(shard, captions_file(tmp_path, CAPTIONS), tmp_path / "out.tar")
     assert not list(tmp_path.glob("*out.tar*"))
 

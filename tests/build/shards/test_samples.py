@@ -125,6 +125,7 @@ ONE = tar_bytes([("a.jpg", b"1"), ("a.txt", b"2")])[:2048]
         (tar_bytes([("a.jpg", b"1"), ("b.jpg", b"1"), ("a.txt", b"1")]), "'a': .*lie together"),
         (tar_bytes([("a.jpg", b"1"), ("b.jpg", b"1"), ("a.jpg", b"1")]), "'a': another sample"),
         (tar_bytes([("a.jpg", b"1"), ("a.JPG", b"1")]), "'a': .*two 'jpg'"),
+        (tar_bytes([("t/._a.jpg", b"1"), ("t/a.jpg", b"1")]), "hidden file 't/._a.jpg'"),
         (ONE + special("b.jpg", tarfile.SYMTYPE) + bytes(1024), "'b': .*symbolic link"),
         (ONE + special("b.jpg", tarfile.LNKTYPE) + bytes(1024), "'b': .*hard link"),
         (ONE + special("b.jpg", tarfile.FIFOTYPE) + bytes(1024), "no ordinary file"),

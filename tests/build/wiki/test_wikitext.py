@@ -43,6 +43,7 @@ def test_a_level_may_be_left_out_and_a_heading_may_come_twice() -> None:
         ("== Head&nbsp;and tail ==", "Head and tail"),
         ("== A = B ==", "A = B"),
         ("== Uneven ===", "Uneven ="),
+        ("=====", "="),
     ],
 )
 def test_headings_are_read_as_they_are_seen(line: str, heading: str) -> None:
@@ -59,7 +60,7 @@ def test_headings_are_read_as_they_are_seen(line: str, heading: str) -> None:
         "{{Infobox\n| x = {{y}}\n== A ==\n}}",
         "== A == text",
         " text == A ==",
-        "=====",
+        "==",
         "<!-- never closed\n== A ==",
     ],
 )
@@ -193,6 +194,8 @@ def test_sections_hold_all_text_but_the_headings(wikitext: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     [
+        "1",
+        "1|-|",
         "{{",
         "{{a|",
         "[[",
@@ -240,9 +243,15 @@ def test_sections_hold_all_text_but_the_headings(wikitext: str) -> None:
 @pytest.mark.slow
 def test_time_grows_with_length_only(piece: str) -> None:
     """Ten times the text may take about ten times as long, whatever it holds; closed or not."""
-    for close in ("", "}}" * 6_000, "x" + "]]" * 6_000 + "'[" * 6_000):
+    rest = "x" + "]]" * 6_000 + "'[" * 6_000
+    for before, after in (
+        ("", ""),
+        ("{{convert|", "x|cm}}"),
+        ("[[", "|]]"),
+        ("", "}}" * 6_000 + rest),
+    ):
         start = time.process_time()
-        wikitext = piece * (60_000 // len(piece)) + close
+        wikitext = before + piece * (60_000 // len(piece)) + after
         clean_text(wikitext)
         section_tree(wikitext)
         assert time.process_time() - start < 3

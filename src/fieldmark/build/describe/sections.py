@@ -85,8 +85,8 @@ class Verdict(Enum):
 def judge_heading(heading: str) -> Verdict:
     """By its words alone.
 
-    >>> judge_heading("Population structure"), judge_heading("Leaves and bark")
-    (<Verdict.CLOSED: ...>, <Verdict.APPEARANCE: ...>)
+    >>> judge_heading("Population structure").name, judge_heading("Leaves and bark").name
+    ('CLOSED', 'APPEARANCE')
     """
     text = re.sub(r"\b(?:natural|life) history\b", "biology", heading.lower())
     parts = [_words(part) for part in re.split(r",|/|;|:|&|\band\b|\bor\b", text)]

@@ -25,7 +25,7 @@ from fieldmark.progress import Progress, Silent
 
 MOST_LINES = 20
 """of one kind; the counts are of all"""
-_TEXTS = ("txt", "text", "caption", "json")
+_TEXTS = ("txt", "text", "caption", "json", "cls")
 
 
 @dataclass(slots=True)

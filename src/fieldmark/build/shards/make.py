@@ -133,7 +133,7 @@ class _ShardMaker:
                 write_file(note, b"{}", is_durable=True)  # whatever comes here is ours
             bad: list[tuple[str, str]] = []
             row = self._write(path, items, bad)
-            kept = {**recipe, "bad": bad, "row": row, "modified_ns": _modified_ns(path)}
+            kept = {**recipe, "bad": bad, "row": row, "file": _file_facts(path)}
             write_file(note, json.dumps(kept, ensure_ascii=False).encode(), is_durable=True)
         self.bad += [(str(image), str(reason)) for image, reason in kept["bad"]]
         self.rows += [kept["row"]] if kept["row"] else []
@@ -301,26 +301,16 @@ def _kept(note: Path, path: Path, recipe: dict[str, str]) -> dict[str, Any] | No
     try:
         kept = json.loads(note.read_bytes())
         is_same = all(kept[name] == value != "" for name, value in recipe.items())
-        if not is_same or (kept["row"] is None) == path.exists():
-            return None
-        if kept["row"] is None or _is_as_written(path, kept):
-            return dict(kept)
+        return dict(kept) if is_same and kept["file"] == _file_facts(path) else None
     except (OSError, ValueError, KeyError, TypeError):
-        pass  # no note, or a damaged one: the shard is made anew
-    return None
+        return None  # no note, or a damaged one: the shard is made anew
 
 
-def _is_as_written(path: Path, kept: dict[str, Any]) -> bool:
-    if path.stat().st_size != kept["row"]["filesize"]:
-        return False
-    if _modified_ns(path) == kept["modified_ns"]:
-        return True
-    with path.open("rb") as file:
-        return bool(hashlib.file_digest(file, "sha256").hexdigest() == kept["row"]["sha256"])
-
-
-def _modified_ns(path: Path) -> int:
-    return path.stat().st_mtime_ns if path.exists() else 0
+def _file_facts(path: Path) -> list[int] | None:
+    """What tells whether a shard is as it was written; None = there is none."""
+    if not path.exists():
+        return None
+    return [path.stat().st_size, path.stat().st_mtime_ns]
 
 
 @contextmanager
@@ -338,8 +328,10 @@ def _working(out: Path, name: str) -> Iterator[None]:
         with (manifest / f"{name}.lock").open("ab") as lock:
             if not _try_lock(lock):
                 raise DataError(f"{out}  another process makes the shards of {name!r}: wait.")
-            for part in [*out.glob(f".{name}-*.part"), *manifest.glob(f".{name}-*.part")]:
-                part.unlink(missing_ok=True)  # left behind by one that was killed
+            left = re.compile(rf"\.{re.escape(name)}-\d{{5,}}\.(tar|json)\.\d+\.part")
+            for part in [*out.iterdir(), *manifest.iterdir()]:
+                if left.fullmatch(part.name):  # by one that was killed
+                    part.unlink(missing_ok=True)
             yield
     except OSError as error:
         raise DataError(f"{out}  cannot be written: {error.strerror or error}.") from error

@@ -187,6 +187,10 @@ class _SampleRuns:
             text = f"member {entry.name!r} is {_kind_name(entry.kind)}, which readers pass over"
             yield Defect("no_file", entry.header, key, text)
             return
+        if key.endswith("/"):
+            text = f"hidden file {entry.name!r}, which webdataset takes for a sample: pack without"
+            yield Defect("hidden_file", entry.header, key, f"{text} (on a Mac: COPYFILE_DISABLE=1)")
+            return
         if key != self.key:
             yield from self.finish()
             self.key = key

@@ -183,7 +183,7 @@ _NUMBER = re.compile(r"[-−+]?[\d.,]+(?:[ +]?\d*[/⁄]\d+)?(?:e-?\d+)?")
 def _measure(arguments: _Arguments) -> str | None:
     """{{convert|5|-|8|cm|in}} is 5–8 cm: what was measured, without the other unit."""
     pieces: list[str] = []
-    places = list(arguments.places)
+    places = [place for place in arguments.places[:12] if len(place) <= 20]
     while places and _NUMBER.fullmatch(places[0]):
         pieces.append(places.pop(0).replace("+", " "))
         if places and places[0] in _RANGES:

@@ -1,8 +1,8 @@
 """Wikitext parser: the section tree of a page, and the text a reader sees.
 
-A scanner with one stack, and not mwparserfromhell: that one tokenizer backtracks, so 20 kB of
-unclosed "{{a|" keep it busy for longer than anyone waits (2026-11), and it cannot be interrupted.
-Here every stage reads the text once. Templates are not expanded: those that stand for words are
+A scanner with one stack, and not mwparserfromhell, whose tokenizer backtracks: 20 kB of unclosed
+"{{a|" keep its version 0.7 busy for more than ten seconds, in which it cannot be interrupted. Here
+every stage reads the text once. Templates are not expanded: those that stand for words are
 known by name (`templates.py`), all others are dropped. Where a dropped one, or a formula, stood as
 a word of a sentence, `GAP` is left, so that whoever uses the text can leave the sentence out.
 """
@@ -64,10 +64,10 @@ def _headings(wikitext: str) -> Iterator[tuple[int, int, int, str]]:
     """(start of its line, start of what follows, level, text), in page order."""
     for line in _HEADING.finditer(_masked(wikitext)):
         marks = line[1]
-        if not marks.strip("="):
-            continue
         left, right = (len(marks) - len(rest) for rest in (marks.lstrip("="), marks.rstrip("=")))
-        level = min(left, right, 6)
+        level = min(left, right, (len(marks) - 1) // 2, 6)  # of "=====" the middle is the text
+        if not level:
+            continue
         raw = wikitext[line.start(1) + level : line.end(1) - level]
         text = clean_text(raw).replace(GAP, "") if _MARKUP.search(raw) else raw
         yield line.start(), line.end(), level, " ".join(text.split())
@@ -81,7 +81,8 @@ def _masked(wikitext: str) -> str:
     pieces: list[str] = []
     here = 0
     for start, end, name, _ in _raw_elements(wikitext):
-        pieces += (wikitext[here:start], (_NOTHING if name else _COMMENT) * (end - start))
+        is_comment = not name and wikitext.endswith("-->", start, end)
+        pieces += (wikitext[here:start], (_COMMENT if is_comment else _NOTHING) * (end - start))
         here = end
     text = "".join((*pieces, wikitext[here:]))
     pieces.clear()
@@ -109,8 +110,8 @@ def _template_spans(text: str) -> list[tuple[int, int]]:
 
 _DROPPED = (
     "ref|references|gallery|timeline|score|imagemap|syntaxhighlight|source|style|script|graph|"
-    "mapframe|maplink|hiero|templatedata|templatestyles|indicator|inputbox|categorytree|del|strike|"
-    "s|table|section|includeonly"
+    "mapframe|maplink|hiero|templatedata|templatestyles|indicator|inputbox|categorytree|table|"
+    "section|includeonly"
 )
 _LITERAL = "nowiki|pre"
 _FORMULA = "math|chem|ce"
@@ -295,19 +296,17 @@ _HIDDEN_LINK = re.compile(
     r"ficheiro|bestand|файл|категория)\s*:",
     re.IGNORECASE,
 )
-
-
 _OTHER_LANGUAGE = re.compile(r"(?!doi)[a-z]{2,3}(?:-[a-z]+){0,2}:")
 
 
 def _link_text(parts: list[str]) -> str:
     """The label; nothing for images, categories and links to other languages."""
     target, *labels = (part.replace(_NOTHING, "") for part in parts)
-    target = target.strip().replace("_", " ")
+    target = " ".join(target.replace("_", " ").split())
     if _HIDDEN_LINK.match(target) or (not labels and _OTHER_LANGUAGE.match(target)):
         return _NOTHING
     if labels:
-        return " ".join(labels).strip("\n") or re.sub(r"\s*\([^()]*\)$", "", target)
+        return " ".join(labels).strip("\n") or re.sub(r" ?\([^()]*\)$", "", target)
     return target.removeprefix(":")
 
 
@@ -353,7 +352,8 @@ _INVISIBLE = re.compile(
 _ASIDE = re.compile(r" ?\([^()]*\)| ?\[[^\[\]]*\]")
 _NOTE = re.compile(rf"(?<=[^\s(\[–—{_LOST}]){_LOST}+")
 _BETWEEN_SENTENCES = re.compile(rf"(^|[.!?][\"”’)]*) ?(?:{_LOST} ?)+(?=[A-Z]|$)")
-_LEAKED = re.compile(r"\[\[+|\]\]+|[{}]+|'{2,}|<(?! ?\d)(?:/?[a-zA-Z][^<>]{0,80}>)?")
+_STRAY = str.maketrans("{}|", "   ")
+_LEAKED = re.compile(r"\[\[+|\]\]+|'{2,}|<(?! ?\d)(?:/?[a-zA-Z][^<>]{0,80}>)?")
 
 
 def _tidy(line: str) -> str:
@@ -364,7 +364,7 @@ def _tidy(line: str) -> str:
     """
     line = _ADDRESS.sub(_NOTHING, _WEB_LINK.sub(r"\1", " ".join(line.split())))
     line = html.unescape(_MAGIC_WORD.sub("", _without_quotes(line)))
-    line = _INVISIBLE.sub("", line).replace(GAP, "").replace("|", " ")
+    line = _INVISIBLE.sub("", line).replace(GAP, "").translate(_STRAY)
     line = _ASIDE.sub(_aside_text, _ASIDE.sub(_aside_text, line))  # brackets in brackets
     line = " ".join(line.replace(_NOTHING, "").split())
     line = _BETWEEN_SENTENCES.sub(r"\1 ", _NOTE.sub("", line))
