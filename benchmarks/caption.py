@@ -4,8 +4,8 @@
 
 1. A server on loopback, in a process of its own, takes 64 requests at a time and half a
    second for each: 128 answers a second at most, fewer on a machine that is busy. What it really
-   gives is measured by a bare loop that sends the same photos and keeps nothing. The whole command is timed over many shards,
-   journal and checks included.
+   gives is measured by a bare loop that sends the same photos and keeps nothing. Captions come
+   from many shards, journal and checks included.
 2. Peak memory (VmHWM) of the whole command over a shard of 100 MB and one of 2 GB.
 """
 
