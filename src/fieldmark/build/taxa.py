@@ -194,7 +194,7 @@ _GENUS, _EPITHET = re.compile(r"[A-Z][a-z]+"), re.compile(r"(?=..)[a-z]+(-[a-z]+
 
 COLUMNS = {
     **{rank: (rank, f"taxon{rank}name", f"{rank}name") for rank in RANKS[:5]},
-    "genus": ("genus", "taxongenusname", "genericname"),
+    "genus": ("genus", "taxongenusname", "genusname", "genericname"),
     "species": (
         "species", "taxonspeciesname", "specificepithet", "speciesepithet", "epithet",
     ),
@@ -210,6 +210,8 @@ COLUMNS = {
 """what `normal_taxon` wants → spellings of columns that have it, in the order of trust; without
 case, blanks, `_` and `-`. Darwin Core, GBIF, iNaturalist and TreeOfLife are among them."""
 _MEANING = {spelling: word for word, spellings in COLUMNS.items() for spelling in spellings}
+Values = Mapping[str, str | None]
+"""by words of `COLUMNS`"""
 _NAMING = ("genus", "species", "scientific_name")
 
 
@@ -240,7 +242,7 @@ def taxon_columns(names: Iterable[str]) -> dict[str, list[str]]:
     weak = [name for name in known.get("scientific_name", []) if _folded(name) == "name"]
     if weak and (len(known["scientific_name"]) > len(weak) or {"genus", "species"} & known.keys()):
         known["scientific_name"] = [name for name in known["scientific_name"] if name not in weak]
-    if known.keys() & set(RANKS) == {"class"}:
+    if known.keys() & {*RANKS, *_NAMING} == {"class"}:
         known.pop("class")
     return {word: columns for word, columns in known.items() if columns}
 
@@ -253,9 +255,6 @@ def row_values(row: Mapping[str, str | None], columns: Mapping[str, Sequence[str
         else next((text for name in names if _cell(text := row.get(name))), None)
         for word, names in columns.items()
     }
-
-
-Values = Mapping[str, str | None]
 
 
 def normal_taxon(values: Values) -> Taxon | str:
