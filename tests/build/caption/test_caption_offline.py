@@ -146,7 +146,8 @@ def test_vllm_gets_openai_messages_and_gives_answers() -> None:
     assert isinstance(Ticker(lambda: None), Ticker)
 
 
-def test_names_of_vllm_models(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_names_of_vllm_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelError, match="needs the package 'vllm'"):
         vllm_model("vllm/org/model")
     module = types.ModuleType("vllm")
@@ -159,6 +160,11 @@ def test_names_of_vllm_models(monkeypatch: pytest.MonkeyPatch) -> None:
     assert arguments["max_model_len"] == 2048 and model.batch_size == 512
     assert model.settings(AnswerSettings()).max_output_tokens == 60
     assert model.address["tiles"] == "1" and model.address["revision"] == "abc"
+    folder = save_tiny("llava", tmp_path / "tiny")
+    before = vllm_model(f"vllm/{folder}").address
+    assert before == vllm_model(f"vllm/{folder.rename(tmp_path / 'moved')}").address
+    (tmp_path / "moved/config.json").write_text("{}")
+    assert before != vllm_model(f"vllm/{tmp_path / 'moved'}").address
     with pytest.raises(UsageError, match="takes context"):
         vllm_model("vllm/org/model?tile=1")
     with pytest.raises(UsageError, match="expected vllm/"):

@@ -11,18 +11,23 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from fieldmark.build.caption.naming import capital_names, common_names, name_places
+from fieldmark.build.caption.naming import (
+    capital_names,
+    common_names,
+    folded_name,
+    is_telling_name,
+    name_places,
+)
 from fieldmark.build.caption.statements import NAME, statements, tells_looks
 from fieldmark.build.describe.lexicon import group_of
 from fieldmark.chat.parse.text import Passage, Word, read, strip_reasoning
 
-from fieldmark.build.caption.naming import folded_name as folded_name  # noqa
 RULES_VERSION = 2
 """part of every manifest: captions that other rules let through are checked anew"""
 
@@ -63,17 +68,45 @@ _GRAM, _COPIED = 4, 0.6
 """a caption whose runs of so many words are an example's, by this share, is a copy of it"""
 _OPEN_WORDS = frozenset(
     """
-    a an the this these its their his her and or but nor with without of in on at to by from for as
-    into onto over under near between among beneath behind beside against toward towards through
-    that which whose who where while when if than very slightly rather more most less is are was has
-    have having bearing showing featuring displaying including each both several some
+    a an the this these its their his her and or but nor with without of at to by from for as into
+    onto among beside against toward towards that which whose who where while when if than very
+    slightly rather more most less is are was has have having showing featuring including some
     """.split()
 )
 """words that end no sentence"""
+_ADVERBS = frozenset("in on over under near between beneath behind through each both several".split())
+"""words that end one where a full stop says so"""
 _DETERMINERS = frozenset("a an the its their his her each two three four five with of".split())
 _ADJECTIVES = frozenset({"colour", "size", "shape", "texture"})
 _NOUNS = frozenset("sheen hue tinge tint shade iridescence cup cushion spiral sides rosette".split())
 """of these groups, yet what a phrase may end in"""
+
+
+class KnownNames(NamedTuple):
+    """Names of species as `folded_name` gives them, of two words or more."""
+
+    scientific: frozenset[str]
+    common: frozenset[str]
+
+    @classmethod
+    def of(cls, common: Mapping[str, Iterable[str]]) -> KnownNames:
+        """Scientific name → common names."""
+        fields = (field for names in common.values() for field in names)
+        every = (name for field in fields for name in common_names(field))
+        return cls(*(frozenset(folded_name(n) for n in ns if " " in n) for ns in (common, every)))
+
+    def has(self, words: Sequence[Word]) -> bool:
+        """Small White is a butterfly, "small white flowers" are none: common names that could
+        describe count where capitals show that they are meant.
+        """
+        name = " ".join(word.text for word in words)
+        if name not in self.common:
+            return name in self.scientific
+        is_title = words[0].raw[0].isupper() and words[-1].raw[0].isupper()
+        return is_title or is_telling_name(name)
+
+
+NO_NAMES = KnownNames(frozenset(), frozenset())
 
 
 @dataclass(frozen=True)
@@ -84,8 +117,8 @@ class CaptionRules:
     """scientific name, then the common name where there is one (or several, with commas)"""
     max_words: int
     examples: Sequence[str] = ()
-    others: Collection[str] = ()
-    """names of species as `folded_name` gives them; those of this one may be among them"""
+    others: KnownNames = NO_NAMES
+    """names of all species; those of this one may be among them"""
 
     @cached_property
     def _own(self) -> tuple[str, ...]:
@@ -129,14 +162,12 @@ class CaptionRules:
 
     def _other(self, words: Sequence[Word], own: set[int]) -> str:
         """A name of another species, of two words or more; "" = there is none."""
-        texts = [word.text for word in words]
-        for n in (2, 3, 4) if self.others else ():
-            for start in range(len(texts) - n + 1):
-                name = " ".join(texts[start : start + n])
-                if name in self.others and own.isdisjoint(range(start, start + n)):
-                    return " ".join(word.raw for word in words[start : start + n])
-        strange = [word for number, word in enumerate(words) if number not in own]
-        return next(capital_names(strange), "")
+        for n in (2, 3, 4) if any(self.others) else ():
+            for start in range(len(words) - n + 1):
+                run = words[start : start + n]
+                if own.isdisjoint(range(start, start + n)) and self.others.has(run):
+                    return " ".join(word.raw for word in run)
+        return next(capital_names(words, own), "")
 
 
 def mend(text: str) -> tuple[str, tuple[str, ...]]:
@@ -208,7 +239,7 @@ def _is_cut(text: str) -> bool:
     (True, False, True)
     """
     words = [word.text for word in read(text).words]
-    if not words or words[-1] in _OPEN_WORDS:
+    if not words or words[-1] in _OPEN_WORDS | _ADVERBS:
         return True
     if group_of(words[-1]) not in _ADJECTIVES or words[-1] in _NOUNS:
         return False
@@ -232,7 +263,7 @@ def _without(passage: Passage, runs: Sequence[range]) -> str:
 
 def _is_repeated(text: str) -> bool:
     """A word twice running, or a run of words twice."""
-    words = read(text).words
+    words = read(text.replace(NAME, "its-name")).words
     grams = Counter(tuple(word.text for word in words[i : i + _GRAM]) for i in range(len(words)))
     is_twice = any(n > 1 and len(gram) == _GRAM for gram, n in grams.items())
     return is_twice or any(

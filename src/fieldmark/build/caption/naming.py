@@ -8,7 +8,7 @@ blackbird"), and many are made of words that any description has ("Small white",
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -117,11 +117,15 @@ def is_telling_name(common: str) -> bool:
     return group_of(last) == "named" and any(group_of(word) not in _ORDINARY for word in first)
 
 
-def capital_names(words: Sequence[Word]) -> Iterator[str]:
-    """Names of organisms that capitals show, in mid-sentence: "beside a Red Fox"."""
-    for (_, before), (place, word) in pairwise(enumerate(words)):
+def capital_names(words: Sequence[Word], own: Collection[int]) -> Iterator[str]:
+    """Names of organisms that capitals show ("beside a Red Fox"), whether they are known or not.
+
+    One that stands next to the species' own name is another name of it.
+    """
+    for place, (before, word) in enumerate(pairwise(words)):
         is_name = _is_capital(before) and _is_capital(word) and not word.is_after_break
-        if place > 1 and is_name and group_of(word.text) == "named":
+        is_own = not {place - 1, place, place + 1, place + 2}.isdisjoint(own)
+        if place and is_name and not is_own and group_of(word.text) == "named":
             yield f"{before.raw} {word.raw}"
 
 

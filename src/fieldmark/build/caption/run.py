@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fieldmark.build.caption.checks import RULES_VERSION, folded_name
+from fieldmark.build.caption.checks import RULES_VERSION, KnownNames
 from fieldmark.build.caption.job import (
     AskingRules,
     CaptionAsk,
@@ -163,8 +163,8 @@ class CaptionRun:
         self.shards, self.model, self.files = shards, model, files
         self.options, self.progress = options, progress
         prompt = CaptionPrompt(words, options.max_words)
-        names = frozenset(folded_name(name) for name in words.names)
-        self.rules = AskingRules(prompt, self._settings(), options.tries, names)
+        known = KnownNames.of({name: words.common_names(name) for name in words.by_name})
+        self.rules = AskingRules(prompt, self._settings(), options.tries, known)
         self.totals = CaptionTotals(n_shards=len(shards))
         self._left = dict(shards)
         self._journals = ShardJournals()

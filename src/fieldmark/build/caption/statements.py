@@ -26,7 +26,7 @@ _TIMES = (
     r"(?:early |late |mid-?)?(?:spring|summer|autumn|winter|january|february|march|april|may|june|"
     r"july|august|september|october|november|december)"
 )
-_ONE = r"(?!(?:a|an|the|one|two|its|from|at|upside|this|that)\b)"
+_ONE = r"(?: (?!(?:a|an|the|one|two|its|from|at|upside|this|that)\b)|\W*$)"
 """what is eaten now is a nut, or the nut; what is eaten at all times is nuts"""
 _GROUND = r"(?:[\w-]+,? ){0,3}backgrounds?"
 
@@ -44,7 +44,7 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "image_talk",
         "speaks of the photo itself",
         _phrases(
-            "images?", r"photo\w*", "pictures?", "pictured", "captions?", "close-?ups?",
+            "images?", "photos?", r"photograph\w*", "pictures?", "pictured", "captions?", "close-?ups?",
             "close view", "camera", "(?:trail|web) ?cam", r"depict(?:s|ed|ing|ion)", "viewer",
             r"watermark\w*", "stock", r"(?:snap|screen|head)?shots?", r"blur\w*", "bokeh",
             "(?:in|out of|of|sharp|soft|the|crisp) focus", "depth of field", "macro", "portrait",
@@ -104,7 +104,7 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "lore",  # what people think of it and do with it
         "tells what the species means to people",
         _phrases(
-            "symbols?", r"symboli[sz]\w*", "cultures?", "folklore", "legend(?:s|ary)?", "myth\\w*",
+            "symbols?", r"symboli[sz]\w*", "(?:many|some|ancient|human) cultures", "folklore", "legend(?:s|ary)?", "myth\\w*",
             "iconic", "famous", "popular", "prized", "valued", "considered", "regarded", "believed",
             "(?:king|queen|lord) of", "used (?:for|as|in|by|to)", "grown (?:for|as|in gardens)",
             "cultivated", r"ornamental\w*", r"medicin\w+", "herbal", "weeds?", "pests?", "crops?",
@@ -160,7 +160,7 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "tells habits, which one moment does not show",
         _phrases(
             "nocturnal", "diurnal", "crepuscular", "migrat(?:es|ory|ing)", r"hibernat\w+",
-            rf"(?:eats|hunts|stores|catches|consumes|feeds (?:on|mainly)|feeding on) {_ONE}",
+            rf"(?:eats|hunts|stores|catches|consumes|feeds (?:on|mainly)|feeding on)(?={_ONE})",
             "preys", "predators?", "diet", "lifespan", "breeds", "spawns", "mates", "monogamous",
             "(?:builds?|makes) (?:[\\w-]+ )?(?:nests?|dams?|burrows?|mounds?)", "nests (?:in|on)",
             "lays (?:its )?eggs", "solitary by nature", r"pollinat(?:ed|es|ors?)", "perennial",
@@ -171,6 +171,7 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
 )  # fmt: skip
 """kind, what it is called, the words that show it"""
 
+_LIKENESS = re.compile(r"\b(?:similar to|unlike|than) (?:an? |the |other |most )?((?:\w+ ?){1,3})")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LOOKS = frozenset({"colour", "pattern", "shape", "texture"})
 _PLACE = re.compile(
@@ -178,6 +179,10 @@ _PLACE = re.compile(
     r"toward|towards|above|below|from|visiting|watching|against)\s+(?:[\w'-]+\s*){1,4}"
 )
 """where it is, as far as a comma; its colours are those of the place"""
+_SEEN_DEEDS = frozenset(
+    "contains holds attaches expands reflects crosses drifts waves fans grips perches walks".split()
+)
+"""of the lexicon's doings: what parts do, or one moment shows"""
 _NOT_A_LOOK = frozenset("light bright back front middle center centre standard base edge".split())
 """words of the lexicon that also tell light and direction"""
 
@@ -189,12 +194,22 @@ def statements(text: str) -> Iterator[str]:
             yield f"{kind}: {what} ({match[0].replace(NAME, 'the name').strip()!r})"
     if habit := _habit(text):
         yield f"habit: tells habits, which one moment does not show ({habit!r})"
+    if other := _compared(text):
+        yield f"compared: compares with other species ({other!r})"
 
 
 def _habit(text: str) -> str:
     """A relative clause in the simple present ("that hunts", "which builds"); "" = none."""
     for match in re.finditer(r"\b(?:that|which|who) ([a-z]+s)\b", text):
-        if group_of(match[1]) in ("behaviour", "voice", "use"):
+        if group_of(match[1]) in ("behaviour", "voice", "use") and match[1] not in _SEEN_DEEDS:
+            return match[0]
+    return ""
+
+
+def _compared(text: str) -> str:
+    """A likeness to another organism ("similar to a blue tit"); "" = none."""
+    for match in _LIKENESS.finditer(text):
+        if any(group_of(word) == "named" for word in match[1].lower().split()):
             return match[0]
     return ""
 
