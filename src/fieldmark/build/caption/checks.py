@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 from fieldmark.build.caption.naming import (
     capital_names,
-    common_names,
     folded_name,
     is_telling_name,
+    listed_names,
     name_places,
 )
 from fieldmark.build.caption.statements import NAME, statements, tells_looks
-from fieldmark.build.describe.lexicon import group_of
+from fieldmark.build.describe.lexicon import group_of, word_set
 from fieldmark.chat.parse.text import Passage, Word, read, strip_reasoning
 
 RULES_VERSION = 2
@@ -54,9 +54,7 @@ _EMPHASIS = re.compile(r"(?<![\w*_])([*_]{1,3})(?=\S)([^*_\n]+?)(?<=\S)\1(?![\w*
 _QUOTED_WORD = re.compile(r"(?<!\w)[\"“]([\w-]+)[\"”](?!\w)")
 _MARKUP = re.compile(r"[*`#<>{}\[\]|\\\"“”«»_=]|https?:|\n")
 _SYMBOLS = frozenset("♂♀×°±+~µ%′″'´")
-_SHORT = frozenset(
-    "sp spp subsp ssp var cf aff f st mt nr l c ca approx no fig vs dr incl".split()
-)
+_SHORT = word_set("sp spp subsp ssp var cf aff f st mt nr l c ca approx no fig vs dr incl")
 """abbreviations whose full stop ends no sentence"""
 _LEAST_WORDS = 3
 """besides the name: fewer describe nothing"""
@@ -66,19 +64,17 @@ _MOST_NAMES = 2
 """scientific and common name"""
 _GRAM, _COPIED = 4, 0.6
 """a caption whose runs of so many words are an example's, by this share, is a copy of it"""
-_OPEN_WORDS = frozenset(
-    """
+_OPEN_WORDS = word_set("""
     a an the this these its their his her and or but nor with without of at to by from for as into
-    onto among beside against toward towards that which whose who where while when if than very
+    onto among beside against toward towards which whose who where while when if than very
     slightly rather more most less is are was has have having showing featuring including some
-    """.split()
-)
+    """)
 """words that end no sentence"""
-_ADVERBS = frozenset("in on over under near between beneath behind through each both several".split())
+_ADVERBS = word_set("in on that over under near between beneath behind through each both several")
 """words that end one where a full stop says so"""
-_DETERMINERS = frozenset("a an the its their his her each two three four five with of".split())
+_DETERMINERS = word_set("a an the its their his her each two three four five with of")
 _ADJECTIVES = frozenset({"colour", "size", "shape", "texture"})
-_NOUNS = frozenset("sheen hue tinge tint shade iridescence cup cushion spiral sides rosette".split())
+_NOUNS = word_set("sheen hue tinge tint shade iridescence cup cushion spiral sides rosette")
 """of these groups, yet what a phrase may end in"""
 
 
@@ -92,7 +88,7 @@ class KnownNames(NamedTuple):
     def of(cls, common: Mapping[str, Iterable[str]]) -> KnownNames:
         """Scientific name → common names."""
         fields = (field for names in common.values() for field in names)
-        every = (name for field in fields for name in common_names(field))
+        every = (name for field in fields for name in listed_names(field))
         return cls(*(frozenset(folded_name(n) for n in ns if " " in n) for ns in (common, every)))
 
     def has(self, words: Sequence[Word]) -> bool:
@@ -122,7 +118,8 @@ class CaptionRules:
 
     @cached_property
     def _own(self) -> tuple[str, ...]:
-        return tuple(own for name in self.names for own in (name, *common_names(name)))
+        common = (own for name in self.names[1:] for own in listed_names(name))
+        return (*self.names, *common)
 
     def check(self, answer: str) -> CheckedCaption:
         """The caption of a model's answer."""

@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from fieldmark.build.describe.lexicon import group_of
+from fieldmark.build.describe.lexicon import group_of, word_set
 from fieldmark.chat.parse.text import Word, read
 
-_MARKS = frozenset("x ssp subsp var f forma".split())
+_MARKS = word_set("x ssp subsp var f forma")
 """signs of a hybrid and of a rank below the species: they may be left out"""
 _SPELLINGS = {
     "gray": "grey", "color": "colour", "colored": "coloured", "mustached": "moustached",
@@ -27,14 +27,14 @@ _PLURALS = (
     ("", "s"), ("", "es"),
 )  # fmt: skip
 """end of a word and of its plural; all that fit are taken, for nobody writes the wrong ones"""
-_ORDINARY = frozenset("colour pattern shape texture part size habit person look".split())
+_ORDINARY = word_set("colour pattern shape texture part size habit person look")
 """groups of words that any description has"""
 
 
-def common_names(text: str) -> tuple[str, ...]:
+def listed_names(text: str) -> tuple[str, ...]:
     """The names of a field that may hold several, without notes.
 
-    >>> common_names("Common blackbird, Eurasian blackbird"), common_names("Warbler, Yellow")
+    >>> listed_names("Common blackbird, Eurasian blackbird"), listed_names("Warbler, Yellow")
     (('Common blackbird', 'Eurasian blackbird'), ('Yellow Warbler', 'Warbler'))
     """
     bare = " ".join(re.sub(r"\([^()]*\)|\[[^\[\]]*\]", " ", text).split())

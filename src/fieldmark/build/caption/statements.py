@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fieldmark.build.describe.lexicon import group_of
+from fieldmark.build.describe.lexicon import group_of, word_set
 
 NAME = "§"
 """stands for the species' name"""
@@ -44,7 +44,8 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "image_talk",
         "speaks of the photo itself",
         _phrases(
-            "images?", "photos?", r"photograph\w*", "pictures?", "pictured", "captions?", "close-?ups?",
+            "images?", "photos?", r"photograph\w*", "pictures?", "pictured", "captions?",
+            "close-?ups?",
             "close view", "camera", "(?:trail|web) ?cam", r"depict(?:s|ed|ing|ion)", "viewer",
             r"watermark\w*", "stock", r"(?:snap|screen|head)?shots?", r"blur\w*", "bokeh",
             "(?:in|out of|of|sharp|soft|the|crisp) focus", "depth of field", "macro", "portrait",
@@ -68,7 +69,7 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             rf"{NAME} (?:is |are )?(?:absent|missing|hidden|out of sight)", "there (?:is|are) no",
             r"no (?:\w+ )?(?:features?|organisms?|animals?|subject|specimen|sign|traits?|details?)",
             "not (?:visible|present|in sight|shown|seen|clearly|identifiable)", "nothing",
-            "does(?:n't| not) (?:match|show|appear|look|contain)", "empty",
+            "does(?:n't| not) (?:match|show|appear|look|contain)",
         ),
     ),
     (
@@ -87,7 +88,8 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "speaks of the species in general",
         _phrases(
             "typically", "usually", "often", "commonly", "generally", "sometimes", "occasionally",
-            "rarely", "seldom", "known (?:for|as|to|by)", "named (?:after|for)", "also (?:called|known)",
+            "rarely", "seldom", "known (?:for|as|to|by)", "named (?:after|for)",
+            "also (?:called|known)",
             r"\w+ (?:years?|months|weeks)(?: old)?", "aged", "centur(?:y|ies)",
         ),
     ),
@@ -96,19 +98,22 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "tells its kinship, which its name tells already",
         re.compile(
             r"\bbelong(?:s|ing) to\b|\b(?:family|order|class|genus|phylum|tribe) [A-Z]\w+"
-            r"|\b(?:of|in) the [\w-]+ (?:family|order|genus)\b|\b[A-Z]\w+(?:idae|inae|aceae|formes)\b"
-            r"|\b[Aa] species\b|\bspecies of\b|\b(?:first )?described by\b|\bLinnaeus\b|\bsubspecies\b"
+            r"|\b(?:of|in) the [\w-]+ (?:family|order|genus)\b"
+            r"|\b[A-Z]\w+(?:idae|inae|aceae|formes)\b|\bLinnaeus\b|\bsubspecies\b"
+            r"|\b[Aa] species\b|\bspecies of\b|\bdescribed by\b"
         ),
     ),
     (
         "lore",  # what people think of it and do with it
         "tells what the species means to people",
         _phrases(
-            "symbols?", r"symboli[sz]\w*", "(?:many|some|ancient|human) cultures", "folklore", "legend(?:s|ary)?", "myth\\w*",
+            "symbols?", r"symboli[sz]\w*", "(?:many|some|ancient|human) cultures", "folklore",
+            "legend(?:s|ary)?", "myth\\w*",
             "iconic", "famous", "popular", "prized", "valued", "considered", "regarded", "believed",
             "(?:king|queen|lord) of", "used (?:for|as|in|by|to)", "grown (?:for|as|in gardens)",
             "cultivated", r"ornamental\w*", r"medicin\w+", "herbal", "weeds?", "pests?", "crops?",
-            "cooks?", "gardeners?", "farmers?", "important", "intelligent", "intelligence", "love of",
+            "cooks?", "gardeners?", "farmers?", "important", "intelligent", "intelligence",
+            "love of",
             "reputation", "sacred", "national", "good luck", "loved", "beloved",
         ),
     ),
@@ -119,10 +124,11 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             "endemic", "native", "indigenous",
             "found (?:in|throughout|across|only|along|from|near|mainly|all over)",
             "distribut(?:ed|ion) (?:in|across|throughout|from|over)", "widespread", "occurs?",
-            "occurring", r"inhabit\w*", "habitats?", "natural environment", "living in", "lives",
+            "occurring (?:in|across|on|from)", r"inhabit\w*", "habitats?", "natural environment",
+            "living in", "lives",
             "residents?", "originat(?:es?|ing)", "introduced", "invasive", "endangered",
-            "threatened", "protected", "extinct", "rare", "conservation", "abundant",
-            "common (?:in|across|throughout|to|on)",
+            "threatened", "protected", "extinct", "rare", "conservation",
+            "(?:common|abundant) (?:in|across|throughout|to|on)",
         ),
     ),
     (
@@ -149,7 +155,8 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "sense",
         "tells what is heard, smelt or tasted",
         _phrases(
-            r"sounds?", r"vocali[sz]\w*", r"(?<!in )(?<!in full )songs?", "(?:its|a|the) [\\w-]+ calls?",
+            r"sounds?", r"vocali[sz]\w*", r"(?<!in )(?<!in full )songs?",
+            "(?:its|a|the) [\\w-]+ calls?",
             r"hoot\w*", r"chirp\w*", r"croak\w*", "sings", "voice", r"smell\w*", "scent(?:ed)?",
             "odou?r", "fragrant", "fragrance", "aroma(?:tic)?", "tastes?", "tasting", "flavou?rs?",
             "edible", "inedible", "delicious", "poisonous", "toxic", "venomous",
@@ -164,7 +171,7 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             "preys", "predators?", "diet", "lifespan", "breeds", "spawns", "mates", "monogamous",
             "(?:builds?|makes) (?:[\\w-]+ )?(?:nests?|dams?|burrows?|mounds?)", "nests (?:in|on)",
             "lays (?:its )?eggs", "solitary by nature", r"pollinat(?:ed|es|ors?)", "perennial",
-            rf"(?:blooms?|flower(?:s|ing)?|fruit(?:s|ing)?) (?:in|from|between|during) (?:the )?{_TIMES}",
+            rf"(?:bloom|flower|fruit)(?:s|ing)? (?:in|from|between|during) (?:the )?{_TIMES}",
             "annual", "biennial",
         ),
     ),
@@ -179,11 +186,11 @@ _PLACE = re.compile(
     r"toward|towards|above|below|from|visiting|watching|against)\s+(?:[\w'-]+\s*){1,4}"
 )
 """where it is, as far as a comma; its colours are those of the place"""
-_SEEN_DEEDS = frozenset(
-    "contains holds attaches expands reflects crosses drifts waves fans grips perches walks".split()
+_SEEN_DEEDS = word_set(
+    "contains holds attaches expands reflects crosses drifts waves fans grips perches walks"
 )
 """of the lexicon's doings: what parts do, or one moment shows"""
-_NOT_A_LOOK = frozenset("light bright back front middle center centre standard base edge".split())
+_NOT_A_LOOK = word_set("light bright back front middle center centre standard base edge")
 """words of the lexicon that also tell light and direction"""
 
 
