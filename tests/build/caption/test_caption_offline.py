@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import time
 import types
@@ -22,6 +24,7 @@ from fieldmark.build.caption.engine_process import EngineProcess
 from fieldmark.build.caption.vllm import Ticker, VllmEngine
 from fieldmark.chat import AnswerSettings, Picture, Request, user
 from fieldmark.errors import ModelError, UsageError
+from fieldmark.processes import birth
 from kit.captions import fake_engine, make_samples, write_shard
 from kit.chat import make_jpeg
 from kit.tiny_chat import load_tiny, save_tiny
@@ -181,3 +184,31 @@ def test_a_model_of_transformers_in_a_process_of_its_own(tmp_path: Path) -> None
     together = caption(model, [shard], tmp_path / "together")  # type: ignore[arg-type]
     assert apart["status"].to_list() == ["rejected"] * 3, apart["reason"][0]
     assert apart.equals(together)
+
+
+@pytest.mark.slow
+def test_an_engine_ends_with_the_run_that_started_it(tmp_path: Path) -> None:
+    """A killed run must not leave a GPU in use, not even when its engine hangs."""
+    code = (
+        "import sys; from fieldmark.build.caption.engine_process import EngineProcess\n"
+        "from fieldmark.chat import Picture, Request, user; from kit.captions import fake_engine\n"
+        "engine = EngineProcess(fake_engine, ({b'bad': 'hang'}, sys.argv[1]), 'fake')\n"
+        "engine.send([Request('a', (user('Species: A b', Picture(b'bad')),))])\n"
+        "print(engine._process.pid, flush=True); engine.answers(1)"
+    )
+    tests = Path(__file__).parents[2]
+    run = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "log")],
+        env={**os.environ, "PYTHONPATH": str(tests)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert run.stdout is not None
+    pid = int(run.stdout.readline())
+    assert birth(pid)
+    run.kill()
+    run.communicate()
+    deadline = time.monotonic() + 30
+    while birth(pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not birth(pid)

@@ -191,7 +191,7 @@ class CaptionRun:
         try:
             with self._leases, self._line() as line:
                 while True:
-                    tally = yield_all(line.steps(self, self._hear))
+                    tally = _result_of(line.steps(self, self._hear))
                     self.totals.usd += tally.usd
                     if tally.stopped:
                         raise ModelError(
@@ -357,6 +357,8 @@ class CaptionRun:
             if again is not None:
                 self._again.append(again)
             self._finish_if_settled(ask.job)
+        if usd := self.options.budget.spent_usd:
+            self.progress.status(f"${usd:,.2f} spent")
         return False
 
     def _count_failures(self, answer: Answer) -> None:
@@ -425,7 +427,7 @@ class CaptionRun:
         self._open.discard(job)
 
 
-def yield_all(steps: Any) -> Any:
+def _result_of(steps: Any) -> Any:
     """What a generator returns when it has ended."""
     while True:
         try:
