@@ -344,7 +344,14 @@ RAVEN = Taxon(("Animalia", "Chordata", "Aves", "", "", "Corvus", "corax"), "Comm
     [
         (0, {}),
         (4, {"words": SpeciesWords({RAVEN.key: "All black."}, digest="raven")}),
-        (12, {"words": SpeciesWords(examples={"Aves": ("Parus major with a black head.",)}, digest="examples")}),
+        (
+            12,
+            {
+                "words": SpeciesWords(
+                    examples={"Aves": ("Parus major with a black head.",)}, digest="examples"
+                )
+            },
+        ),
         (0, {"words": SpeciesWords({"other": "Pink."}, digest="of a species that is not here")}),
         (12, {"temperature": 0.5}),
         (12, {"top_p": 0.5}),

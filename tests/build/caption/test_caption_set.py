@@ -1,7 +1,8 @@
 """How many good captions pass, and how many bad ones are refused?
 
 `captions.txt` was written before the rules, as different vision models write. The rules were tuned
-on its odd rows; the even rows were put aside until they were done.
+on its odd rows; the even rows were put aside until they were done. Rows below `# later` came when
+they were done: the rules had refused 32 of those 52 bad captions, and were then tuned on them too.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ class LabelledCaption(NamedTuple):
     text: str
 
 
-def read_set() -> list[LabelledCaption]:
-    lines = Path(__file__).with_name("captions.txt").read_text("utf-8").splitlines()
+def read_set(part: int) -> list[LabelledCaption]:
+    text = Path(__file__).with_name("captions.txt").read_text("utf-8")
+    lines = text.split("# later")[part].splitlines()[part:]
     rows = (line.split("|", 3) for line in lines if not line.startswith("#"))
     return [LabelledCaption(*row[:3], row[3].replace("\\n", "\n")) for row in rows]
 
 
-SET = read_set()
+FIRST, LATER = read_set(0), read_set(1)
+SET = FIRST + LATER
 KNOWN = KnownNames.of({row.scientific: [row.common] for row in SET})
 
 
@@ -50,7 +53,7 @@ def test_the_set_is_large_and_has_no_row_twice() -> None:
     assert len({row.text for row in SET}) == len(SET)
 
 
-@pytest.mark.parametrize("rows", [SET, SET[1::2]], ids=["all", "put aside"])
+@pytest.mark.parametrize("rows", [SET, FIRST[1::2]], ids=["all", "put aside"])
 def test_most_good_captions_pass_and_most_bad_ones_are_refused(rows: list[LabelledCaption]) -> None:
     good, bad = shares_right(rows)
     assert good >= 0.95 and bad >= 0.85

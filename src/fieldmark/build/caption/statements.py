@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fieldmark.build.describe.lexicon import group_of, word_set
+from fieldmark.build.describe.lexicon import group_of, lexicon, word_set
 
 NAME = "§"
 """stands for the species' name"""
@@ -68,7 +68,7 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             rf"{NAME} (?:is|are|was|can|could|does|do)(?:n't| not|not) (?!\w+ed\b)",
             rf"{NAME} (?:is |are )?(?:absent|missing|hidden|out of sight)", "there (?:is|are) no",
             r"no (?:\w+ )?(?:features?|organisms?|animals?|subject|specimen|sign|traits?|details?)",
-            "not (?:visible|present|in sight|shown|seen|clearly|identifiable)", "nothing",
+            "not (?:a true|visible|present|in sight|shown|seen|clearly|identifiable)", "nothing",
             "does(?:n't| not) (?:match|show|appear|look|contain)",
         ),
     ),
@@ -90,7 +90,10 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             "typically", "usually", "often", "commonly", "generally", "sometimes", "occasionally",
             "rarely", "seldom", "known (?:for|as|to|by)", "named (?:after|for)",
             "also (?:called|known)",
-            r"\w+ (?:years?|months|weeks)(?: old)?", "aged", "centur(?:y|ies)",
+            r"\w+ (?:years?|months|weeks)(?: old)?", "aged", "centur(?:y|ies)", "one of the",
+            r"the \w+est (?:\w+ )*(?:species|animal|plant|tree|bird|of all|on earth|in the world)",
+            "capable of", "able to", "harmless", "dangerous", "smart",
+            rf"(?:in|during) (?:the )?{_TIMES}(?! (?:coat|plumage|dress|foliage|colou?rs?))",
         ),
     ),
     (
@@ -99,7 +102,7 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         re.compile(
             r"\bbelong(?:s|ing) to\b|\b(?:family|order|class|genus|phylum|tribe) [A-Z]\w+"
             r"|\b(?:of|in) the [\w-]+ (?:family|order|genus)\b"
-            r"|\b[A-Z]\w+(?:idae|inae|aceae|formes)\b|\bLinnaeus\b|\bsubspecies\b"
+            r"|\b[A-Z]\w+(?:idae|inae|aceae|formes)\b|\bLinnaeus\b|\bsubspecies\b|\brelatives?\b"
             r"|\b[Aa] species\b|\bspecies of\b|\bdescribed by\b"
         ),
     ),
@@ -109,9 +112,13 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         _phrases(
             "symbols?", r"symboli[sz]\w*", "(?:many|some|ancient|human) cultures", "folklore",
             "legend(?:s|ary)?", "myth\\w*",
-            "iconic", "famous", "popular", "prized", "valued", "considered", "regarded", "believed",
-            "(?:king|queen|lord) of", "used (?:for|as|in|by|to)", "grown (?:for|as|in gardens)",
-            "cultivated", r"ornamental\w*", r"medicin\w+", "herbal", "weeds?", "pests?", "crops?",
+            "iconic", "famous", "popular", "prized", "valued", r"(?:much |highly )?sought",
+            "associated with",
+            "ready (?:for|to be) (?:picking|harvest|eating|picked|eaten)", "considered",
+            "regarded", "believed",
+            "(?:king|queen|lord) of", "used (?:for|as|in|by|to)",
+            "(?:raised|bred|kept) (?:for|as|by)", "grown (?:for|as|in gardens)",
+            "cultivated", r"ornamental\w*", r"medicin\w+", "herbal", "weeds?", "pests?", "crops",
             "cooks?", "gardeners?", "farmers?", "important", "intelligent", "intelligence",
             "love of",
             "reputation", "sacred", "national", "good luck", "loved", "beloved",
@@ -125,9 +132,10 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             "found (?:in|throughout|across|only|along|from|near|mainly|all over)",
             "distribut(?:ed|ion) (?:in|across|throughout|from|over)", "widespread", "occurs?",
             "occurring (?:in|across|on|from)", r"inhabit\w*", "habitats?", "natural environment",
-            "living in", "lives",
+            "lives", "live (?:in|on|for|at)", "living (?:in|on|for|among)",
+            "worldwide", r"thriv\w+", r"dwell\w*", "roams?",
             "residents?", "originat(?:es?|ing)", "introduced", "invasive", "endangered",
-            "threatened", "protected", "extinct", "rare", "conservation",
+            "threatened", r"protected(?! by (?!law))", "extinct", "rare", "conservation",
             "(?:common|abundant) (?:in|across|throughout|to|on)",
         ),
     ),
@@ -147,7 +155,8 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             r"|\b(?:\d+|two|three|four|five|six|ten|several)[ -](?:in|feet|foot)"
             r" (?:long|tall|wide|high|across|in)\b"
             r"|\b(?:millimet|centimet|met)(?:re|er)s?\b|\binch(?:es)?\b|\bwingspan of\b"
-            r"|\b(?:weigh(?:s|ing)|grow(?:s|ing) (?:up )?to|measur(?:es|ing)|up to \d)\b",
+            r"|\b(?:weigh(?:s|ing)|grow(?:s|ing) (?:up )?to|measur(?:es|ing))\b"
+            r"|\bup to \d|\b\d\d\d",
             re.IGNORECASE,
         ),
     ),
@@ -159,7 +168,8 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
             "(?:its|a|the) [\\w-]+ calls?",
             r"hoot\w*", r"chirp\w*", r"croak\w*", "sings", "voice", r"smell\w*", "scent(?:ed)?",
             "odou?r", "fragrant", "fragrance", "aroma(?:tic)?", "tastes?", "tasting", "flavou?rs?",
-            "edible", "inedible", "delicious", "poisonous", "toxic", "venomous",
+            "edible", "inedible", "juicy", "tasty", "sweet", "delicious", "poisonous", "toxic",
+            "venomous",
         ),
     ),
     (
@@ -167,18 +177,47 @@ KINDS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
         "tells habits, which one moment does not show",
         _phrases(
             "nocturnal", "diurnal", "crepuscular", "migrat(?:es|ory|ing)", r"hibernat\w+",
-            rf"(?:eats|hunts|stores|catches|consumes|feeds (?:on|mainly)|feeding on)(?={_ONE})",
-            "preys", "predators?", "diet", "lifespan", "breeds", "spawns", "mates", "monogamous",
+            rf"(?:eats|hunts|stores|catches|consumes|feeds on|feeding on)(?={_ONE})",
+            "feeds mainly", "attracts", "returns", "prefers", "requires", "survives", "reproduces",
+            "infects", "adapted (?:for|to)", "hunted", r"(?:will|can|may|could) (?!be\b)\w+",
+            "preys", "predators?",
+            "diet", "lifespan", "breeds", "spawns", "mates", "monogamous",
             "(?:builds?|makes) (?:[\\w-]+ )?(?:nests?|dams?|burrows?|mounds?)", "nests (?:in|on)",
             "lays (?:its )?eggs", "solitary by nature", r"pollinat(?:ed|es|ors?)", "perennial",
             rf"(?:bloom|flower|fruit)(?:s|ing)? (?:in|from|between|during) (?:the )?{_TIMES}",
             "annual", "biennial",
+            "to (?:attract|avoid|deter|defend|hunt|capture|lure|breed|mate|warn|protect|survive)",
         ),
     ),
 )  # fmt: skip
 """kind, what it is called, the words that show it"""
 
-_LIKENESS = re.compile(r"\b(?:similar to|unlike|than) (?:an? |the |other |most )?((?:\w+ ?){1,3})")
+_WHAT = {kind: what for kind, what, _ in KINDS}
+_KNOWLEDGE = {
+    "use": "lore",
+    "status": "range",
+    "taxonomy": "kinship",
+    "name": "general",
+    "research": "general",
+    "voice": "sense",
+}
+"""groups of the lexicon that speak of what no photo shows, and the kind of statement they make"""
+_SEEN_THINGS = word_set(
+    """
+    fossil wood arms aquarium fiber fibers fibre fibres dish dried coin coins arrow ink flag painted
+    wool leather oil bow handle raw rope stamp tool tools using furniture timber vegetable salad
+    bread human people hunter cuttings embroidered handles meat formation type paper remains variety
+    erected placed family hybrid collected ringed tag tagged tags sample trap traps level levels
+    mean average ratio significant amount sensitive model note notes harsh pitch click song songs
+    hum singing whistling loud remaining park density loss least pronounced damage damaged damages
+    grown use uses crop threat skeletal significantly transmitter amounts rate roar roaring howl
+    howling snarl hissing drumming mulch terrarium zoo painting pillow weapon
+    """
+)
+"""words of these groups that may stand for what is seen"""
+_LIKENESS = re.compile(
+    r"\b(?:similar to|resembl\w+|unlike|than) (?:an? |the |other |most )?((?:\w+ ?){1,3})"
+)
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LOOKS = frozenset({"colour", "pattern", "shape", "texture"})
 _PLACE = re.compile(
@@ -186,8 +225,9 @@ _PLACE = re.compile(
     r"toward|towards|above|below|from|visiting|watching|against)\s+(?:[\w'-]+\s*){1,4}"
 )
 """where it is, as far as a comma; its colours are those of the place"""
+_DEEDS = ("behaviour", "voice", "use", "research", "habitat", "status", "hidden")
 _SEEN_DEEDS = word_set(
-    "contains holds attaches expands reflects crosses drifts waves fans grips perches walks"
+    "leads contains holds attaches expands reflects crosses drifts waves fans grips perches walks"
 )
 """of the lexicon's doings: what parts do, or one moment shows"""
 _NOT_A_LOOK = word_set("light bright back front middle center centre standard base edge")
@@ -199,16 +239,28 @@ def statements(text: str) -> Iterator[str]:
     for kind, what, pattern in KINDS:
         if match := pattern.search(text):
             yield f"{kind}: {what} ({match[0].replace(NAME, 'the name').strip()!r})"
+    for word in _WORD.findall(text):
+        if kind := _knowledge(word.lower()):
+            yield f"{kind}: {_WHAT[kind]} ({word!r})"
     if habit := _habit(text):
-        yield f"habit: tells habits, which one moment does not show ({habit!r})"
+        yield f"habit: {_WHAT['habit']} ({habit!r})"
     if other := _compared(text):
         yield f"compared: compares with other species ({other!r})"
+
+
+def _knowledge(word: str) -> str:
+    """The kind of statement that a word of the lexicon makes by itself; "" = none."""
+    group = group_of(word)
+    if group not in _KNOWLEDGE or word in _SEEN_THINGS:
+        return ""
+    is_formed = word.endswith(("ed", "ing")) and word not in lexicon()[group]  # a dished face
+    return "" if is_formed else _KNOWLEDGE[group]
 
 
 def _habit(text: str) -> str:
     """A relative clause in the simple present ("that hunts", "which builds"); "" = none."""
     for match in re.finditer(r"\b(?:that|which|who) ([a-z]+s)\b", text):
-        if group_of(match[1]) in ("behaviour", "voice", "use") and match[1] not in _SEEN_DEEDS:
+        if group_of(match[1]) in _DEEDS and match[1] not in _SEEN_DEEDS:
             return match[0]
     return ""
 
