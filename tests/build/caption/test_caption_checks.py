@@ -164,6 +164,7 @@ def test_mends_are_light_and_written_down() -> None:
     checked = RAVEN.check('  "A *Corvus corax* with a heavy black bill"  ')
     assert checked.caption == "A Corvus corax with a heavy black bill."
     assert checked.mends == ("quotes", "emphasis", "full stop") and not checked.problem
+    assert mend("Corvus\u200b corax.") == ("Corvus corax.", ("invisible characters",))
     assert mend("Corvus corax flies.") == ("Corvus corax flies.", ())
     assert mend('Cap "umbrella-like", red.') == ("Cap umbrella-like, red.", ("quotes",))
     assert mend("<b>Corvus</b>")[0] == "<b>Corvus</b>", "what is not understood is not mended"

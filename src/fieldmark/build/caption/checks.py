@@ -52,7 +52,7 @@ _PREFACE = re.compile(
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "`": "`"}
 _EMPHASIS = re.compile(r"(?<![\w*_])([*_]{1,3})(?=\S)([^*_\n]+?)(?<=\S)\1(?![\w*_])")
 _QUOTED_WORD = re.compile(r"(?<!\w)[\"“]([\w-]+)[\"”](?!\w)")
-_MARKUP = re.compile(r"[*`#<>{}\[\]|\\\"“”«»_=]|https?:|\n")
+_MARKUP = re.compile(r"[*`#<>{}\[\]|\\\"“”«»_=§]|https?:|\n")
 _SYMBOLS = frozenset("♂♀×°±+~µ%′″'´")
 _SHORT = word_set("sp spp subsp ssp var cf aff f st mt nr l c ca approx no fig vs dr incl")
 """abbreviations whose full stop ends no sentence"""
@@ -180,6 +180,8 @@ def mend(text: str) -> tuple[str, tuple[str, ...]]:
             mends.append(name)
         return after
 
+    shown = "".join(char for char in text if unicodedata.category(char) != "Cf")
+    text = note(text, shown, "invisible characters")
     text = "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
     for _ in range(2):  # a label may stand inside the quotes, or before them
         text = note(text, _LABEL.sub("", text), "label")
